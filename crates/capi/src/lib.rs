@@ -1,0 +1,1 @@
+//! The C face: hanare.h and dimmnet.h.

@@ -1,0 +1,4 @@
+//! The `hanare` command.
+#![forbid(unsafe_code)]
+
+fn main() {}

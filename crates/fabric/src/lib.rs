@@ -1,0 +1,1 @@
+//! Moving messages between processes and hosts: one contract, shm, tcp, and layers over it.

@@ -1,0 +1,1 @@
+//! Memory that others can change: lent slabs, mappings, accessors and vector kernels.

@@ -1,0 +1,2 @@
+//! Timing models of the five papers' hardware.
+#![forbid(unsafe_code)]

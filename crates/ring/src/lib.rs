@@ -1,0 +1,1 @@
+//! Lock-free rings in shared memory, doorbells and the wait policy.

@@ -1,0 +1,2 @@
+//! The deterministic cluster simulator: the protocol for N nodes under a seed, with faults and checkers.
+#![forbid(unsafe_code)]
