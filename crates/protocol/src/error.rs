@@ -1,0 +1,288 @@
+//! The one error type of the pool: what happened, to what, at which limit, and what to do next.
+
+use crate::id::{Gid, NodeId, Rank};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Shorthand for results of the pool.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong in operation. Programmer errors are assertions instead.
+///
+/// It travels: a node's refusal reaches the client as it was made. [`Error::happened`] says whether anything
+/// was done, [`Error::may_retry`] whether the same call can succeed later.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Error {
+    /// No region of that name (or it was removed).
+    #[error("region '{name}' does not exist; `hanare region ls` lists those that do")]
+    UnknownRegion {
+        /// The name asked for.
+        name: String,
+    },
+    /// A region of that name exists.
+    #[error("region '{name}' exists already ({len} bytes); open it, or create with attach")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Length of the region that has it, in bytes.
+        len: u64,
+    },
+    /// The name is empty, too long, or holds a byte that a file name cannot.
+    #[error("'{name}' is no region name: {reason}")]
+    BadName {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The length is zero, smaller than the region is, or another than an existing region's.
+    #[error("region '{name}' cannot have {len} bytes: {reason}")]
+    BadLength {
+        /// The region.
+        name: String,
+        /// The length asked for, in bytes.
+        len: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The placement names no such node, or a chunk that is no power of two of at least a page.
+    #[error("placement '{placement}' cannot be used: {reason}")]
+    BadPlacement {
+        /// The placement as written.
+        placement: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Some byte of the range lies beyond the region's end.
+    #[error("{len} bytes at offset {offset} leave region '{region}' of {limit} bytes; nothing was moved")]
+    OutOfRange {
+        /// The region.
+        region: String,
+        /// First byte asked for.
+        offset: u64,
+        /// Bytes from the first to the last asked for.
+        len: u64,
+        /// The region's length in bytes.
+        limit: u64,
+    },
+    /// A stride that makes blocks overlap, a product that overflows, or a buffer of another length than the shape.
+    #[error("shape of {count} blocks of {block} bytes every {stride} bytes cannot be used on region '{region}': {reason}")]
+    BadShape {
+        /// The region.
+        region: String,
+        /// Bytes of a block.
+        block: u64,
+        /// Number of blocks.
+        count: u64,
+        /// Bytes from one block's start to the next.
+        stride: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The user may not do that to the region.
+    #[error("user {uid} may not {what} region '{region}' (owner {owner}, mode {mode:04o})")]
+    NoPermission {
+        /// The region.
+        region: String,
+        /// What was refused: read, write, remove …
+        what: String,
+        /// Who asked.
+        uid: u32,
+        /// Whose it is.
+        owner: u32,
+        /// Its mode bits.
+        mode: u32,
+    },
+    /// The user's quota would be exceeded.
+    #[error(
+        "user {uid} would lend {asked} bytes on top of {used}, over the quota of {limit}; remove regions or ask for a larger HANARE_QUOTA"
+    )]
+    QuotaExceeded {
+        /// The user.
+        uid: u32,
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes in use.
+        used: u64,
+        /// The quota in bytes.
+        limit: u64,
+    },
+    /// Nodes have not that much free memory where the placement wants it.
+    #[error(
+        "the pool cannot take {asked} bytes: {free} bytes are free where the placement allows; add a node, or remove regions"
+    )]
+    PoolFull {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes free on the nodes that the placement names.
+        free: u64,
+    },
+    /// A named limit of `limits` was reached.
+    #[error("{what}: the limit is {limit}")]
+    LimitReached {
+        /// What there would be too many of.
+        what: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// The node's process or host is gone, or its lease ended.
+    #[error("{node} is lost ({reason}); regions with extents there cannot be used until it is back")]
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// How it was noticed.
+        reason: String,
+    },
+    /// The node that held these bytes went, and the bytes with it.
+    #[error("region '{region}' is lost: its bytes on {node} went with that node; remove it and create it again")]
+    RegionLost {
+        /// The region.
+        region: String,
+        /// The node that held them.
+        node: NodeId,
+    },
+    /// The grant is of an older epoch, of another extent, or was never given.
+    #[error("{node} refuses the grant for {gid}: it is not of this epoch or not for this extent; open the region again")]
+    GrantRefused {
+        /// The region as the client named it.
+        gid: Gid,
+        /// The node that refused.
+        node: NodeId,
+    },
+    /// No node answers on this host.
+    #[error("no node answers at {address} ({reason}); start one with `hanare node`, or run under `hanare run`")]
+    NoNode {
+        /// The socket tried.
+        address: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// The coordinator is away: naming fails, data go on.
+    #[error("the coordinator does not answer ({reason}); open regions stay usable, try again when it is back")]
+    NoCoordinator {
+        /// How it was noticed.
+        reason: String,
+    },
+    /// A peer did not answer within the bound.
+    #[error("no answer from {peer} to {what} within {after_ms} ms; it may or may not have happened")]
+    Timeout {
+        /// Who did not answer.
+        peer: String,
+        /// What was asked.
+        what: String,
+        /// The bound in milliseconds.
+        after_ms: u64,
+    },
+    /// A rank of the job ended while others wait for it.
+    #[error("{rank} of this job has ended ({reason}); no barrier can complete any more")]
+    RankGone {
+        /// The rank.
+        rank: Rank,
+        /// How it ended.
+        reason: String,
+    },
+    /// The other side speaks another version of the wire.
+    #[error("wire version {theirs} at {peer}, {ours} here: use the same build of hanare on both")]
+    VersionMismatch {
+        /// Who.
+        peer: String,
+        /// Our version.
+        ours: u32,
+        /// Theirs.
+        theirs: u32,
+    },
+    /// The peer could not prove that it has the pool's key.
+    #[error("{peer} has not the key of this pool; give the same file with --key or HANARE_KEY")]
+    KeyRefused {
+        /// Who.
+        peer: String,
+    },
+    /// A peer sent something that no correct one sends; its connection was closed.
+    #[error("{peer} sent something that makes no sense ({reason}); the connection was closed")]
+    Garbage {
+        /// Who.
+        peer: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The region may not be used that way.
+    #[error("region '{region}' cannot be used so: {reason}")]
+    BadUse {
+        /// The region.
+        region: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A setting, an address or a file has no usable value.
+    #[error("{key} cannot be '{value}': {reason}")]
+    BadSetting {
+        /// The setting or argument.
+        key: String,
+        /// The value as given.
+        value: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {reason}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// Whether a failed call did anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// Nothing was done.
+    No,
+    /// It may have been done, in part or whole.
+    Unknown,
+}
+
+impl Error {
+    /// Says whether the failed call may have changed anything.
+    pub fn happened(&self) -> Happened {
+        match self {
+            Error::Timeout { .. } | Error::NodeLost { .. } | Error::Garbage { .. } | Error::System { .. } => Happened::Unknown,
+            _ => Happened::No,
+        }
+    }
+
+    /// Says whether the same call can succeed later without the caller changing it.
+    pub fn may_retry(&self) -> bool {
+        matches!(
+            self,
+            Error::Timeout { .. }
+                | Error::NodeLost { .. }
+                | Error::NoCoordinator { .. }
+                | Error::NoNode { .. }
+                | Error::PoolFull { .. }
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_region_offset_and_limit() {
+        let text = Error::OutOfRange { region: "a".into(), offset: 8, len: 4, limit: 10 }.to_string();
+        for part in ["'a'", "offset 8", "10 bytes"] {
+            assert!(text.contains(part), "{text} lacks {part}");
+        }
+    }
+
+    #[test]
+    fn an_error_survives_the_wire() {
+        let error = Error::NodeLost { node: NodeId(2), reason: "connection reset".into() };
+        let bytes = postcard::to_stdvec(&error).unwrap();
+        assert_eq!(postcard::from_bytes::<Error>(&bytes).unwrap(), error);
+        assert_eq!(error.happened(), Happened::Unknown);
+        assert!(error.may_retry());
+    }
+}

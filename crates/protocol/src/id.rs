@@ -1,0 +1,115 @@
+//! The names of things: small copyable newtypes, so that no number is taken for another.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    };
+}
+
+number!(
+    /// Global id of a region; a location is a GID and an offset. Never used twice in a pool's life.
+    /// **Source**: [RHiNET §3] GID table. `FEATURE: RF-F4`
+    Gid(u64), "gid "
+);
+number!(
+    /// A node's number in its pool, given by the coordinator at its first join. `0` is the coordinator's own.
+    NodeId(u32), "node "
+);
+number!(
+    /// A node's generation: grants made in an older epoch fail.
+    Epoch(u64), "epoch "
+);
+number!(
+    /// A client's id: its node's number in the upper half, a count in the lower.
+    ClientId(u64), "client "
+);
+number!(
+    /// A client's number in a job of several.
+    Rank(u32), "rank "
+);
+number!(
+    /// Position of an extent in its node's table; reused, so only a grant makes it valid.
+    Slot(u32), "slot "
+);
+
+/// A job: the ranks that one launch started, told apart by a random number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobId(pub u128);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job {:032x}", self.0)
+    }
+}
+
+/// A rank's place in its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JobRank {
+    /// The job.
+    pub job: JobId,
+    /// This client's number in it, below `ranks`.
+    pub rank: Rank,
+    /// How many ranks the job has.
+    pub ranks: u32,
+}
+
+/// One life of a node process: random at start, so that a restarted node is not taken for its predecessor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation(pub u128);
+
+/// The right to read, or to read and write, one extent in one epoch: 128 random bits, checked by the node that owns it.
+///
+/// A grant is a secret: its `Debug` form hides it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Grant(pub [u8; 16]);
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grant(hidden)")
+    }
+}
+
+/// What a client may do with a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Rights {
+    /// Get, and map for reading.
+    Read,
+    /// Get and put, and map for writing.
+    Write,
+}
+
+/// A user of the host's system, as the kernel vouches for it over a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_never_printed() {
+        assert_eq!(format!("{:?}", Grant([7; 16])), "Grant(hidden)");
+    }
+
+    #[test]
+    fn ids_say_what_they_count() {
+        assert_eq!(NodeId(3).to_string(), "node 3");
+        assert_eq!(Gid(9).to_string(), "gid 9");
+    }
+}

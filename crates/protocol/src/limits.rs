@@ -1,0 +1,63 @@
+//! Every limit of the pool, each with its reason. Reaching one is a normal return value, never a hang.
+
+/// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
+pub const PAGE_LEN: u64 = 4096;
+
+/// Longest region name in bytes; fits a file name when the pool is mounted as a directory.
+pub const NAME_LEN_MAX: usize = 255;
+
+/// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
+pub const SMALL_REGION_LEN: u64 = 64 << 10;
+
+/// Smallest interleave chunk: a page, so that a chunk can be mapped where it lies.
+pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
+
+/// Most nodes of a pool: placement lists and status stay a message of a few pages.
+pub const NODE_COUNT_MAX: usize = 1024;
+
+/// Most ranks of a job: a barrier's arrival set is 8 KiB at most.
+pub const RANK_COUNT_MAX: u32 = 65_536;
+
+/// Most regions of a pool.
+pub const REGION_COUNT_MAX: usize = 4 << 20;
+
+/// Most spans of a region: one at creation and one for each resize.
+pub const SPAN_COUNT_MAX: usize = 256;
+
+/// Most commands in one message: descriptors of a batch stay within 256 KiB.
+pub const BATCH_COUNT_MAX: usize = 4096;
+
+/// Largest body of a message that carries commands: 1 TiB, beyond any extent worth one message; guards against a garbage length.
+pub const BODY_LEN_MAX: u64 = 1 << 40;
+
+/// Largest control message: a list of [`REGION_COUNT_MAX`] regions comes in pages of fewer than this.
+pub const CONTROL_LEN_MAX: usize = 16 << 20;
+
+/// Most regions in one page of a listing, so that a page stays within [`CONTROL_LEN_MAX`].
+pub const LIST_PAGE_COUNT_MAX: usize = 4096;
+
+/// Largest piece staged at once when a strided command is gathered or scattered: half of a usual L2 cache.
+pub const STAGE_LEN: usize = 256 << 10;
+
+/// How long a peer's answer is waited for, unless set otherwise (`HANARE_ANSWER_MS`).
+pub const ANSWER_MS: u64 = 10_000;
+
+/// How long a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
+pub const LEASE_MS: u64 = 3_000;
+
+/// How often a member renews: three tries before its lease ends.
+pub const RENEW_MS: u64 = LEASE_MS / 3;
+
+/// Pause iterations before a waiter begins to yield. [measured: below a line's transfer time nothing is gained by more]
+pub const SPIN_PAUSE_COUNT: u32 = 20;
+
+/// How long a waiter checks and yields before it parks: about the cost of one wake across CPUs.
+pub const SPIN_YIELD_US: u64 = 50;
+
+const _: () = {
+    assert!(RENEW_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");
+    assert!(LEASE_MS + RENEW_MS < 5_000, "a killed node is reported within 5 s");
+    assert!(LEASE_MS < ANSWER_MS, "a dead node is known before its answer is given up");
+    assert!(SMALL_REGION_LEN % PAGE_LEN == 0 && CHUNK_LEN_MIN % PAGE_LEN == 0);
+    assert!(BATCH_COUNT_MAX * 64 <= STAGE_LEN, "the descriptors of a batch fit one staging buffer");
+};

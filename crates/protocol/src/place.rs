@@ -1,0 +1,239 @@
+//! Placement: on which nodes a region's bytes lie, and how a range of it splits into pieces of extents.
+
+use crate::error::{Error, Result};
+use crate::id::{NodeId, Slot};
+use crate::limits::CHUNK_LEN_MIN;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Where a region's bytes go.
+///
+/// Written `local`, `node=K` or `interleave=CHUNK`. **Source**: [D3 §3] memory banks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// On the node of the client that creates it.
+    #[default]
+    Local,
+    /// On one named node.
+    Node(NodeId),
+    /// Over all nodes, in chunks of so many bytes (a power of two of at least a page).
+    Interleave(u64),
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placement::Local => f.write_str("local"),
+            Placement::Node(node) => write!(f, "node={}", node.0),
+            Placement::Interleave(chunk) => write!(f, "interleave={chunk}"),
+        }
+    }
+}
+
+impl Placement {
+    /// Refuses a chunk that is no power of two of at least a page.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Placement::Interleave(chunk) if !chunk.is_power_of_two() || *chunk < CHUNK_LEN_MIN => Err(Error::BadPlacement {
+                placement: self.to_string(),
+                reason: format!("a chunk is a power of two of at least {CHUNK_LEN_MIN} bytes"),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Placement {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Placement> {
+        let bad =
+            || Error::BadPlacement { placement: text.to_owned(), reason: "write local, node=K, or interleave=BYTES".to_owned() };
+        let placement = match text.split_once('=') {
+            None if text == "local" => Placement::Local,
+            Some(("node", number)) => Placement::Node(NodeId(number.parse().map_err(|_| bad())?)),
+            Some(("interleave", chunk)) => Placement::Interleave(chunk.parse().map_err(|_| bad())?),
+            _ => return Err(bad()),
+        };
+        placement.check().map(|()| placement)
+    }
+}
+
+/// An extent of a region: so many bytes in one slot of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The node that holds it.
+    pub node: NodeId,
+    /// Its slot there.
+    pub slot: Slot,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A run of a region's bytes laid out in one way: on one extent, or in chunks over several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Bytes of the run.
+    pub len: u64,
+    /// Bytes of a chunk; ignored where there is one extent.
+    pub chunk: u64,
+    /// The extents, in chunk order.
+    pub extents: Vec<Extent>,
+}
+
+/// How a region's bytes lie: spans one after another. A resize appends a span, so no byte ever moves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The spans in order.
+    pub spans: Vec<Span>,
+}
+
+/// A part of a range that lies in one extent without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Position of the extent among all of the layout's, in order.
+    pub extent: usize,
+    /// First byte in the extent.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// First byte in the range that was asked for.
+    pub at: u64,
+}
+
+impl Span {
+    /// The lengths of `count` extents that share `len` bytes in chunks.
+    pub fn shares(len: u64, chunk: u64, count: u64) -> impl Iterator<Item = u64> {
+        let rounds = len / (chunk * count);
+        let rest = len % (chunk * count);
+        (0..count).map(move |k| rounds * chunk + rest.saturating_sub(k * chunk).min(chunk))
+    }
+
+    /// Which extent holds byte `at` of the span, where in it, and how many bytes follow there without a gap.
+    fn locate(&self, at: u64) -> (usize, u64, u64) {
+        if self.extents.len() == 1 {
+            return (0, at, self.len - at);
+        }
+        let (chunk_index, within) = (at / self.chunk, at % self.chunk);
+        let count = self.extents.len() as u64;
+        let offset = chunk_index / count * self.chunk + within;
+        ((chunk_index % count) as usize, offset, (self.chunk - within).min(self.len - at))
+    }
+}
+
+impl Layout {
+    /// The region's length in bytes.
+    pub fn len(&self) -> u64 {
+        self.spans.iter().map(|span| span.len).sum()
+    }
+
+    /// Whether the region has no bytes (no created region has none).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All extents in order; [`Piece::extent`] counts in it.
+    pub fn extents(&self) -> impl Iterator<Item = &Extent> {
+        self.spans.iter().flat_map(|span| &span.extents)
+    }
+
+    /// Splits a range into pieces, in order of the range. The range must lie inside the region.
+    pub fn pieces(&self, offset: u64, len: u64) -> Pieces<'_> {
+        debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.len()));
+        let mut pieces = Pieces { spans: &self.spans, extent_base: 0, offset, left: len, at: 0 };
+        pieces.skip_spans();
+        pieces
+    }
+}
+
+/// Iterator over the pieces of a range. See [`Layout::pieces`].
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    spans: &'a [Span],
+    extent_base: usize,
+    offset: u64,
+    left: u64,
+    at: u64,
+}
+
+impl Pieces<'_> {
+    /// Moves on to the span that holds `offset`.
+    fn skip_spans(&mut self) {
+        while let [first, rest @ ..] = self.spans {
+            if self.offset < first.len {
+                break;
+            }
+            self.offset -= first.len;
+            self.extent_base += first.extents.len();
+            self.spans = rest;
+        }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let span = self.spans.first().filter(|_| self.left > 0)?;
+        let (index, offset, run) = span.locate(self.offset);
+        let piece = Piece { extent: self.extent_base + index, offset, len: run.min(self.left), at: self.at };
+        self.offset += piece.len;
+        self.left -= piece.len;
+        self.at += piece.len;
+        self.skip_spans();
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(len: u64, chunk: u64, nodes: u32) -> Span {
+        let extents = Span::shares(len, chunk, u64::from(nodes))
+            .enumerate()
+            .map(|(k, len)| Extent { node: NodeId(k as u32), slot: Slot(0), len })
+            .collect();
+        Span { len, chunk, extents }
+    }
+
+    #[test]
+    fn pieces_cover_every_byte_once_and_stay_in_their_extents() {
+        let layout = Layout { spans: vec![span(10_000, 4096, 1), span(50_001, 4096, 3), span(5, 8192, 2)] };
+        let extents: Vec<_> = layout.extents().copied().collect();
+        let mut used: Vec<Vec<bool>> = extents.iter().map(|e| vec![false; e.len as usize]).collect();
+        let mut at = 0;
+        for piece in layout.pieces(0, layout.len()) {
+            assert_eq!(piece.at, at);
+            at += piece.len;
+            for byte in &mut used[piece.extent][piece.offset as usize..(piece.offset + piece.len) as usize] {
+                assert!(!std::mem::replace(byte, true), "a byte of extent {} twice", piece.extent);
+            }
+        }
+        assert_eq!(at, layout.len());
+        assert!(used.iter().flatten().all(|byte| *byte));
+    }
+
+    #[test]
+    fn any_sub_range_is_the_same_cut_of_the_whole() {
+        let layout = Layout { spans: vec![span(9_000, 4096, 2), span(9_000, 4096, 3)] };
+        let locate = |position: u64| layout.pieces(position, 1).next().map(|p| (p.extent, p.offset));
+        for (offset, len) in [(0, 1), (4095, 2), (8_999, 2), (3, 17_000), (17_999, 1)] {
+            for piece in layout.pieces(offset, len) {
+                assert_eq!(locate(offset + piece.at), Some((piece.extent, piece.offset)));
+            }
+        }
+        assert_eq!(layout.pieces(100, 0).next(), None);
+    }
+
+    #[test]
+    fn placement_reads_what_it_writes_and_refuses_the_rest() {
+        for text in ["local", "node=3", "interleave=65536"] {
+            assert_eq!(text.parse::<Placement>().unwrap().to_string(), text);
+        }
+        for text in ["", "node", "node=x", "interleave=1000", "interleave=2048", "near"] {
+            assert!(text.parse::<Placement>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Control messages: naming, membership and jobs. One postcard value in a message's body.
+//!
+//! ```text
+//! client  -- Request -->  its node  -- FromNode::Ask -->  coordinator
+//!         <-- Answer ---            <-- ToNode::Reply --
+//! ```
+//!
+//! A node forwards what only the coordinator can answer and adds who asked, as the kernel vouches for it.
+
+use crate::error::Error;
+use crate::id::{ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::place::{Layout, Placement};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// What a client asks its node. The first message on its Unix socket is [`Request::Attach`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Becomes a client; answered by [`Answer::Attached`].
+    Attach {
+        /// Wire version of the client.
+        version: u32,
+        /// Its place in a job, when it has one.
+        job: Option<JobRank>,
+    },
+    /// Creates a region; answered by [`Answer::Region`].
+    Create {
+        /// Its name.
+        name: String,
+        /// Its length in bytes.
+        len: u64,
+        /// Where its bytes go.
+        placement: Placement,
+        /// Who may read and write: the bits of a file's mode.
+        mode: u32,
+        /// Whether an existing region of that name and length is opened instead (create-or-attach).
+        attach: bool,
+    },
+    /// Opens a region; answered by [`Answer::Region`].
+    Open {
+        /// Its name.
+        name: String,
+        /// What it is opened for; `None` for the most that the user may do.
+        rights: Option<Rights>,
+    },
+    /// Describes a region; answered by [`Answer::Stat`].
+    Stat {
+        /// Its name.
+        name: String,
+    },
+    /// Lists regions by name; answered by [`Answer::List`].
+    List {
+        /// Only names after this one.
+        after: String,
+    },
+    /// Makes a region longer; answered by [`Answer::Region`].
+    Resize {
+        /// Its name.
+        name: String,
+        /// Its length from now on, in bytes.
+        len: u64,
+    },
+    /// Removes a region; mappings of it stay valid until they go. Answered by [`Answer::Ok`].
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// Describes the pool; answered by [`Answer::Status`].
+    Status,
+    /// Asks for descriptors of an extent on this node; answered by [`Answer::Files`] with them attached.
+    Map {
+        /// The extent's slot.
+        slot: Slot,
+        /// The right that decides between read-only and read-write descriptors.
+        grant: Grant,
+    },
+    /// Asks its node to prove the pool's key to another node; answered by [`Answer::Proof`].
+    Prove {
+        /// Both hellos, the connector's first.
+        hellos: Vec<u8>,
+    },
+    /// Says that a rank's process ended (from the launcher); answered by [`Answer::Ok`].
+    RankEnded {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// How.
+        reason: String,
+    },
+}
+
+/// A node's answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// It was done.
+    Ok,
+    /// To `Attach`.
+    Attached(Attached),
+    /// To `Create`, `Open`, `Resize`.
+    Region(RegionView),
+    /// To `Stat`.
+    Stat(RegionStat),
+    /// To `List`: in name order; another page may follow.
+    List {
+        /// The regions of this page.
+        regions: Vec<RegionStat>,
+        /// Whether there are more after the last one.
+        more: bool,
+    },
+    /// To `Status`.
+    Status(PoolStatus),
+    /// To `Map`: the extent's bytes lie one after another in these files, whose descriptors come along.
+    Files(Vec<FilePart>),
+    /// To `Prove`: the keyed hash of the hellos.
+    Proof([u8; 32]),
+}
+
+/// A part of an extent in one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePart {
+    /// First byte in the file; a multiple of a page.
+    pub offset: u64,
+    /// Bytes of the extent that lie there.
+    pub len: u64,
+    /// Bytes to map: `len` rounded up to the file's page size.
+    pub map_len: u64,
+}
+
+/// What a client learns when it attaches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Its id.
+    pub client: ClientId,
+    /// Its host's node.
+    pub node: NodeId,
+    /// Its node's epoch.
+    pub epoch: Epoch,
+    /// The node that is home to jobs' barriers: the coordinator's.
+    pub home: NodeAddress,
+    /// Whether connections to other nodes must prove a key.
+    pub keyed: bool,
+}
+
+/// Where a node is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeAddress {
+    /// The node.
+    pub node: NodeId,
+    /// Its epoch when this was said.
+    pub epoch: Epoch,
+    /// `host:port` of its TCP listener.
+    pub address: String,
+}
+
+/// A region as a client that opened it sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionView {
+    /// Its name.
+    pub name: String,
+    /// Its GID.
+    pub gid: Gid,
+    /// What the grants allow.
+    pub rights: Rights,
+    /// How its bytes lie.
+    pub layout: Layout,
+    /// A grant for each extent, in the layout's order.
+    pub grants: Vec<Grant>,
+    /// The nodes that hold extents.
+    pub nodes: Vec<NodeAddress>,
+    /// Whether this call made it.
+    pub created: bool,
+}
+
+/// A region as listings show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionStat {
+    /// Its name.
+    pub name: String,
+    /// Its GID.
+    pub gid: Gid,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Where its bytes were asked to go.
+    pub placement: Placement,
+    /// Bytes on each node that holds some.
+    pub nodes: Vec<(NodeId, u64)>,
+    /// Whose it is.
+    pub owner: u32,
+    /// Its mode bits.
+    pub mode: u32,
+    /// A node that is gone with bytes of it, if one is.
+    pub lost: Option<NodeId>,
+}
+
+/// The pool as `hanare status` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Its nodes, by number.
+    pub nodes: Vec<NodeStatus>,
+    /// How many regions there are.
+    pub regions: u64,
+}
+
+/// A node as `hanare status` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: String,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Whether its lease holds.
+    pub alive: bool,
+    /// What it said of its memory when it last renewed.
+    pub memory: Memory,
+}
+
+/// What a node lends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Bytes lent in all.
+    pub lent: u64,
+    /// Bytes of those that are populated.
+    pub populated: u64,
+    /// Bytes in extents.
+    pub used: u64,
+    /// Bytes of a page of the lent memory: 4 KiB, or a huge page's.
+    pub page: u64,
+    /// Clients attached.
+    pub clients: u32,
+}
+
+/// What a node tells its coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromNode {
+    /// Asks to be a member, at first or again. Repeated until welcomed.
+    Join {
+        /// This life of the process.
+        incarnation: Incarnation,
+        /// The name it was started with.
+        name: String,
+        /// Where others reach it.
+        address: String,
+        /// What it lends.
+        memory: Memory,
+        /// The number and epoch it had, if it was a member before in this life.
+        was: Option<(NodeId, Epoch)>,
+        /// The extents it still holds.
+        held: Vec<HeldExtent>,
+    },
+    /// Keeps the lease.
+    Renew {
+        /// The epoch it believes in.
+        epoch: Epoch,
+        /// What it lends.
+        memory: Memory,
+    },
+    /// Goes in good order.
+    Leave,
+    /// Forwards a client's request. Repeated with the same `request` until replied to.
+    Ask {
+        /// The node's number of the request, growing, never reused in one incarnation.
+        request: u64,
+        /// Requests below this one were replied to and are forgotten on both sides.
+        settled: u64,
+        /// Who asks.
+        user: User,
+        /// The client.
+        client: ClientId,
+        /// What.
+        what: Request,
+    },
+    /// An order of the coordinator was carried out, or could not be.
+    Obeyed {
+        /// The order's number.
+        order: u64,
+        /// The grants of extents made, or why not.
+        result: Result<Vec<HeldExtent>, Error>,
+    },
+    /// A client of a job is gone.
+    ClientGone {
+        /// The client.
+        client: ClientId,
+        /// Its place in a job.
+        job: JobRank,
+        /// How it went.
+        reason: String,
+    },
+}
+
+/// What the coordinator tells a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToNode {
+    /// The node is a member.
+    Welcome {
+        /// The incarnation that is meant.
+        incarnation: Incarnation,
+        /// Its number.
+        node: NodeId,
+        /// Its epoch: a new one makes all its older grants void.
+        epoch: Epoch,
+        /// How long without renewal it stays a member, in milliseconds.
+        lease_ms: u64,
+        /// Extents to keep; all others that it holds are freed.
+        keep: Vec<Slot>,
+        /// The coordinator's own node.
+        home: NodeAddress,
+    },
+    /// The lease is kept.
+    Renewed {
+        /// The epoch it is kept for.
+        epoch: Epoch,
+    },
+    /// The node is no member (any more): it must join again.
+    Unknown,
+    /// Answers an `Ask`.
+    Reply {
+        /// The request's number.
+        request: u64,
+        /// What came of it.
+        result: Result<Answer, Error>,
+    },
+    /// Make or free extents. Repeated with the same number until obeyed; a node obeys each number once.
+    Order {
+        /// The order's number, growing, never reused.
+        order: u64,
+        /// Orders below this one are settled and may be forgotten.
+        settled: u64,
+        /// The epoch it is meant for.
+        epoch: Epoch,
+        /// What to do.
+        what: Order,
+    },
+    /// Another node is gone.
+    NodeLost {
+        /// Which.
+        node: NodeId,
+        /// The epoch that ended.
+        epoch: Epoch,
+        /// How it was noticed.
+        reason: String,
+    },
+}
+
+/// What a node is ordered to do with its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Make extents for a region; all or none.
+    Make {
+        /// The region.
+        gid: Gid,
+        /// Their lengths in bytes.
+        lens: Vec<u64>,
+    },
+    /// Free extents, wiped before anyone else gets their memory.
+    Free {
+        /// Their slots.
+        slots: Vec<Slot>,
+    },
+}
+
+/// An extent as its node reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldExtent {
+    /// Its slot.
+    pub slot: Slot,
+    /// The region it belongs to.
+    pub gid: Gid,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The grant to read it.
+    pub read: Grant,
+    /// The grant to read and write it.
+    pub write: Grant,
+}
+
+/// A rank's arrival at its job's barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Who arrives.
+    pub who: JobRank,
+    /// Which barrier of the job: 0 for the first, then 1, and so on.
+    pub generation: u64,
+}
+
+/// The bytes of a control value.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("control values have no unserialisable parts")
+}
+
+/// Reads a control value; refuses trailing bytes.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, super::Malformed> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) => Err(super::Malformed("bytes after a control message")),
+        Err(_) => Err(super::Malformed("not a control message")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_control_message_or_refused(bytes: Vec<u8>) {
+            let _ = decode::<Request>(&bytes);
+            let _ = decode::<FromNode>(&bytes);
+            let _ = decode::<ToNode>(&bytes);
+            let _ = decode::<Result<Answer, Error>>(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_message_with_bytes_behind_it_is_refused() {
+        let mut bytes = encode(&Request::Status);
+        assert_eq!(decode(&bytes), Ok(Request::Status));
+        bytes.push(0);
+        assert!(decode::<Request>(&bytes).is_err());
+    }
+}

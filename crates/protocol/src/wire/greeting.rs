@@ -1,0 +1,122 @@
+//! The first bytes of every connection: who is there, which version, and proof of the pool's key.
+//!
+//! ```text
+//! connector                       acceptor
+//!    Hello (nonce c)      --->
+//!                         <---    Hello (nonce a)          either side stops here on another version
+//!    32 bytes of proof    --->                             keyed hash over both hellos; of zeros where no key is set
+//!                         <---    Head: Pong, or Refused
+//! ```
+//!
+//! The magic and the version keep their place for ever, so that any two builds can refuse each other in one line.
+
+use super::{Malformed, VERSION};
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a hello.
+pub const HELLO_LEN: usize = 64;
+
+/// Bytes of the proof.
+pub const PROOF_LEN: usize = 32;
+
+const MAGIC: [u8; 8] = *b"HANARE\r\n";
+
+/// What the connector wants the connection for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Role {
+    /// Vector commands and barriers of a client, or of a node that copies.
+    Data = 1,
+    /// A node's control messages to its coordinator.
+    Control = 2,
+}
+
+/// The first message of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Wire version of the sender.
+    pub version: u32,
+    /// What for.
+    pub role: Role,
+    /// The client's or node's id, as far as it has one.
+    pub from: u64,
+    /// Fresh random bytes.
+    pub nonce: [u8; 32],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    magic: [u8; 8],
+    version: U32,
+    role: U32,
+    from: U64,
+    nonce: [u8; 32],
+    zero: [u8; 8],
+}
+
+const _: () = assert!(size_of::<Raw>() == HELLO_LEN);
+
+impl Hello {
+    /// A hello of this build.
+    pub fn new(role: Role, from: u64, nonce: [u8; 32]) -> Hello {
+        Hello { version: VERSION, role, from, nonce }
+    }
+
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; HELLO_LEN] {
+        let raw = Raw {
+            magic: MAGIC,
+            version: self.version.into(),
+            role: (self.role as u32).into(),
+            from: self.from.into(),
+            nonce: self.nonce,
+            zero: [0; 8],
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads a hello of any version; the caller compares it with its own.
+    pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Hello, Malformed> {
+        let raw: Raw = zerocopy::transmute!(*bytes);
+        if raw.magic != MAGIC {
+            return Err(Malformed("not a hanare peer"));
+        }
+        let version = raw.version.get();
+        let role = [Role::Data, Role::Control].into_iter().find(|role| *role as u32 == raw.role.get());
+        match role {
+            Some(role) => Ok(Hello { version, role, from: raw.from.get(), nonce: raw.nonce }),
+            // Another version may know more roles: its number is what matters.
+            None if version != VERSION => Ok(Hello { version, role: Role::Data, from: 0, nonce: raw.nonce }),
+            None => Err(Malformed("unknown role")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hello_survives_the_wire() {
+        let hello = Hello::new(Role::Control, 7, [3; 32]);
+        assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    }
+
+    #[test]
+    fn another_version_is_read_whatever_else_it_says() {
+        let mut bytes = Hello::new(Role::Data, 7, [3; 32]).encode();
+        bytes[8] = 99;
+        bytes[12] = 77;
+        assert_eq!(Hello::decode(&bytes).unwrap().version, 99);
+    }
+
+    #[test]
+    fn what_is_not_hanare_is_refused() {
+        assert!(
+            Hello::decode(b"GET / HTTP/1.1\r\nHost: localhost:80\r\nAccept: */*\r\nUser-Agent: x\r\n"[..64].try_into().unwrap())
+                .is_err()
+        );
+    }
+}

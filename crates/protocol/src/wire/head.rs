@@ -1,0 +1,145 @@
+//! The head of every message: 32 bytes, little-endian, the same on every fabric.
+
+use super::Malformed;
+use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a head.
+pub const HEAD_LEN: usize = 32;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Vector commands; `count` of them, then the bytes of the puts.
+    Commands = 1,
+    /// Answer to commands: the bytes of the gets.
+    Done = 2,
+    /// A refusal: the body is a postcard [`crate::Error`]; nothing of the request was done unless the error says otherwise.
+    Refused = 3,
+    /// A control message or its answer: the body is postcard, see [`super::control`].
+    Control = 4,
+    /// A rank arrives at its job's barrier: the body is a postcard [`super::control::Arrival`].
+    Arrive = 5,
+    /// The barrier of generation `detail` is complete.
+    Released = 6,
+    /// Nothing but a sign of life; answered by `Pong` with the same sequence number.
+    Ping = 7,
+    /// Answer to `Ping`.
+    Pong = 8,
+}
+
+/// A message's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What the message is.
+    pub kind: Kind,
+    /// Commands in a request; zero elsewhere.
+    pub count: u32,
+    /// The sender's number of the request; an answer repeats it.
+    pub seq: u64,
+    /// Bytes that follow.
+    pub body_len: u64,
+    /// One number that the kind gives its meaning to.
+    pub detail: u64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Raw {
+    body_len: U64,
+    seq: U64,
+    detail: U64,
+    count: U32,
+    kind: u8,
+    zero: u8,
+    check: U16,
+}
+
+const _: () = assert!(size_of::<Raw>() == HEAD_LEN);
+
+/// A constant in every head: finds a stream that lost its place at the next message.
+const CHECK: u16 = 0x9bd8;
+
+impl Head {
+    /// A head without body, count or detail.
+    pub fn new(kind: Kind, seq: u64) -> Head {
+        Head { kind, count: 0, seq, body_len: 0, detail: 0 }
+    }
+
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; HEAD_LEN] {
+        let raw = Raw {
+            body_len: self.body_len.into(),
+            seq: self.seq.into(),
+            detail: self.detail.into(),
+            count: self.count.into(),
+            kind: self.kind as u8,
+            zero: 0,
+            check: CHECK.into(),
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads a head; refuses an unknown kind, and a length or count beyond the limits.
+    pub fn decode(bytes: &[u8; HEAD_LEN]) -> Result<Head, Malformed> {
+        let raw: Raw = zerocopy::transmute!(*bytes);
+        if raw.check.get() != CHECK || raw.zero != 0 {
+            return Err(Malformed("not the head of a message"));
+        }
+        let head = Head {
+            kind: Kind::decode(raw.kind).ok_or(Malformed("unknown kind of message"))?,
+            count: raw.count.get(),
+            seq: raw.seq.get(),
+            body_len: raw.body_len.get(),
+            detail: raw.detail.get(),
+        };
+        head.within_limits().then_some(head).ok_or(Malformed("a length beyond the limits"))
+    }
+
+    fn within_limits(&self) -> bool {
+        let body_len_max = match self.kind {
+            Kind::Commands | Kind::Done => BODY_LEN_MAX,
+            Kind::Control | Kind::Refused | Kind::Arrive => CONTROL_LEN_MAX as u64,
+            Kind::Released | Kind::Ping | Kind::Pong => 0,
+        };
+        self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
+    }
+}
+
+impl Kind {
+    fn decode(byte: u8) -> Option<Kind> {
+        use Kind::*;
+        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_head_or_refused(bytes: [u8; HEAD_LEN]) {
+            if let Ok(head) = Head::decode(&bytes) {
+                prop_assert_eq!(head.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn a_head_survives_the_wire(seq: u64, detail: u64, count in 0..=BATCH_COUNT_MAX as u32, body_len in 0..=BODY_LEN_MAX) {
+            let head = Head { kind: Kind::Commands, count, seq, body_len, detail };
+            prop_assert_eq!(Head::decode(&head.encode()), Ok(head));
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_the_limits_are_refused() {
+        let head = Head { body_len: CONTROL_LEN_MAX as u64 + 1, ..Head::new(Kind::Control, 0) };
+        assert!(Head::decode(&head.encode()).is_err());
+        let head = Head { body_len: 1, ..Head::new(Kind::Ping, 0) };
+        assert!(Head::decode(&head.encode()).is_err());
+    }
+}
