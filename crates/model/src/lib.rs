@@ -1,2 +1,31 @@
-//! Timing models of the five papers' hardware.
+//! Timing models of the five papers' hardware, and the report that holds paper and model side by side.
+//!
+//! A model is a table of cited parameters ([`parameters`]), parts with state, and experiments ([`experiment`]) that yield
+//! tables, plots, produced facts and verdicts ([`outcome`], [`claim`]). Event models run on [`engine`] in whole picoseconds
+//! ([`time`]); equations run on `f64`. Same parameters, same bytes out.
+//!
+//! For the command line, which only forwards:
+//!
+//! ```text
+//! command::list(paper: Option<&str>, json: bool) -> Result<String, CommandError>
+//! command::run(&command::Options { paper, experiment, set, sweep, network, plot, trace, json }) -> Result<String, CommandError>
+//! report::write(out: &Path, measured: Option<&report::Measurements>, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<report::Summary, ReportError>
+//! report::json(measured: Option<&report::Measurements>, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, ReportError>
+//! ```
+//!
+//! The texts they return end with a newline and go to standard output as they are; the errors are one line each.
 #![forbid(unsafe_code)]
+
+pub mod claim;
+pub mod engine;
+pub mod experiment;
+pub mod facts;
+pub mod network;
+pub mod outcome;
+pub mod papers;
+pub mod parameters;
+pub mod time;
+pub mod trace;
+pub mod unit;
+
+pub use papers::papers;
