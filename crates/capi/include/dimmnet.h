@@ -1,0 +1,152 @@
+/* dimmnet.h: the calls of the DIMMnet-2 drivers paper on regions of the pool, for C99 and C++17.
+ *
+ * Two families, usable together:
+ *
+ *   dn_*                 shared regions with explicit consistency (ATR-DSM): load and store through a pointer,
+ *                        dn_flush what you wrote, dn_update before you read what others wrote
+ *   VL VS VLS VSS        vector commands on this rank's own vector memory, its "SO-DIMM"
+ *   RVL RVS              the same on another rank's
+ *
+ * Start programs with `hanare run -n RANKS -- ./program`.
+ *
+ * What holds for every call
+ * -------------------------
+ * Return     0 (or a number of at least 0) for success, a negative HANARE_ERR_… of hanare.h for failure; dn_malloc
+ *            returns NULL.
+ * Errors     one line on the standard error output that names call, region, offset and limit; hanare_last_error()
+ *            has the same line.
+ * Threads    the process is one rank: its threads share it. V* and RV* may run in several threads at once. No thread
+ *            may store to a region during dn_flush or dn_update of it.
+ * fork       a child is no rank: it must not make these calls.
+ *
+ * Source: "Implementation and Evaluation of DIMMnet-2 Device Drivers for Microsoft Windows", Tables 1 and 2.
+ */
+#ifndef DIMMNET_H
+#define DIMMNET_H
+
+#include "hanare.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The rank --------------------------------------------------------------------------------------------------- */
+
+/* FEATURE: D2-F5 */
+
+/* Attaches to this host's node and takes this process's rank.
+ *
+ * When       first. Calling it again changes nothing. The arguments are the program's and are not changed.
+ * Errors     NO_NODE, VERSION_MISMATCH, BAD_SETTING.
+ */
+int dn_init(int argc, char **argv);
+
+/* This process's rank; 0 is the parent. BAD_USE before dn_init. Never blocks. */
+int dn_getrank(void);
+
+/* How many ranks there are. BAD_USE before dn_init. Never blocks. */
+int dn_getnodesum(void);
+
+/* FEATURE: D2-F8 */
+
+/* Waits until every rank is here.
+ *
+ * When       every rank calls it equally often. A writer calls dn_flush first; a reader that has the region already
+ *            calls dn_update after it (a reader that calls dn_malloc only after it need not).
+ * Blocking   without a bound.
+ * Errors     RANK_GONE when a rank ended: the line names it.
+ */
+int dn_barrier(void);
+
+/* Gives back all regions and vector memory, and detaches. Named regions stay in the pool with what was flushed.
+ *
+ * When       last; after it dn_init may be called again. A program that ends without it loses only what it did not
+ *            flush.
+ */
+int dn_finalize(void);
+
+/* ---- Shared regions --------------------------------------------------------------------------------------------- */
+
+/* FEATURE: D2-F6 D2-F7 */
+
+/* Creates the named shared region, or attaches to it when it exists with the same size; returns a pointer to it.
+ *
+ * Placement  on the node of the rank that creates it; HANARE_PLACE (local, node=K, interleave=BYTES) says otherwise.
+ * Ownership  the pointer is valid until dn_free or dn_finalize. The name stays in the pool: `hanare region rm`.
+ * Ordering   bytes that lie on this host's node are mapped in place: stores there are seen by other ranks of the
+ *            host at once. Of bytes on other nodes this call makes a private copy, current as of now.
+ * Cost       creation does not wait for memory. Bytes on other nodes are brought once, and take twice their length of
+ *            main memory (the copy and its twin).
+ * Errors     BAD_NAME, BAD_LENGTH (0, or it exists with another size), POOL_FULL, NO_PERMISSION, NODE_LOST.
+ */
+void *dn_malloc_named(const char *name, size_t size);
+
+/* Allocates `size` bytes of this host's node, zero, for this rank alone; dn_free gives them back to the pool. */
+void *dn_malloc_local(size_t size);
+
+/* Gives a region back, by the pointer that dn_malloc returned. What was not flushed of other nodes' bytes is lost. An
+ * unnamed region ceases to exist. dn_free(NULL) does nothing. */
+int dn_free(void *ptr);
+
+/* Makes this rank's stores to the region that holds `ptr` visible to the others.
+ *
+ * Ordering   of other nodes' bytes exactly those that differ from the twin (the copy of the last dn_malloc, dn_flush or
+ *            dn_update) are sent: ranks that store to different bytes of one region, of one page even, both survive.
+ * Cost       reads copy and twin once; one message each way for every 4096 runs of changed bytes, equal runs at equal
+ *            distance counting as one.
+ * Errors     BAD_ARGUMENT when `ptr` is in no region; NODE_LOST, TIMEOUT, NO_PERMISSION. After a failure dn_flush may be
+ *            called again: what was not acknowledged is still different from the twin.
+ */
+int dn_flush(void *ptr);
+
+/* Brings the region that holds `ptr` up to date: stale bytes are discarded and read again from their home.
+ *
+ * Ordering   bytes that this rank has stored and not flushed yet are kept, wherever they lie.
+ * Cost       other nodes' bytes cross once; bytes of this host's node cost nothing.
+ * Errors     as dn_flush.
+ */
+int dn_update(void *ptr);
+
+/* What dn_* and V* calls of this process moved between hosts so far, as hanare_get_traffic. */
+int dn_traffic(hanare_traffic *traffic);
+
+/* ---- Vector memory ---------------------------------------------------------------------------------------------- */
+
+/* FEATURE: D2-F10 D2-F11 D2-F12 */
+
+/* Every rank has vector memory of HANARE_SODIMM bytes (default 64M) on its own node, zero at first, and gone with the
+ * rank. It is the region dimmnet.JOB.RANK. A job of several ranks has it from dn_init on, a single program from its first
+ * call here (which makes dn_init unnecessary).
+ *
+ * Arguments  `host` is the program's memory; `offset` and `len` count bytes of vector memory.
+ * Ownership  `host` is used only during the call.
+ * Blocking   V* never wait; RV* wait for one round trip when that rank is on another node.
+ * Errors     OUT_OF_RANGE beyond the vector memory; BAD_SHAPE; POOL_FULL when there is no memory for it.
+ */
+
+int VL(void *host, size_t offset, size_t len);       /* load: vector memory to host */
+int VS(const void *host, size_t offset, size_t len); /* store: host to vector memory */
+
+/* Strided load and store: `count` elements of 2^code bytes, the first at `offset`, `stride` bytes from one to the
+ * next; contiguous on the host's side. Code 0 is a byte, 3 is 8 bytes, 6 is 64 bytes. At most 6. */
+int VLS(void *host, size_t offset, int code, size_t count, size_t stride);
+int VSS(const void *host, size_t offset, int code, size_t count, size_t stride);
+
+/* Load and store on the vector memory of `rank`, which may be the caller's own. RVS returns when the bytes are there.
+ * Errors: as above; BAD_ARGUMENT when there is no such rank. */
+int RVL(int rank, void *host, size_t offset, size_t len);
+int RVS(int rank, const void *host, size_t offset, size_t len);
+
+#ifdef __cplusplus
+}
+
+/* dn_malloc(name, size) is the named shared form, dn_malloc(size) the unnamed local one. */
+inline void *dn_malloc(const char *name, size_t size) { return dn_malloc_named(name, size); }
+inline void *dn_malloc(size_t size) { return dn_malloc_local(size); }
+#else
+/* dn_malloc(name, size) is the named shared form, dn_malloc(size) the unnamed local one: the count of arguments picks. */
+#define DN_MALLOC_PICK(first, second, form, ...) form
+#define dn_malloc(...) DN_MALLOC_PICK(__VA_ARGS__, dn_malloc_named, dn_malloc_local, 0)(__VA_ARGS__)
+#endif
+
+#endif
