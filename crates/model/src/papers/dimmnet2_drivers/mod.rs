@@ -1,12 +1,134 @@
-//! Implementation and Evaluation of DIMMnet-2 Device Drivers for Microsoft Windows.
-use crate::experiment::Paper;
-use crate::parameters::Parameters;
+//! DIMMnet-2 on Windows: AT-dRAM, ATR-DSM and MT-dNET as the equations and tables of their paper.
+use crate::experiment::{Experiment, Paper};
+
+mod barrier;
+mod calibration;
+mod cluster;
+mod disk;
+mod equations;
+mod himeno;
+mod local;
+mod matrix;
+mod overhead;
+mod parameters;
+mod retransmission;
+mod windows;
+mod wisconsin;
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
     id: "dimmnet2-drivers",
     title: "Implementation and Evaluation of DIMMnet-2 Device Drivers for Microsoft Windows",
-    summary: "",
-    parameters: || Parameters::new(Vec::new()),
-    experiments: &[],
+    summary: "A RAM disk, a distributed shared memory and user-level commands over memory on a network card in a DIMM slot.",
+    parameters: parameters::parameters,
+    experiments: &[
+        Experiment {
+            name: "os-overhead",
+            shows: "what the operating system costs for a call and for a page, estimated from Table 4 (Table 5, figure 5)",
+            takes_network: false,
+            run: overhead::run,
+        },
+        Experiment {
+            name: "passes",
+            shows: "from which pass over a file a mapping is faster than calls",
+            takes_network: false,
+            run: overhead::run_passes,
+        },
+        Experiment {
+            name: "windows",
+            shows: "transfer rate between SO-DIMM and host with uncached and with the intended windows (figure 6)",
+            takes_network: false,
+            run: windows::run,
+        },
+        Experiment {
+            name: "disk",
+            shows: "AT-dRAM as a disk beside raw transfers and file sharing over Gigabit Ethernet, or your network (figure 7)",
+            takes_network: true,
+            run: disk::run,
+        },
+        Experiment {
+            name: "local",
+            shows: "the local matrix product in four forms (figure 8)",
+            takes_network: false,
+            run: local::run,
+        },
+        Experiment {
+            name: "beyond-memory",
+            shows: "what AT-dRAM gains when data outgrow main memory",
+            takes_network: false,
+            run: local::run_beyond,
+        },
+        Experiment {
+            name: "matrix",
+            shows: "the matrix product on 1 to 16 nodes and beyond, on the paper's network or yours (Table 6, figure 9)",
+            takes_network: true,
+            run: matrix::run,
+        },
+        Experiment {
+            name: "wisconsin",
+            shows: "database queries over hard disk and over the pool, one and two nodes (Table 7, figure 11)",
+            takes_network: true,
+            run: wisconsin::run,
+        },
+        Experiment {
+            name: "himeno",
+            shows: "Himeno M on one node and more against main memory (Table 8, figure 12)",
+            takes_network: true,
+            run: himeno::run,
+        },
+        Experiment {
+            name: "retransmission",
+            shows: "what lost remote operations cost when software sends them again, waiting longer each time",
+            takes_network: false,
+            run: retransmission::run,
+        },
+        Experiment {
+            name: "barrier",
+            shows: "both readings of the barrier's equation, and how little of its millisecond remote operations explain",
+            takes_network: false,
+            run: barrier::run,
+        },
+    ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Network;
+    use crate::parameters::Parameters;
+    use crate::time::Picos;
+
+    fn defaults() -> Parameters {
+        (PAPER.parameters)()
+    }
+
+    #[test]
+    fn every_printed_fact_is_met() {
+        for experiment in PAPER.experiments {
+            let lines = (experiment.run)(&defaults()).disagreements();
+            assert!(lines.is_empty(), "{}: {lines:#?}", experiment.name);
+        }
+    }
+
+    #[test]
+    fn a_fit_to_the_own_table_is_refused() {
+        let own = defaults().with("transfer.own", 1.0);
+        for (name, id) in [("matrix", "D2-C10"), ("himeno", "D2-C14")] {
+            let outcome = (PAPER.experiment(name).unwrap().run)(&own);
+            let result = outcome.claims.iter().find(|claim| claim.id == id).unwrap();
+            assert!(result.admit().is_err(), "{id} calibrated on its own table was admitted");
+        }
+    }
+
+    #[test]
+    fn a_fast_network_speeds_two_nodes_up_and_a_slow_one_does_not() {
+        let with = |latency: Picos| {
+            let mut parameters = defaults();
+            let (name, bytes_per_second, overhead) = ("test".to_string(), 1_000_000_000, Picos::ZERO);
+            parameters.set_network(Network { name, latency, bytes_per_second, overhead });
+            cluster::predict(calibration::Program::Himeno, 2, &parameters).parts.transfer
+        };
+        let paper = cluster::predict(calibration::Program::Himeno, 2, &defaults()).parts.transfer;
+        assert!(with(Picos::ns(100)) < paper && paper < with(Picos::us(100)));
+    }
+}
