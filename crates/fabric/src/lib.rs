@@ -1,1 +1,45 @@
 //! Moving messages between processes and hosts: one contract, shm, tcp, and layers over it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`link`] | the contract: [`Link`], [`Sink`], [`Progress`], [`LinkError`] |
+//! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
+//! | [`shm`] | links between two processes of one host: rings in shared memory |
+//! | [`stream`] | the link that `tcp` is: over any stream of bytes |
+//! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
+//! | [`mod@wait`] | waiting for a link: pause, yield, park |
+//!
+//! # The life of a message
+//!
+//! ```text
+//!  caller     send(head, windows)           one gathering call; what does not fit stays in the outbox
+//!                |                           ... extend(windows): the next stage of the same body
+//!             progress                       sends the rest as the peer reads; windows are free at unsent_len() == 0
+//!                |
+//!  ~~~~~~~~~~ bytes ~~~~~~~~~~
+//!                |
+//!  peer       progress                       one scattering call: [rest of the sink's window] [buffer]
+//!             Head::decode                   refuses what no peer sends: the link ends with Garbage
+//!             Sink::place(head, 0)           where does the body go? the sink may refuse too
+//!                |                           bytes behind the head are copied; later ones arrive in the window itself
+//!             Sink::place(head, at) ...      each time a window is full
+//!             Sink::message(head)            all of it is there
+//! ```
+//!
+//! What is not here: what messages mean, requests and their answers, names of nodes, threads, and memory of its own
+//! beyond one buffer a link.
+
+mod ending;
+mod inbox;
+pub mod link;
+mod outbox;
+pub mod shm;
+pub mod stream;
+pub mod tcp;
+pub mod wait;
+
+pub use link::{Link, LinkError, Progress, Refusal, Sink};
+pub use wait::wait;
+
+#[cfg(test)]
+mod conformance;

@@ -1,0 +1,94 @@
+//! The fabrics and layers under test: how to make a pair of links, and a link with a raw peer that may send anything.
+
+use crate::link::Link;
+use crate::shm::{ShmLink, Side};
+use crate::tcp::{Socket, TcpLink};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+
+pub(crate) type Boxed = Box<dyn Link>;
+
+/// A fabric, with a layer over both links of each pair.
+pub(crate) struct Fabric {
+    base: Base,
+    layer: fn(Boxed) -> Boxed,
+}
+
+#[derive(Clone, Copy)]
+enum Base {
+    Tcp,
+    Shm,
+}
+
+pub(crate) const TCP: Fabric = Fabric { base: Base::Tcp, layer: |link| link };
+pub(crate) const SHM: Fabric = Fabric { base: Base::Shm, layer: |link| link };
+
+/// A peer that sends bytes as it likes; dropping it is its death.
+pub(crate) trait Raw: Send {
+    fn send(&mut self, bytes: &[u8]);
+}
+
+impl Fabric {
+    /// The same fabric under a layer.
+    pub(crate) const fn under(self, layer: fn(Boxed) -> Boxed) -> Fabric {
+        Fabric { base: self.base, layer }
+    }
+
+    /// Two links, each other's peers.
+    pub(crate) fn pair(&self) -> (Boxed, Boxed) {
+        let (one, other): (Boxed, Boxed) = match self.base {
+            Base::Tcp => {
+                let (one, other) = sockets();
+                (Box::new(tcp(one)), Box::new(tcp(other)))
+            }
+            Base::Shm => {
+                let (one, parts) = ShmLink::create("the opener").unwrap();
+                (Box::new(one), Box::new(ShmLink::open(parts, "the maker").unwrap()))
+            }
+        };
+        ((self.layer)(one), (self.layer)(other))
+    }
+
+    /// A link and a raw peer.
+    pub(crate) fn raw(&self) -> (Boxed, Box<dyn Raw>) {
+        match self.base {
+            Base::Tcp => {
+                let (one, other) = sockets();
+                ((self.layer)(Box::new(tcp(one))), Box::new(other))
+            }
+            Base::Shm => {
+                let (one, parts) = ShmLink::create("the opener").unwrap();
+                ((self.layer)(Box::new(one)), Box::new(Side::open(parts).unwrap()))
+            }
+        }
+    }
+}
+
+fn sockets() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let other = listener.accept().unwrap().0;
+    one.set_nodelay(true).unwrap();
+    other.set_nodelay(true).unwrap();
+    (one, other)
+}
+
+fn tcp(stream: TcpStream) -> TcpLink {
+    let peer = stream.peer_addr().unwrap().to_string();
+    TcpLink::new(Socket::new(stream).unwrap(), peer)
+}
+
+impl Raw for TcpStream {
+    fn send(&mut self, bytes: &[u8]) {
+        self.write_all(bytes).unwrap();
+    }
+}
+
+impl Raw for Side {
+    fn send(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(1000) {
+            assert!(self.producer.push(&[piece]).unwrap(), "a raw peer sends no more than fits the ring");
+            self.ring_data();
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! How a link ends, before the peer's name is put to it.
+
+use crate::link::LinkError;
+use hanare_memory::Lost;
+use hanare_protocol::wire::Malformed;
+
+/// What a part of a link reports; [`Ending::at`] makes it the error that users see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The peer is gone.
+    Closed(String),
+    /// The peer sent nonsense.
+    Garbage(String),
+    /// The system refused.
+    System { what: &'static str, reason: String },
+}
+
+impl Ending {
+    /// The error, with the peer's name.
+    #[cold]
+    pub(crate) fn at(self, peer: &str) -> LinkError {
+        let peer = peer.to_owned();
+        match self {
+            Ending::Closed(reason) => LinkError::Closed { peer, reason },
+            Ending::Garbage(reason) => LinkError::Garbage { peer, reason },
+            Ending::System { what, reason } => LinkError::System { what: format!("{what} ({peer})"), reason },
+        }
+    }
+
+    /// A system call failed. Resets and broken pipes are the peer's going; a bad address is a window that went away.
+    #[cold]
+    pub(crate) fn of_call(what: &'static str, error: &std::io::Error) -> Ending {
+        match error.raw_os_error() {
+            Some(libc::ECONNRESET | libc::EPIPE | libc::ETIMEDOUT | libc::ENOTCONN | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
+                Ending::Closed(error.to_string())
+            }
+            Some(libc::EFAULT) => Ending::System { what, reason: "the memory of a body is gone".into() },
+            _ => Ending::System { what, reason: error.to_string() },
+        }
+    }
+}
+
+impl From<Malformed> for Ending {
+    #[cold]
+    fn from(malformed: Malformed) -> Ending {
+        Ending::Garbage(malformed.0.to_owned())
+    }
+}
+
+impl From<Lost> for Ending {
+    #[cold]
+    fn from(lost: Lost) -> Ending {
+        Ending::System { what: "copying a body", reason: lost.to_string() }
+    }
+}

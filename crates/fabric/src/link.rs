@@ -1,0 +1,189 @@
+//! The contract of every fabric: an ordered, reliable, two-way channel of messages, that never blocks.
+//!
+//! A message is a [`Head`] and `body_len` bytes. Bodies leave from and arrive in [`Window`]s: memory that belongs to
+//! the caller of [`Link::send`] and to the [`Sink`], and that a peer of theirs may change meanwhile.
+//!
+//! Safety invariants of this contract:
+//! 1. A window given to a link stays mapped until the link lets go of it: the sender's until [`Link::unsent_len`] is
+//!    zero, the sink's until it is full. Both end early when the link returns an error, or is dropped.
+//! 2. A link makes no Rust reference to the bytes of a window.
+
+use hanare_memory::Window;
+use hanare_protocol::wire::head::Head;
+use std::os::fd::BorrowedFd;
+use thiserror::Error;
+
+/// An ordered, reliable, two-way channel of messages to one peer. One thread at a time uses it; no call blocks.
+///
+/// **Ordering**: messages arrive whole and in the order of their `send`; nothing is promised between two links.
+///
+/// **Errors**: the first error ends the link: later calls return it again. What arrived before the end is given to the
+/// sink first.
+pub trait Link: Send {
+    /// Begins a message: sends as much of head and body as goes at once, and remembers the rest.
+    ///
+    /// The windows may hold fewer bytes than `head.body_len`: the others follow by [`Link::extend`], before any other
+    /// `send`. More bytes than promised, or a `send` in the middle of a body, are programmer errors and panic.
+    ///
+    /// **Cost**: one system call on `tcp` when the bytes fit the socket; none on `shm` while the peer is awake.
+    ///
+    /// # Safety
+    /// Every window stays mapped until `unsent_len` is zero, an error was returned, or the link is dropped.
+    unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError>;
+
+    /// Gives the next bytes of the body that `send` began.
+    ///
+    /// # Safety
+    /// As for [`Link::send`].
+    unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError>;
+
+    /// Bytes given by `send` and `extend` that are not sent yet. Zero after an error.
+    fn unsent_len(&self) -> u64;
+
+    /// Moves bytes both ways as far as they go without waiting, and hands whole messages to the sink.
+    ///
+    /// **Cost**: when nothing is to be sent, one system call on `tcp`; on `shm` none while awake.
+    fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError>;
+
+    /// A descriptor that is readable when `progress` has something to do; sure only after [`Link::doze`] said yes.
+    ///
+    /// The descriptor is the same for the life of the link, and level-triggered.
+    fn event(&self) -> BorrowedFd<'_>;
+
+    /// Whether `event` must be watched for writing too, because bytes wait for the peer to read.
+    fn needs_write_event(&self) -> bool;
+
+    /// Announces that the caller is about to park on `event`. False: something has arrived meanwhile, do not park.
+    ///
+    /// The next `progress` takes the announcement back.
+    fn doze(&mut self) -> bool;
+
+    /// Who is at the other end, for messages to people.
+    fn peer(&self) -> &str;
+}
+
+/// Where incoming messages go.
+///
+/// For each message the link calls [`Sink::place`] until `body_len` bytes have a place (not at all for an empty body),
+/// then [`Sink::message`]. A body may come in over many calls of `progress`.
+///
+/// # Safety
+/// A window returned by `place` stays mapped and may be written until it is full, the link has returned an error, or the
+/// link is dropped.
+pub unsafe trait Sink {
+    /// Says where the body's bytes from `at` on go: called with 0, and again each time the window before is full.
+    ///
+    /// A window longer than the rest of the body is used up to the body's end. An empty one is a programmer error.
+    ///
+    /// **Errors**: a refusal ends the link with [`LinkError::Garbage`].
+    fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal>;
+
+    /// Takes note that all of a message is there.
+    fn message(&mut self, head: &Head);
+
+    /// Whether the next message may begin. While this says no, the link leaves what arrives where it is, and the peer
+    /// is held back in the end; messages that have begun are still completed. Asked before each message.
+    fn may_begin(&self) -> bool {
+        true
+    }
+}
+
+/// Why a sink does not take a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// What one call of [`Link::progress`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Messages given to the sink.
+    pub messages: u32,
+    /// Bytes received, heads included.
+    pub received_len: u64,
+    /// Bytes sent, heads included.
+    pub sent_len: u64,
+    /// Whether it stopped for fairness with more to do: `doze` will refuse.
+    pub has_more: bool,
+}
+
+impl Progress {
+    /// Whether nothing moved.
+    pub fn is_idle(&self) -> bool {
+        self.messages == 0 && self.received_len == 0 && self.sent_len == 0
+    }
+}
+
+impl std::ops::AddAssign for Progress {
+    fn add_assign(&mut self, next: Progress) {
+        self.messages += next.messages;
+        self.received_len += next.received_len;
+        self.sent_len += next.sent_len;
+        self.has_more = next.has_more;
+    }
+}
+
+/// Why a link has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The peer is gone, or closed the link.
+    #[error("{peer} is gone ({reason})")]
+    Closed {
+        /// Who.
+        peer: String,
+        /// How it was noticed.
+        reason: String,
+    },
+    /// The peer sent something that no correct one sends, or that the sink refused.
+    #[error("{peer} sent something that makes no sense ({reason})")]
+    Garbage {
+        /// Who.
+        peer: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// The operating system refused something, or a window's memory is gone.
+    #[error("{what}: {reason}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// Nothing happened before the deadline. The link itself goes on. Only [`crate::wait()`] returns this.
+    #[error("nothing came from {peer} within {after_ms} ms")]
+    Timeout {
+        /// Who was waited for.
+        peer: String,
+        /// How long, in milliseconds.
+        after_ms: u64,
+    },
+}
+
+impl<L: Link + ?Sized> Link for Box<L> {
+    unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { (**self).send(head, body) }
+    }
+    unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { (**self).extend(body) }
+    }
+    fn unsent_len(&self) -> u64 {
+        (**self).unsent_len()
+    }
+    fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
+        (**self).progress(sink)
+    }
+    fn event(&self) -> BorrowedFd<'_> {
+        (**self).event()
+    }
+    fn needs_write_event(&self) -> bool {
+        (**self).needs_write_event()
+    }
+    fn doze(&mut self) -> bool {
+        (**self).doze()
+    }
+    fn peer(&self) -> &str {
+        (**self).peer()
+    }
+}

@@ -1,0 +1,281 @@
+//! The link over shared memory.
+//!
+//! Safety invariants of this module:
+//! 1. Windows of callers and sinks are used while link.rs's first invariant holds for them.
+//! 2. A record's window is used between `peek` and `release` of that record, a claim's between `claim` and `commit`.
+
+use super::layout::RECORD_LEN_MAX;
+use super::side::{ShmParts, Side};
+use crate::ending::Ending;
+use crate::inbox::Inbox;
+use crate::link::{Link, LinkError, Progress, Sink};
+use crate::outbox::{Outbox, Piece};
+use hanare_memory::{Window, guard};
+use hanare_protocol::wire::head::Head;
+use hanare_ring::Corrupt;
+use std::os::fd::BorrowedFd;
+
+/// Bytes moved in one direction by one `progress`, so that other links of the thread get their turn.
+const FAIR_LEN: u64 = 1 << 20;
+
+/// Shortest record of a longer body.
+const RECORD_LEN_MIN: usize = 4 << 10;
+
+/// Idle looks between two at the peer's life, for a thread that never parks: a look costs a system call.
+const LIFE_INTERVAL: u32 = 1 << 12;
+
+/// A [`Link`] between two processes of one host.
+pub struct ShmLink {
+    side: Side,
+    peer: String,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Bytes of the first record that the inbox has taken; the rest waits for the sink.
+    taken: usize,
+    /// Whether something waits for the sink.
+    is_held: bool,
+    dozed: bool,
+    peer_lives: bool,
+    has_more: bool,
+    idle_count: u32,
+    end: Option<LinkError>,
+}
+
+impl ShmLink {
+    /// Makes the shared memory of a link, and what the other process needs to open it.
+    pub fn create(peer: &str) -> hanare_protocol::Result<(ShmLink, ShmParts)> {
+        let (side, parts) = Side::make()?;
+        Ok((ShmLink::new(side, peer), parts))
+    }
+
+    /// Opens a link that the other process made.
+    ///
+    /// **Errors**: [`hanare_protocol::Error::Garbage`] for a file that is no link of this version, or not sealed.
+    pub fn open(parts: ShmParts, peer: &str) -> hanare_protocol::Result<ShmLink> {
+        Ok(ShmLink::new(Side::open(parts)?, peer))
+    }
+
+    fn new(side: Side, peer: &str) -> ShmLink {
+        ShmLink {
+            side,
+            peer: peer.to_owned(),
+            outbox: Outbox::new(),
+            inbox: Inbox::new(),
+            taken: 0,
+            is_held: false,
+            dozed: false,
+            peer_lives: true,
+            has_more: false,
+            idle_count: 0,
+            end: None,
+        }
+    }
+
+    /// Room that is worth a record: small pieces of a long body would cost more than waiting for the reader.
+    fn room_wanted(&self) -> usize {
+        self.outbox.unsent_len().min(RECORD_LEN_MIN as u64) as usize
+    }
+
+    /// Whether sending can go on. A ring that makes no sense counts too: `progress` says so.
+    fn has_room(&mut self) -> bool {
+        let enough = self.room_wanted();
+        self.side.producer.room(enough).map_or(true, |room| room.unwrap_or(0) >= enough)
+    }
+
+    /// Puts records into the ring while there is room.
+    fn push(&mut self, done: &mut Progress) -> Result<(), Ending> {
+        let sent_before = done.sent_len;
+        while !self.outbox.is_empty() {
+            let enough = self.room_wanted();
+            let room = self.side.producer.room(enough).map_err(corrupt)?.unwrap_or(0);
+            if room < enough {
+                break;
+            }
+            let len = self.outbox.unsent_len().min(room.min(RECORD_LEN_MAX) as u64) as usize;
+            if !self.side.producer.claim(len).map_err(corrupt)? {
+                break;
+            }
+            fill(&self.outbox, self.side.producer.window())?;
+            self.side.producer.commit(len);
+            self.outbox.sent(len);
+            done.sent_len += len as u64;
+        }
+        if done.sent_len > sent_before {
+            self.side.ring_data();
+        }
+        Ok(())
+    }
+
+    /// Takes records out of the ring and hands them to the sink. Says whether it came to the ring's end.
+    fn pull(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<bool, Ending> {
+        let mut is_released = false;
+        self.is_held = false;
+        let is_empty = loop {
+            if self.inbox.is_between() && !sink.may_begin() {
+                self.is_held = true;
+                break false;
+            }
+            if done.received_len >= FAIR_LEN {
+                self.has_more = true;
+                break false;
+            }
+            let Some(record) = self.side.consumer.peek().map_err(corrupt)? else { break true };
+            let from = self.side.consumer.window(&record);
+            let rest = from.slice(self.taken, from.len() - self.taken);
+            let used = self.inbox.take(rest, sink, done)?;
+            self.taken += used;
+            done.received_len += used as u64;
+            if self.taken < from.len() {
+                self.is_held = true;
+                break false;
+            }
+            self.taken = 0;
+            self.side.consumer.release(record);
+            is_released = true;
+        };
+        if is_released {
+            self.side.ring_space();
+        }
+        Ok(is_empty)
+    }
+
+    /// Nothing is there: is anybody? The ring is looked at once more after a peer went, for its last words.
+    fn check_life(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
+        let ending = match (self.side.is_closed(), self.peer_lives) {
+            (false, true) => return Ok(()),
+            (true, _) => "it closed the link",
+            (false, false) => "its process ended",
+        };
+        if !self.pull(sink, done)? || !done.is_idle() {
+            self.has_more = true;
+            return Ok(());
+        }
+        let place = if self.inbox.is_whole() { "" } else { " in the middle of a message" };
+        Err(Ending::Closed(format!("{ending}{place}")))
+    }
+
+    /// Wakes up, and looks whether the peer lives as far as that is worth a system call.
+    fn rouse(&mut self) {
+        if self.dozed {
+            self.dozed = false;
+            self.side.rouse();
+            self.peer_lives &= self.side.bell.take();
+        } else if self.idle_count >= LIFE_INTERVAL {
+            self.idle_count = 0;
+            self.peer_lives &= self.side.bell.lives();
+        }
+    }
+
+    fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
+        self.rouse();
+        self.push(done)?;
+        let is_empty = self.pull(sink, done)?;
+        self.idle_count = if done.is_idle() { self.idle_count + 1 } else { 0 };
+        if is_empty { self.check_life(sink, done) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn finish(&mut self, ending: Ending) -> LinkError {
+        self.outbox.clear();
+        let end = ending.at(&self.peer);
+        self.end = Some(end.clone());
+        end
+    }
+
+    fn check_open(&self) -> Result<(), LinkError> {
+        match &self.end {
+            None => Ok(()),
+            Some(end) => Err(end.clone()),
+        }
+    }
+
+    fn push_now(&mut self) -> Result<(), LinkError> {
+        self.push(&mut Progress::default()).map_err(|ending| self.finish(ending))
+    }
+}
+
+impl Link for ShmLink {
+    unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        self.outbox.begin(head, body);
+        self.push_now()
+    }
+
+    unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        self.outbox.extend(body);
+        self.push_now()
+    }
+
+    fn unsent_len(&self) -> u64 {
+        self.outbox.unsent_len()
+    }
+
+    fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
+        self.check_open()?;
+        self.has_more = false;
+        let mut done = Progress::default();
+        match self.step(sink, &mut done) {
+            Ok(()) => Ok(Progress { has_more: self.has_more, ..done }),
+            Err(ending) => {
+                let end = self.finish(ending);
+                if done.is_idle() { Err(end) } else { Ok(Progress { has_more: true, ..done }) }
+            }
+        }
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.side.bell.descriptor()
+    }
+
+    fn needs_write_event(&self) -> bool {
+        // The bell rings for room too.
+        false
+    }
+
+    fn doze(&mut self) -> bool {
+        if self.has_more || self.end.is_some() {
+            return false;
+        }
+        let for_space = !self.outbox.is_empty();
+        self.side.doze(for_space);
+        self.dozed = true;
+        let is_news = self.side.is_closed()
+            || (!self.is_held && !matches!(self.side.consumer.peek(), Ok(None)))
+            || (for_space && self.has_room());
+        !is_news
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+}
+
+/// Copies the first bytes of the outbox into a claim, which is no longer than they are.
+fn fill(outbox: &Outbox, into: Window) -> Result<(), Ending> {
+    let mut at = 0;
+    for (piece, skip) in outbox.pieces() {
+        let left = into.len() - at;
+        if left == 0 {
+            break;
+        }
+        at += match piece {
+            Piece::Head(bytes) => {
+                let len = left.min(bytes.len() - skip);
+                into.slice(at, len).write_from(&bytes[skip..skip + len])?;
+                len
+            }
+            Piece::Body(window) => {
+                let len = left.min(window.len() - skip);
+                guard::copy(window.slice(skip, len), into.slice(at, len))?;
+                len
+            }
+        };
+    }
+    Ok(())
+}
+
+#[cold]
+fn corrupt(corrupt: Corrupt) -> Ending {
+    Ending::Garbage(corrupt.0.to_owned())
+}

@@ -1,0 +1,273 @@
+//! A link over any stream of bytes: one buffer for what is small, the sink's windows for what is large.
+//!
+//! ```text
+//!  send    outbox: head, windows  --- one gathering call --->  stream
+//!  receive stream --- one scattering call --->  [rest of the sink's window] [buffer of 32 KiB]
+//!                                                                            `-> heads, small bodies: copied once more
+//! ```
+//!
+//! Safety invariants of this module:
+//! 1. Windows are handed to the stream as they are, while link.rs's first invariant holds for them.
+//! 2. The buffer is reached through its window only.
+
+use crate::ending::Ending;
+use crate::inbox::Inbox;
+use crate::link::{Link, LinkError, Progress, Sink};
+use crate::outbox::{Outbox, Piece};
+use hanare_memory::Window;
+use hanare_protocol::wire::head::Head;
+use std::cell::UnsafeCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Bytes received at once beyond a body's window: many small messages a call, and little of a large body copied twice.
+const RECEIVE_LEN: usize = 32 << 10;
+
+/// Bytes moved in one direction by one `progress`, so that other links of the thread get their turn.
+const FAIR_LEN: u64 = 1 << 20;
+
+/// Pieces gathered by one call: the stack holds them, and a call's cost is spread over enough of them.
+const GATHER_COUNT: usize = 64;
+
+/// A two-way stream of bytes that never blocks.
+pub trait Stream: Send + AsFd {
+    /// Sends some of the pieces' bytes, in order; `WouldBlock` when none go.
+    ///
+    /// # Safety
+    /// Each piece is a mapped range; its bytes may change meanwhile.
+    unsafe fn send(&mut self, pieces: &[libc::iovec]) -> io::Result<usize>;
+
+    /// Receives into the places, in order; `WouldBlock` when nothing is there, 0 at the stream's end.
+    ///
+    /// # Safety
+    /// Each place is a mapped range that may be written to; its bytes may change meanwhile.
+    unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize>;
+}
+
+/// A [`Link`] over a [`Stream`].
+pub struct StreamLink<S> {
+    stream: S,
+    peer: String,
+    outbox: Outbox,
+    inbox: Inbox,
+    buffer: Box<[UnsafeCell<u8>]>,
+    /// Where the buffered bytes lie that a sink did not let begin.
+    held: std::ops::Range<usize>,
+    has_more: bool,
+    /// Why sending failed: told when nothing more arrives either.
+    broken: Option<Ending>,
+    end: Option<LinkError>,
+}
+
+impl<S: Stream> StreamLink<S> {
+    /// A link over a stream that has been greeted already.
+    pub fn new(stream: S, peer: String) -> StreamLink<S> {
+        StreamLink {
+            stream,
+            peer,
+            outbox: Outbox::new(),
+            inbox: Inbox::new(),
+            buffer: (0..RECEIVE_LEN).map(|_| UnsafeCell::new(0)).collect(),
+            held: 0..0,
+            has_more: false,
+            broken: None,
+            end: None,
+        }
+    }
+
+    /// Sends what goes. A broken connection is no error here: what the peer said before comes first.
+    fn push(&mut self, done: &mut Progress) -> Result<(), Ending> {
+        while !self.outbox.is_empty() {
+            let mut pieces = [NOTHING; GATHER_COUNT];
+            let (count, len) = gather(&self.outbox, &mut pieces);
+            // SAFETY: invariant 1; heads lie in the outbox, which is not touched during the call.
+            match unsafe { self.stream.send(&pieces[..count]) } {
+                Ok(sent) => {
+                    self.outbox.sent(sent);
+                    done.sent_len += sent as u64;
+                    if sent < len {
+                        return Ok(());
+                    }
+                    if done.sent_len >= FAIR_LEN && !self.outbox.is_empty() {
+                        self.has_more = true;
+                        return Ok(());
+                    }
+                }
+                Err(error) if is_wait(&error) => return Ok(()),
+                Err(error) => {
+                    let Ending::Closed(reason) = Ending::of_call("sending", &error) else {
+                        return Err(Ending::of_call("sending", &error));
+                    };
+                    self.broken = Some(Ending::Closed(reason));
+                    self.outbox.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what is there and hands it to the sink.
+    fn pull(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
+        let buffer = self.buffer_window();
+        loop {
+            if !self.held.is_empty() {
+                let from = buffer.slice(self.held.start, self.held.len());
+                self.held.start += self.inbox.take(from, sink, done)?;
+                if !self.held.is_empty() {
+                    return Ok(());
+                }
+            }
+            if self.inbox.is_between() && !sink.may_begin() {
+                return Ok(());
+            }
+            if done.received_len >= FAIR_LEN {
+                self.has_more = true;
+                return Ok(());
+            }
+            let straight = self.inbox.rest().unwrap_or(Window::empty());
+            let Some(len) = self.receive(straight, buffer)? else { return Ok(()) };
+            done.received_len += len as u64;
+            if !straight.is_empty() {
+                self.inbox.filled(len.min(straight.len()), sink, done)?;
+            }
+            self.held = 0..len.saturating_sub(straight.len());
+            let from = buffer.slice(0, self.held.len());
+            self.held.start = self.inbox.take(from, sink, done)?;
+            if len < straight.len() + buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One receiving call; none when nothing is there.
+    fn receive(&mut self, straight: Window, buffer: Window) -> Result<Option<usize>, Ending> {
+        let places = [iovec(straight), iovec(buffer)];
+        let places = if straight.is_empty() { &places[1..] } else { &places[..] };
+        // SAFETY: invariants 1 and 2.
+        match unsafe { self.stream.receive(places) } {
+            Ok(0) => Err(self.ended()),
+            Ok(len) => Ok(Some(len)),
+            Err(error) if is_wait(&error) => match self.broken.take() {
+                Some(ending) => Err(ending),
+                None => Ok(None),
+            },
+            Err(error) => Err(Ending::of_call("receiving", &error)),
+        }
+    }
+
+    #[cold]
+    fn ended(&mut self) -> Ending {
+        match self.broken.take() {
+            Some(ending) => ending,
+            None if self.inbox.is_whole() => Ending::Closed("it closed the connection".into()),
+            None => Ending::Closed("it closed the connection in the middle of a message".into()),
+        }
+    }
+
+    /// The link ends; what was done in this call is told first.
+    #[cold]
+    fn finish(&mut self, ending: Ending, done: Progress) -> Result<Progress, LinkError> {
+        self.outbox.clear();
+        let end = ending.at(&self.peer);
+        self.end = Some(end.clone());
+        if done.is_idle() { Err(end) } else { Ok(Progress { has_more: true, ..done }) }
+    }
+
+    fn push_now(&mut self) -> Result<(), LinkError> {
+        match self.push(&mut Progress::default()) {
+            Ok(()) => Ok(()),
+            Err(ending) => self.finish(ending, Progress::default()).map(drop),
+        }
+    }
+}
+
+impl<S: Stream> Link for StreamLink<S> {
+    unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        if self.broken.is_some() {
+            return Ok(());
+        }
+        let was_empty = self.outbox.is_empty();
+        self.outbox.begin(head, body);
+        // What did not go before will not go now: `progress` tries again.
+        if was_empty { self.push_now() } else { Ok(()) }
+    }
+
+    unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        if self.broken.is_some() {
+            return Ok(());
+        }
+        let was_empty = self.outbox.is_empty();
+        self.outbox.extend(body);
+        if was_empty { self.push_now() } else { Ok(()) }
+    }
+
+    fn unsent_len(&self) -> u64 {
+        self.outbox.unsent_len()
+    }
+
+    fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
+        self.check_open()?;
+        self.has_more = false;
+        let mut done = Progress::default();
+        match self.push(&mut done).and_then(|()| self.pull(sink, &mut done)) {
+            Ok(()) => Ok(Progress { has_more: self.has_more, ..done }),
+            Err(ending) => self.finish(ending, done),
+        }
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    fn needs_write_event(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    fn doze(&mut self) -> bool {
+        !self.has_more && self.end.is_none() && self.broken.is_none()
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+}
+
+impl<S> StreamLink<S> {
+    fn buffer_window(&self) -> Window {
+        // SAFETY: the buffer lives as long as the link, which keeps no copy of the window; cells may be written to.
+        unsafe { Window::new(self.buffer.as_ptr().cast_mut().cast(), self.buffer.len()) }
+    }
+
+    fn check_open(&self) -> Result<(), LinkError> {
+        match &self.end {
+            None => Ok(()),
+            Some(end) => Err(end.clone()),
+        }
+    }
+}
+
+const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
+fn iovec(window: Window) -> libc::iovec {
+    libc::iovec { iov_base: window.ptr().cast(), iov_len: window.len() }
+}
+
+/// Fills `pieces` from the outbox and returns how many there are and their length together.
+fn gather(outbox: &Outbox, pieces: &mut [libc::iovec; GATHER_COUNT]) -> (usize, usize) {
+    let (mut count, mut len) = (0, 0);
+    for (place, (piece, skip)) in pieces.iter_mut().zip(outbox.pieces()) {
+        *place = match piece {
+            Piece::Head(bytes) => libc::iovec { iov_base: bytes[skip..].as_ptr().cast_mut().cast(), iov_len: bytes.len() - skip },
+            Piece::Body(window) => iovec(window.slice(skip, window.len() - skip)),
+        };
+        count += 1;
+        len += place.iov_len;
+    }
+    (count, len)
+}
+
+fn is_wait(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

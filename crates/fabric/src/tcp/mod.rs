@@ -1,0 +1,56 @@
+//! Links between any two machines: a TCP connection, greeted and proved.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `socket` | the two system calls, and the options of a connection |
+//! | `connect` | the side that begins |
+//! | `listen` | the side that waits: accept, then greet in a thread of its own |
+//! | `proof` | the keyed hash over both hellos |
+//! | `exact` | sending and receiving a known length before a deadline |
+
+mod connect;
+mod exact;
+mod listen;
+mod proof;
+mod socket;
+
+pub use connect::connect;
+pub use listen::{Incoming, Listener};
+pub use proof::{is_proof, proof};
+pub use socket::Socket;
+
+use crate::stream::StreamLink;
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN};
+
+/// A link over TCP.
+pub type TcpLink = StreamLink<Socket>;
+
+/// Both hellos, the connector's first: what a proof is made over.
+pub type Hellos = [u8; 2 * HELLO_LEN];
+
+/// The connector's proof that it has the pool's key; zeros where the pool has none.
+pub type Proof = [u8; PROOF_LEN];
+
+/// A connection on which both sides know each other.
+pub struct Greeted {
+    /// The link, ready for messages.
+    pub link: TcpLink,
+    /// What the other side said of itself.
+    pub hello: Hello,
+}
+
+fn join(connector: &[u8; HELLO_LEN], acceptor: &[u8; HELLO_LEN]) -> Hellos {
+    let mut hellos = [0; 2 * HELLO_LEN];
+    hellos[..HELLO_LEN].copy_from_slice(connector);
+    hellos[HELLO_LEN..].copy_from_slice(acceptor);
+    hellos
+}
+
+fn nonce() -> hanare_protocol::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let len = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| hanare_protocol::Error::System { what: "random bytes".into(), reason: errno.to_string() })?;
+    // Up to 256 bytes come whole once the kernel's generator is seeded, and the call waits for that.
+    assert_eq!(len, bytes.len(), "the kernel gave fewer random bytes than asked");
+    Ok(bytes)
+}
