@@ -1,1 +1,26 @@
 //! Memory that others can change: lent slabs, mappings, accessors and vector kernels.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`window`] | [`Window`]: a range of such memory, never a Rust reference |
+//! | [`guard`] | copies that survive SIGBUS and say what was lost |
+//! | [`vector`] | the kernels: gather, scatter, copy; contiguous and strided |
+//! | [`file`] | sealed memory files and the kind of pages they have |
+//! | [`mapping`] | a client's view of an extent: files mapped one after another |
+//! | [`capacity`] | how much memory the machine and its control group have |
+//! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
+//!
+//! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
+
+pub mod capacity;
+pub mod file;
+pub mod guard;
+pub mod lender;
+pub mod mapping;
+pub mod vector;
+pub mod window;
+
+pub use guard::{Lost, Side};
+pub use lender::{Extent, Lender, LenderOptions};
+pub use mapping::Mapping;
+pub use window::Window;

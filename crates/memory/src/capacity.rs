@@ -1,0 +1,86 @@
+//! How much memory this process may use: what the machine has free, within the limits of its control groups.
+
+use std::path::{Path, PathBuf};
+
+/// Bytes that can still be used: the machine's available memory, or what a control group leaves, whichever is less.
+///
+/// `None` where the system says neither.
+pub fn available() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text));
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    group_folders(&groups).iter().filter_map(|folder| left_in_group(folder)).chain(machine).min()
+}
+
+fn mem_available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// The folders of the process's memory groups, of either version of the interface, each with all its parents.
+fn group_folders(groups: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(kinds), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let root = match kinds {
+            "" => Path::new("/sys/fs/cgroup"),
+            kinds if kinds.split(',').any(|kind| kind == "memory") => Path::new("/sys/fs/cgroup/memory"),
+            _ => continue,
+        };
+        let whole = root.join(path.trim_start_matches('/'));
+        folders.extend(whole.ancestors().take_while(|folder| folder.starts_with(root)).map(Path::to_path_buf));
+    }
+    folders
+}
+
+/// What a group's limit leaves; page cache that could be given up counts as used, which errs on the safe side.
+fn left_in_group(folder: &Path) -> Option<u64> {
+    let number = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes")).unwrap_or(0);
+    Some(limit.saturating_sub(used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_some() {
+        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn meminfo_is_read_in_bytes() {
+        assert_eq!(mem_available("MemTotal: 9 kB\nMemAvailable:   12 kB\n"), Some(12 << 10));
+        assert_eq!(mem_available("MemTotal: 9 kB\n"), None);
+    }
+
+    #[test]
+    fn groups_of_both_versions_are_found_with_their_parents() {
+        let folders = group_folders("4:memory,blkio:/a/b\n3:cpu:/x\n0::/c\nnonsense\n");
+        let names: Vec<_> = folders.iter().map(|folder| folder.to_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "/sys/fs/cgroup/memory/a/b",
+                "/sys/fs/cgroup/memory/a",
+                "/sys/fs/cgroup/memory",
+                "/sys/fs/cgroup/c",
+                "/sys/fs/cgroup"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_tightest_limit_counts() {
+        let folder = std::env::temp_dir().join(format!("hanare-capacity-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("memory.max"), "1000\n").unwrap();
+        std::fs::write(folder.join("memory.current"), "400\n").unwrap();
+        assert_eq!(left_in_group(&folder), Some(600));
+        std::fs::write(folder.join("memory.max"), "max\n").unwrap();
+        assert_eq!(left_in_group(&folder), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,356 @@
+//! Copies that survive SIGBUS: a page that the kernel cannot supply (a truncated file, no memory for it, broken
+//! memory) costs the copy an error, never the process, and never shows as zeros.
+//!
+//! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes
+//! the page in the table of lost pages, puts a page of zeros in its place, and lets the copy go on; every guarded
+//! access ends with a look at the table, so that this copy and all later ones over that page, on any thread, say
+//! [`Lost`]. A SIGBUS anywhere else goes to whoever handled it before.
+//!
+//! Safety invariants of this module:
+//!
+//! 1. The handler calls only what is async-signal-safe: atomics, `mmap`, `sigaction`, and the handler before it.
+//! 2. The handler replaces a page only inside a range that the same thread is copying between at that moment.
+//! 3. A page is in the table before zeros can be read from it.
+//! 4. Ranges given to the kernels here lie inside windows, so what windows promise holds for them.
+
+use crate::window::Window;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Once;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, compiler_fence, fence};
+use thiserror::Error;
+
+/// Which side of a copy was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that is read.
+    Source,
+    /// The one that is written.
+    Target,
+}
+
+/// The kernel could not supply a page of a copy: its bytes are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("memory at offset {offset} of the {side:?} is lost")]
+pub struct Lost {
+    /// Where it happened.
+    pub side: Side,
+    /// First lost byte, counted from the start of that side's window.
+    pub offset: u64,
+}
+
+/// Copies between two windows of the same length; they may overlap.
+///
+/// **Cost**: one copy and about 2 ns. **Errors**: [`Lost`]; some bytes may have been copied.
+#[inline]
+pub fn copy(from: Window, to: Window) -> Result<(), Lost> {
+    assert_eq!(from.len(), to.len(), "a copy has two sides of one length");
+    // SAFETY: both ranges lie inside windows (invariant 4), and `ptr::copy` allows them to overlap.
+    guarded(from.range(), to.range(), || unsafe { std::ptr::copy(from.ptr(), to.ptr(), from.len()) });
+    if is_any_lost() { check(from, to) } else { Ok(()) }
+}
+
+/// Sets all bytes of a window.
+pub fn fill(to: Window, byte: u8) -> Result<(), Lost> {
+    // SAFETY: the range lies inside a window (invariant 4).
+    guarded(0..0, to.range(), || unsafe { std::ptr::write_bytes(to.ptr(), byte, to.len()) });
+    if is_any_lost() { check(Window::empty(), to) } else { Ok(()) }
+}
+
+#[cold]
+fn check(from: Window, to: Window) -> Result<(), Lost> {
+    check_side(Side::Source, from, 0)?;
+    check_side(Side::Target, to, 0)
+}
+
+/// Says whether bytes of `window`, which begins at `base` of its side, were lost.
+#[cold]
+pub(crate) fn check_side(side: Side, window: Window, base: u64) -> Result<(), Lost> {
+    match first_lost(window.range()) {
+        Some(offset) => Err(Lost { side, offset: base + offset as u64 }),
+        None => Ok(()),
+    }
+}
+
+struct Registered {
+    /// Start and end of the source, then of the target; equal where there is none.
+    bounds: [AtomicUsize; 4],
+    is_ready: Cell<bool>,
+}
+
+thread_local! {
+    static REGISTERED: Registered = const { Registered { bounds: [const { AtomicUsize::new(0) }; 4], is_ready: Cell::new(false) } };
+}
+
+/// Runs `body`, which may touch only the two ranges and this thread's own memory, and does not panic.
+#[inline]
+pub(crate) fn guarded(source: Range<usize>, target: Range<usize>, body: impl FnOnce()) {
+    REGISTERED.with(|registered| {
+        if !registered.is_ready.get() {
+            prepare_thread(registered);
+        }
+        let [source_start, source_end, target_start, target_end] = &registered.bounds;
+        source_start.store(source.start, Relaxed);
+        source_end.store(source.end, Relaxed);
+        target_start.store(target.start, Relaxed);
+        target_end.store(target.end, Relaxed);
+        // ORDERING: the handler runs on this very thread, so keeping the compiler in order is enough.
+        compiler_fence(SeqCst);
+        body();
+        compiler_fence(SeqCst);
+        source_end.store(0, Relaxed);
+        target_end.store(0, Relaxed);
+    });
+}
+
+/// Installs the handler once, and lets SIGBUS through on this thread: a blocked one kills the process.
+#[cold]
+fn prepare_thread(registered: &Registered) {
+    install();
+    // SAFETY: plain calls on a set that lives on this stack.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGBUS);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+    registered.is_ready.set(true);
+}
+
+/// What handled SIGBUS before us; leaked once, so that the handler can read it at any time.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Installs the SIGBUS handler of this process, in front of the one before. Later calls do nothing.
+///
+/// Guarded copies do this by themselves. A program that installs its own handler afterwards must pass on what is
+/// not its own.
+pub fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: both structures are valid; the handler keeps to invariant 1.
+        unsafe {
+            let previous = Box::leak(Box::new(std::mem::zeroed::<libc::sigaction>()));
+            libc::sigaction(libc::SIGBUS, std::ptr::null(), previous);
+            PREVIOUS.store(previous, SeqCst);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
+        }
+    });
+}
+
+extern "C" fn on_sigbus(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc::c_void) {
+    // SAFETY: the kernel hands over a valid siginfo.
+    let address = unsafe { (*about).si_addr() }.addr();
+    let is_ours = REGISTERED.with(|registered| {
+        let [source_start, source_end, target_start, target_end] = &registered.bounds;
+        (source_start.load(Relaxed)..source_end.load(Relaxed)).contains(&address)
+            || (target_start.load(Relaxed)..target_end.load(Relaxed)).contains(&address)
+    });
+    if !(is_ours && replace_page(address)) {
+        pass_on(signal, about, machine);
+    }
+}
+
+/// Page sizes that a mapping may have, smallest first: only a whole huge page can be replaced.
+const PAGE_LENS: [usize; 2] = [4096, 2 << 20];
+
+fn replace_page(address: usize) -> bool {
+    PAGE_LENS.iter().any(|&len| {
+        let page = address & !(len - 1);
+        if !note_lost(page..page + len) {
+            return false;
+        }
+        // SAFETY: the page lies inside a range that this thread copies between (invariant 2); it is in the table
+        // (invariant 3).
+        unsafe {
+            mmap_anonymous(
+                std::ptr::without_provenance_mut(page),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::FIXED,
+            )
+        }
+        .is_ok()
+    })
+}
+
+fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc::c_void) {
+    // SAFETY: `PREVIOUS` was set before this handler was installed and is never freed; a handler found there has the
+    // type that its flags say.
+    unsafe {
+        let previous = &*PREVIOUS.load(SeqCst);
+        match previous.sa_sigaction {
+            // Default or ignored: a fault that returns would come again for ever, so the default is what remains.
+            libc::SIG_DFL | libc::SIG_IGN => {
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &default, std::ptr::null_mut());
+            }
+            address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+                let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = std::mem::transmute(address);
+                handler(signal, about, machine);
+            }
+            address => {
+                let handler: extern "C" fn(libc::c_int) = std::mem::transmute(address);
+                handler(signal);
+            }
+        }
+    }
+}
+
+/// A run of lost pages; free when `start` is 0.
+struct LostRun {
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+/// Most runs of lost pages at one time; one truncated file is one run. Beyond it a fault is fatal, as without a guard.
+const LOST_RUN_COUNT_MAX: usize = 256;
+
+static LOST: [LostRun; LOST_RUN_COUNT_MAX] =
+    [const { LostRun { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; LOST_RUN_COUNT_MAX];
+static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any page of this process is lost; asked after each access.
+#[inline]
+pub(crate) fn is_any_lost() -> bool {
+    // ORDERING: pairs with the fetch_add in `note_lost`: whoever read zeros from a replaced page finds it counted.
+    fence(std::sync::atomic::Ordering::Acquire);
+    LOST_COUNT.load(Relaxed) != 0
+}
+
+/// Puts pages in the table, at the end or start of a run that they continue, or as a run of their own.
+fn note_lost(pages: Range<usize>) -> bool {
+    for run in &LOST {
+        let (start, end) = (run.start.load(SeqCst), run.end.load(SeqCst));
+        let continues = start != 0
+            && (end == pages.start && run.end.compare_exchange(end, pages.end, SeqCst, SeqCst).is_ok()
+                || start == pages.end && run.start.compare_exchange(start, pages.start, SeqCst, SeqCst).is_ok());
+        if continues || start == 0 && run.start.compare_exchange(0, pages.start, SeqCst, SeqCst).is_ok() {
+            if !continues {
+                run.end.store(pages.end, SeqCst);
+                LOST_COUNT.fetch_add(1, SeqCst);
+            }
+            return true;
+        }
+    }
+    false
+}
+
+/// The first lost byte of a range, counted from its start.
+fn first_lost(range: Range<usize>) -> Option<usize> {
+    let overlap = |run: &LostRun| {
+        let (start, end) = (run.start.load(SeqCst).max(range.start), run.end.load(SeqCst).min(range.end));
+        (start < end).then(|| start - range.start)
+    };
+    LOST.iter().filter_map(overlap).min()
+}
+
+/// Forgets what was lost in an address range that is unmapped or mapped anew; [`crate::Mapping`] does so by itself.
+pub fn forget(range: Range<usize>) {
+    if LOST_COUNT.load(SeqCst) == 0 {
+        return;
+    }
+    for run in &LOST {
+        let (start, end) = (run.start.load(SeqCst), run.end.load(SeqCst));
+        if start == 0 || end <= range.start || range.end <= start {
+            continue;
+        }
+        match (start < range.start, range.end < end) {
+            (false, false) => {
+                LOST_COUNT.fetch_sub(1, SeqCst);
+                run.end.store(0, SeqCst);
+                run.start.store(0, SeqCst);
+            }
+            (false, true) => run.start.store(range.end, SeqCst),
+            (true, is_more_behind) => {
+                run.end.store(range.start, SeqCst);
+                if is_more_behind {
+                    note_lost(range.end..end);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::mm::{mmap, munmap};
+    use std::os::fd::OwnedFd;
+
+    struct Mapped {
+        file: OwnedFd,
+        window: Window,
+    }
+
+    impl Mapped {
+        fn new(len: usize) -> Mapped {
+            let file = memfd_create("guard", MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&file, len as u64).unwrap();
+            let both = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: the kernel chooses a free range; it is unmapped in `drop`, after the last use of the window.
+            let window = unsafe {
+                let ptr = mmap(std::ptr::null_mut(), len, both, MapFlags::SHARED, &file, 0).unwrap();
+                Window::new(ptr.cast(), len)
+            };
+            Mapped { file, window }
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            forget(self.window.range());
+            // SAFETY: mapped in `new` with this length.
+            unsafe { munmap(self.window.ptr().cast(), self.window.len()).unwrap() };
+        }
+    }
+
+    #[test]
+    fn a_truncated_file_costs_an_error_not_the_process() {
+        let mapped = Mapped::new(64 << 10);
+        let mut bytes = vec![7; 64 << 10];
+        mapped.window.write_from(&bytes).unwrap();
+        ftruncate(&mapped.file, 8192).unwrap();
+        let lost = mapped.window.read_into(&mut bytes).unwrap_err();
+        assert_eq!(lost, Lost { side: Side::Source, offset: 8192 });
+        assert_eq!(mapped.window.slice(0, 8192).read_into(&mut bytes[..8192]), Ok(()));
+        assert_eq!(mapped.window.write_from(&bytes), Err(Lost { side: Side::Target, offset: 8192 }));
+        assert_eq!(mapped.window.slice(100, 60_000).wipe(), Err(Lost { side: Side::Target, offset: 8092 }));
+    }
+
+    #[test]
+    fn a_lost_page_never_shows_as_zeros_to_anyone_later() {
+        let mapped = Mapped::new(16 << 10);
+        ftruncate(&mapped.file, 0).unwrap();
+        let window = mapped.window;
+        assert!(window.slice(4096, 8).read_into(&mut [0; 8]).is_err());
+        let later = std::thread::spawn(move || window.slice(4097, 1).read_into(&mut [0])).join().unwrap();
+        assert_eq!(later, Err(Lost { side: Side::Source, offset: 0 }));
+    }
+
+    #[test]
+    fn addresses_mapped_anew_are_not_lost() {
+        let mapped = Mapped::new(8192);
+        ftruncate(&mapped.file, 0).unwrap();
+        assert!(mapped.window.read_into(&mut [0; 8192]).is_err());
+        let range = mapped.window.range();
+        forget(range.start + 4096..range.end);
+        assert_eq!(first_lost(range.clone()), Some(0));
+        assert_eq!(first_lost(range.start + 4096..range.end), None);
+    }
+
+    #[test]
+    fn overlapping_copies_move_as_if_through_a_buffer() {
+        let mut bytes: Vec<u8> = (0..100).collect();
+        // SAFETY: the buffer outlives the windows and is not used meanwhile.
+        let window = unsafe { Window::of_mut(&mut bytes) };
+        copy(window.slice(0, 50), window.slice(10, 50)).unwrap();
+        assert_eq!(bytes[10..60], (0..50).collect::<Vec<u8>>()[..]);
+    }
+}

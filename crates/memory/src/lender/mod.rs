@@ -1,0 +1,155 @@
+//! What a node lends: memory in slabs, made, populated and wiped in the background, and extents cut from them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `slab` | a memory file with its service mapping |
+//! | `stock` | the slabs that no extent has, and how many bytes may still be given |
+//! | `worker` | the thread that wipes, populates and makes slabs |
+//! | `small` | pieces of shared files for extents too small for a file of their own |
+//! | `extent` | what a region has on this node |
+//!
+//! ```text
+//!            make                        free (never handed out)
+//! populated ------> in an extent ------------------------------> dirty --wiped--> populated
+//!  ^                    |  free (a client may still have it mapped)
+//!  |                    v
+//! growing <-- nothing --+   (the file is closed; its memory returns when the last mapping goes)
+//! ```
+
+mod extent;
+mod slab;
+mod small;
+mod stock;
+mod worker;
+
+pub use extent::Extent;
+
+use crate::capacity;
+use crate::file::{self, HUGE_PAGE_LEN, Huge, Pages};
+use hanare_protocol::limits::{PAGE_LEN, SMALL_REGION_LEN};
+use hanare_protocol::wire::control::Memory;
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+use stock::Stock;
+
+/// Smallest slab: large enough that a descriptor and a mapping for each cost nothing.
+pub const SLAB_LEN_MIN: u64 = 32 << 20;
+
+/// About how many slabs a node has; each is a descriptor.
+pub const SLAB_COUNT: u64 = 1024;
+
+/// What to lend.
+#[derive(Clone, Debug)]
+pub struct LenderOptions {
+    /// Bytes to lend in all.
+    pub bytes: u64,
+    /// Bytes of a slab, a power of two of at least a page; by default [`SLAB_LEN_MIN`] or [`SLAB_COUNT`] slabs.
+    pub slab_len: Option<u64>,
+    /// Whether larger pages are tried.
+    pub huge: Huge,
+}
+
+/// Lends memory. Extents may outlive it; nothing is populated or wiped any more then.
+#[derive(Debug)]
+pub struct Lender {
+    stock: Arc<Stock>,
+    worker: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Lender {
+    /// Begins to lend: returns at once; slabs are made and populated in the background.
+    ///
+    /// **Errors**: [`Error::BadSetting`] when the machine or its control group has not that much memory free, or a slab
+    /// length is no power of two.
+    pub fn new(options: &LenderOptions) -> Result<Lender> {
+        let bytes = options.bytes / PAGE_LEN * PAGE_LEN;
+        check_bytes(options.bytes, capacity::available())?;
+        let slab_len = options.slab_len.unwrap_or_else(|| usual_slab_len(bytes));
+        check_slab_len(slab_len)?;
+        let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len)));
+        let for_worker = Arc::clone(&stock);
+        let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || worker::run(&for_worker));
+        let worker =
+            worker.map_err(|error| Error::System { what: "starting the lender".to_owned(), reason: error.to_string() })?;
+        Ok(Lender { stock, worker: Some(worker) })
+    }
+
+    /// What is lent, populated and used, and the page length obtained.
+    pub fn memory(&self) -> Memory {
+        self.stock.memory()
+    }
+
+    /// The pages that slabs have.
+    pub fn pages(&self) -> Pages {
+        self.stock.pages()
+    }
+
+    /// Makes an extent of `len` zero bytes (at least one).
+    ///
+    /// **Cost**: no memory is touched; waits only where every free slab is being wiped, for as long as that takes.
+    /// **Errors**: [`Error::PoolFull`], [`Error::System`].
+    pub fn make(&self, len: u64) -> Result<Extent> {
+        assert!(len > 0, "an extent has bytes");
+        if len < SMALL_REGION_LEN { Extent::small(&self.stock, len) } else { Extent::large(&self.stock, len) }
+    }
+
+    /// Frees an extent; the same as dropping it. Its bytes are wiped before anyone else gets their memory.
+    pub fn free(&self, extent: Extent) {
+        drop(extent);
+    }
+
+    /// Gives a small extent a file of its own, so that it can be mapped. Others are left as they are.
+    ///
+    /// Its bytes are copied, and its window is another one afterwards: nobody writes to it meanwhile, and windows
+    /// obtained before are not used any more.
+    pub fn own_file(&self, extent: &mut Extent) -> Result<()> {
+        extent.own_file(&self.stock)
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.stock.stop();
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+}
+
+fn check_bytes(bytes: u64, available: Option<u64>) -> Result<()> {
+    match available {
+        _ if bytes < PAGE_LEN => Err(bad_setting("memory", bytes, format!("a node lends at least {PAGE_LEN} bytes"))),
+        Some(available) if bytes > available => {
+            Err(bad_setting("memory", bytes, format!("this machine (or its control group) has {available} bytes free")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_slab_len(slab_len: u64) -> Result<()> {
+    if slab_len.is_power_of_two() && slab_len >= PAGE_LEN {
+        return Ok(());
+    }
+    Err(bad_setting("slab", slab_len, format!("a slab is a power of two of at least {PAGE_LEN} bytes")))
+}
+
+fn bad_setting(key: &str, value: u64, reason: String) -> Error {
+    Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason }
+}
+
+fn usual_slab_len(bytes: u64) -> u64 {
+    (bytes / SLAB_COUNT).next_power_of_two().max(SLAB_LEN_MIN)
+}
+
+/// Tries reserved huge pages with one of them, and asks whether transparent ones are offered.
+fn choose_pages(huge: Huge, slab_len: u64) -> Pages {
+    let is_large_enough = slab_len >= HUGE_PAGE_LEN;
+    match huge {
+        Huge::Auto if is_large_enough && file::create_huge("hanare-probe", HUGE_PAGE_LEN).is_ok() => Pages::Huge,
+        Huge::Auto if is_large_enough && file::is_transparent_offered() => Pages::Transparent,
+        _ => Pages::Small,
+    }
+}
+
+#[cfg(test)]
+mod tests;

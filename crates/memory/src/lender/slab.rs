@@ -1,0 +1,128 @@
+//! A memory file with its service mapping, as an extent or the stock has it.
+//!
+//! Safety invariant of this module: a range taken from one mapping is given to exactly one other, so that each address
+//! has one owner.
+
+use crate::file::{self, Pages};
+use crate::mapping::Mapping;
+use crate::window::Window;
+use hanare_protocol::Result;
+use hanare_protocol::id::Rights;
+use hanare_protocol::wire::control::FilePart;
+use rustix::mm::{Advice, MremapFlags, madvise, mremap_fixed};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A sealed memory file, and how much of it is populated.
+#[derive(Debug)]
+pub struct SlabFile {
+    pub fd: OwnedFd,
+    pub len: u64,
+    pub pages: Pages,
+    /// Bytes populated so far, from the start.
+    populated: AtomicU64,
+    /// Bytes populated in all files together; this one's are taken off when it goes.
+    total: Arc<AtomicU64>,
+    /// Set once a descriptor was given away: its memory is never another extent's.
+    is_handed_out: AtomicBool,
+}
+
+impl SlabFile {
+    /// A file of `len` bytes, rounded up to its pages.
+    pub fn new(len: u64, pages: Pages, total: &Arc<AtomicU64>) -> Result<SlabFile> {
+        let fd = match pages {
+            Pages::Huge => file::create_huge("hanare", len)?,
+            Pages::Transparent | Pages::Small => file::create("hanare", len)?,
+        };
+        let len = len.next_multiple_of(pages.map_len());
+        Ok(SlabFile { fd, len, pages, populated: 0.into(), total: Arc::clone(total), is_handed_out: false.into() })
+    }
+
+    /// Bytes populated so far.
+    pub fn populated(&self) -> u64 {
+        self.populated.load(Ordering::Relaxed)
+    }
+
+    /// Notes that bytes were populated.
+    pub fn add_populated(&self, bytes: u64) {
+        self.populated.fetch_add(bytes, Ordering::Relaxed);
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether all of it is populated.
+    pub fn is_populated(&self) -> bool {
+        self.populated() >= self.len
+    }
+
+    /// Notes that a descriptor is given away.
+    pub fn hand_out(&self) {
+        self.is_handed_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody else may have it mapped.
+    pub fn is_handed_out(&self) -> bool {
+        self.is_handed_out.load(Ordering::Relaxed)
+    }
+
+    /// The whole file as a part of an extent of which `len` bytes lie here.
+    pub fn part(&self, len: u64) -> FilePart {
+        FilePart { offset: 0, len, map_len: self.len }
+    }
+
+    /// A mapping of its own for the file.
+    pub fn map(&self) -> Result<Mapping> {
+        let mut mapping = Mapping::reserve(self.len)?;
+        mapping.map_file(0, self.fd.as_fd(), self.part(self.len), Rights::Write)?;
+        if self.pages == Pages::Transparent {
+            advise_huge(&mapping);
+        }
+        Ok(mapping)
+    }
+}
+
+impl Drop for SlabFile {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.populated(), Ordering::Relaxed);
+    }
+}
+
+/// Asks the kernel to join pages of a mapping to huge ones.
+pub fn advise_huge(mapping: &Mapping) {
+    // SAFETY: advice changes no byte of the mapping.
+    let _ = unsafe { madvise(mapping.ptr().cast(), mapping.len(), Advice::LinuxHugepage) };
+}
+
+/// A whole slab of the stock: its file, and a mapping whose page tables are filled.
+#[derive(Debug)]
+pub struct Slab {
+    pub file: Arc<SlabFile>,
+    pub mapping: Mapping,
+}
+
+impl Slab {
+    /// Moves the slab's mapping, filled page tables and all, to byte `at` of `range`, and leaves the rest of it alone.
+    pub fn move_into(self, range: &mut Mapping, at: u64) -> Result<Arc<SlabFile>> {
+        let target = range.ptr().wrapping_add(at as usize);
+        let is_inside = at.checked_add(self.file.len).is_some_and(|end| end <= range.len() as u64);
+        assert!(is_inside && self.mapping.len() as u64 == self.file.len, "a slab is moved into its place");
+        let (ptr, len) = self.mapping.into_range();
+        // SAFETY: the old range is ours and was just given up by its mapping; the new one lies inside `range`, where
+        // nothing is in use yet.
+        let moved = unsafe { mremap_fixed(ptr.cast(), len, len, MremapFlags::MAYMOVE, target.cast()) };
+        if moved.is_err() {
+            // Some pages cannot be moved on some kernels: map them anew, and take the faults again.
+            // SAFETY: the old range is still ours.
+            drop(unsafe { Mapping::from_range(ptr, len) });
+            range.map_file(at, self.file.fd.as_fd(), self.file.part(self.file.len), Rights::Write)?;
+        }
+        Ok(self.file)
+    }
+
+    /// Sets all its bytes to zero; says whether that worked, which it does unless memory is broken.
+    pub fn wipe(&self) -> bool {
+        // SAFETY: the window is used in this function only, and the mapping lives longer.
+        let window: Window = unsafe { self.mapping.window() };
+        window.wipe().is_ok()
+    }
+}
