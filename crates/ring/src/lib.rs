@@ -1,1 +1,23 @@
 //! Lock-free rings in shared memory, doorbells and the wait policy.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`layout`] | where everything lies in shared memory: offsets, magic, version |
+//! | [`words`] | what a ring needs of its memory: 64-bit words and bytes |
+//! | [`spsc`] | a ring of records, one producer and one consumer |
+//! | [`bell`] | a doorbell that costs a system call only while the other side sleeps |
+//! | [`wait`] | how to wait: pause, yield, park |
+//!
+//! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
+//! What is not here: making and passing the memory, messages, who is at the other end and whether it lives.
+
+pub mod bell;
+pub mod layout;
+pub mod spsc;
+pub mod wait;
+pub mod words;
+
+pub use bell::Doorbell;
+pub use spsc::{Consumer, Corrupt, Producer, Record};
+pub use wait::{Backoff, Step};
+pub use words::{Shared, Words};

@@ -1,0 +1,94 @@
+//! How to wait for another process: pause, then check and yield, then park.
+//!
+//! Waking a parked thread on another CPU costs some 40 us; a peer that answers sooner is better met awake. A spinning
+//! thread on the peer's own CPU would keep it from answering, so after a few pauses every check yields.
+
+use hanare_protocol::limits::{SPIN_PAUSE_COUNT, SPIN_YIELD_US};
+use std::time::{Duration, Instant};
+
+/// What a waiter does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Check again.
+    Again,
+    /// Announce sleep at the doorbell, check once more, and park.
+    Park,
+}
+
+/// One wait: check, `step`, check, `step` … until what is waited for is there.
+#[derive(Debug)]
+pub struct Backoff {
+    pauses: u32,
+    yields_since: Option<Instant>,
+    budget: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff::new()
+    }
+}
+
+impl Backoff {
+    /// A wait that has just begun, with the usual budget of yields.
+    pub fn new() -> Backoff {
+        Backoff::with_budget(Duration::from_micros(SPIN_YIELD_US))
+    }
+
+    /// A wait that yields for `budget` at most before it parks.
+    pub fn with_budget(budget: Duration) -> Backoff {
+        Backoff { pauses: 0, yields_since: None, budget }
+    }
+
+    /// Something happened: the wait begins anew.
+    pub fn reset(&mut self) {
+        self.pauses = 0;
+        self.yields_since = None;
+    }
+
+    /// Passes a little time, or says that it is time to park.
+    ///
+    /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock.
+    #[inline]
+    pub fn step(&mut self) -> Step {
+        if self.pauses < SPIN_PAUSE_COUNT {
+            self.pauses += 1;
+            std::hint::spin_loop();
+            return Step::Again;
+        }
+        self.step_yielding()
+    }
+
+    fn step_yielding(&mut self) -> Step {
+        let since = *self.yields_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= self.budget {
+            return Step::Park;
+        }
+        rustix::thread::sched_yield();
+        Step::Again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_pauses_then_yields_then_parks() {
+        let mut wait = Backoff::with_budget(Duration::ZERO);
+        for _ in 0..SPIN_PAUSE_COUNT {
+            assert_eq!(wait.step(), Step::Again);
+        }
+        assert_eq!(wait.step(), Step::Park);
+        wait.reset();
+        assert_eq!(wait.step(), Step::Again);
+    }
+
+    #[test]
+    fn an_ample_budget_goes_on_yielding() {
+        let mut wait = Backoff::with_budget(Duration::from_secs(3600));
+        for _ in 0..SPIN_PAUSE_COUNT + 100 {
+            assert_eq!(wait.step(), Step::Again);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a ring needs of its memory. Real memory is one implementation; model checkers and tests that stop a side at
+//! every step are others.
+//!
+//! Safety invariants of this module:
+//!
+//! 1. A [`Shared`] lies in a window that promises to stay mapped and writable, at an 8-byte boundary.
+//! 2. Words are touched by atomics only, and data bytes by raw copies: the other side may write anything at any time.
+
+use crate::layout::WORD_LEN;
+use hanare_memory::Window;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Memory as 64-bit words with the orderings that a ring needs, and as bytes.
+pub trait Words {
+    /// How many words there are.
+    fn count(&self) -> usize;
+    /// Reads a word; what was written before the store that made its value is visible then (acquire).
+    fn load(&self, word: usize) -> u64;
+    /// Writes a word after everything written before (release).
+    fn store(&self, word: usize, value: u64);
+    /// Writes a word and returns what was there, in one order with all other exchanges and [`Words::fence`]s.
+    fn swap(&self, word: usize, value: u64) -> u64;
+    /// Keeps stores before it ahead of loads after it.
+    fn fence(&self);
+    /// Copies bytes out, from byte `at` on. What the other side writes meanwhile shows in some mixture.
+    fn read(&self, at: usize, into: &mut [u8]);
+    /// Copies bytes in, from byte `at` on.
+    fn write(&self, at: usize, from: &[u8]);
+}
+
+/// Words in memory shared with another process.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    window: Window,
+}
+
+impl Shared {
+    /// The words of a window, which begins at an 8-byte boundary.
+    pub fn new(window: Window) -> Shared {
+        assert!(window.ptr().addr().is_multiple_of(WORD_LEN), "words begin on their boundary");
+        Shared { window: window.slice(0, window.len() / WORD_LEN * WORD_LEN) }
+    }
+
+    /// `len` bytes at byte `at`, for moving bodies without another copy.
+    pub fn window(&self, at: usize, len: usize) -> Window {
+        self.window.slice(at, len)
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        let ptr = self.window.slice(index * WORD_LEN, WORD_LEN).ptr();
+        // SAFETY: mapped, writable and aligned (invariant 1); an atomic may be changed by others at any time
+        // (invariant 2), and the window stays mapped as long as this copy of it is used.
+        unsafe { AtomicU64::from_ptr(ptr.cast()) }
+    }
+}
+
+impl Words for Shared {
+    fn count(&self) -> usize {
+        self.window.len() / WORD_LEN
+    }
+
+    #[inline]
+    fn load(&self, word: usize) -> u64 {
+        self.word(word).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, word: usize, value: u64) {
+        self.word(word).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn swap(&self, word: usize, value: u64) -> u64 {
+        self.word(word).swap(value, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn read(&self, at: usize, into: &mut [u8]) {
+        let from = self.window.slice(at, into.len());
+        // SAFETY: both ranges are valid for the length; the slice is exclusively ours (invariants 1 and 2).
+        unsafe { std::ptr::copy_nonoverlapping(from.ptr(), into.as_mut_ptr(), into.len()) }
+    }
+
+    #[inline]
+    fn write(&self, at: usize, from: &[u8]) {
+        let into = self.window.slice(at, from.len());
+        // SAFETY: as in `read`.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.ptr(), from.len()) }
+    }
+}
