@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod command;
 pub mod engine;
 pub mod experiment;
 pub mod facts;
@@ -24,6 +25,9 @@ pub mod network;
 pub mod outcome;
 pub mod papers;
 pub mod parameters;
+pub mod plot;
+pub mod station;
+pub mod text;
 pub mod time;
 pub mod trace;
 pub mod unit;

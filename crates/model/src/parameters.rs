@@ -153,7 +153,7 @@ impl Parameter {
 
     /// Whether only whole numbers make sense: counts of things.
     fn is_whole(&self) -> bool {
-        matches!(self.unit, "count" | "nodes" | "pages" | "entries" | "processors" | "B" | "seed")
+        matches!(self.unit, "count" | "nodes" | "order" | "cells" | "pages" | "entries" | "processors" | "B" | "seed")
     }
 }
 

@@ -1,0 +1,32 @@
+//! How many events a second the engine passes: `cargo run --release -p hanare-model --example engine_speed`.
+//!
+//! A run keeps `pending` events in the heap; each event popped schedules one at a pseudo-random later time.
+use std::hint::black_box;
+use std::time::Instant;
+
+use hanare_model::engine::Engine;
+use hanare_model::time::Picos;
+
+const EVENT_COUNT: u64 = 20_000_000;
+
+fn main() {
+    for pending in [8_u64, 64, 1_024, 16_384] {
+        println!("{pending:>6} pending: {:.1} million events a second", events_per_second(pending) / 1e6);
+    }
+}
+
+fn events_per_second(pending: u64) -> f64 {
+    let mut engine = Engine::new();
+    let mut state = 1_u64;
+    for node in 0..pending {
+        engine.schedule(Picos(node), node);
+    }
+    let start = Instant::now();
+    for _ in 0..EVENT_COUNT {
+        let (_, node) = engine.pop().expect("each event schedules another");
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(node);
+        engine.schedule_in(Picos((state >> 40) + 1), node);
+    }
+    black_box(engine.now());
+    EVENT_COUNT as f64 / start.elapsed().as_secs_f64()
+}

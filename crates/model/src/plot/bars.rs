@@ -1,0 +1,95 @@
+//! Bars over named groups, side by side or on each other.
+use std::fmt::Write;
+
+use super::axis::Scale;
+use super::{COLOUR_COUNT, LEFT, RIGHT, WIDTH, text};
+use crate::outcome::Plot;
+
+/// Values stand over the bars where there is room for them.
+const NAMED_BARS_MOST: usize = 12;
+/// Height of a line of a group's name.
+const NAME_LINE: f64 = 14.0;
+/// Width of a letter, roughly.
+const LETTER: f64 = 6.2;
+
+/// Draws the bars and returns the height of the groups' names.
+pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, bottom: f64) -> f64 {
+    let wide = (WIDTH - RIGHT - LEFT) / plot.groups.len() as f64;
+    let mut most_lines = 1;
+    for (group, name) in plot.groups.iter().enumerate() {
+        let left = LEFT + wide * group as f64;
+        let values: Vec<f64> = plot.lines.iter().map(|line| value(line, group)).collect();
+        if plot.is_stacked {
+            stacked(out, &values, y, left, wide)
+        } else {
+            side_by_side(out, plot, &values, y, left, wide)
+        }
+        let lines = broken(name, (wide / LETTER) as usize);
+        for (index, line) in lines.iter().enumerate() {
+            text(out, left + wide / 2.0, bottom + 16.0 + NAME_LINE * index as f64, "middle", "faint", line);
+        }
+        most_lines = most_lines.max(lines.len());
+    }
+    let base = y.base();
+    writeln!(out, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{base:.1}\" y2=\"{base:.1}\"/>", WIDTH - RIGHT)
+        .expect("a String takes every write");
+    12.0 + NAME_LINE * most_lines as f64
+}
+
+fn value(line: &crate::outcome::Line, group: usize) -> f64 {
+    line.points.iter().find(|point| point.0 == group as f64).map_or(0.0, |point| point.1)
+}
+
+fn side_by_side(out: &mut String, plot: &Plot, values: &[f64], y: &Scale, left: f64, wide: f64) {
+    let margin = wide * 0.12;
+    let one = (wide - 2.0 * margin) / values.len() as f64;
+    let is_named = values.len() * plot.groups.len() <= NAMED_BARS_MOST;
+    for (index, value) in values.iter().enumerate() {
+        let at = left + margin + one * index as f64;
+        bar(out, index, at, one - 2.0, y.place(*value), y.base());
+        if is_named {
+            text(
+                out,
+                at + one / 2.0 - 1.0,
+                y.place(*value).min(y.base()) - 4.0,
+                "middle",
+                "faint",
+                &crate::text::number(round3(*value)),
+            );
+        }
+    }
+}
+
+/// Three significant digits, which fit over a bar.
+fn round3(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let scale = 10_f64.powf(2.0 - value.abs().log10().floor());
+    (value * scale).round() / scale
+}
+
+fn stacked(out: &mut String, values: &[f64], y: &Scale, left: f64, wide: f64) {
+    let mut sum = 0.0;
+    for (index, value) in values.iter().enumerate() {
+        let (from, to) = (y.place(sum), y.place(sum + value));
+        let from = if sum == 0.0 { y.base() } else { from };
+        bar(out, index, left + wide * 0.2, wide * 0.6, to, from);
+        sum += value;
+    }
+}
+
+fn bar(out: &mut String, index: usize, x: f64, width: f64, to: f64, base: f64) {
+    let (colour, top, height) = (index % COLOUR_COUNT, to.min(base), (to - base).abs());
+    writeln!(
+        out,
+        "<rect class=\"bar f{colour}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{height:.1}\"/>",
+        width.max(1.0)
+    )
+    .expect("a String takes every write");
+}
+
+/// A name broken at spaces into lines of about `most` letters.
+fn broken(name: &str, most: usize) -> Vec<String> {
+    crate::text::wrapped(name, "", most.max(4)).lines().map(String::from).collect()
+}
