@@ -1,0 +1,83 @@
+#!/bin/sh
+# Makes sure of what building, testing or measuring needs: `prepare.sh build|test|bench`.
+# As root on a system with apt it installs what is missing; otherwise it names the packages. Only what nothing works
+# without (a Rust toolchain, a C compiler) ends it with an error; the rest is skipped later, by name.
+set -u
+purpose=${1:-build}
+oldest=91 # of Rust 1.x, as in Cargo.toml
+refreshed=
+
+say() { echo "prepare: $*" >&2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+may_install() { [ "$(id -u)" = 0 ] && has apt-get; }
+
+install() {
+    if [ -z "$refreshed" ]; then
+        apt-get update -qq >&2 || return 1
+        refreshed=1
+    fi
+    say "installing $*"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# want COMMAND WHAT-FOR PACKAGE...: installs the packages where the command is missing, or names them.
+want() {
+    command=$1 purpose_of=$2
+    shift 2
+    has "$command" && return 0
+    if may_install && install "$@" && has "$command"; then return 0; fi
+    say "no $command: $purpose_of is skipped; install $*"
+    return 1
+}
+
+cargo_minor() { cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\).*/\1/p'; }
+is_new_enough() { minor=$(cargo_minor) && [ -n "$minor" ] && [ "$minor" -ge "$oldest" ]; }
+
+# offered PACKAGE: the minor version of Rust that the distribution's package brings.
+offered() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: 1\.\([0-9]*\)\..*/\1/p'; }
+
+toolchain() {
+    is_new_enough && return 0
+    if may_install; then
+        apt-get update -qq >&2 && refreshed=1
+        if apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+            install rustup && rustup toolchain install stable --profile minimal >&2
+        else
+            # Debian 12 has no rustup, and keeps a newer compiler for its browsers beside the old one.
+            for name in -web ""; do
+                minor=$(offered "cargo$name")
+                if [ -n "$minor" ] && [ "$minor" -ge "$oldest" ]; then
+                    install "rustc$name" "cargo$name" && break
+                fi
+            done
+        fi
+        is_new_enough && return 0
+    fi
+    say "no Rust 1.$oldest or newer: install it as https://rustup.rs says, then run this again"
+    return 1
+}
+
+toolchain || exit 1
+want cc "everything" gcc libc6-dev || exit 1
+case $purpose in
+build) ;;
+test)
+    want c++ "the C face under C++" g++
+    want clang "the C face under clang" clang
+    want pkg-config "the pkg-config file's test" pkg-config
+    want script "the test of output on a terminal" bsdutils
+    ;;
+bench)
+    want mpicc "the comparison with Open MPI" openmpi-bin libopenmpi-dev
+    want redis-server "the comparison with Redis" redis-server
+    want pkg-config "the comparison with UCX" pkg-config
+    if has pkg-config && ! pkg-config --exists ucx; then
+        may_install && install libucx-dev || say "no UCX: the comparison with it is skipped; install libucx-dev"
+    fi
+    ;;
+*)
+    say "build, test or bench, not '$purpose'"
+    exit 2
+    ;;
+esac
+exit 0
