@@ -1,11 +1,12 @@
 //! Design and Preliminary Evaluation of an Optical Bus Computer Cluster.
-mod analytic;
-mod bus;
-mod cluster;
-mod flow;
-mod framing;
+pub mod analytic;
+pub mod bus;
+pub mod cluster;
+mod experiments;
+pub mod flow;
+pub mod framing;
 mod parameters;
-mod timing;
+pub mod timing;
 
 use crate::experiment::Paper;
 
@@ -15,5 +16,5 @@ pub static PAPER: Paper = Paper {
     title: "Design and Preliminary Evaluation of an Optical Bus Computer Cluster",
     summary: "Workstations on an optical bus: MESI caches, directory, arbiter and data lines, packet by packet",
     parameters: parameters::parameters,
-    experiments: &[],
+    experiments: experiments::EXPERIMENTS,
 };

@@ -292,15 +292,15 @@ fn workloads() -> Vec<Parameter> {
         ),
         Parameter::chosen(
             "copy.loop",
-            16.0,
+            8.0,
             "cycles",
             (0.0, 1000.0),
-            "four 8-byte loads and stores at two processor cycles",
+            "four 8-byte loads and stores, one a cycle",
             "processor cycles of the copy loop for a block",
         ),
         Parameter::chosen(
             "sort.keys",
-            8192.0,
+            16_384.0,
             "count",
             (16.0, 4_194_304.0),
             "enough to overflow the cache in one half; the paper's size is not given",

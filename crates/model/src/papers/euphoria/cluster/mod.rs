@@ -67,9 +67,9 @@ pub enum Op {
     /// Wait until every store of this processor is visible: ends a phase under the deferred policy.
     Sync,
     /// Raise a flag.
-    Signal(u8),
+    Signal(u32),
     /// Wait for a flag.
-    Await(u8),
+    Await(u32),
 }
 
 /// A directory entry: which other nodes' caches may hold a block.
@@ -214,7 +214,7 @@ pub struct Cluster {
     running: Vec<Running>,
     /// Blocks an access was decided on and is not done with.
     locked: HashSet<Block>,
-    flags: HashSet<u8>,
+    flags: HashSet<u32>,
     is_line_kept: bool,
     is_overlapped: bool,
     is_deferred: bool,
