@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::engine::Engine;
-use crate::line::Line;
+use crate::station::Station;
 use crate::time::Picos;
 
 /// The cited constants of one board's memory.
@@ -81,7 +81,7 @@ enum Event {
 #[derive(Default)]
 struct Channel {
     waiting: VecDeque<(usize, u64)>,
-    wires: Line,
+    wires: Station,
     bank_open: Vec<bool>,
     active: usize,
 }
@@ -204,9 +204,8 @@ mod tests {
     #[test]
     fn four_banks_overlap_their_row_cycles() {
         let service = shape(4).run(&walk(8));
-        // The fifth request finds the first bank closed again one row cycle after it was opened; the four rows of a
-        // round open together and their bursts queue on the wires.
-        assert_eq!(service.finished, Picos::ns(40 + 80 + 20 + 20 + 10 * 4));
+        // The four rows of a round open together, the next round a row cycle later; the bursts queue on the wires.
+        assert_eq!(service.finished, Picos::ns(40 + 70 + 20 + 20 + 10 * 4));
         assert_eq!(service.banks_active, 4);
     }
 
