@@ -11,14 +11,22 @@
 //! | [`error`] | the one error type that users see |
 //! | [`place`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | contiguous and strided ranges, checked |
+//! | [`barrier`] | the barrier of a job's ranks |
+//! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
+//! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
+//! | [`table`] | the form in which every state machine declares its transitions |
 //! | [`wire`] | what travels: heads, commands, control messages, the greeting |
 #![forbid(unsafe_code)]
 
+pub mod barrier;
+pub mod coordinator;
 pub mod error;
 pub mod id;
 pub mod limits;
+pub mod member;
 pub mod place;
 pub mod shape;
+pub mod table;
 pub mod wire;
 
 pub use error::{Error, Result};

@@ -18,6 +18,12 @@ pub const NODE_COUNT_MAX: usize = 1024;
 /// Most ranks of a job: a barrier's arrival set is 8 KiB at most.
 pub const RANK_COUNT_MAX: u32 = 65_536;
 
+/// Most jobs whose barriers are remembered at once; beyond it broken ones are forgotten first.
+pub const JOB_COUNT_MAX: usize = 4096;
+
+/// Most requests of one node that its coordinator works on or remembers at once.
+pub const ASK_COUNT_MAX: usize = 65_536;
+
 /// Most regions of a pool.
 pub const REGION_COUNT_MAX: usize = 4 << 20;
 
@@ -48,6 +54,9 @@ pub const LEASE_MS: u64 = 3_000;
 /// How often a member renews: three tries before its lease ends.
 pub const RENEW_MS: u64 = LEASE_MS / 3;
 
+/// How long the coordinator lets a live node take for making extents: the asker still gets the refusal within its own bound.
+pub const MAKE_MS: u64 = ANSWER_MS / 2;
+
 /// Pause iterations before a waiter begins to yield. [measured: below a line's transfer time nothing is gained by more]
 pub const SPIN_PAUSE_COUNT: u32 = 20;
 
@@ -57,7 +66,11 @@ pub const SPIN_YIELD_US: u64 = 50;
 const _: () = {
     assert!(RENEW_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");
     assert!(LEASE_MS + RENEW_MS < 5_000, "a killed node is reported within 5 s");
+    assert!(
+        2 * LEASE_MS + RENEW_MS < ANSWER_MS,
+        "after a restart the coordinator has heard of every node before an asker gives up"
+    );
     assert!(LEASE_MS < ANSWER_MS, "a dead node is known before its answer is given up");
-    assert!(SMALL_REGION_LEN % PAGE_LEN == 0 && CHUNK_LEN_MIN % PAGE_LEN == 0);
+    assert!(SMALL_REGION_LEN.is_multiple_of(PAGE_LEN) && CHUNK_LEN_MIN.is_multiple_of(PAGE_LEN));
     assert!(BATCH_COUNT_MAX * 64 <= STAGE_LEN, "the descriptors of a batch fit one staging buffer");
 };

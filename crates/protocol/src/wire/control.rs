@@ -240,13 +240,16 @@ pub enum FromNode {
     Join {
         /// This life of the process.
         incarnation: Incarnation,
+        /// Counts the lists of held extents that this life has sent: a repetition keeps the number, a changed list takes the
+        /// next one. It ties a `Welcome` to the list that it judges.
+        attempt: u64,
         /// The name it was started with.
         name: String,
         /// Where others reach it.
         address: String,
         /// What it lends.
         memory: Memory,
-        /// The number and epoch it had, if it was a member before in this life.
+        /// The number and epoch it had, if it was a member before in this life; the grants in `held` are of that epoch.
         was: Option<(NodeId, Epoch)>,
         /// The extents it still holds.
         held: Vec<HeldExtent>,
@@ -280,7 +283,14 @@ pub enum FromNode {
         /// The grants of extents made, or why not.
         result: Result<Vec<HeldExtent>, Error>,
     },
-    /// A client of a job is gone.
+    /// A client of a job has attached. Repeated until the coordinator knows.
+    ClientCame {
+        /// The client.
+        client: ClientId,
+        /// Its place in the job.
+        job: JobRank,
+    },
+    /// A client of a job is gone. Repeated until the coordinator knows.
     ClientGone {
         /// The client.
         client: ClientId,
@@ -298,16 +308,27 @@ pub enum ToNode {
     Welcome {
         /// The incarnation that is meant.
         incarnation: Incarnation,
+        /// The attempt that is answered; a node that has gone on since ignores the answer.
+        attempt: u64,
         /// Its number.
         node: NodeId,
         /// Its epoch: a new one makes all its older grants void.
         epoch: Epoch,
         /// How long without renewal it stays a member, in milliseconds.
         lease_ms: u64,
-        /// Extents to keep; all others that it holds are freed.
+        /// Extents to keep; all others that it listed are freed.
         keep: Vec<Slot>,
+        /// Orders below this one are settled: what they still make is not wanted.
+        settled: u64,
         /// The coordinator's own node.
         home: NodeAddress,
+    },
+    /// The node may not be a member as things are; it goes on asking.
+    Refused {
+        /// The incarnation that is meant.
+        incarnation: Incarnation,
+        /// Why.
+        error: Error,
     },
     /// The lease is kept.
     Renewed {
@@ -333,6 +354,13 @@ pub enum ToNode {
         epoch: Epoch,
         /// What to do.
         what: Order,
+    },
+    /// What was said of a client of a job is known.
+    ClientKnown {
+        /// The client.
+        client: ClientId,
+        /// Whether it is known to be gone.
+        gone: bool,
     },
     /// Another node is gone.
     NodeLost {

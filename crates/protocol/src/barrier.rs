@@ -1,0 +1,411 @@
+//! The job barrier: decides for the ranks of a job when all have arrived, and that no one waits for a rank that is gone.
+//!
+//! It lives at the pool's home node and is used by everything that makes ranks wait for each other. One round after
+//! another has a *generation*: 0, 1, 2 …
+//!
+//! ```text
+//!                 Arrive                Gone
+//!        +-------------------+   +---------------+
+//!        |                   v   |               v            GoneLast
+//!      Idle <----------- Gathering ---------> Broken ------------------> Forgotten
+//!        |   ArriveLast                        ^  ^ Arrive, Gone |
+//!        +-------------------------------------+  +--------------+
+//!                 Gone
+//! ```
+//!
+//! | event | what is answered |
+//! |---|---|
+//! | `Arrive` | nothing yet; when broken: the failure, at once |
+//! | `ArriveLast` | everyone's release |
+//! | `Repeat` of a round that completed | the release again, even when broken since |
+//! | `Gone` | the failure, to all who wait |
+//!
+//! An arrival is idempotent: repeating it while the round gathers changes nothing.
+
+use crate::error::Error;
+use crate::id::{JobId, JobRank, Rank};
+use crate::limits::{JOB_COUNT_MAX, RANK_COUNT_MAX};
+use crate::table::{self, Row};
+use crate::wire::control::Arrival;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The states of a job's barrier, as the table names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody waits.
+    Idle,
+    /// Some ranks have arrived, some have not.
+    Gathering,
+    /// A rank is gone: no round can complete any more.
+    Broken,
+    /// All ranks are gone.
+    Forgotten,
+}
+
+/// What happens to a job's barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A rank arrives, and others are still missing.
+    Arrive,
+    /// The last missing rank arrives.
+    ArriveLast,
+    /// A rank repeats its arrival at a round that completed.
+    Repeat,
+    /// A rank is gone, and others may still come.
+    Gone,
+    /// The last rank is gone.
+    GoneLast,
+}
+
+/// Every transition of a job's barrier.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row { event: Event::Arrive, from: &[Phase::Idle, Phase::Gathering], to: Phase::Gathering },
+    Row { event: Event::Arrive, from: &[Phase::Broken], to: Phase::Broken },
+    Row { event: Event::ArriveLast, from: &[Phase::Idle, Phase::Gathering], to: Phase::Idle },
+    Row { event: Event::Repeat, from: &[Phase::Idle], to: Phase::Idle },
+    Row { event: Event::Repeat, from: &[Phase::Gathering], to: Phase::Gathering },
+    Row { event: Event::Repeat, from: &[Phase::Broken], to: Phase::Broken },
+    Row { event: Event::Gone, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Broken },
+    Row { event: Event::GoneLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Forgotten },
+];
+
+/// What a rank that waits at a barrier is told. The driver knows on which link the rank waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// All ranks have arrived.
+    Release {
+        /// The job.
+        job: JobId,
+        /// Who is told.
+        rank: Rank,
+        /// The round that completed.
+        generation: u64,
+    },
+    /// The round will never complete, or the arrival makes no sense.
+    Fail {
+        /// The job.
+        job: JobId,
+        /// Who is told.
+        rank: Rank,
+        /// The round it arrived at.
+        generation: u64,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// Who waits, or why nobody can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// Those that have arrived at the round that gathers; empty while idle.
+    Gathering { arrived: BTreeSet<Rank> },
+    /// The first rank that was gone, and how it went.
+    Broken { rank: Rank, reason: String },
+}
+
+/// The barrier of one job.
+///
+/// - `completed` rounds have released everyone: an arrival below it is a repetition.
+/// - `gone` is not empty exactly when the state is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Barrier {
+    /// How many ranks the job has; unknown until one has arrived.
+    ranks: Option<u32>,
+    completed: u64,
+    state: State,
+    gone: BTreeSet<Rank>,
+    /// Order of creation, for forgetting the oldest.
+    birth: u64,
+}
+
+impl Barrier {
+    fn phase(&self) -> Phase {
+        match &self.state {
+            State::Gathering { arrived } if arrived.is_empty() => Phase::Idle,
+            State::Gathering { .. } => Phase::Gathering,
+            State::Broken { .. } => Phase::Broken,
+        }
+    }
+
+    /// Checks a transition that was made against the table.
+    fn assert_step(from: Phase, event: Event, to: Phase) {
+        assert_eq!(table::next(TABLE, from, event), Some(to), "{event:?} in {from:?}");
+    }
+
+    /// Refuses ranks that do not agree on the job's size.
+    fn check(&self, who: JobRank) -> Result<(), Error> {
+        let bad = |key: &str, value: u32, reason: String| {
+            Err(Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason })
+        };
+        if who.ranks > RANK_COUNT_MAX {
+            return Err(Error::LimitReached { what: format!("{} ranks in a job", who.ranks), limit: u64::from(RANK_COUNT_MAX) });
+        }
+        if who.rank.0 >= who.ranks {
+            return bad("HANARE_RANK", who.rank.0, format!("the job has {} ranks, counted from 0", who.ranks));
+        }
+        match self.ranks {
+            Some(ranks) if ranks != who.ranks => {
+                bad("HANARE_RANKS", who.ranks, format!("other ranks of the job say it has {ranks}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A rank arrives; returns what is answered, to whom.
+    fn on_arrive(&mut self, who: JobRank, generation: u64) -> Result<Vec<Rank>, Error> {
+        self.check(who)?;
+        self.ranks = Some(who.ranks);
+        let from = self.phase();
+        if generation < self.completed {
+            Self::assert_step(from, Event::Repeat, from);
+            return Ok(vec![who.rank]);
+        }
+        let arrived = match &mut self.state {
+            State::Broken { rank, reason } => {
+                Self::assert_step(from, Event::Arrive, Phase::Broken);
+                return Err(Error::RankGone { rank: *rank, reason: reason.clone() });
+            }
+            State::Gathering { arrived } => arrived,
+        };
+        if generation > self.completed {
+            return Err(Error::Garbage {
+                peer: who.rank.to_string(),
+                reason: format!("it is at barrier {generation} of the job while barrier {} has not completed", self.completed),
+            });
+        }
+        arrived.insert(who.rank);
+        if arrived.len() < who.ranks as usize {
+            Self::assert_step(from, Event::Arrive, self.phase());
+            return Ok(Vec::new());
+        }
+        let released = std::mem::take(arrived);
+        self.completed += 1;
+        Self::assert_step(from, Event::ArriveLast, self.phase());
+        Ok(released.into_iter().collect())
+    }
+
+    /// A rank is gone; returns those who wait in vain, and whether the whole job is gone.
+    fn on_gone(&mut self, rank: Rank, reason: &str) -> (BTreeSet<Rank>, bool) {
+        let from = self.phase();
+        self.gone.insert(rank);
+        let all_gone = self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize);
+        let waiting = match &mut self.state {
+            State::Broken { .. } => BTreeSet::new(),
+            State::Gathering { arrived } => {
+                let waiting = std::mem::take(arrived);
+                self.state = State::Broken { rank, reason: reason.to_owned() };
+                waiting
+            }
+        };
+        match all_gone {
+            true => Self::assert_step(from, Event::GoneLast, Phase::Forgotten),
+            false => Self::assert_step(from, Event::Gone, self.phase()),
+        }
+        (waiting, all_gone)
+    }
+}
+
+/// The barriers of all jobs of a pool.
+///
+/// A job's barrier is made when its first rank arrives or goes, and forgotten when all its ranks are gone.
+// FEATURE: D2-F8
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Jobs {
+    jobs: BTreeMap<JobId, Barrier>,
+    births: u64,
+    outputs: VecDeque<Output>,
+}
+
+impl Jobs {
+    /// No job yet.
+    pub fn new() -> Jobs {
+        Jobs::default()
+    }
+
+    /// How many jobs are remembered.
+    pub fn count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The state of a job's barrier, if the job is remembered.
+    pub fn phase(&self, job: JobId) -> Option<Phase> {
+        self.jobs.get(&job).map(Barrier::phase)
+    }
+
+    /// A rank arrives at its job's barrier. Answers follow by [`Jobs::poll`], some of them later.
+    ///
+    /// **Errors**: as [`Output::Fail`]: [`Error::RankGone`] when a rank of the job is gone, [`Error::BadSetting`] when the ranks do
+    /// not agree on the job's size, [`Error::Garbage`] for a round that cannot have begun, [`Error::LimitReached`] for too many
+    /// ranks or jobs.
+    pub fn on_arrive(&mut self, arrival: Arrival) {
+        let Arrival { who: who @ JobRank { job, rank, .. }, generation } = arrival;
+        let answer = self.barrier(job).and_then(|barrier| barrier.on_arrive(who, generation));
+        match answer {
+            Ok(released) => {
+                self.outputs.extend(released.into_iter().map(|rank| Output::Release { job, rank, generation }));
+            }
+            Err(error) => self.outputs.push_back(Output::Fail { job, rank, generation, error }),
+        }
+        // A job that came into being with an arrival that was refused has nothing to remember.
+        if self.jobs.get(&job).is_some_and(|barrier| barrier.ranks.is_none() && barrier.gone.is_empty()) {
+            self.jobs.remove(&job);
+        }
+    }
+
+    /// A rank's process is gone: all who wait, and all who arrive later, are told so.
+    ///
+    /// `ranks` is the job's size where it is known.
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
+        let Ok(barrier) = self.barrier(job) else { return };
+        barrier.ranks = barrier.ranks.or(ranks);
+        let generation = barrier.completed;
+        let (waiting, all_gone) = barrier.on_gone(rank, reason);
+        let error = Error::RankGone { rank, reason: reason.to_owned() };
+        let fail = |rank| Output::Fail { job, rank, generation, error: error.clone() };
+        self.outputs.extend(waiting.into_iter().map(fail));
+        if all_gone {
+            self.jobs.remove(&job);
+        }
+    }
+
+    /// The next answer.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The job's barrier, made when it is not there yet.
+    fn barrier(&mut self, job: JobId) -> Result<&mut Barrier, Error> {
+        if !self.jobs.contains_key(&job) && self.jobs.len() >= JOB_COUNT_MAX {
+            let broken = self.jobs.iter().filter(|(_, barrier)| barrier.phase() == Phase::Broken);
+            let Some(oldest) = broken.min_by_key(|(_, barrier)| barrier.birth).map(|(job, _)| *job) else {
+                return Err(Error::LimitReached { what: "jobs with a barrier".to_owned(), limit: JOB_COUNT_MAX as u64 });
+            };
+            self.jobs.remove(&oldest);
+        }
+        let births = &mut self.births;
+        Ok(self.jobs.entry(job).or_insert_with(|| {
+            *births += 1;
+            let state = State::Gathering { arrived: BTreeSet::new() };
+            Barrier { ranks: None, completed: 0, state, gone: BTreeSet::new(), birth: *births }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: JobId = JobId(1);
+
+    fn arrive(jobs: &mut Jobs, rank: u32, ranks: u32, generation: u64) -> Vec<Output> {
+        jobs.on_arrive(Arrival { who: JobRank { job: JOB, rank: Rank(rank), ranks }, generation });
+        std::iter::from_fn(|| jobs.poll()).collect()
+    }
+
+    fn gone(jobs: &mut Jobs, rank: u32) -> Vec<Output> {
+        jobs.on_rank_gone(JOB, Rank(rank), None, "killed by signal 9");
+        std::iter::from_fn(|| jobs.poll()).collect()
+    }
+
+    fn release(rank: u32, generation: u64) -> Output {
+        Output::Release { job: JOB, rank: Rank(rank), generation }
+    }
+
+    fn fail(rank: u32, generation: u64, who: u32) -> Output {
+        let error = Error::RankGone { rank: Rank(who), reason: "killed by signal 9".into() };
+        Output::Fail { job: JOB, rank: Rank(rank), generation, error }
+    }
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(table::contradiction(TABLE), None);
+        assert_eq!(
+            table::print(TABLE),
+            "\
+Arrive         Idle, Gathering                    -> Gathering
+Arrive         Broken                             -> Broken
+ArriveLast     Idle, Gathering                    -> Idle
+Repeat         Idle                               -> Idle
+Repeat         Gathering                          -> Gathering
+Repeat         Broken                             -> Broken
+Gone           Idle, Gathering, Broken            -> Broken
+GoneLast       Idle, Gathering, Broken            -> Forgotten
+"
+        );
+    }
+
+    #[test]
+    fn the_last_arrival_releases_everyone_and_a_repetition_is_answered_again() {
+        let mut jobs = Jobs::new();
+        assert_eq!(arrive(&mut jobs, 1, 2, 0), []);
+        assert_eq!(arrive(&mut jobs, 1, 2, 0), [], "a repetition while the round gathers");
+        assert_eq!(arrive(&mut jobs, 0, 2, 0), [release(0, 0), release(1, 0)]);
+        assert_eq!(arrive(&mut jobs, 1, 2, 0), [release(1, 0)], "its release was lost");
+        assert_eq!(arrive(&mut jobs, 1, 2, 1), []);
+        assert_eq!(arrive(&mut jobs, 0, 2, 0), [release(0, 0)], "one rank is a round ahead of the other's repetition");
+        assert_eq!(arrive(&mut jobs, 0, 2, 1), [release(0, 1), release(1, 1)]);
+    }
+
+    #[test]
+    fn a_job_of_one_rank_never_waits() {
+        let mut jobs = Jobs::new();
+        assert_eq!(arrive(&mut jobs, 0, 1, 0), [release(0, 0)]);
+        assert_eq!(arrive(&mut jobs, 0, 1, 1), [release(0, 1)]);
+    }
+
+    #[test]
+    fn a_gone_rank_fails_those_who_wait_and_those_who_come() {
+        let mut jobs = Jobs::new();
+        arrive(&mut jobs, 0, 3, 0);
+        assert_eq!(gone(&mut jobs, 2), [fail(0, 0, 2)]);
+        assert_eq!(arrive(&mut jobs, 1, 3, 0), [fail(1, 0, 2)]);
+        assert_eq!(gone(&mut jobs, 2), [], "told twice");
+        assert_eq!(gone(&mut jobs, 1), []);
+        assert_eq!(jobs.phase(JOB), Some(Phase::Broken));
+        assert_eq!(gone(&mut jobs, 0), []);
+        assert_eq!(jobs.count(), 0, "a job without ranks is forgotten");
+    }
+
+    #[test]
+    fn a_rank_that_is_gone_before_anyone_arrived_is_remembered() {
+        let mut jobs = Jobs::new();
+        gone(&mut jobs, 1);
+        assert_eq!(arrive(&mut jobs, 0, 2, 0), [fail(0, 0, 1)]);
+    }
+
+    #[test]
+    fn a_round_that_completed_stays_complete_when_a_rank_goes_after_it() {
+        let mut jobs = Jobs::new();
+        arrive(&mut jobs, 0, 2, 0);
+        arrive(&mut jobs, 1, 2, 0);
+        gone(&mut jobs, 1);
+        assert_eq!(arrive(&mut jobs, 0, 2, 0), [release(0, 0)]);
+        assert_eq!(arrive(&mut jobs, 0, 2, 1), [fail(0, 1, 1)]);
+    }
+
+    #[test]
+    fn ranks_that_disagree_or_make_no_sense_are_refused_and_disturb_nobody() {
+        let mut jobs = Jobs::new();
+        let refused = |outputs: Vec<Output>| matches!(outputs.as_slice(), [Output::Fail { .. }]);
+        assert!(refused(arrive(&mut jobs, 0, 0, 0)));
+        assert!(refused(arrive(&mut jobs, 0, RANK_COUNT_MAX + 1, 0)));
+        assert_eq!(jobs.count(), 0);
+        arrive(&mut jobs, 0, 2, 0);
+        assert!(refused(arrive(&mut jobs, 1, 3, 0)));
+        assert!(refused(arrive(&mut jobs, 2, 2, 0)));
+        assert!(refused(arrive(&mut jobs, 1, 2, 7)));
+        assert_eq!(arrive(&mut jobs, 1, 2, 0), [release(0, 0), release(1, 0)]);
+    }
+
+    #[test]
+    fn beyond_the_limit_broken_jobs_are_forgotten_first() {
+        let mut jobs = Jobs::new();
+        for job in 0..JOB_COUNT_MAX as u128 {
+            jobs.on_rank_gone(JobId(job), Rank(0), None, "ended");
+        }
+        jobs.on_arrive(Arrival { who: JobRank { job: JobId(u128::MAX), rank: Rank(0), ranks: 2 }, generation: 0 });
+        assert_eq!(jobs.poll(), None);
+        assert_eq!(jobs.count(), JOB_COUNT_MAX);
+        assert_eq!(jobs.phase(JobId(0)), None, "the oldest went");
+    }
+}

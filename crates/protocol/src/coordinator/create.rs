@@ -1,0 +1,297 @@
+//! Creating regions and making them longer: choosing nodes, ordering extents, and undoing it all when one of them fails.
+
+use super::asks::{AskKey, Task};
+use super::journal::{GID_RESERVE, Record, RegionRecord};
+use super::naming::{self, Event, Growth, Part};
+use super::placement::{self, Plan, Room};
+use super::roster::Phase;
+use super::{Coordinator, Step, permission, quota};
+use crate::error::{Error, Result};
+use crate::id::{Gid, NodeId, Rights, User};
+use crate::limits::{REGION_COUNT_MAX, SPAN_COUNT_MAX};
+use crate::place::{Layout, Placement};
+use crate::table;
+use crate::wire::control::{HeldExtent, Order};
+use std::collections::BTreeSet;
+
+/// What somebody wants created.
+#[derive(Clone, Copy)]
+pub(super) struct Wish<'a> {
+    pub name: &'a str,
+    pub len: u64,
+    pub placement: Placement,
+    pub mode: u32,
+    pub attach: bool,
+}
+
+impl Coordinator {
+    /// Creates a region, or opens it where that is asked for.
+    pub(super) fn create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>) -> Step {
+        if let Err(error) = check(&wish) {
+            return error.into();
+        }
+        if self.growths.values().any(|growth| !growth.grows && growth.name == wish.name) {
+            return Step::Park;
+        }
+        if let Some(region) = self.ledger.region_named(wish.name) {
+            let len = region.layout.len();
+            return match wish.attach {
+                false => Error::NameTaken { name: wish.name.to_owned(), len }.into(),
+                true if len != wish.len => {
+                    let reason = format!("it exists with {len} bytes");
+                    Error::BadLength { name: wish.name.to_owned(), len: wish.len, reason }.into()
+                }
+                true => self.open(wish.name, task.user, None),
+            };
+        }
+        match self.begin_create(now_ms, key, task, wish) {
+            Ok(()) => Step::Grows,
+            Err(error) => error.into(),
+        }
+    }
+
+    fn begin_create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>) -> Result<()> {
+        if self.ledger.regions.len() + self.growths.len() >= REGION_COUNT_MAX {
+            return Err(Error::LimitReached { what: "regions of a pool".to_owned(), limit: REGION_COUNT_MAX as u64 });
+        }
+        let uid = task.user.uid;
+        quota::check(self.settings.quota, uid, self.used_or_asked(uid), wish.len)?;
+        let plan = self.plan(wish.placement, wish.len, task.node)?;
+        let gid = self.take_gid();
+        let growth = Growth {
+            gid,
+            name: wish.name.to_owned(),
+            by: key,
+            owner: task.user,
+            mode: wish.mode,
+            placement: wish.placement,
+            chunk: plan.chunk,
+            parts: Vec::new(),
+            grows: false,
+            since_ms: now_ms,
+        };
+        self.begin(now_ms, growth, plan, Event::Create);
+        Ok(())
+    }
+
+    /// Makes a region longer by a span placed like the region.
+    pub(super) fn resize(&mut self, now_ms: u64, key: AskKey, task: &Task, name: &str, len: u64) -> Step {
+        let gid = match self.settled_region(name) {
+            Ok(Some(region)) => region.gid,
+            Ok(None) => return Step::Park,
+            Err(error) => return error.into(),
+        };
+        match self.begin_resize(now_ms, key, task.user, gid, len) {
+            Ok(true) => Step::Grows,
+            Ok(false) => self.open(name, task.user, None),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Begins to grow a region; `false` when it has that length already.
+    fn begin_resize(&mut self, now_ms: u64, key: AskKey, user: User, gid: Gid, len: u64) -> Result<bool> {
+        let region = self.ledger.regions[&gid].clone();
+        permission::rights(&region, user, Some(Rights::Write))?;
+        if let Some(node) = region.lost.first() {
+            return Err(Error::RegionLost { region: region.name, node: *node });
+        }
+        let now = region.layout.len();
+        if len < now {
+            let reason = format!("it has {now}, and regions only grow");
+            return Err(Error::BadLength { name: region.name, len, reason });
+        }
+        if len == now {
+            return Ok(false);
+        }
+        if region.layout.spans.len() >= SPAN_COUNT_MAX {
+            return Err(Error::LimitReached {
+                what: format!("resizes of region '{}'", region.name),
+                limit: SPAN_COUNT_MAX as u64,
+            });
+        }
+        quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), len - now)?;
+        let first = region.layout.extents().next().expect("a region has extents").node;
+        let plan = self.plan(region.placement, len - now, first)?;
+        let RegionRecord { name, owner, mode, placement, .. } = region;
+        let (chunk, parts) = (plan.chunk, Vec::new());
+        let growth = Growth { gid, name, by: key, owner, mode, placement, chunk, parts, grows: true, since_ms: now_ms };
+        self.begin(now_ms, growth, plan, Event::Grow);
+        Ok(true)
+    }
+
+    /// Orders the extents of a plan.
+    fn begin(&mut self, now_ms: u64, mut growth: Growth, plan: Plan, event: Event) {
+        let gid = growth.gid;
+        let from = naming::phase(&self.ledger, None, gid);
+        for (node, len) in plan.parts {
+            let order = self.order(now_ms, node, Order::Make { gid, lens: vec![len] });
+            growth.parts.push(Part { node, len, order, made: None });
+        }
+        self.growths.insert(gid, growth);
+        self.assert_step(from, event, gid);
+    }
+
+    /// Chooses nodes for `len` bytes; `local` is the node that "local" means.
+    fn plan(&self, placement: Placement, len: u64, local: NodeId) -> Result<Plan> {
+        let on_node = |node: NodeId| match self.roster.phase(node) {
+            Phase::Member => placement::on_node(self.room(node), len),
+            Phase::Absent => Err(placement::unknown(placement, node)),
+            _ => Err(Error::NodeLost { node, reason: "it is not a member at present".to_owned() }),
+        };
+        match placement {
+            Placement::Local => on_node(local),
+            Placement::Node(node) => on_node(node),
+            Placement::Interleave(chunk) => {
+                let rooms: Vec<Room> = self.roster.members().map(|(node, _)| self.room(node)).collect();
+                placement::interleave(&rooms, chunk, len, self.gid_next)
+            }
+        }
+    }
+
+    /// Bytes of a member that are in no extent and promised to none.
+    fn room(&self, node: NodeId) -> Room {
+        let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent);
+        let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
+        let parts = self.growths.values().flat_map(|growth| &growth.parts);
+        let promised: u64 = parts.filter(|part| part.node == node).map(|part| part.len).sum();
+        Room { node, free: lent.saturating_sub(allotted).saturating_sub(promised) }
+    }
+
+    /// Bytes that a user has, and is about to have.
+    fn used_or_asked(&self, uid: u32) -> u64 {
+        let growing = self.growths.values().filter(|growth| growth.owner.uid == uid);
+        self.used(uid) + growing.map(Growth::len).sum::<u64>()
+    }
+
+    /// A GID that was never used.
+    fn take_gid(&mut self) -> Gid {
+        if self.gid_next >= self.ledger.gids_below {
+            self.record(Record::GidsReserved { below: self.gid_next + GID_RESERVE });
+        }
+        self.gid_next += 1;
+        Gid(self.gid_next - 1)
+    }
+
+    /// A node carried an order out, or could not.
+    pub(super) fn on_obeyed(&mut self, now_ms: u64, node: NodeId, order: u64, result: Result<Vec<HeldExtent>>) {
+        let Some(pending) = self.orders.obeyed(node, order) else { return };
+        let Order::Make { gid, lens } = pending.what else { return };
+        let result = result.and_then(|made| self.check_made(node, gid, &lens, &made).map(|()| made));
+        let part = self.growths.get_mut(&gid).and_then(|growth| growth.parts.iter_mut().find(|part| part.order == order));
+        match (part, result) {
+            (Some(part), Ok(made)) => {
+                part.made = made.first().copied();
+                self.complete(gid);
+            }
+            (Some(_), Err(error)) => self.undo(now_ms, gid, error),
+            // The region was given up while this part was being made.
+            (None, Ok(made)) => self.free(now_ms, node, made.iter().map(|extent| extent.slot).collect()),
+            (None, Err(_)) => {}
+        }
+    }
+
+    /// A node must make what it was ordered, in slots that no region has.
+    fn check_made(&self, node: NodeId, gid: Gid, lens: &[u64], made: &[HeldExtent]) -> Result<()> {
+        let fits = made.len() == lens.len() && made.iter().zip(lens).all(|(made, len)| made.gid == gid && made.len == *len);
+        let is_free = |extent: &HeldExtent| !self.ledger.extents.contains_key(&(node, extent.slot));
+        match fits && made.iter().all(is_free) {
+            true => Ok(()),
+            false => {
+                Err(Error::Garbage { peer: node.to_string(), reason: format!("it made other extents for {gid} than ordered") })
+            }
+        }
+    }
+
+    /// Gives the region its name, or its new length, once all parts are made.
+    fn complete(&mut self, gid: Gid) {
+        let Some(span) = self.growths[&gid].span() else { return };
+        let from = naming::phase(&self.ledger, self.growths.get(&gid), gid);
+        let growth = self.growths.remove(&gid).expect("just seen");
+        for part in &growth.parts {
+            if let (Some(seat), Some(made)) = (self.roster.seat_mut(part.node), &part.made) {
+                seat.add_grants(made);
+            }
+        }
+        let by = growth.by;
+        if growth.grows {
+            self.record(Record::Resized { gid, span, by });
+            self.assert_step(from, Event::Grown, gid);
+        } else {
+            let Growth { name, placement, owner, mode, .. } = growth;
+            let layout = Layout { spans: vec![span] };
+            let region = RegionRecord { gid, name, placement, owner, mode, layout, lost: BTreeSet::new() };
+            self.record(Record::Created { region, by: Some(by) });
+            self.assert_step(from, Event::Made, gid);
+        }
+        self.changed = true;
+        // The asker is answered like one that repeats: from the deed.
+        self.asks.park(by);
+    }
+
+    /// Gives up what is being made for a region: what is made is freed, what is still being made will be.
+    fn undo(&mut self, now_ms: u64, gid: Gid, error: Error) {
+        let from = naming::phase(&self.ledger, self.growths.get(&gid), gid);
+        let Some(growth) = self.growths.remove(&gid) else { return };
+        for part in &growth.parts {
+            if let Some(made) = part.made {
+                self.free(now_ms, part.node, vec![made.slot]);
+            }
+        }
+        self.assert_step(from, if growth.grows { Event::GrowFails } else { Event::CreateFails }, gid);
+        self.answer(growth.by, Err(error));
+        self.changed = true;
+    }
+
+    /// Gives up all that needs a node whose epoch ended.
+    pub(super) fn undo_makes_on(&mut self, now_ms: u64, node: NodeId, reason: &str) {
+        let needs = |growth: &&Growth| growth.parts.iter().any(|part| part.node == node);
+        let gids: Vec<Gid> = self.growths.values().filter(needs).map(|growth| growth.gid).collect();
+        for gid in gids {
+            self.undo(now_ms, gid, Error::NodeLost { node, reason: reason.to_owned() });
+        }
+    }
+
+    /// Gives up what a live node does not get done.
+    pub(super) fn give_up_slow_makes(&mut self, now_ms: u64) {
+        let after_ms = self.settings.make_ms;
+        let slow = self.growths.values().filter(|growth| growth.since_ms + after_ms <= now_ms);
+        let slow: Vec<(Gid, Error)> = slow
+            .map(|growth| {
+                let part = growth.parts.iter().find(|part| part.made.is_none()).expect("a complete growth is none");
+                let what = format!("make {} bytes for region '{}'", part.len, growth.name);
+                (growth.gid, Error::Timeout { peer: part.node.to_string(), what, after_ms })
+            })
+            .collect();
+        for (gid, error) in slow {
+            self.undo(now_ms, gid, error);
+        }
+    }
+
+    /// Orders a node to free extents. One that is away frees them when it joins again.
+    pub(super) fn free(&mut self, now_ms: u64, node: NodeId, slots: Vec<crate::id::Slot>) {
+        if self.roster.phase(node) == Phase::Member && !slots.is_empty() {
+            self.order(now_ms, node, Order::Free { slots });
+        }
+    }
+
+    /// Checks a transition that was made against the table of `naming`.
+    pub(super) fn assert_step(&self, from: naming::Phase, event: Event, gid: Gid) {
+        let to = naming::phase(&self.ledger, self.growths.get(&gid), gid);
+        assert_eq!(table::next(naming::TABLE, from, event), Some(to), "{event:?} in {from:?}");
+    }
+}
+
+/// Refuses what can be refused without looking at the pool.
+fn check(wish: &Wish<'_>) -> Result<()> {
+    naming::check_name(wish.name)?;
+    wish.placement.check()?;
+    if wish.len == 0 {
+        let reason = "a region has at least one byte".to_owned();
+        return Err(Error::BadLength { name: wish.name.to_owned(), len: 0, reason });
+    }
+    if wish.mode & !permission::MODE_MASK != 0 {
+        let reason = "a mode has the nine bits of a file's, at most 0777".to_owned();
+        return Err(Error::BadSetting { key: "mode".to_owned(), value: format!("{:#o}", wish.mode), reason });
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Joining, renewing, leaving: what a node keeps, and in which epoch. The rule is in `roster`'s table.
+
+use super::journal::{Ended, NodeRecord, Record};
+use super::roster::Phase;
+use super::{Coordinator, Output, Peer};
+use crate::error::Error;
+use crate::id::{Epoch, Incarnation, NodeId, Slot};
+use crate::limits::NODE_COUNT_MAX;
+use crate::wire::control::{HeldExtent, Memory, NodeAddress, ToNode};
+
+/// What [`crate::wire::control::FromNode::Join`] says.
+pub(super) struct Join {
+    pub incarnation: Incarnation,
+    pub attempt: u64,
+    pub name: String,
+    pub address: String,
+    pub memory: Memory,
+    pub was: Option<(NodeId, Epoch)>,
+    pub held: Vec<HeldExtent>,
+}
+
+/// What a join means by the rule.
+enum Verdict {
+    /// The node's record from here on, and whether it begins an epoch.
+    Member(NodeRecord, bool),
+    Refused(Error),
+    /// A late message; no answer.
+    Late,
+}
+
+impl Coordinator {
+    /// A node asks to be a member.
+    pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: Join) {
+        let is_home = join.name == self.settings.home;
+        if !is_home && self.roster.phase(NodeId(0)) != Phase::Member {
+            return;
+        }
+        match self.judge(&join, is_home) {
+            Verdict::Late => {}
+            Verdict::Refused(error) => {
+                self.outputs.push_back(Output::Send(peer, ToNode::Refused { incarnation: join.incarnation, error }));
+            }
+            Verdict::Member(record, new_epoch) => self.admit(now_ms, peer, join, record, new_epoch),
+        }
+    }
+
+    /// Applies the rule of `roster`.
+    fn judge(&mut self, join: &Join, is_home: bool) -> Verdict {
+        if let Err(error) = super::check_name(&join.name) {
+            let reason = format!("it cannot name a node: {error}");
+            return Verdict::Refused(Error::BadSetting { key: "--name".to_owned(), value: join.name.clone(), reason });
+        }
+        let Some(record) = self.ledger.node_named(&join.name).cloned() else {
+            return self.judge_newcomer(join, is_home);
+        };
+        let phase = self.roster.phase(record.node);
+        if record.past.contains(&join.incarnation) {
+            return Verdict::Late;
+        }
+        let epoch_was = join.was.map_or(Epoch(0), |(_, epoch)| epoch);
+        let next = Epoch(record.epoch.max(epoch_was).0 + 1);
+        if record.incarnation != join.incarnation {
+            // The coordinator's own node lives and dies with it: a new life proves the old one's end.
+            if matches!(phase, Phase::Member | Phase::Awaited) && !is_home {
+                let reason =
+                    format!("{} has that name and its lease holds; choose another, or wait until it is lost", record.node);
+                return Verdict::Refused(Error::BadSetting { key: "--name".to_owned(), value: join.name.clone(), reason });
+            }
+            let mut past = record.past;
+            past.push(record.incarnation);
+            let (incarnation, address) = (join.incarnation, join.address.clone());
+            return Verdict::Member(NodeRecord { incarnation, address, epoch: next, ended: None, past, ..record }, true);
+        }
+        let seen = self.roster.seat(record.node).map_or(0, |seat| seat.attempt);
+        if phase == Phase::Left || join.attempt < seen {
+            return Verdict::Late;
+        }
+        let resumes = matches!(phase, Phase::Member | Phase::Awaited) && epoch_was <= record.epoch;
+        let epoch = if resumes { record.epoch } else { next };
+        Verdict::Member(NodeRecord { address: join.address.clone(), epoch, ended: None, ..record }, !resumes)
+    }
+
+    /// A name that the journal does not know.
+    fn judge_newcomer(&mut self, join: &Join, is_home: bool) -> Verdict {
+        if self.ledger.nodes.len() >= NODE_COUNT_MAX && !self.forget_a_node() {
+            return Verdict::Refused(Error::LimitReached { what: "nodes of a pool".to_owned(), limit: NODE_COUNT_MAX as u64 });
+        }
+        let node = if is_home { NodeId(0) } else { NodeId(self.ledger.node_next.max(1)) };
+        let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0) + 1);
+        let (name, address, incarnation) = (join.name.clone(), join.address.clone(), join.incarnation);
+        Verdict::Member(NodeRecord { node, name, address, incarnation, epoch, ended: None, past: Vec::new() }, true)
+    }
+
+    /// Makes room for a node by forgetting one that is gone for good and holds nothing.
+    fn forget_a_node(&mut self) -> bool {
+        let is_gone = |node: &NodeId| matches!(self.roster.phase(*node), Phase::Dead | Phase::Left);
+        let holds = |node: &NodeId| {
+            let lost = self.ledger.regions.values().any(|region| region.lost.contains(node));
+            lost || self.ledger.held_by(*node).next().is_some()
+        };
+        let Some(node) = self.ledger.nodes.keys().copied().find(|node| is_gone(node) && !holds(node)) else { return false };
+        self.record(Record::NodeForgotten { node });
+        self.roster.forget(node);
+        true
+    }
+
+    /// Takes a node in: journal, lease, extents, welcome.
+    fn admit(&mut self, now_ms: u64, peer: Peer, join: Join, record: NodeRecord, new_epoch: bool) {
+        let (node, epoch) = (record.node, record.epoch);
+        self.free_connection(now_ms, peer, node);
+        let before = self.ledger.nodes.get(&node);
+        let new_life = before.is_none_or(|before| before.incarnation != record.incarnation);
+        if let Some(before) = before.filter(|_| new_life).map(|before| before.incarnation) {
+            self.asks.forget(before);
+        }
+        if before != Some(&record) {
+            self.record(Record::Node(record));
+        }
+        if new_epoch {
+            self.orders.cancel(node);
+        }
+        let seat = self.roster.on_join(node, peer, now_ms + self.settings.lease_ms);
+        let is_new_list = new_life || join.attempt > seat.attempt;
+        seat.attempt = join.attempt;
+        seat.memory = join.memory;
+        let grants_count = join.was == Some((node, epoch)) || join.held.is_empty();
+        if new_epoch {
+            seat.grants = None;
+        }
+        if grants_count && is_new_list {
+            seat.set_grants(&join.held);
+        }
+        if is_new_list {
+            self.report_missing(node, &join.held);
+        }
+        let keep = self.keep(node, &join.held);
+        let settled = self.orders.settled(node);
+        let home = self.home();
+        let (incarnation, attempt, lease_ms) = (join.incarnation, join.attempt, self.settings.lease_ms);
+        self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home });
+        self.changed = true;
+    }
+
+    /// A connection speaks for one node: whoever it spoke for before is gone from it.
+    fn free_connection(&mut self, now_ms: u64, peer: Peer, node: NodeId) {
+        if self.roster.node_of(peer).is_some_and(|other| other != node)
+            && let Some((other, true)) = self.roster.on_closed(peer, 0)
+        {
+            self.end_epoch(now_ms, other, Ended::Closed, "another node speaks on its connection");
+        }
+    }
+
+    /// Extents of regions that the node should hold and does not: their bytes are gone.
+    fn report_missing(&mut self, node: NodeId, held: &[HeldExtent]) {
+        let is_there = |slot: Slot, gid, len| held.iter().any(|held| held.slot == slot && held.gid == gid && held.len == len);
+        let missing: Vec<_> =
+            self.ledger.held_by(node).filter(|(slot, gid, len)| !is_there(*slot, *gid, *len)).map(|(_, gid, _)| gid).collect();
+        for gid in missing {
+            self.record(Record::Lost { gid, node });
+        }
+    }
+
+    /// What a node that joins keeps: the extents of regions, and those that pending orders made or are making.
+    fn keep(&self, node: NodeId, held: &[HeldExtent]) -> Vec<Slot> {
+        let mut keep: Vec<Slot> = self.ledger.held_by(node).map(|(slot, _, _)| slot).collect();
+        keep.extend(held.iter().filter(|held| self.orders.makes(node, held.gid)).map(|held| held.slot));
+        keep.sort_unstable();
+        keep.dedup();
+        keep
+    }
+
+    /// Where the coordinator's own node is.
+    fn home(&self) -> NodeAddress {
+        self.node_address(NodeId(0)).expect("the coordinator's own node joins first")
+    }
+
+    /// Where a node is reached.
+    pub(super) fn node_address(&self, node: NodeId) -> Option<NodeAddress> {
+        let record = self.ledger.nodes.get(&node)?;
+        Some(NodeAddress { node, epoch: record.epoch, address: record.address.clone() })
+    }
+
+    /// A member renews its lease.
+    pub(super) fn on_renew(&mut self, now_ms: u64, node: NodeId, epoch: Epoch, memory: Memory) {
+        if epoch != self.epoch(node) {
+            return self.send(node, ToNode::Unknown);
+        }
+        self.roster.on_renew(node, now_ms + self.settings.lease_ms, memory);
+        self.send(node, ToNode::Renewed { epoch });
+    }
+
+    /// A member goes in good order; its bytes go with it.
+    pub(super) fn on_leave(&mut self, now_ms: u64, node: NodeId) {
+        self.roster.on_leave(node);
+        self.end_epoch(now_ms, node, Ended::Left, "it left the pool");
+    }
+}

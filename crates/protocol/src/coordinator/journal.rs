@@ -1,0 +1,392 @@
+//! What must outlive the coordinator's process: records, and the ledger that they build.
+//!
+//! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
+
+use super::asks::AskKey;
+use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
+use crate::place::{Extent, Layout, Placement, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many GIDs one record reserves: a create costs one record, not two.
+pub(super) const GID_RESERVE: u64 = 1024;
+
+/// Most superseded lives of a node that are remembered, so that a message of one is not taken for a new life.
+const PAST_COUNT_MAX: usize = 16;
+
+/// A durable fact. The driver appends records in the order in which they come out, and gives them back in that order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// A coordinator process began its `life`-th life.
+    Started {
+        /// Counted from 1.
+        life: u64,
+    },
+    /// GIDs below this one may have been used.
+    GidsReserved {
+        /// The first that was surely not.
+        below: u64,
+    },
+    /// A node is a member in this life and epoch.
+    Node(NodeRecord),
+    /// A node's epoch ended.
+    EpochEnded {
+        /// The node.
+        node: NodeId,
+        /// How.
+        how: Ended,
+    },
+    /// A node of which nothing is left but the name is forgotten.
+    NodeForgotten {
+        /// The node.
+        node: NodeId,
+    },
+    /// A region is complete and has its name.
+    Created {
+        /// The region.
+        region: RegionRecord,
+        /// The request that made it; `None` in a snapshot.
+        by: Option<AskKey>,
+    },
+    /// A region got longer.
+    Resized {
+        /// The region.
+        gid: Gid,
+        /// What was added.
+        span: Span,
+        /// The request that did it.
+        by: AskKey,
+    },
+    /// A region has no name any more, and its extents no region.
+    Removed {
+        /// The region.
+        gid: Gid,
+        /// The request that did it.
+        by: AskKey,
+    },
+    /// The bytes of a region that lay on a node are gone.
+    Lost {
+        /// The region.
+        gid: Gid,
+        /// The node.
+        node: NodeId,
+    },
+    /// A request was carried out; only in snapshots.
+    Done {
+        /// The request.
+        by: AskKey,
+        /// What it did.
+        deed: Deed,
+    },
+}
+
+/// How a node's epoch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// It did not renew its lease; its process may live.
+    Silent,
+    /// Its connection closed: its process is taken for dead unless it comes back.
+    Closed,
+    /// It said that it goes: its bytes are gone.
+    Left,
+}
+
+/// A node as the journal knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name: what stays the same over its lives.
+    pub name: String,
+    /// Where others reach it.
+    pub address: String,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// How that epoch ended, if it did.
+    pub ended: Option<Ended>,
+    /// Lives that came before, the latest last.
+    pub past: Vec<Incarnation>,
+}
+
+/// A complete region as the journal knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionRecord {
+    /// Its GID.
+    pub gid: Gid,
+    /// Its name.
+    pub name: String,
+    /// Where its bytes were asked to go.
+    pub placement: Placement,
+    /// Who made it.
+    pub owner: User,
+    /// Its mode bits.
+    pub mode: u32,
+    /// Where its bytes lie.
+    pub layout: Layout,
+    /// Nodes that went with bytes of it.
+    pub lost: BTreeSet<NodeId>,
+}
+
+/// What a request did, so that its repetition is answered and not carried out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deed {
+    /// It made this region.
+    Created(Gid),
+    /// It made this region longer.
+    Resized(Gid),
+    /// It removed a region.
+    Removed,
+}
+
+/// The durable state.
+///
+/// - Every name in `names` is a region's, and every region has its name there: no two regions share one.
+/// - `extents` holds each extent whose bytes are there, once.
+/// - `used` and `allotted` are the sums over regions and over `extents`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ledger {
+    pub life: u64,
+    pub gids_below: u64,
+    pub nodes: BTreeMap<NodeId, NodeRecord>,
+    pub node_next: u32,
+    pub regions: BTreeMap<Gid, RegionRecord>,
+    pub names: BTreeMap<String, Gid>,
+    pub extents: BTreeMap<(NodeId, Slot), (Gid, u64)>,
+    /// Bytes of regions by owner.
+    pub used: BTreeMap<u32, u64>,
+    /// Bytes of extents by node.
+    pub allotted: BTreeMap<NodeId, u64>,
+    pub deeds: BTreeMap<AskKey, Deed>,
+}
+
+impl Ledger {
+    /// Takes a record in.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Started { life } => self.life = *life,
+            Record::GidsReserved { below } => self.gids_below = *below,
+            Record::Node(node) => self.apply_node(node),
+            Record::EpochEnded { node, how } => self.apply_ended(*node, *how),
+            Record::NodeForgotten { node } => {
+                self.nodes.remove(node);
+            }
+            Record::Created { region, by } => self.apply_created(region, *by),
+            Record::Resized { gid, span, by } => self.apply_resized(*gid, span, *by),
+            Record::Removed { gid, by } => self.apply_removed(*gid, *by),
+            Record::Lost { gid, node } => self.apply_lost(*gid, *node),
+            Record::Done { by, deed } => {
+                self.deeds.insert(*by, *deed);
+            }
+        }
+    }
+
+    fn apply_node(&mut self, node: &NodeRecord) {
+        self.node_next = self.node_next.max(node.node.0 + 1);
+        let mut node = node.clone();
+        let surplus = node.past.len().saturating_sub(PAST_COUNT_MAX);
+        node.past.drain(..surplus);
+        let (id, incarnation) = (node.node, node.incarnation);
+        let before = self.nodes.insert(id, node).map(|node| node.incarnation);
+        if let Some(before) = before.filter(|before| *before != incarnation) {
+            self.lose_extents(id);
+            self.forget_deeds(before);
+        }
+    }
+
+    fn apply_ended(&mut self, node: NodeId, how: Ended) {
+        if let Some(record) = self.nodes.get_mut(&node) {
+            record.ended = Some(how);
+        }
+        if how == Ended::Left {
+            self.lose_extents(node);
+        }
+    }
+
+    fn apply_created(&mut self, region: &RegionRecord, by: Option<AskKey>) {
+        let gid = region.gid;
+        let before = self.names.insert(region.name.clone(), gid);
+        assert_eq!(before, None, "two regions of one name");
+        *self.used.entry(region.owner.uid).or_default() += region.layout.len();
+        for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
+            self.hold(gid, extent);
+        }
+        self.regions.insert(gid, region.clone());
+        if let Some(by) = by {
+            self.deeds.insert(by, Deed::Created(gid));
+        }
+    }
+
+    fn apply_resized(&mut self, gid: Gid, span: &Span, by: AskKey) {
+        for extent in &span.extents {
+            self.hold(gid, extent);
+        }
+        let region = self.regions.get_mut(&gid).expect("only a region that exists grows");
+        *self.used.entry(region.owner.uid).or_default() += span.len;
+        region.layout.spans.push(span.clone());
+        self.deeds.insert(by, Deed::Resized(gid));
+    }
+
+    fn apply_removed(&mut self, gid: Gid, by: AskKey) {
+        let region = self.regions.remove(&gid).expect("only a region that exists is removed");
+        self.names.remove(&region.name);
+        sub(&mut self.used, region.owner.uid, region.layout.len());
+        for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
+            self.let_go(extent.node, extent.slot);
+        }
+        self.deeds.insert(by, Deed::Removed);
+    }
+
+    fn apply_lost(&mut self, gid: Gid, node: NodeId) {
+        let Some(region) = self.regions.get_mut(&gid) else { return };
+        if region.lost.insert(node) {
+            let slots: Vec<_> = region.layout.extents().filter(|extent| extent.node == node).map(|extent| extent.slot).collect();
+            slots.into_iter().for_each(|slot| self.let_go(node, slot));
+        }
+    }
+
+    /// All extents of a node are gone with its process.
+    fn lose_extents(&mut self, node: NodeId) {
+        let gids: BTreeSet<Gid> = self.held_by(node).map(|(_, gid, _)| gid).collect();
+        gids.into_iter().for_each(|gid| self.apply_lost(gid, node));
+    }
+
+    fn hold(&mut self, gid: Gid, extent: &Extent) {
+        let before = self.extents.insert((extent.node, extent.slot), (gid, extent.len));
+        assert_eq!(before, None, "{} of {} is in two regions", extent.slot, extent.node);
+        *self.allotted.entry(extent.node).or_default() += extent.len;
+    }
+
+    fn let_go(&mut self, node: NodeId, slot: Slot) {
+        if let Some((_, len)) = self.extents.remove(&(node, slot)) {
+            sub(&mut self.allotted, node, len);
+        }
+    }
+
+    /// The extents on a node whose bytes are there, by slot.
+    pub fn held_by(&self, node: NodeId) -> impl Iterator<Item = (Slot, Gid, u64)> {
+        let range = (node, Slot(0))..=(node, Slot(u32::MAX));
+        self.extents.range(range).map(|((_, slot), (gid, len))| (*slot, *gid, *len))
+    }
+
+    /// Forgets what requests of a life did; nobody can ask again.
+    fn forget_deeds(&mut self, incarnation: Incarnation) {
+        self.settle(incarnation, u64::MAX);
+    }
+
+    /// Forgets requests of a life below a number.
+    pub fn settle(&mut self, incarnation: Incarnation, below: u64) {
+        let keys = AskKey { incarnation, request: 0 }..AskKey { incarnation, request: below };
+        let settled: Vec<AskKey> = self.deeds.range(keys).map(|(key, _)| *key).collect();
+        settled.iter().for_each(|key| {
+            self.deeds.remove(key);
+        });
+    }
+
+    /// The node of a name.
+    pub fn node_named(&self, name: &str) -> Option<&NodeRecord> {
+        self.nodes.values().find(|node| node.name == name)
+    }
+
+    /// The region of a name.
+    pub fn region_named(&self, name: &str) -> Option<&RegionRecord> {
+        self.names.get(name).map(|gid| &self.regions[gid])
+    }
+
+    /// The shortest list of records that builds this ledger.
+    pub fn snapshot(&self) -> Vec<Record> {
+        let mut records = vec![Record::Started { life: self.life }, Record::GidsReserved { below: self.gids_below }];
+        records.extend(self.nodes.values().cloned().map(Record::Node));
+        records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None }));
+        records.extend(self.deeds.iter().map(|(by, deed)| Record::Done { by: *by, deed: *deed }));
+        records
+    }
+
+    /// How many records [`Ledger::snapshot`] has.
+    pub fn snapshot_len(&self) -> usize {
+        2 + self.nodes.len() + self.regions.len() + self.deeds.len()
+    }
+}
+
+/// Subtracts from a sum; a sum of zero is not kept.
+fn sub<K: Ord + Copy>(sums: &mut BTreeMap<K, u64>, key: K, len: u64) {
+    let sum = sums.get_mut(&key).expect("what was added is there");
+    *sum -= len;
+    if *sum == 0 {
+        sums.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(number: u32, incarnation: u128, epoch: u64) -> Record {
+        Record::Node(NodeRecord {
+            node: NodeId(number),
+            name: format!("n{number}"),
+            address: String::new(),
+            incarnation: Incarnation(incarnation),
+            epoch: Epoch(epoch),
+            ended: None,
+            past: Vec::new(),
+        })
+    }
+
+    fn region(gid: u64, name: &str, slots: &[(u32, u32)]) -> Record {
+        let extents: Vec<_> =
+            slots.iter().map(|(node, slot)| Extent { node: NodeId(*node), slot: Slot(*slot), len: 4096 }).collect();
+        let span = Span { len: 4096 * extents.len() as u64, chunk: 4096, extents };
+        let region = RegionRecord {
+            gid: Gid(gid),
+            name: name.to_owned(),
+            placement: Placement::Local,
+            owner: User { uid: 7, gid: 7 },
+            mode: 0o600,
+            layout: Layout { spans: vec![span] },
+            lost: BTreeSet::new(),
+        };
+        Record::Created { region, by: Some(AskKey { incarnation: Incarnation(9), request: gid }) }
+    }
+
+    #[test]
+    fn a_snapshot_builds_the_same_ledger() {
+        let mut ledger = Ledger::default();
+        let removed = Record::Removed { gid: Gid(2), by: AskKey { incarnation: Incarnation(9), request: 5 } };
+        let records = [
+            Record::Started { life: 3 },
+            Record::GidsReserved { below: 1024 },
+            node(0, 1, 1),
+            node(1, 2, 4),
+            region(1, "a", &[(0, 0), (1, 0)]),
+            region(2, "b", &[(0, 1)]),
+            removed,
+            node(1, 3, 5),
+        ];
+        records.iter().for_each(|record| ledger.apply(record));
+        assert_eq!(ledger.regions[&Gid(1)].lost, BTreeSet::from([NodeId(1)]));
+        assert_eq!((ledger.used[&7], ledger.allotted.get(&NodeId(1))), (8192, None));
+        let mut again = Ledger::default();
+        ledger.snapshot().iter().for_each(|record| again.apply(record));
+        assert_eq!(again, ledger);
+        assert_eq!(ledger.snapshot().len(), ledger.snapshot_len());
+    }
+
+    #[test]
+    fn a_node_that_comes_back_in_the_same_life_loses_nothing() {
+        let mut ledger = Ledger::default();
+        let records =
+            [node(1, 2, 4), region(1, "a", &[(1, 0)]), Record::EpochEnded { node: NodeId(1), how: Ended::Closed }, node(1, 2, 5)];
+        records.iter().for_each(|record| ledger.apply(record));
+        assert!(ledger.regions[&Gid(1)].lost.is_empty());
+        assert_eq!(ledger.held_by(NodeId(1)).count(), 1);
+    }
+
+    #[test]
+    fn records_survive_their_encoding() {
+        let record = region(1, "a", &[(0, 0)]);
+        let bytes = crate::wire::control::encode(&record);
+        assert_eq!(crate::wire::control::decode::<Record>(&bytes), Ok(record));
+    }
+}

@@ -1,0 +1,69 @@
+//! What is shown of the pool: a region, a page of regions, the nodes.
+
+use super::Coordinator;
+use super::journal::RegionRecord;
+use super::region::unknown;
+use super::roster::Phase;
+use crate::error::Result;
+use crate::id::NodeId;
+use crate::limits::{CONTROL_LEN_MAX, LIST_PAGE_COUNT_MAX};
+use crate::wire::control::{Answer, Memory, NodeStatus, PoolStatus, RegionStat};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Bytes of a page of a listing that are surely within a control message.
+const PAGE_BUDGET: usize = CONTROL_LEN_MAX / 4;
+
+impl Coordinator {
+    /// Describes a region.
+    pub(super) fn stat(&self, name: &str) -> Result<Answer> {
+        self.ledger.region_named(name).map(|region| Answer::Stat(self.stat_of(region))).ok_or_else(|| unknown(name))
+    }
+
+    /// A page of the regions behind a name, by name.
+    pub(super) fn list(&self, after: &str) -> Answer {
+        let mut names = self.ledger.names.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
+        let (mut regions, mut budget) = (Vec::new(), PAGE_BUDGET);
+        for (name, gid) in names.by_ref() {
+            let stat = self.stat_of(&self.ledger.regions[gid]);
+            let cost = 64 + name.len() + 16 * stat.nodes.len();
+            if regions.len() == LIST_PAGE_COUNT_MAX || cost > budget {
+                return Answer::List { regions, more: true };
+            }
+            budget -= cost;
+            regions.push(stat);
+        }
+        Answer::List { regions, more: false }
+    }
+
+    fn stat_of(&self, region: &RegionRecord) -> RegionStat {
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for extent in region.layout.extents() {
+            *nodes.entry(extent.node).or_default() += extent.len;
+        }
+        let is_gone = |node: &&NodeId| matches!(self.roster.phase(**node), Phase::Absent | Phase::Dead | Phase::Left);
+        RegionStat {
+            name: region.name.clone(),
+            gid: region.gid,
+            len: region.layout.len(),
+            placement: region.placement,
+            lost: region.lost.first().or_else(|| nodes.keys().find(is_gone)).copied(),
+            nodes: nodes.into_iter().collect(),
+            owner: region.owner.uid,
+            mode: region.mode,
+        }
+    }
+
+    /// Describes the pool.
+    pub(super) fn status(&self) -> PoolStatus {
+        let nodes = self.ledger.nodes.values().map(|record| NodeStatus {
+            node: record.node,
+            name: record.name.clone(),
+            address: record.address.clone(),
+            epoch: record.epoch,
+            alive: self.roster.phase(record.node) == Phase::Member,
+            memory: self.roster.seat(record.node).map_or(Memory::default(), |seat| seat.memory),
+        });
+        PoolStatus { nodes: nodes.collect(), regions: self.ledger.regions.len() as u64 }
+    }
+}

@@ -1,0 +1,410 @@
+//! The coordinator: decides for the whole pool which nodes are members, what regions' names mean and where their bytes lie.
+//!
+//! One node of a pool runs it. It is driven like every machine here: [`Coordinator::handle`], [`Coordinator::disconnected`] and
+//! [`Coordinator::tick`] take what happens and the time, [`Coordinator::poll`] yields what to do.
+//!
+//! **Ordering**: outputs are acted on in the order in which they come, and a [`Output::Journal`] must be durable before any output
+//! behind it is acted on. That is what makes an acknowledged create survive a restart.
+//!
+//! The coordinator's own node is a member like all others and joins by the same messages, over a [`Peer`] of its own; nobody else is
+//! welcomed before it, for the coordinator's node is what a welcome names as home.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `roster` | whose lease holds |
+//! | `join` | what a node that joins keeps, and in which epoch |
+//! | `naming` | what a region's name means |
+//! | `create`, `region` | creating and growing; opening and removing |
+//! | `listing` | what is shown |
+//! | `placement`, `quota`, `permission` | where bytes go, how many, for whom |
+//! | `orders`, `asks` | that each order and each request is carried out once |
+//! | `ranks` | which ranks go with a node |
+//! | `journal` | what lasts |
+
+mod asks;
+mod create;
+mod join;
+mod journal;
+mod listing;
+mod naming;
+mod orders;
+mod permission;
+mod placement;
+mod quota;
+mod ranks;
+mod region;
+mod roster;
+
+pub use asks::AskKey;
+pub use journal::{Deed, Ended, NodeRecord, Record, RegionRecord};
+pub use naming::check_name;
+
+/// The tables of the coordinator's machines, for documentation and snapshots.
+pub mod tables {
+    pub use super::naming::{Event as RegionEvent, Phase as RegionPhase, TABLE as REGION_TABLE};
+    pub use super::roster::{Event as NodeEvent, Phase as NodePhase, TABLE as NODE_TABLE};
+}
+
+use crate::error::{Error, Result};
+use crate::id::{Epoch, Gid, JobId, NodeId, Rank};
+use crate::limits;
+use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
+use asks::{Arrived, Asks, Task};
+use journal::Ledger;
+use naming::Growth;
+use orders::Orders;
+use ranks::{GoneRank, Ranks};
+use roster::Roster;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A connection to a node, numbered by the driver. A node says who it is by joining; numbers are not used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(pub u64);
+
+/// What a coordinator is started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a node is a member without renewing, in milliseconds.
+    pub lease_ms: u64,
+    /// How long a live node may take for making extents, in milliseconds.
+    pub make_ms: u64,
+    /// Bytes that a user may have in regions; `None` for no limit.
+    pub quota: Option<u64>,
+    /// The name of the coordinator's own node, which becomes node 0.
+    pub home: String,
+}
+
+impl Settings {
+    /// The defaults of [`limits`] for a coordinator on the node of that name.
+    pub fn new(home: &str) -> Settings {
+        Settings { lease_ms: limits::LEASE_MS, make_ms: limits::MAKE_MS, quota: None, home: home.to_owned() }
+    }
+}
+
+/// What the coordinator wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Make this record durable before acting on any later output.
+    Journal(Record),
+    /// Send a message.
+    Send(Peer, ToNode),
+    /// A node's epoch ended. Other members are told by messages; this is for the coordinator's own process.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// The epoch that ended.
+        epoch: Epoch,
+        /// How it was noticed.
+        reason: String,
+    },
+    /// A rank of a job is gone; for the job's barrier.
+    JobRankGone {
+        /// The job.
+        job: JobId,
+        /// The rank.
+        rank: Rank,
+        /// The job's size, where it is known.
+        ranks: Option<u32>,
+        /// How it went.
+        reason: String,
+    },
+}
+
+/// What became of a request for now.
+enum Step {
+    /// It is answered.
+    Done(Result<Answer>),
+    /// It waits until something changes.
+    Park,
+    /// It is answered when its extents are made.
+    Grows,
+}
+
+impl From<Error> for Step {
+    fn from(error: Error) -> Step {
+        Step::Done(Err(error))
+    }
+}
+
+/// The coordinator's state. See the module.
+// FEATURE: EU-F26
+#[derive(Debug)]
+pub struct Coordinator {
+    settings: Settings,
+    ledger: Ledger,
+    roster: Roster,
+    orders: Orders,
+    asks: Asks,
+    /// What is being made, by region.
+    growths: BTreeMap<Gid, Growth>,
+    ranks: Ranks,
+    gid_next: u64,
+    /// Something happened that parked requests may wait for.
+    changed: bool,
+    outputs: VecDeque<Output>,
+}
+
+impl Coordinator {
+    /// The coordinator of a pool that begins.
+    pub fn new(settings: Settings) -> Coordinator {
+        Coordinator::restore(settings, [], 0)
+    }
+
+    /// The coordinator of a pool whose journal holds `records`.
+    ///
+    /// Nodes of the journal have twice the lease to come back before they are reported lost.
+    pub fn restore(settings: Settings, records: impl IntoIterator<Item = Record>, now_ms: u64) -> Coordinator {
+        let mut ledger = Ledger::default();
+        records.into_iter().for_each(|record| ledger.apply(&record));
+        let life = ledger.life + 1;
+        let mut roster = Roster::default();
+        for node in ledger.nodes.values() {
+            roster.restore(node.node, node.ended, now_ms, settings.lease_ms);
+        }
+        let mut coordinator = Coordinator {
+            gid_next: ledger.gids_below.max(1),
+            settings,
+            ledger,
+            roster,
+            orders: Orders::new(life),
+            asks: Asks::default(),
+            growths: BTreeMap::new(),
+            ranks: Ranks::default(),
+            changed: false,
+            outputs: VecDeque::new(),
+        };
+        coordinator.record(Record::Started { life });
+        coordinator
+    }
+
+    /// A message arrives. Messages of a node that is not (or no more) a member are answered by [`ToNode::Unknown`].
+    pub fn handle(&mut self, now_ms: u64, from: Peer, message: FromNode) {
+        if let FromNode::Join { incarnation, attempt, name, address, memory, was, held } = message {
+            self.on_join(now_ms, from, join::Join { incarnation, attempt, name, address, memory, was, held });
+            return self.settle(now_ms);
+        }
+        let member = self.roster.node_of(from).filter(|node| self.roster.phase(*node) == roster::Phase::Member);
+        let Some(node) = member else {
+            self.outputs.push_back(Output::Send(from, ToNode::Unknown));
+            return;
+        };
+        match message {
+            FromNode::Join { .. } => unreachable!("handled above"),
+            FromNode::Renew { epoch, memory } => self.on_renew(now_ms, node, epoch, memory),
+            FromNode::Leave => self.on_leave(now_ms, node),
+            FromNode::Ask { request, settled, user, client, what } => {
+                self.on_ask(now_ms, Task { node, user, client, what }, request, settled);
+            }
+            FromNode::Obeyed { order, result } => self.on_obeyed(now_ms, node, order, result),
+            FromNode::ClientCame { client, job } => {
+                self.ranks.on_client_came(node, client, job);
+                self.send(node, ToNode::ClientKnown { client, gone: false });
+            }
+            FromNode::ClientGone { client, job, reason } => {
+                let gone = self.ranks.on_client_gone(node, client, job);
+                self.rank_gone(gone, &reason);
+                self.send(node, ToNode::ClientKnown { client, gone: true });
+            }
+        }
+        self.settle(now_ms);
+    }
+
+    /// A connection closed: a node behind it is lost at once.
+    pub fn disconnected(&mut self, now_ms: u64, peer: Peer, reason: &str) {
+        if let Some((node, was_member)) = self.roster.on_closed(peer, now_ms + self.settings.lease_ms) {
+            if was_member {
+                self.end_epoch(now_ms, node, Ended::Closed, reason);
+            } else if self.ledger.nodes.get(&node).is_some_and(|record| record.ended == Some(Ended::Silent)) {
+                self.record(Record::EpochEnded { node, how: Ended::Closed });
+            }
+        }
+        self.settle(now_ms);
+    }
+
+    /// Time passes. To be called at [`Coordinator::next_deadline`] or sooner.
+    pub fn tick(&mut self, now_ms: u64) {
+        let (silent, died) = self.roster.on_tick(now_ms);
+        self.changed |= died;
+        for node in silent {
+            self.end_epoch(now_ms, node, Ended::Silent, "it did not renew its lease");
+        }
+        self.give_up_slow_makes(now_ms);
+        for (node, message) in self.orders.repeat(now_ms) {
+            self.send(node, message);
+        }
+        self.settle(now_ms);
+    }
+
+    /// When [`Coordinator::tick`] has something to do, in milliseconds.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let makes = self.growths.values().map(|growth| growth.since_ms + self.settings.make_ms).min();
+        [self.roster.deadline(), self.orders.deadline(), makes].into_iter().flatten().min()
+    }
+
+    /// What to do next; see the module for the order.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The shortest journal that restores this coordinator; it may replace all records given out and polled so far.
+    pub fn snapshot(&self) -> Vec<Record> {
+        self.ledger.snapshot()
+    }
+
+    /// Whether a journal of `record_count` records is worth replacing by [`Coordinator::snapshot`].
+    pub fn is_worth_compacting(&self, record_count: usize) -> bool {
+        record_count > 2 * self.ledger.snapshot_len() + 1024
+    }
+
+    /// The regions of the pool, as the journal has them, for checks.
+    pub fn regions(&self) -> impl Iterator<Item = &RegionRecord> {
+        self.ledger.regions.values()
+    }
+
+    /// The nodes of the pool, as the journal has them, for checks.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeRecord> {
+        self.ledger.nodes.values()
+    }
+
+    /// Bytes of a user's complete regions.
+    pub fn used(&self, uid: u32) -> u64 {
+        self.ledger.used.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// Requests that are open or remembered, for checks.
+    pub fn ask_count(&self) -> usize {
+        self.asks.count()
+    }
+
+    /// Takes a durable fact in, and gives it out to be made durable.
+    fn record(&mut self, record: Record) {
+        self.ledger.apply(&record);
+        self.outputs.push_back(Output::Journal(record));
+    }
+
+    /// Sends to a node, if it is connected; what matters is repeated by one side or the other.
+    fn send(&mut self, node: NodeId, message: ToNode) {
+        if let Some(peer) = self.roster.peer_of(node) {
+            self.outputs.push_back(Output::Send(peer, message));
+        }
+    }
+
+    /// The epoch that the journal has for a node.
+    fn epoch(&self, node: NodeId) -> Epoch {
+        self.ledger.nodes.get(&node).map_or(Epoch(0), |record| record.epoch)
+    }
+
+    /// Takes up parked requests until nothing changes any more.
+    fn settle(&mut self, now_ms: u64) {
+        while std::mem::take(&mut self.changed) {
+            for key in self.asks.unpark() {
+                self.work(now_ms, key);
+            }
+        }
+    }
+
+    /// A node forwards a request.
+    fn on_ask(&mut self, now_ms: u64, task: Task, request: u64, settled: u64) {
+        let Some(incarnation) = self.ledger.nodes.get(&task.node).map(|record| record.incarnation) else { return };
+        self.asks.settle(incarnation, settled);
+        self.ledger.settle(incarnation, settled);
+        let key = AskKey { incarnation, request };
+        match self.asks.arrived(key) {
+            Arrived::Known => {}
+            Arrived::Refused(error) => self.send(task.node, ToNode::Reply { request, result: Err(error) }),
+            Arrived::TooMany => {
+                let limit = limits::ASK_COUNT_MAX as u64;
+                let error = Error::LimitReached { what: "requests of one node at the coordinator".to_owned(), limit };
+                self.send(task.node, ToNode::Reply { request, result: Err(error) });
+            }
+            Arrived::New => {
+                self.asks.open(key, task);
+                self.work(now_ms, key);
+            }
+        }
+    }
+
+    /// Works on an open request.
+    fn work(&mut self, now_ms: u64, key: AskKey) {
+        let Some(task) = self.asks.task(key).cloned() else { return };
+        let step = match self.ledger.deeds.get(&key).copied() {
+            Some(deed) => self.recall(&task, deed),
+            None => self.carry_out(now_ms, key, &task),
+        };
+        match step {
+            Step::Done(result) => self.answer(key, result),
+            Step::Park => self.asks.park(key),
+            Step::Grows => {}
+        }
+    }
+
+    /// Carries a request out, for the first time.
+    fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
+        match &task.what {
+            Request::Create { name, len, placement, mode, attach } => {
+                let wish = create::Wish { name, len: *len, placement: *placement, mode: *mode, attach: *attach };
+                self.create(now_ms, key, task, wish)
+            }
+            Request::Open { name, rights } => self.open(name, task.user, *rights),
+            Request::Stat { name } => Step::Done(self.stat(name)),
+            Request::List { after } => Step::Done(Ok(self.list(after))),
+            Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),
+            Request::Remove { name } => self.remove(now_ms, key, task.user, name),
+            Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
+            Request::RankEnded { job, rank, reason } => {
+                let gone = self.ranks.on_rank_ended(*job, *rank);
+                self.rank_gone([gone], reason);
+                Step::Done(Ok(Answer::Ok))
+            }
+            Request::Attach { .. } | Request::Map { .. } | Request::Prove { .. } => {
+                let reason = "a node forwards a request that it must answer itself".to_owned();
+                Step::Done(Err(Error::Garbage { peer: task.node.to_string(), reason }))
+            }
+        }
+    }
+
+    /// Answers a request and ends the work on it.
+    fn answer(&mut self, key: AskKey, result: Result<Answer>) {
+        let Some(node) = self.asks.task(key).map(|task| task.node) else { return };
+        self.asks.close(key, result.as_ref().err());
+        if self.ledger.nodes.get(&node).is_some_and(|record| record.incarnation == key.incarnation) {
+            self.send(node, ToNode::Reply { request: key.request, result });
+        }
+    }
+
+    /// Gives an order to a member.
+    fn order(&mut self, now_ms: u64, node: NodeId, what: Order) -> u64 {
+        let epoch = self.epoch(node);
+        let (order, message) = self.orders.give(now_ms, node, epoch, what);
+        self.send(node, message);
+        order
+    }
+
+    /// A node's epoch ended: its orders, what it was making, and its clients' ranks go with it, and everyone is told.
+    fn end_epoch(&mut self, now_ms: u64, node: NodeId, how: Ended, reason: &str) {
+        let epoch = self.epoch(node);
+        self.record(Record::EpochEnded { node, how });
+        self.orders.cancel(node);
+        if let Some(seat) = self.roster.seat_mut(node) {
+            seat.grants = None;
+        }
+        self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned() });
+        let others: Vec<NodeId> = self.roster.members().map(|(other, _)| other).filter(|other| *other != node).collect();
+        for other in others {
+            self.send(other, ToNode::NodeLost { node, epoch, reason: reason.to_owned() });
+        }
+        self.undo_makes_on(now_ms, node, reason);
+        let gone = self.ranks.on_node_gone(node);
+        self.rank_gone(gone, &format!("{node} was lost: {reason}"));
+        self.changed = true;
+    }
+
+    /// Reports ranks that are gone.
+    fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str) {
+        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned() };
+        self.outputs.extend(gone.into_iter().map(report));
+    }
+}
+
+#[cfg(test)]
+mod tests;

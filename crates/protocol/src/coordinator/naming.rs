@@ -1,0 +1,173 @@
+//! Names and the life of a region: decides what a region's name means at each moment.
+//!
+//! ```text
+//!             Create              Made                 Grow
+//!   Absent ----------> Creating --------> Ready <================> Growing
+//!     ^                   |                 |     Grown, GrowFails    |
+//!     |       CreateFails |          Remove |   NodeDies              | NodeDies
+//!     +-------------------+                 |  +------> Lost <--------+
+//!     +-------------------------------------+             | Remove
+//!     +---------------------------------------------------+
+//! ```
+//!
+//! While a region is created its name is taken, but nothing of it is seen: whoever asks for the name waits for the outcome. While it
+//! grows it is used at its old length, and whoever would resize or remove it waits. `Creating` and `Growing` live in memory only: a
+//! coordinator that restarts finds the region as it was before, and its nodes free what they made for it.
+
+use super::asks::AskKey;
+use super::journal::Ledger;
+use crate::error::{Error, Result};
+use crate::id::{Gid, NodeId, User};
+use crate::limits::NAME_LEN_MAX;
+use crate::place::{Extent, Placement, Span};
+use crate::table::Row;
+use crate::wire::control::HeldExtent;
+
+/// The states of a region, as the table names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No such region.
+    Absent,
+    /// Its extents are being made.
+    Creating,
+    /// It can be used.
+    Ready,
+    /// It can be used at its old length while extents for more are being made.
+    Growing,
+    /// Some of its bytes are gone for good.
+    Lost,
+}
+
+/// What happens to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody creates it.
+    Create,
+    /// Its extents are made.
+    Made,
+    /// Its extents could not be made.
+    CreateFails,
+    /// Somebody makes it longer.
+    Grow,
+    /// Its additional extents are made.
+    Grown,
+    /// Its additional extents could not be made.
+    GrowFails,
+    /// A node with bytes of it is gone for good.
+    NodeDies,
+    /// Somebody removes it.
+    Remove,
+}
+
+/// Every transition of a region.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row { event: Event::Create, from: &[Phase::Absent], to: Phase::Creating },
+    Row { event: Event::Made, from: &[Phase::Creating], to: Phase::Ready },
+    Row { event: Event::CreateFails, from: &[Phase::Creating], to: Phase::Absent },
+    Row { event: Event::Grow, from: &[Phase::Ready], to: Phase::Growing },
+    Row { event: Event::Grown, from: &[Phase::Growing], to: Phase::Ready },
+    Row { event: Event::GrowFails, from: &[Phase::Growing], to: Phase::Ready },
+    Row { event: Event::GrowFails, from: &[Phase::Lost], to: Phase::Lost },
+    Row { event: Event::NodeDies, from: &[Phase::Ready, Phase::Growing, Phase::Lost], to: Phase::Lost },
+    Row { event: Event::Remove, from: &[Phase::Ready, Phase::Lost], to: Phase::Absent },
+];
+
+/// One extent that is being made.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub node: NodeId,
+    pub len: u64,
+    pub order: u64,
+    pub made: Option<HeldExtent>,
+}
+
+/// Extents that are being made, for a new region or one that grows.
+#[derive(Clone, Debug)]
+pub(super) struct Growth {
+    pub gid: Gid,
+    pub name: String,
+    pub by: AskKey,
+    pub owner: User,
+    pub mode: u32,
+    pub placement: Placement,
+    pub chunk: u64,
+    pub parts: Vec<Part>,
+    /// Whether the region is there already.
+    pub grows: bool,
+    pub since_ms: u64,
+}
+
+impl Growth {
+    /// Bytes that are being made.
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|part| part.len).sum()
+    }
+
+    /// The span, once all parts are made.
+    pub fn span(&self) -> Option<Span> {
+        let extent = |part: &Part| part.made.map(|made| Extent { node: part.node, slot: made.slot, len: part.len });
+        let extents = self.parts.iter().map(extent).collect::<Option<Vec<_>>>()?;
+        Some(Span { len: self.len(), chunk: self.chunk, extents })
+    }
+}
+
+/// The state of a region, of which the ledger knows what lasts and `growth` what does not.
+pub(super) fn phase(ledger: &Ledger, growth: Option<&Growth>, gid: Gid) -> Phase {
+    match (ledger.regions.get(&gid), growth) {
+        (None, None) => Phase::Absent,
+        (None, Some(_)) => Phase::Creating,
+        (Some(region), _) if !region.lost.is_empty() => Phase::Lost,
+        (Some(_), Some(_)) => Phase::Growing,
+        (Some(_), None) => Phase::Ready,
+    }
+}
+
+/// Refuses names that cannot be a file's when the pool is mounted as a directory, or that would garble a listing.
+pub fn check_name(name: &str) -> Result<()> {
+    let reason = match name {
+        "" => "it is empty".to_owned(),
+        "." | ".." => "it means a directory".to_owned(),
+        _ if name.len() > NAME_LEN_MAX => format!("it has {} bytes, at most {NAME_LEN_MAX} are allowed", name.len()),
+        _ if name.contains('/') => "'/' is not allowed".to_owned(),
+        _ if name.chars().any(char::is_control) => "control characters are not allowed".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Error::BadName { name: name.to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(table::contradiction(TABLE), None);
+        assert_eq!(
+            table::print(TABLE),
+            "\
+Create         Absent                             -> Creating
+Made           Creating                           -> Ready
+CreateFails    Creating                           -> Absent
+Grow           Ready                              -> Growing
+Grown          Growing                            -> Ready
+GrowFails      Growing                            -> Ready
+GrowFails      Lost                               -> Lost
+NodeDies       Ready, Growing, Lost               -> Lost
+Remove         Ready, Lost                        -> Absent
+"
+        );
+    }
+
+    #[test]
+    fn names_are_those_that_a_file_can_have() {
+        let longest = "x".repeat(NAME_LEN_MAX);
+        for name in ["a", "A matrix", "...", "é", longest.as_str()] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        let long = "x".repeat(NAME_LEN_MAX + 1);
+        for name in ["", ".", "..", "a/b", "a\0", "a\nb", "\u{7f}", long.as_str()] {
+            assert!(matches!(check_name(name), Err(Error::BadName { .. })), "{name}");
+        }
+    }
+}

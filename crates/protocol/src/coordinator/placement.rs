@@ -1,0 +1,94 @@
+//! On which nodes a new span's extents go, and how long each is.
+
+use crate::error::{Error, Result};
+use crate::id::NodeId;
+use crate::place::{Placement, Span};
+
+/// A node that may take extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub node: NodeId,
+    /// Bytes of its lent memory that are in no extent.
+    pub free: u64,
+}
+
+/// Where the extents of a span go, in chunk order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub chunk: u64,
+    pub parts: Vec<(NodeId, u64)>,
+}
+
+/// Puts `len` bytes on one node.
+pub(super) fn on_node(room: Room, len: u64) -> Result<Plan> {
+    match len <= room.free {
+        true => Ok(Plan { chunk: len, parts: vec![(room.node, len)] }),
+        false => Err(Error::PoolFull { asked: len, free: room.free }),
+    }
+}
+
+/// Puts `len` bytes over all nodes that have room for their share, in chunks.
+///
+/// A node that cannot take an even share is left out and the others take more, until the shares fit. `turn` rotates where the first
+/// chunk goes, so that small regions do not all begin on one node.
+pub(super) fn interleave(rooms: &[Room], chunk: u64, len: u64, turn: u64) -> Result<Plan> {
+    let total = rooms.iter().map(|room| room.free).fold(0, u64::saturating_add);
+    let full = Error::PoolFull { asked: len, free: total };
+    let mut rooms: Vec<Room> = rooms.iter().copied().filter(|room| room.free > 0).collect();
+    if len > total || rooms.is_empty() {
+        return Err(full);
+    }
+    let turn = (turn % rooms.len() as u64) as usize;
+    rooms.rotate_left(turn);
+    while !rooms.is_empty() {
+        let count = (rooms.len() as u64).min(len.div_ceil(chunk));
+        let used = &rooms[..count as usize];
+        let shares: Vec<u64> = Span::shares(len, chunk, count).collect();
+        let short = used.iter().zip(&shares).position(|(room, share)| room.free < *share);
+        match short {
+            None => return Ok(Plan { chunk, parts: used.iter().zip(shares).map(|(room, share)| (room.node, share)).collect() }),
+            Some(short) => rooms.remove(short),
+        };
+    }
+    Err(full)
+}
+
+/// The refusal of a node that the pool does not have.
+pub(super) fn unknown(placement: Placement, node: NodeId) -> Error {
+    Error::BadPlacement { placement: placement.to_string(), reason: format!("the pool has no {node}; see `hanare status`") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rooms(free: &[u64]) -> Vec<Room> {
+        free.iter().enumerate().map(|(node, free)| Room { node: NodeId(node as u32), free: *free }).collect()
+    }
+
+    #[test]
+    fn shares_are_even_and_sum_up() {
+        let plan = interleave(&rooms(&[1 << 20, 1 << 20, 1 << 20]), 4096, 10 * 4096 + 5, 1).unwrap();
+        assert_eq!(plan.parts.iter().map(|(node, _)| node.0).collect::<Vec<_>>(), [1, 2, 0]);
+        assert_eq!(plan.parts.iter().map(|(_, len)| len).sum::<u64>(), 10 * 4096 + 5);
+    }
+
+    #[test]
+    fn a_node_without_room_is_left_out() {
+        let plan = interleave(&rooms(&[1 << 20, 4096, 0]), 4096, 8 * 4096, 0).unwrap();
+        assert_eq!(plan.parts, [(NodeId(0), 8 * 4096)]);
+    }
+
+    #[test]
+    fn a_small_region_needs_no_more_nodes_than_chunks() {
+        let plan = interleave(&rooms(&[1 << 20; 5]), 65536, 65537, 0).unwrap();
+        assert_eq!(plan.parts, [(NodeId(0), 65536), (NodeId(1), 1)]);
+    }
+
+    #[test]
+    fn a_full_pool_says_how_full() {
+        assert_eq!(interleave(&rooms(&[4096, 4096]), 4096, 8193, 0), Err(Error::PoolFull { asked: 8193, free: 8192 }));
+        assert_eq!(on_node(rooms(&[10])[0], 11), Err(Error::PoolFull { asked: 11, free: 10 }));
+        assert!(interleave(&[], 4096, 1, 0).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Opening and removing regions, and answering requests that were carried out before.
+
+use super::asks::{AskKey, Task};
+use super::journal::{Deed, Record, RegionRecord};
+use super::naming::{self, Event, Growth};
+use super::roster::Phase;
+use super::{Coordinator, Step, permission};
+use crate::error::{Error, Result};
+use crate::id::{Gid, Grant, NodeId, Rights, Slot, User};
+use crate::wire::control::{Answer, RegionView};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Coordinator {
+    /// Opens a region for a user.
+    pub(super) fn open(&self, name: &str, user: User, rights: Option<Rights>) -> Step {
+        if self.growths.values().any(|growth| !growth.grows && growth.name == name) {
+            return Step::Park;
+        }
+        let Some(region) = self.ledger.region_named(name) else { return unknown(name).into() };
+        match permission::rights(region, user, rights) {
+            Ok(rights) => self.view(region, rights, false),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Removes a region; its nodes are ordered to free its extents.
+    pub(super) fn remove(&mut self, now_ms: u64, key: AskKey, user: User, name: &str) -> Step {
+        let region = match self.settled_region(name) {
+            Ok(Some(region)) => region.clone(),
+            Ok(None) => return Step::Park,
+            Err(error) => return error.into(),
+        };
+        if let Err(error) = permission::may_remove(&region, user) {
+            return error.into();
+        }
+        let from = naming::phase(&self.ledger, None, region.gid);
+        self.record(Record::Removed { gid: region.gid, by: key });
+        self.assert_step(from, Event::Remove, region.gid);
+        let mut slots: BTreeMap<NodeId, Vec<Slot>> = BTreeMap::new();
+        for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
+            slots.entry(extent.node).or_default().push(extent.slot);
+        }
+        for (node, slots) in slots {
+            self.free(now_ms, node, slots);
+        }
+        self.changed = true;
+        Step::Done(Ok(Answer::Ok))
+    }
+
+    /// A region of which nothing is being made; `None` while something is.
+    pub(super) fn settled_region(&self, name: &str) -> Result<Option<&RegionRecord>> {
+        let is_busy = |growth: &Growth| growth.name == name;
+        match self.ledger.region_named(name) {
+            _ if self.growths.values().any(is_busy) => Ok(None),
+            Some(region) => Ok(Some(region)),
+            None => Err(unknown(name)),
+        }
+    }
+
+    /// Answers a request that was carried out before.
+    pub(super) fn recall(&self, task: &Task, deed: Deed) -> Step {
+        let region = |gid: Gid| self.ledger.regions.get(&gid);
+        match deed {
+            Deed::Removed => Step::Done(Ok(Answer::Ok)),
+            Deed::Created(gid) => match region(gid) {
+                // Who creates a region gets to use it, whatever the mode says of later opens.
+                Some(region) => self.view(region, Rights::Write, true),
+                None => Step::from(gone(task)),
+            },
+            Deed::Resized(gid) => match region(gid) {
+                Some(region) => match permission::rights(region, task.user, None) {
+                    Ok(rights) => self.view(region, rights, false),
+                    Err(error) => error.into(),
+                },
+                None => Step::from(gone(task)),
+            },
+        }
+    }
+
+    /// A region as a client sees it: with grants, and where to find the nodes.
+    fn view(&self, region: &RegionRecord, rights: Rights, created: bool) -> Step {
+        if let Some(node) = region.lost.first() {
+            return Error::RegionLost { region: region.name.clone(), node: *node }.into();
+        }
+        let nodes: BTreeSet<NodeId> = region.layout.extents().map(|extent| extent.node).collect();
+        for node in &nodes {
+            match self.usable(&region.name, *node) {
+                Ok(true) => {}
+                Ok(false) => return Step::Park,
+                Err(error) => return error.into(),
+            }
+        }
+        let grants = region.layout.extents().map(|extent| self.grant(extent.node, extent.slot, rights));
+        let Some(grants) = grants.collect::<Option<Vec<Grant>>>() else { return Step::Park };
+        let nodes = nodes.into_iter().filter_map(|node| self.node_address(node)).collect();
+        let (name, gid, layout) = (region.name.clone(), region.gid, region.layout.clone());
+        Step::Done(Ok(Answer::Region(RegionView { name, gid, rights, layout, grants, nodes, created })))
+    }
+
+    /// Whether a node's extents can be used; `false` when that is about to be known.
+    fn usable(&self, region: &str, node: NodeId) -> Result<bool> {
+        let lost = |reason: &str| Err(Error::NodeLost { node, reason: reason.to_owned() });
+        match self.roster.phase(node) {
+            Phase::Member => Ok(self.roster.seat(node).is_some_and(|seat| seat.grants.is_some())),
+            Phase::Awaited => Ok(false),
+            Phase::Silent => lost("it did not renew its lease"),
+            Phase::Closed => lost("its connection closed"),
+            Phase::Absent | Phase::Dead | Phase::Left => Err(Error::RegionLost { region: region.to_owned(), node }),
+        }
+    }
+
+    /// The grant that a node gave for an extent.
+    fn grant(&self, node: NodeId, slot: Slot, rights: Rights) -> Option<Grant> {
+        let grants = self.roster.seat(node)?.grants.as_ref()?.get(&slot)?;
+        Some(match rights {
+            Rights::Read => grants.read,
+            Rights::Write => grants.write,
+        })
+    }
+}
+
+pub(super) fn unknown(name: &str) -> Error {
+    Error::UnknownRegion { name: name.to_owned() }
+}
+
+/// The answer to a repeated request whose region somebody has removed since.
+fn gone(task: &Task) -> Error {
+    match &task.what {
+        crate::wire::control::Request::Create { name, .. } | crate::wire::control::Request::Resize { name, .. } => unknown(name),
+        _ => unknown(""),
+    }
+}

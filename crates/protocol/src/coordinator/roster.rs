@@ -1,0 +1,328 @@
+//! Membership as the coordinator sees it: decides for each node whether its lease holds, and whether its bytes may come back.
+//!
+//! ```text
+//!               Join               LeaseEnds
+//!   Absent ------------> Member --------------> Silent <------+
+//!                         ^  |                    |           | LeaseEnds
+//!                         |  | Closes             | Closes    |
+//!          Join (all but  |  v                    v           |
+//!          Left) ---------+ Closed <--------------+        Awaited  (restored from the journal)
+//!                            |                                |
+//!                            | StaysClosed                    | Join, Closes is impossible: nothing is connected
+//!                            v                                v
+//!                           Dead                            Member
+//! ```
+//!
+//! Whether a join ends the old epoch:
+//!
+//! | who joins | its state here | epoch | its extents |
+//! |---|---|---|---|
+//! | the same life | `Member`, `Awaited` | kept ("resume"): nobody was told that it was lost | kept |
+//! | the same life | `Closed`, `Silent`, `Dead` | the next one: it was announced as lost, so its old grants must fail | kept |
+//! | a new life of the name | `Closed`, `Silent`, `Dead`, `Left` | the next one | lost: they went with the old life |
+//! | a new life of the name | `Member`, `Awaited` | refused until the lease ends: two live nodes of one name would destroy each other's regions | kept |
+//! | a life that was superseded | any | ignored: its message is late | - |
+//!
+//! What is said of a region with an extent on a node: `Silent` and `Closed` are "node lost, perhaps for now", `Dead`, `Left` and a new
+//! life are "region lost". A connection that closes says at once that a process ended; a network that breaks closes connections
+//! too, so the verdict "dead" waits for the rest of the lease, and even a dead node that comes back in the same life brings
+//! its bytes with it.
+
+use super::Peer;
+use super::journal::Ended;
+use crate::id::{Grant, NodeId, Slot};
+use crate::table::{self, Row};
+use crate::wire::control::{HeldExtent, Memory};
+use std::collections::BTreeMap;
+
+/// The states of a node, as the table names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Unknown.
+    Absent,
+    /// Known from the journal; not heard of since the coordinator started.
+    Awaited,
+    /// Its lease holds.
+    Member,
+    /// Its lease ended without a word.
+    Silent,
+    /// Its connection closed a moment ago.
+    Closed,
+    /// Its connection closed, and it did not come back within a lease.
+    Dead,
+    /// It said that it goes.
+    Left,
+}
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It joins, in this life or a new one.
+    Join,
+    /// It renews its lease.
+    Renew,
+    /// Its lease ends.
+    LeaseEnds,
+    /// Its connection closes.
+    Closes,
+    /// It has been away for a lease since its connection closed.
+    StaysClosed,
+    /// It says that it goes.
+    Leave,
+}
+
+/// Every transition of a node.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row {
+        event: Event::Join,
+        from: &[Phase::Absent, Phase::Awaited, Phase::Member, Phase::Silent, Phase::Closed, Phase::Dead, Phase::Left],
+        to: Phase::Member,
+    },
+    Row { event: Event::Renew, from: &[Phase::Member], to: Phase::Member },
+    Row { event: Event::LeaseEnds, from: &[Phase::Awaited, Phase::Member], to: Phase::Silent },
+    Row { event: Event::Closes, from: &[Phase::Member, Phase::Silent], to: Phase::Closed },
+    Row { event: Event::StaysClosed, from: &[Phase::Closed], to: Phase::Dead },
+    Row { event: Event::Leave, from: &[Phase::Member], to: Phase::Left },
+];
+
+/// A node's state with what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Awaited { until_ms: u64 },
+    Member { lease_until_ms: u64 },
+    Silent,
+    Closed { dead_at_ms: u64 },
+    Dead,
+    Left,
+}
+
+/// The rights to an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grants {
+    pub read: Grant,
+    pub write: Grant,
+}
+
+/// What the coordinator knows of a node beyond the journal.
+///
+/// - `grants` are of the node's epoch; `None` until it has listed them for this epoch.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub state: State,
+    pub memory: Memory,
+    pub grants: Option<BTreeMap<Slot, Grants>>,
+    /// The last list of extents that its life sent.
+    pub attempt: u64,
+}
+
+impl Seat {
+    pub fn phase(&self) -> Phase {
+        match self.state {
+            State::Awaited { .. } => Phase::Awaited,
+            State::Member { .. } => Phase::Member,
+            State::Silent => Phase::Silent,
+            State::Closed { .. } => Phase::Closed,
+            State::Dead => Phase::Dead,
+            State::Left => Phase::Left,
+        }
+    }
+
+    /// Makes a transition; the table must allow it.
+    fn step(&mut self, event: Event, to: State) {
+        let from = self.phase();
+        self.state = to;
+        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
+    }
+
+    /// When time alone changes the state.
+    fn deadline(&self) -> Option<u64> {
+        match self.state {
+            State::Awaited { until_ms } => Some(until_ms),
+            State::Member { lease_until_ms } => Some(lease_until_ms),
+            State::Closed { dead_at_ms } => Some(dead_at_ms),
+            State::Silent | State::Dead | State::Left => None,
+        }
+    }
+
+    /// Takes a list of extents as the node's grants.
+    pub fn set_grants(&mut self, held: &[HeldExtent]) {
+        self.grants = Some(held.iter().map(|extent| (extent.slot, grants_of(extent))).collect());
+    }
+
+    /// Takes the grants of extents that were made in this epoch.
+    pub fn add_grants(&mut self, held: &HeldExtent) {
+        self.grants.get_or_insert_default().insert(held.slot, grants_of(held));
+    }
+}
+
+fn grants_of(extent: &HeldExtent) -> Grants {
+    Grants { read: extent.read, write: extent.write }
+}
+
+/// The seats of all nodes, and who sits behind which connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Roster {
+    seats: BTreeMap<NodeId, Seat>,
+    peers: BTreeMap<Peer, NodeId>,
+}
+
+impl Roster {
+    /// Puts a node of the journal back on its seat.
+    pub fn restore(&mut self, node: NodeId, ended: Option<Ended>, now_ms: u64, lease_ms: u64) {
+        let state = match ended {
+            // Twice the lease: the node must first notice that its connection is gone and find the way back.
+            None => State::Awaited { until_ms: now_ms + 2 * lease_ms },
+            Some(Ended::Silent) => State::Silent,
+            Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms + 2 * lease_ms },
+            Some(Ended::Left) => State::Left,
+        };
+        self.seats.insert(node, Seat { state, memory: Memory::default(), grants: None, attempt: 0 });
+    }
+
+    /// A node's seat.
+    pub fn seat(&self, node: NodeId) -> Option<&Seat> {
+        self.seats.get(&node)
+    }
+
+    /// A node's seat, to change.
+    pub fn seat_mut(&mut self, node: NodeId) -> Option<&mut Seat> {
+        self.seats.get_mut(&node)
+    }
+
+    /// A node's state.
+    pub fn phase(&self, node: NodeId) -> Phase {
+        self.seats.get(&node).map_or(Phase::Absent, Seat::phase)
+    }
+
+    /// The node behind a connection.
+    pub fn node_of(&self, peer: Peer) -> Option<NodeId> {
+        self.peers.get(&peer).copied()
+    }
+
+    /// The connection to a node.
+    pub fn peer_of(&self, node: NodeId) -> Option<Peer> {
+        self.peers.iter().find(|(_, other)| **other == node).map(|(peer, _)| *peer)
+    }
+
+    /// All members.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, &Seat)> {
+        self.seats.iter().filter(|(_, seat)| seat.phase() == Phase::Member).map(|(node, seat)| (*node, seat))
+    }
+
+    /// A node joins behind a connection.
+    pub fn on_join(&mut self, node: NodeId, peer: Peer, lease_until_ms: u64) -> &mut Seat {
+        self.unbind(node);
+        self.peers.insert(peer, node);
+        let member = State::Member { lease_until_ms };
+        let fresh = Seat { state: member.clone(), memory: Memory::default(), grants: None, attempt: 0 };
+        let seat = self.seats.entry(node).or_insert(fresh);
+        seat.step(Event::Join, member);
+        seat
+    }
+
+    /// A member renews its lease.
+    pub fn on_renew(&mut self, node: NodeId, lease_until_ms: u64, memory: Memory) {
+        if let Some(seat) = self.seats.get_mut(&node) {
+            seat.step(Event::Renew, State::Member { lease_until_ms });
+            seat.memory = memory;
+        }
+    }
+
+    /// A connection closes; returns the node behind it, and whether its epoch ends by that.
+    pub fn on_closed(&mut self, peer: Peer, dead_at_ms: u64) -> Option<(NodeId, bool)> {
+        let node = self.peers.remove(&peer)?;
+        let seat = self.seats.get_mut(&node)?;
+        let was_member = seat.phase() == Phase::Member;
+        if was_member || seat.phase() == Phase::Silent {
+            seat.step(Event::Closes, State::Closed { dead_at_ms });
+        }
+        Some((node, was_member))
+    }
+
+    /// A member goes in good order.
+    pub fn on_leave(&mut self, node: NodeId) {
+        if let Some(seat) = self.seats.get_mut(&node) {
+            seat.step(Event::Leave, State::Left);
+        }
+        self.unbind(node);
+    }
+
+    /// Time passes; returns the nodes whose lease ended, and whether any closed node is dead by now.
+    pub fn on_tick(&mut self, now_ms: u64) -> (Vec<NodeId>, bool) {
+        let (mut silent, mut died) = (Vec::new(), false);
+        for (node, seat) in &mut self.seats {
+            match seat.state {
+                State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } if at <= now_ms => {
+                    seat.step(Event::LeaseEnds, State::Silent);
+                    silent.push(*node);
+                }
+                State::Closed { dead_at_ms } if dead_at_ms <= now_ms => {
+                    seat.step(Event::StaysClosed, State::Dead);
+                    died = true;
+                }
+                _ => {}
+            }
+        }
+        (silent, died)
+    }
+
+    /// When time alone changes something.
+    pub fn deadline(&self) -> Option<u64> {
+        self.seats.values().filter_map(Seat::deadline).min()
+    }
+
+    /// Forgets a node.
+    pub fn forget(&mut self, node: NodeId) {
+        self.unbind(node);
+        self.seats.remove(&node);
+    }
+
+    fn unbind(&mut self, node: NodeId) {
+        self.peers.retain(|_, other| *other != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(table::contradiction(TABLE), None);
+        assert_eq!(
+            table::print(TABLE),
+            "\
+Join           Absent, Awaited, Member, Silent, Closed, Dead, Left -> Member
+Renew          Member                             -> Member
+LeaseEnds      Awaited, Member                    -> Silent
+Closes         Member, Silent                     -> Closed
+StaysClosed    Closed                             -> Dead
+Leave          Member                             -> Left
+"
+        );
+    }
+
+    #[test]
+    fn a_connection_that_a_node_has_left_for_another_says_nothing_of_it() {
+        let mut roster = Roster::default();
+        let (old, new) = (Peer(1), Peer(2));
+        roster.on_join(NodeId(3), old, 100);
+        roster.on_join(NodeId(3), new, 100);
+        assert_eq!(roster.on_closed(old, 200), None);
+        assert_eq!(roster.phase(NodeId(3)), Phase::Member);
+        assert_eq!(roster.on_closed(new, 200), Some((NodeId(3), true)));
+        assert_eq!(roster.on_tick(199), (vec![], false));
+        assert_eq!(roster.on_tick(200), (vec![], true));
+        assert_eq!(roster.phase(NodeId(3)), Phase::Dead);
+    }
+
+    #[test]
+    fn a_lease_ends_when_nothing_renews_it() {
+        let mut roster = Roster::default();
+        roster.on_join(NodeId(1), Peer(1), 100);
+        roster.on_renew(NodeId(1), 150, Memory::default());
+        assert_eq!((roster.deadline(), roster.on_tick(149).0), (Some(150), vec![]));
+        assert_eq!(roster.on_tick(150).0, [NodeId(1)]);
+        assert_eq!(roster.on_closed(Peer(1), 300), Some((NodeId(1), false)), "its epoch had ended before");
+    }
+}

@@ -1,0 +1,145 @@
+//! Requests that a node forwards: repeated until answered, given up after a bound.
+
+use crate::error::Error;
+use crate::id::{ClientId, User};
+use crate::wire::control::{FromNode, Request};
+use std::collections::BTreeMap;
+
+/// A request on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Open {
+    user: User,
+    client: ClientId,
+    what: Request,
+    since_ms: u64,
+    /// When it was last sent; `None`: never, so surely nothing happened.
+    sent_ms: Option<u64>,
+}
+
+/// A request that is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct GivenUp {
+    pub request: u64,
+    pub client: ClientId,
+    pub error: Error,
+}
+
+/// All requests on their way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asks {
+    next: u64,
+    open: BTreeMap<u64, Open>,
+}
+
+impl Asks {
+    /// Takes a request in; it is sent by the next [`Asks::due`].
+    pub fn add(&mut self, now_ms: u64, user: User, client: ClientId, what: Request) -> u64 {
+        let request = self.next;
+        self.next += 1;
+        self.open.insert(request, Open { user, client, what, since_ms: now_ms, sent_ms: None });
+        request
+    }
+
+    /// An answer arrives; returns whose it is, `None` when it was answered or given up before.
+    pub fn answered(&mut self, request: u64) -> Option<ClientId> {
+        self.open.remove(&request).map(|open| open.client)
+    }
+
+    /// The messages to send by now: those never sent, and those without an answer for `repeat_ms`.
+    pub fn due(&mut self, now_ms: u64, repeat_ms: u64) -> Vec<FromNode> {
+        let settled = self.settled();
+        let due = self.open.iter_mut().filter(|(_, open)| open.sent_ms.is_none_or(|sent| sent + repeat_ms <= now_ms));
+        let message = |(request, open): (&u64, &mut Open)| {
+            open.sent_ms = Some(now_ms);
+            FromNode::Ask { request: *request, settled, user: open.user, client: open.client, what: open.what.clone() }
+        };
+        due.map(message).collect()
+    }
+
+    /// Gives up what was not answered within `answer_ms`.
+    pub fn give_up(&mut self, now_ms: u64, answer_ms: u64) -> Vec<GivenUp> {
+        let late: Vec<u64> =
+            self.open.iter().filter(|(_, open)| open.since_ms + answer_ms <= now_ms).map(|(request, _)| *request).collect();
+        let give_up = |request: u64| {
+            let open = self.open.remove(&request)?;
+            let error = match open.sent_ms {
+                None => Error::NoCoordinator { reason: format!("no connection to it for {answer_ms} ms") },
+                Some(_) => Error::Timeout { peer: "the coordinator".to_owned(), what: describe(&open.what), after_ms: answer_ms },
+            };
+            Some(GivenUp { request, client: open.client, error })
+        };
+        late.into_iter().filter_map(give_up).collect()
+    }
+
+    /// When the next one is given up, and, where `repeat_ms` is given, repeated.
+    pub fn deadline(&self, answer_ms: u64, repeat_ms: Option<u64>) -> Option<u64> {
+        let give_up = self.open.values().map(|open| open.since_ms + answer_ms).min();
+        let repeat = repeat_ms.and_then(|repeat_ms| {
+            self.open.values().map(|open| open.sent_ms.map_or(open.since_ms, |sent| sent + repeat_ms)).min()
+        });
+        [give_up, repeat].into_iter().flatten().min()
+    }
+
+    /// The connection is another one: everything is sent again at once, and what was sent stays "perhaps done".
+    pub fn resend(&mut self) {
+        for open in self.open.values_mut().filter(|open| open.sent_ms.is_some()) {
+            open.sent_ms = Some(0);
+        }
+    }
+
+    fn settled(&self) -> u64 {
+        self.open.keys().next().copied().unwrap_or(self.next)
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// A request in words, for a message to the user.
+fn describe(what: &Request) -> String {
+    match what {
+        Request::Create { name, len, .. } => format!("create region '{name}' of {len} bytes"),
+        Request::Open { name, .. } => format!("open region '{name}'"),
+        Request::Stat { name } => format!("stat region '{name}'"),
+        Request::Resize { name, len } => format!("resize region '{name}' to {len} bytes"),
+        Request::Remove { name } => format!("remove region '{name}'"),
+        Request::List { .. } => "list regions".to_owned(),
+        Request::Status => "tell the pool's status".to_owned(),
+        Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
+        Request::Attach { .. } | Request::Map { .. } | Request::Prove { .. } => "answer".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(asks: &mut Asks, now_ms: u64) -> u64 {
+        asks.add(now_ms, User { uid: 0, gid: 0 }, ClientId(1), Request::Status)
+    }
+
+    #[test]
+    fn settled_is_the_oldest_without_an_answer() {
+        let mut asks = Asks::default();
+        let (first, second) = (ask(&mut asks, 0), ask(&mut asks, 0));
+        assert_eq!(asks.settled(), first);
+        asks.answered(second);
+        assert_eq!(asks.settled(), first);
+        asks.answered(first);
+        assert_eq!((asks.settled(), asks.answered(first)), (second + 1, None));
+    }
+
+    #[test]
+    fn what_was_never_sent_surely_did_not_happen() {
+        let mut asks = Asks::default();
+        ask(&mut asks, 0);
+        assert_eq!(asks.due(0, 10).len(), 1);
+        assert_eq!((asks.due(9, 10).len(), asks.due(10, 10).len()), (0, 1));
+        ask(&mut asks, 10);
+        assert!(asks.give_up(99, 100).is_empty());
+        assert!(matches!(asks.give_up(100, 100).as_slice(), [GivenUp { error: Error::Timeout { .. }, .. }]));
+        assert!(matches!(asks.give_up(110, 100).as_slice(), [GivenUp { error: Error::NoCoordinator { .. }, .. }]));
+    }
+}

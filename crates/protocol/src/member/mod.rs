@@ -1,0 +1,594 @@
+//! A node's side of membership: decides whether the node is a member, which of its extents it keeps, and who gets which answer.
+//!
+//! ```text
+//!            Welcome (nothing to grant anew)
+//!   Joining ---------------------------------> Member <--+ Renewed
+//!      |                                        |  ^
+//!      |            LeaseEnds, Disconnected,    |  | Welcome
+//!      | WelcomeAnew            Unknown         v  |
+//!      +------------> Regranting <----------- Lapsed
+//!                         |     WelcomeAnew     ^
+//!                         +---------------------+
+//!                           Regranted, LeaseEnds, Disconnected, Unknown
+//! ```
+//!
+//! (`Leave` leads from every state to `Left`.)
+//!
+//! - `Lapsed`: the coordinator is away, or was. Extents stay, grants of the epoch stay valid, data goes on; only naming waits.
+//! - `Regranting`: the coordinator gave a new epoch, because it had reported the old one's end. The driver makes new grants for the
+//!   extents that are kept ([`Output::NewEpoch`]) and gives them back ([`Member::regranted`]); the node then joins again, and its
+//!   `held` list carries the fresh grants. No other message carries grants than `Join` and `Obeyed`.
+//! - Orders are obeyed by members only, and a welcome judges exactly the extents that its own join listed: an extent made after that
+//!   list was sent is never freed by it.
+//!
+//! The driver has one connection to the coordinator at a time ([`Member::connected`], [`Member::disconnected`]) and acts on outputs
+//! in order.
+
+mod asks;
+mod clients;
+mod orders;
+
+use crate::error::{Error, Result};
+use crate::id::{ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot, User};
+use crate::limits;
+use crate::table::{self, Row};
+use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, Order, Request, ToNode};
+use asks::{Asks, GivenUp};
+use clients::Clients;
+use orders::{Arrived, Orders};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The states of a node's membership, as the table names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Never welcomed in this life.
+    Joining,
+    /// Its lease holds.
+    Member,
+    /// It has a new epoch, for which its extents have no grants yet.
+    Regranting,
+    /// It was a member and asks to be one again.
+    Lapsed,
+    /// It went in good order.
+    Left,
+}
+
+/// What happens to a node's membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The coordinator takes it in, and its grants are of the epoch.
+    Welcome,
+    /// The coordinator takes it in, in an epoch for which it must grant its extents anew.
+    WelcomeAnew,
+    /// Its extents are granted anew.
+    Regranted,
+    /// Its lease is kept.
+    Renewed,
+    /// Its lease ends by its own clock.
+    LeaseEnds,
+    /// The connection to the coordinator closes.
+    Disconnected,
+    /// The coordinator does not know it.
+    Unknown,
+    /// It goes.
+    Leave,
+}
+
+/// Every transition of a node's membership.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row { event: Event::Welcome, from: &[Phase::Joining, Phase::Lapsed], to: Phase::Member },
+    Row { event: Event::WelcomeAnew, from: &[Phase::Joining, Phase::Lapsed], to: Phase::Regranting },
+    Row { event: Event::Regranted, from: &[Phase::Regranting], to: Phase::Lapsed },
+    Row { event: Event::Renewed, from: &[Phase::Member], to: Phase::Member },
+    Row { event: Event::LeaseEnds, from: &[Phase::Member, Phase::Regranting], to: Phase::Lapsed },
+    Row { event: Event::Disconnected, from: &[Phase::Member, Phase::Regranting], to: Phase::Lapsed },
+    Row { event: Event::Unknown, from: &[Phase::Member, Phase::Regranting], to: Phase::Lapsed },
+    Row { event: Event::Leave, from: &[Phase::Joining, Phase::Member, Phase::Regranting, Phase::Lapsed], to: Phase::Left },
+];
+
+/// What a node is started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// This life of the process: random.
+    pub incarnation: Incarnation,
+    /// Its name, the same in every life.
+    pub name: String,
+    /// Where others reach it.
+    pub address: String,
+    /// How long an answer of the coordinator is waited for, in milliseconds.
+    pub answer_ms: u64,
+    /// After how many milliseconds something unanswered is sent again.
+    pub repeat_ms: u64,
+}
+
+impl Settings {
+    /// The defaults of [`limits`].
+    pub fn new(incarnation: Incarnation, name: &str, address: &str) -> Settings {
+        let (name, address) = (name.to_owned(), address.to_owned());
+        Settings { incarnation, name, address, answer_ms: limits::ANSWER_MS, repeat_ms: limits::RENEW_MS }
+    }
+}
+
+/// What the node's driver is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send to the coordinator.
+    Send(FromNode),
+    /// Make extents, all or none, with grants of the present epoch, and call [`Member::made`].
+    Make {
+        /// The order's number.
+        order: u64,
+        /// The region.
+        gid: Gid,
+        /// Their lengths in bytes.
+        lens: Vec<u64>,
+    },
+    /// Free extents: their grants fail from here on, and their memory is wiped before anybody gets it.
+    Free {
+        /// Their slots.
+        slots: Vec<Slot>,
+    },
+    /// The node has this number and epoch: grants of any other epoch fail from here on. Make new grants for the extents that it
+    /// still holds and call [`Member::regranted`]; where it holds none the call is not needed.
+    NewEpoch {
+        /// The node's number.
+        node: NodeId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The extents it still holds.
+        held: Vec<Slot>,
+    },
+    /// The node is a member, at first or again.
+    Joined {
+        /// Its number.
+        node: NodeId,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// The coordinator refuses the node as things are; it goes on asking.
+    Refused(Error),
+    /// A request has its answer.
+    AskDone {
+        /// Its number.
+        request: u64,
+        /// Who asked.
+        client: ClientId,
+        /// What came of it.
+        result: Result<Answer>,
+    },
+    /// Where the coordinator's own node is.
+    Home(NodeAddress),
+    /// Another node's epoch ended.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// The epoch that ended.
+        epoch: Epoch,
+        /// How it was noticed.
+        reason: String,
+    },
+}
+
+/// Where the membership stands, with what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Joining,
+    Member { lease_until_ms: u64 },
+    Regranting { lease_until_ms: u64 },
+    Lapsed,
+    Left,
+}
+
+/// A list of extents that was sent with a join and not judged yet.
+#[derive(Clone, Debug)]
+struct Attempt {
+    held: Vec<HeldExtent>,
+    sent_ms: u64,
+}
+
+/// A node's membership. See the module.
+///
+/// - `was` is the number and epoch that the grants in `held` are of.
+/// - `held` are all extents that exist at the node, but those being made.
+#[derive(Debug)]
+pub struct Member {
+    settings: Settings,
+    state: State,
+    is_connected: bool,
+    was: Option<(NodeId, Epoch)>,
+    /// The epoch that is being granted for.
+    next: Option<(NodeId, Epoch)>,
+    held: BTreeMap<Slot, HeldExtent>,
+    attempts: u64,
+    attempt: Option<Attempt>,
+    lease_ms: u64,
+    renew_sent_ms: Option<u64>,
+    /// When the renewal that the lease was last counted from was sent.
+    renew_first_ms: Option<u64>,
+    memory: Memory,
+    orders: Orders,
+    asks: Asks,
+    clients: Clients,
+    home: Option<NodeAddress>,
+    outputs: VecDeque<Output>,
+}
+
+impl Member {
+    /// A node that is about to join.
+    pub fn new(settings: Settings) -> Member {
+        Member {
+            settings,
+            state: State::Joining,
+            is_connected: false,
+            was: None,
+            next: None,
+            held: BTreeMap::new(),
+            attempts: 0,
+            attempt: None,
+            lease_ms: limits::LEASE_MS,
+            renew_sent_ms: None,
+            renew_first_ms: None,
+            memory: Memory::default(),
+            orders: Orders::default(),
+            asks: Asks::default(),
+            clients: Clients::default(),
+            home: None,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Where the membership stands.
+    pub fn phase(&self) -> Phase {
+        match self.state {
+            State::Joining => Phase::Joining,
+            State::Member { .. } => Phase::Member,
+            State::Regranting { .. } => Phase::Regranting,
+            State::Lapsed => Phase::Lapsed,
+            State::Left => Phase::Left,
+        }
+    }
+
+    /// The node's number and epoch, once it has been welcomed: those that its grants are of.
+    pub fn identity(&self) -> Option<(NodeId, Epoch)> {
+        self.was
+    }
+
+    /// Where the coordinator's own node is, once known.
+    pub fn home(&self) -> Option<&NodeAddress> {
+        self.home.as_ref()
+    }
+
+    /// The extents that the node holds.
+    pub fn held(&self) -> impl Iterator<Item = &HeldExtent> {
+        self.held.values()
+    }
+
+    /// Requests without an answer, for checks.
+    pub fn ask_count(&self) -> usize {
+        self.asks.count()
+    }
+
+    /// Orders that are not settled, for checks.
+    pub fn order_count(&self) -> usize {
+        self.orders.count()
+    }
+
+    /// What the node lends changed; told with the next join or renewal.
+    pub fn set_memory(&mut self, memory: Memory) {
+        self.memory = memory;
+    }
+
+    /// The connection to the coordinator is there; one that was there before is given up.
+    pub fn connected(&mut self, now_ms: u64) {
+        self.disconnected();
+        self.is_connected = true;
+        self.asks.resend();
+        if matches!(self.state, State::Joining | State::Lapsed) {
+            self.join(now_ms);
+        }
+    }
+
+    /// The connection to the coordinator closed. Data goes on; the driver connects again.
+    pub fn disconnected(&mut self) {
+        self.is_connected = false;
+        self.attempt = None;
+        self.lapse(Event::Disconnected);
+    }
+
+    /// Forwards a client's request; the answer comes as [`Output::AskDone`] with the number returned.
+    ///
+    /// **Errors**: the result of the request, or [`Error::NoCoordinator`] when it could not be sent, or [`Error::Timeout`] when it was
+    /// sent and not answered, within the bound of [`Settings::answer_ms`].
+    pub fn ask(&mut self, now_ms: u64, user: User, client: ClientId, what: Request) -> u64 {
+        let request = self.asks.add(now_ms, user, client, what);
+        self.send_due(now_ms);
+        request
+    }
+
+    /// A client of a job attached to the node.
+    pub fn client_came(&mut self, now_ms: u64, client: ClientId, job: JobRank) {
+        self.clients.came(client, job);
+        self.send_due(now_ms);
+    }
+
+    /// A client of a job is gone.
+    pub fn client_gone(&mut self, now_ms: u64, client: ClientId, job: JobRank, reason: &str) {
+        self.clients.gone(client, job, reason);
+        self.send_due(now_ms);
+    }
+
+    /// The driver made the extents of [`Output::Make`], or could not.
+    pub fn made(&mut self, order: u64, result: Result<Vec<HeldExtent>>) {
+        let wanted = self.orders.made(order, &result);
+        let made = result.as_deref().unwrap_or(&[]);
+        self.held.extend(made.iter().map(|extent| (extent.slot, *extent)));
+        if !wanted {
+            return self.free(made.iter().map(|extent| extent.slot).collect());
+        }
+        if self.phase() == Phase::Member
+            && let Arrived::Done(message) = self.orders.arrived(order)
+        {
+            self.send(message);
+        }
+    }
+
+    /// The driver granted all held extents anew for the epoch of [`Output::NewEpoch`].
+    pub fn regranted(&mut self, now_ms: u64, epoch: Epoch, held: Vec<HeldExtent>) {
+        if self.next.is_none_or(|(_, next)| next != epoch) {
+            return;
+        }
+        for extent in held {
+            self.held.entry(extent.slot).and_modify(|known| *known = extent);
+        }
+        self.was = self.next.take();
+        if self.phase() == Phase::Regranting {
+            self.step(Event::Regranted, State::Lapsed);
+        }
+        self.join(now_ms);
+    }
+
+    /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions.
+    pub fn leave(&mut self) {
+        if self.phase() != Phase::Left {
+            self.step(Event::Leave, State::Left);
+            self.send(FromNode::Leave);
+        }
+    }
+
+    /// A message of the coordinator arrives.
+    pub fn handle(&mut self, now_ms: u64, message: ToNode) {
+        if self.phase() == Phase::Left {
+            return;
+        }
+        match message {
+            ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home } => {
+                if incarnation == self.settings.incarnation && attempt == self.attempts {
+                    self.on_welcome(now_ms, Welcome { node, epoch, lease_ms, keep, settled, home });
+                }
+            }
+            ToNode::Refused { incarnation, error } => {
+                if incarnation == self.settings.incarnation && self.attempt.is_some() {
+                    self.outputs.push_back(Output::Refused(error));
+                }
+            }
+            ToNode::Renewed { epoch } => self.on_renewed(epoch),
+            ToNode::Unknown => {
+                self.lapse(Event::Unknown);
+                if self.attempt.is_none() {
+                    self.join(now_ms);
+                }
+            }
+            ToNode::Reply { request, result } => {
+                if let Some(client) = self.asks.answered(request) {
+                    self.outputs.push_back(Output::AskDone { request, client, result });
+                }
+            }
+            ToNode::Order { order, settled, epoch, what } => self.on_order(order, settled, epoch, what),
+            ToNode::ClientKnown { client, gone } => self.clients.known(client, gone),
+            ToNode::NodeLost { node, epoch, reason } => self.outputs.push_back(Output::NodeLost { node, epoch, reason }),
+        }
+    }
+
+    /// Time passes. To be called at [`Member::next_deadline`] or sooner.
+    pub fn tick(&mut self, now_ms: u64) {
+        if let State::Member { lease_until_ms } | State::Regranting { lease_until_ms } = self.state
+            && lease_until_ms <= now_ms
+        {
+            self.lapse(Event::LeaseEnds);
+            self.join(now_ms);
+        }
+        for GivenUp { request, client, error } in self.asks.give_up(now_ms, self.settings.answer_ms) {
+            self.outputs.push_back(Output::AskDone { request, client, result: Err(error) });
+        }
+        self.repeat_join(now_ms);
+        self.renew(now_ms);
+        self.send_due(now_ms);
+    }
+
+    /// When [`Member::tick`] has something to do, in milliseconds.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let repeat_ms = self.settings.repeat_ms;
+        let lease = match self.state {
+            State::Member { lease_until_ms } | State::Regranting { lease_until_ms } => Some(lease_until_ms),
+            _ => None,
+        };
+        let speaks = self.is_connected && self.phase() == Phase::Member;
+        let renew = self.renew_sent_ms.filter(|_| speaks).map(|sent| sent + self.renew_ms());
+        let join = self.attempt.as_ref().map(|attempt| attempt.sent_ms + repeat_ms);
+        let clients = if speaks { self.clients.deadline(repeat_ms) } else { None };
+        let asks = self.asks.deadline(self.settings.answer_ms, speaks.then_some(repeat_ms));
+        [lease, renew, join, clients, asks].into_iter().flatten().min()
+    }
+
+    /// What to do next, in order.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Makes a transition; the table must allow it.
+    fn step(&mut self, event: Event, to: State) {
+        let from = self.phase();
+        self.state = to;
+        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
+    }
+
+    /// The membership ends for now, where there is one.
+    fn lapse(&mut self, event: Event) {
+        if matches!(self.state, State::Member { .. } | State::Regranting { .. }) {
+            self.step(event, State::Lapsed);
+        }
+    }
+
+    /// Sends a new list of what the node holds and asks to be a member.
+    fn join(&mut self, now_ms: u64) {
+        // While fresh grants are being made there is no list that the coordinator could take.
+        if !self.is_connected || self.phase() == Phase::Left || self.next.is_some() {
+            return;
+        }
+        self.attempts += 1;
+        let held = self.held.values().copied().collect();
+        self.attempt = Some(Attempt { held, sent_ms: now_ms });
+        self.send_join();
+    }
+
+    fn repeat_join(&mut self, now_ms: u64) {
+        if let Some(attempt) = &mut self.attempt
+            && attempt.sent_ms + self.settings.repeat_ms <= now_ms
+        {
+            attempt.sent_ms = now_ms;
+            self.send_join();
+        }
+    }
+
+    fn send_join(&mut self) {
+        let Some(Attempt { held, .. }) = self.attempt.clone() else { return };
+        let Settings { incarnation, name, address, .. } = self.settings.clone();
+        let (attempt, memory, was) = (self.attempts, self.memory, self.was);
+        self.send(FromNode::Join { incarnation, attempt, name, address, memory, was, held });
+    }
+
+    /// The coordinator takes the node in.
+    fn on_welcome(&mut self, now_ms: u64, welcome: Welcome) {
+        let Some(attempt) = self.attempt.take() else { return };
+        let Welcome { node, epoch, lease_ms, keep, settled, home } = welcome;
+        let unwanted: Vec<Slot> = attempt.held.iter().map(|extent| extent.slot).filter(|slot| !keep.contains(slot)).collect();
+        self.free(unwanted);
+        let orphans = self.orders.settle(settled);
+        self.free(orphans);
+        self.lease_ms = lease_ms;
+        let lease_until_ms = attempt.sent_ms + lease_ms;
+        self.set_home(home);
+        if self.was == Some((node, epoch)) {
+            return self.begin_membership(now_ms, lease_until_ms, (node, epoch));
+        }
+        let held: Vec<Slot> = self.held.keys().copied().collect();
+        let is_bare = held.is_empty();
+        self.outputs.push_back(Output::NewEpoch { node, epoch, held });
+        if is_bare {
+            return self.begin_membership(now_ms, lease_until_ms, (node, epoch));
+        }
+        self.next = Some((node, epoch));
+        self.step(Event::WelcomeAnew, State::Regranting { lease_until_ms });
+    }
+
+    fn begin_membership(&mut self, now_ms: u64, lease_until_ms: u64, identity: (NodeId, Epoch)) {
+        self.was = Some(identity);
+        self.step(Event::Welcome, State::Member { lease_until_ms });
+        (self.renew_sent_ms, self.renew_first_ms) = (Some(now_ms), None);
+        let (node, epoch) = identity;
+        self.outputs.push_back(Output::Joined { node, epoch });
+        self.clients.forget_known();
+        self.send_due(now_ms);
+    }
+
+    fn set_home(&mut self, home: NodeAddress) {
+        if self.home.as_ref() != Some(&home) {
+            self.home = Some(home.clone());
+            self.outputs.push_back(Output::Home(home));
+        }
+    }
+
+    /// How often the node renews: three tries before its lease ends.
+    fn renew_ms(&self) -> u64 {
+        (self.lease_ms / 3).max(1)
+    }
+
+    fn renew(&mut self, now_ms: u64) {
+        let Some((_, epoch)) = self.was.filter(|_| self.phase() == Phase::Member) else { return };
+        if self.renew_sent_ms.is_none_or(|sent| sent + self.renew_ms() <= now_ms) {
+            self.renew_sent_ms = Some(now_ms);
+            // An answer cannot be told from a later one's, so the lease counts from the oldest renewal without an answer.
+            self.renew_first_ms.get_or_insert(now_ms);
+            self.send(FromNode::Renew { epoch, memory: self.memory });
+        }
+    }
+
+    fn on_renewed(&mut self, epoch: Epoch) {
+        if let State::Member { lease_until_ms } = self.state
+            && self.was.is_some_and(|(_, was)| was == epoch)
+            && let Some(first_ms) = self.renew_first_ms.take()
+        {
+            let lease_until_ms = lease_until_ms.max(first_ms + self.lease_ms);
+            self.step(Event::Renewed, State::Member { lease_until_ms });
+        }
+    }
+
+    /// An order arrives. Only a member of its epoch obeys.
+    fn on_order(&mut self, order: u64, settled: u64, epoch: Epoch, what: Order) {
+        if self.phase() != Phase::Member || self.was.is_none_or(|(_, was)| was != epoch) {
+            return;
+        }
+        let orphans = self.orders.settle(settled);
+        self.free(orphans);
+        match (self.orders.arrived(order), what) {
+            (Arrived::Known, _) => {}
+            (Arrived::Done(message), _) => self.send(message),
+            (Arrived::New, Order::Make { gid, lens }) => {
+                self.orders.making(order);
+                self.outputs.push_back(Output::Make { order, gid, lens });
+            }
+            (Arrived::New, Order::Free { slots }) => {
+                self.free(slots);
+                let message = self.orders.done(order);
+                self.send(message);
+            }
+        }
+    }
+
+    /// Frees those of the slots that hold an extent.
+    fn free(&mut self, mut slots: Vec<Slot>) {
+        slots.retain(|slot| self.held.remove(slot).is_some());
+        if !slots.is_empty() {
+            self.outputs.push_back(Output::Free { slots });
+        }
+    }
+
+    /// Sends requests and news of clients that are due; only members are listened to.
+    fn send_due(&mut self, now_ms: u64) {
+        if !self.is_connected || self.phase() != Phase::Member {
+            return;
+        }
+        let repeat_ms = self.settings.repeat_ms;
+        let due = self.asks.due(now_ms, repeat_ms).into_iter().chain(self.clients.due(now_ms, repeat_ms));
+        self.outputs.extend(due.map(Output::Send));
+    }
+
+    fn send(&mut self, message: FromNode) {
+        if self.is_connected {
+            self.outputs.push_back(Output::Send(message));
+        }
+    }
+}
+
+/// What [`ToNode::Welcome`] says.
+struct Welcome {
+    node: NodeId,
+    epoch: Epoch,
+    lease_ms: u64,
+    keep: Vec<Slot>,
+    settled: u64,
+    home: NodeAddress,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Orders of the coordinator: each number is obeyed once, its result remembered until it is settled.
+
+use crate::error::Result;
+use crate::id::Slot;
+use crate::wire::control::{FromNode, HeldExtent};
+use std::collections::BTreeMap;
+
+/// What became of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Entry {
+    /// The driver is making extents; `wanted` is false once the coordinator has settled the order without them.
+    Making { wanted: bool },
+    /// Done. `told`: the coordinator was sent the result at least once, so it decides what becomes of it.
+    Done { result: Result<Vec<HeldExtent>>, told: bool },
+}
+
+/// What to do about an order that arrives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arrived {
+    /// Carry it out.
+    New,
+    /// Nothing: it is being carried out, or is settled.
+    Known,
+    /// Send the result again.
+    Done(FromNode),
+}
+
+/// All orders that are not settled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Orders {
+    settled: u64,
+    entries: BTreeMap<u64, Entry>,
+}
+
+impl Orders {
+    /// Forgets orders below a number; returns the slots of extents that were made and that nobody ever heard of.
+    pub fn settle(&mut self, below: u64) -> Vec<Slot> {
+        if below <= self.settled {
+            return Vec::new();
+        }
+        self.settled = below;
+        let unsettled = self.entries.split_off(&below);
+        let settled = std::mem::replace(&mut self.entries, unsettled);
+        let mut orphans = Vec::new();
+        for (order, entry) in settled {
+            match entry {
+                Entry::Making { .. } => {
+                    self.entries.insert(order, Entry::Making { wanted: false });
+                }
+                Entry::Done { result: Ok(made), told: false } => orphans.extend(made.iter().map(|extent| extent.slot)),
+                Entry::Done { .. } => {}
+            }
+        }
+        orphans
+    }
+
+    /// An order arrives.
+    pub fn arrived(&mut self, order: u64) -> Arrived {
+        match self.entries.get_mut(&order) {
+            Some(Entry::Making { .. }) => Arrived::Known,
+            Some(Entry::Done { result, told }) => {
+                *told = true;
+                Arrived::Done(FromNode::Obeyed { order, result: result.clone() })
+            }
+            None if order < self.settled => Arrived::Known,
+            None => Arrived::New,
+        }
+    }
+
+    /// The driver begins to make extents.
+    pub fn making(&mut self, order: u64) {
+        self.entries.insert(order, Entry::Making { wanted: true });
+    }
+
+    /// The driver made extents, or could not; returns whether anybody wants to know.
+    pub fn made(&mut self, order: u64, result: &Result<Vec<HeldExtent>>) -> bool {
+        match self.entries.remove(&order) {
+            Some(Entry::Making { wanted: true }) => {
+                self.entries.insert(order, Entry::Done { result: result.clone(), told: false });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An order was carried out on the spot.
+    pub fn done(&mut self, order: u64) -> FromNode {
+        self.entries.insert(order, Entry::Done { result: Ok(Vec::new()), told: true });
+        FromNode::Obeyed { order, result: Ok(Vec::new()) }
+    }
+
+    /// How many are not settled.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Gid, Grant};
+
+    fn extent(slot: u32) -> HeldExtent {
+        HeldExtent { slot: Slot(slot), gid: Gid(1), len: 1, read: Grant([0; 16]), write: Grant([0; 16]) }
+    }
+
+    #[test]
+    fn an_order_is_obeyed_once_and_answered_as_often_as_it_comes() {
+        let mut orders = Orders::default();
+        assert_eq!(orders.arrived(5), Arrived::New);
+        orders.making(5);
+        assert_eq!(orders.arrived(5), Arrived::Known);
+        let result = Ok(vec![extent(3)]);
+        assert!(orders.made(5, &result));
+        for _ in 0..2 {
+            assert_eq!(orders.arrived(5), Arrived::Done(FromNode::Obeyed { order: 5, result: result.clone() }));
+        }
+        assert!(orders.settle(6).is_empty());
+        assert_eq!((orders.arrived(5), orders.count()), (Arrived::Known, 0));
+    }
+
+    #[test]
+    fn extents_that_nobody_heard_of_are_freed_when_their_order_is_settled() {
+        let mut orders = Orders::default();
+        orders.making(5);
+        orders.making(6);
+        orders.made(5, &Ok(vec![extent(3)]));
+        assert_eq!(orders.settle(7), [Slot(3)]);
+        assert!(!orders.made(6, &Ok(vec![extent(4)])), "the driver frees it");
+        assert_eq!(orders.count(), 0);
+    }
+}
