@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`link`] | the contract: [`Link`], [`Sink`], [`Progress`], [`LinkError`] |
 //! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
+//! | [`layer`] | links over links: count, trace, delay, fault |
 //! | [`shm`] | links between two processes of one host: rings in shared memory |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |
 //! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
@@ -31,6 +32,7 @@
 
 mod ending;
 mod inbox;
+pub mod layer;
 pub mod link;
 mod outbox;
 pub mod shm;

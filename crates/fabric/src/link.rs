@@ -5,7 +5,7 @@
 //!
 //! Safety invariants of this contract:
 //! 1. A window given to a link stays mapped until the link lets go of it: the sender's until [`Link::unsent_len`] is
-//!    zero, the sink's until it is full. Both end early when the link returns an error, or is dropped.
+//!    zero, the sink's until the sink is called next. Both end early when the link returns an error, or is dropped.
 //! 2. A link makes no Rust reference to the bytes of a window.
 
 use hanare_memory::Window;
@@ -68,8 +68,8 @@ pub trait Link: Send {
 /// then [`Sink::message`]. A body may come in over many calls of `progress`.
 ///
 /// # Safety
-/// A window returned by `place` stays mapped and may be written until it is full, the link has returned an error, or the
-/// link is dropped.
+/// A window returned by `place` stays mapped and may be written until the sink is called next, which is when the window
+/// is full; or until the link has returned an error, or is dropped.
 pub unsafe trait Sink {
     /// Says where the body's bytes from `at` on go: called with 0, and again each time the window before is full.
     ///

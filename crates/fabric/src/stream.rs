@@ -271,3 +271,139 @@ fn gather(outbox: &Outbox, pieces: &mut [libc::iovec; GATHER_COUNT]) -> (usize, 
 fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Store, body, head, send};
+    use hanare_protocol::wire::head::HEAD_LEN;
+    use std::sync::{Arc, Mutex};
+
+    /// A stream in memory that counts its calls and can be told how much goes in one.
+    struct Counted {
+        event: std::os::fd::OwnedFd,
+        out: Arc<Mutex<Vec<u8>>>,
+        inn: Arc<Mutex<Vec<u8>>>,
+        sends: usize,
+        receives: usize,
+        len_max: usize,
+    }
+
+    fn pair() -> (StreamLink<Counted>, StreamLink<Counted>) {
+        let (one, other) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let make = |out: &Arc<Mutex<Vec<u8>>>, inn: &Arc<Mutex<Vec<u8>>>| {
+            let event = std::fs::File::open("/dev/null").unwrap().into();
+            let stream = Counted { event, out: out.clone(), inn: inn.clone(), sends: 0, receives: 0, len_max: usize::MAX };
+            StreamLink::new(stream, "memory".into())
+        };
+        (make(&one, &other), make(&other, &one))
+    }
+
+    impl AsFd for Counted {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.event.as_fd()
+        }
+    }
+
+    impl Stream for Counted {
+        unsafe fn send(&mut self, pieces: &[libc::iovec]) -> io::Result<usize> {
+            self.sends += 1;
+            let mut out = self.out.lock().unwrap();
+            let before = out.len();
+            for piece in pieces {
+                let len = piece.iov_len.min(self.len_max - (out.len() - before));
+                // SAFETY: the caller's promise on the piece.
+                out.extend_from_slice(unsafe { std::slice::from_raw_parts(piece.iov_base.cast(), len) });
+            }
+            match out.len() - before {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                len => Ok(len),
+            }
+        }
+
+        unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize> {
+            self.receives += 1;
+            let mut inn = self.inn.lock().unwrap();
+            let mut done = 0;
+            for place in places {
+                let len = place.iov_len.min(inn.len());
+                // SAFETY: the caller's promise on the place.
+                unsafe { std::ptr::copy_nonoverlapping(inn.as_ptr(), place.iov_base.cast(), len) };
+                inn.drain(..len);
+                done += len;
+            }
+            if done == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(done) }
+        }
+    }
+
+    #[test]
+    fn a_small_message_is_one_call_on_each_side() {
+        for len in [0, 8, 4096, RECEIVE_LEN - HEAD_LEN - 1] {
+            let (mut one, mut other) = pair();
+            let bytes = body(0, len);
+            send(&mut one, 0, &bytes).unwrap();
+            let mut store = Store::new();
+            other.progress(&mut store).unwrap();
+            assert_eq!(store.messages, [(head(0, len), bytes)]);
+            assert_eq!((one.stream.sends, other.stream.receives), (1, 1), "{len} bytes");
+            assert_eq!((one.stream.receives, other.stream.sends), (0, 0), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn small_messages_that_wait_are_one_call_together() {
+        let (mut one, mut other) = pair();
+        let bytes = body(0, 100);
+        one.stream.len_max = 0;
+        for seq in 0..GATHER_COUNT as u64 / 2 {
+            send(&mut one, seq, &bytes).unwrap();
+        }
+        one.stream.len_max = usize::MAX;
+        one.stream.sends = 0;
+        one.progress(&mut Store::new()).unwrap();
+        let mut store = Store::new();
+        other.progress(&mut store).unwrap();
+        assert_eq!(store.messages.len(), GATHER_COUNT / 2);
+        assert_eq!((one.stream.sends, other.stream.receives), (1, 1));
+    }
+
+    // FEATURE: RF-F2
+    #[test]
+    fn a_large_body_is_received_where_it_belongs_and_little_of_it_is_copied() {
+        let (mut one, mut other) = pair();
+        let bytes = body(0, 1 << 20);
+        send(&mut one, 0, &bytes).unwrap();
+        let mut store = Store::new();
+        while store.messages.is_empty() {
+            other.progress(&mut store).unwrap();
+        }
+        assert_eq!(other.stream.receives, 2, "the head with a buffer's worth of body, then all the rest");
+        assert!(store.messages[0].1 == bytes);
+    }
+
+    #[test]
+    fn nothing_to_do_is_one_call() {
+        let (mut one, _other) = pair();
+        assert!(one.progress(&mut Store::new()).unwrap().is_idle());
+        assert_eq!((one.stream.sends, one.stream.receives), (0, 1));
+    }
+
+    #[test]
+    fn a_stream_that_takes_any_few_bytes_gets_them_in_order() {
+        for len_max in [1, 5, 33, 1000] {
+            let (mut one, mut other) = pair();
+            one.stream.len_max = len_max;
+            let bytes: Vec<Vec<u8>> = (0..5).map(|seq| body(seq, 700)).collect();
+            for (seq, bytes) in bytes.iter().enumerate() {
+                send(&mut one, seq as u64, bytes).unwrap();
+            }
+            let mut store = Store::of_pieces(300);
+            while store.messages.len() < 5 {
+                assert!(one.unsent_len() > 0 || !other.inbox.is_whole() || !other.stream.inn.lock().unwrap().is_empty());
+                one.progress(&mut Store::new()).unwrap();
+                other.progress(&mut store).unwrap();
+            }
+            assert!(store.messages.iter().zip(&bytes).all(|((_, got), sent)| got == sent));
+        }
+    }
+}

@@ -51,8 +51,9 @@ pub(super) fn a_body_comes_from_many_windows(fabric: &Fabric) {
     let (mut one_store, mut other_store) = (Store::new(), Store::new());
     let bytes = body(0, 100_000);
     // Far more pieces than one system call takes; some are empty.
-    let windows: Vec<Window> =
-        bytes.chunks(37).flat_map(|part| [part, &part[..0]]).map(|part| unsafe { Window::of(part) }).collect();
+    let pieces = bytes.chunks(37).flat_map(|part| [part, &part[..0]]);
+    // SAFETY: the bytes live to the end of the test, and are only read.
+    let windows: Vec<Window> = pieces.map(|part| unsafe { Window::of(part) }).collect();
     // SAFETY: the bytes live to the end of the test.
     unsafe { one.send(&head(0, bytes.len()), &windows) }.unwrap();
     let after = body(1, 3);

@@ -1,10 +1,12 @@
 //! The fabrics and layers under test: how to make a pair of links, and a link with a raw peer that may send anything.
 
+use crate::layer::{Count, Delay, Fault, FaultPlan, Trace};
 use crate::link::Link;
 use crate::shm::{ShmLink, Side};
 use crate::tcp::{Socket, TcpLink};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 pub(crate) type Boxed = Box<dyn Link>;
 
@@ -22,6 +24,23 @@ enum Base {
 
 pub(crate) const TCP: Fabric = Fabric { base: Base::Tcp, layer: |link| link };
 pub(crate) const SHM: Fabric = Fabric { base: Base::Shm, layer: |link| link };
+
+pub(crate) fn count(link: Boxed) -> Boxed {
+    Box::new(Count::over(link))
+}
+
+pub(crate) fn trace(link: Boxed) -> Boxed {
+    Box::new(Trace::over(link, std::io::sink(), Instant::now()))
+}
+
+pub(crate) fn delay(link: Boxed) -> Boxed {
+    Box::new(Delay::over(link, Duration::from_micros(100)).unwrap())
+}
+
+/// A fault layer without faults must not be felt; faults have tests of their own.
+pub(crate) fn fault(link: Boxed) -> Boxed {
+    Box::new(Fault::over(link, FaultPlan::none(0)).unwrap())
+}
 
 /// A peer that sends bytes as it likes; dropping it is its death.
 pub(crate) trait Raw: Send {

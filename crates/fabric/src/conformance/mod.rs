@@ -14,10 +14,11 @@ mod store;
 use crate::link::{Link, LinkError, Progress, Sink};
 use crate::wait::wait;
 use fabrics::Fabric;
+pub(crate) use fabrics::{SHM, TCP};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::{Head, Kind};
 use std::time::{Duration, Instant};
-use store::Store;
+pub(crate) use store::Store;
 
 /// How long a test waits for what must come: long enough for a busy machine, and never reached when all is well.
 const BOUND: Duration = Duration::from_secs(30);
@@ -27,25 +28,25 @@ fn soon() -> Instant {
 }
 
 /// Bytes that differ from message to message and from place to place.
-fn body(seq: u64, len: usize) -> Vec<u8> {
+pub(crate) fn body(seq: u64, len: usize) -> Vec<u8> {
     let cycle: Vec<u8> = (0..251u64).map(|k| (k.wrapping_mul(7) ^ seq.wrapping_mul(31)) as u8).collect();
     let mut bytes = cycle.repeat(len / cycle.len() + 1);
     bytes.truncate(len);
     bytes
 }
 
-fn head(seq: u64, body_len: usize) -> Head {
+pub(crate) fn head(seq: u64, body_len: usize) -> Head {
     Head { body_len: body_len as u64, detail: !seq, count: 3, ..Head::new(Kind::Commands, seq) }
 }
 
 /// Sends a message; its bytes are kept by the caller until they have left.
-fn send(link: &mut dyn Link, seq: u64, bytes: &[u8]) -> Result<(), LinkError> {
+pub(crate) fn send(link: &mut dyn Link, seq: u64, bytes: &[u8]) -> Result<(), LinkError> {
     // SAFETY: the tests keep the bytes until the link has sent them, and do not write to them.
     unsafe { link.send(&head(seq, bytes.len()), &[Window::of(bytes)]) }
 }
 
 /// Moves both sides in turn until `is_done`; fails after the bound.
-fn pump(
+pub(crate) fn pump(
     (one, one_sink): (&mut dyn Link, &mut Store),
     (other, other_sink): (&mut dyn Link, &mut Store),
     mut is_done: impl FnMut(&Store, &Store) -> bool,
@@ -77,7 +78,7 @@ fn receive(link: &mut dyn Link, sink: &mut Store, count: usize) {
 }
 
 /// Waits until the link has ended, and returns why.
-fn end_of(link: &mut dyn Link, sink: &mut dyn Sink) -> LinkError {
+pub(crate) fn end_of(link: &mut dyn Link, sink: &mut dyn Sink) -> LinkError {
     let end = soon();
     loop {
         match wait(link, sink, Some(end)) {
@@ -132,6 +133,14 @@ macro_rules! conformance {
 }
 
 conformance! {
-    tcp = fabrics::TCP;
-    shm = fabrics::SHM;
+    tcp = TCP;
+    shm = SHM;
+    tcp_count = TCP.under(fabrics::count);
+    shm_count = SHM.under(fabrics::count);
+    tcp_trace = TCP.under(fabrics::trace);
+    shm_trace = SHM.under(fabrics::trace);
+    tcp_delay = TCP.under(fabrics::delay);
+    shm_delay = SHM.under(fabrics::delay);
+    tcp_fault = TCP.under(fabrics::fault);
+    shm_fault = SHM.under(fabrics::fault);
 }

@@ -26,7 +26,7 @@ pub(super) fn a_peer_that_does_not_read_holds_the_sender_back(fabric: &Fabric) {
     let bytes = body(0, LEN);
     overfill(&mut *one, &bytes);
     let unsent_len = one.unsent_len();
-    assert!(unsent_len > 0, "{} MiB went nowhere", COUNT * LEN >> 20);
+    assert!(unsent_len > 0, "{} MiB went nowhere", (COUNT * LEN) >> 20);
     assert!(unsent_len <= (COUNT * (LEN + 32)) as u64);
     drain(&mut *one, &mut *other, &mut Store::new(), &bytes);
     assert!(!one.needs_write_event());

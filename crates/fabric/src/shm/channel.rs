@@ -279,3 +279,68 @@ fn fill(outbox: &Outbox, into: Window) -> Result<(), Ending> {
 fn corrupt(corrupt: Corrupt) -> Ending {
     Ending::Garbage(corrupt.0.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Store, body, pump, send};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_rung(link: &ShmLink) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(link.event(), PollFlags::IN)], Some(&now)).unwrap() > 0
+    }
+
+    // FEATURE: RF-F1
+    #[test]
+    fn nobody_rings_while_both_are_awake() {
+        let (mut one, parts) = ShmLink::create("the opener").unwrap();
+        let mut other = ShmLink::open(parts, "the maker").unwrap();
+        let (mut one_store, mut other_store) = (Store::new(), Store::new());
+        let bytes = body(0, 300_000);
+        for seq in 0..20 {
+            send(&mut one, seq, &bytes).unwrap();
+            send(&mut other, seq, &bytes[..100]).unwrap();
+            pump((&mut one, &mut one_store), (&mut other, &mut other_store), |one, other| {
+                one.messages.len() == other.messages.len() && one.messages.len() > seq as usize
+            });
+        }
+        assert!(!is_rung(&one) && !is_rung(&other));
+    }
+
+    #[test]
+    fn a_reader_is_not_woken_for_room_that_it_does_not_need() {
+        let (mut one, parts) = ShmLink::create("the opener").unwrap();
+        let mut other = ShmLink::open(parts, "the maker").unwrap();
+        send(&mut one, 0, &[]).unwrap();
+        assert!(one.doze());
+        let mut store = Store::new();
+        other.progress(&mut store).unwrap();
+        assert_eq!(store.messages.len(), 1);
+        assert!(!is_rung(&one), "taking a request does not wake who waits for the answer");
+        send(&mut other, 0, &[]).unwrap();
+        assert!(is_rung(&one));
+    }
+
+    #[test]
+    fn memory_that_is_no_link_is_refused() {
+        let (_maker, parts) = ShmLink::create("the opener").unwrap();
+        let memory = hanare_memory::file::create("nothing", super::super::layout::FILE_LEN as u64).unwrap();
+        assert!(ShmLink::open(ShmParts { memory, ..parts }, "the maker").is_err());
+        let (_maker, parts) = ShmLink::create("the opener").unwrap();
+        let memory = hanare_memory::file::create("short", 4096).unwrap();
+        assert!(ShmLink::open(ShmParts { memory, ..parts }, "the maker").is_err());
+    }
+
+    #[test]
+    fn a_ring_scribbled_over_ends_the_link() {
+        let (mut one, parts) = ShmLink::create("the opener").unwrap();
+        let whole = super::super::layout::FILE_LEN;
+        let noise = vec![0xa5; whole - 4096];
+        assert_eq!(rustix::io::pwrite(&parts.memory, &noise, 4096).unwrap(), noise.len());
+        assert!(matches!(one.progress(&mut Store::new()), Err(LinkError::Garbage { .. })));
+        // Nor is anything sent into it.
+        let bytes = body(0, 64);
+        assert!(matches!(send(&mut one, 0, &bytes), Err(LinkError::Garbage { .. })));
+    }
+}

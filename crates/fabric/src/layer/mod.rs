@@ -1,0 +1,30 @@
+//! Layers: a link over a link, that adds one thing.
+//!
+//! | layer | adds |
+//! |---|---|
+//! | [`Count`] | messages and bytes each way; cheap enough for always |
+//! | [`Trace`] | events in Chrome's trace format |
+//! | [`Delay`] | time before a message leaves |
+//! | [`Fault`] | closing, flipped bits and stalls, under a seed |
+
+mod alarm;
+mod count;
+mod delay;
+mod fault;
+mod trace;
+
+pub use count::{Count, Traffic};
+pub use delay::Delay;
+pub use fault::{Fault, FaultPlan};
+pub use trace::Trace;
+
+/// Methods of [`crate::Link`] that a layer leaves to the link in its field `link`.
+macro_rules! pass_on {
+    ($($method:ident)*) => { $( pass_on!(@ $method); )* };
+    (@ unsent_len) => { fn unsent_len(&self) -> u64 { self.link.unsent_len() } };
+    (@ event) => { fn event(&self) -> std::os::fd::BorrowedFd<'_> { self.link.event() } };
+    (@ needs_write_event) => { fn needs_write_event(&self) -> bool { self.link.needs_write_event() } };
+    (@ doze) => { fn doze(&mut self) -> bool { self.link.doze() } };
+    (@ peer) => { fn peer(&self) -> &str { self.link.peer() } };
+}
+use pass_on;

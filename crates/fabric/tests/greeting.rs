@@ -1,0 +1,164 @@
+//! Two sides meet over TCP: versions, keys, strangers and silence.
+
+use hanare_fabric::tcp::{Greeted, Hellos, Listener, Proof, connect, is_proof, proof};
+use hanare_fabric::{Link, Refusal, Sink, wait};
+use hanare_memory::Window;
+use hanare_protocol::wire::VERSION;
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
+use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::{Error, Result};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+const KEY: [u8; 32] = [7; 32];
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+/// A node that greets one connector, with a key or without.
+fn node(key: Option<[u8; 32]>, deadline: Instant) -> (String, JoinHandle<Result<Greeted>>) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().to_string();
+    let greeter = thread::spawn(move || {
+        let incoming = loop {
+            match listener.accept().unwrap() {
+                Some(incoming) => break incoming,
+                None => thread::yield_now(),
+            }
+        };
+        let peer = incoming.peer().to_owned();
+        incoming.greet(
+            11,
+            &|_: &Hello, hellos: &Hellos, given: &Proof| {
+                is_proof(key.as_ref(), hellos, given).then_some(()).ok_or(Error::KeyRefused { peer: peer.clone() })
+            },
+            deadline,
+        )
+    });
+    (address, greeter)
+}
+
+fn join(address: &str, key: Option<[u8; 32]>) -> Result<Greeted> {
+    connect(address, Role::Data, 22, &|hellos| Ok(proof(key.as_ref(), hellos)), soon())
+}
+
+struct Heads(Vec<Head>);
+
+// SAFETY: it gives no windows.
+unsafe impl Sink for Heads {
+    fn place(&mut self, _: &Head, _: u64) -> Result<Window, Refusal> {
+        Err(Refusal("no bodies here".into()))
+    }
+    fn message(&mut self, head: &Head) {
+        self.0.push(*head);
+    }
+}
+
+#[test]
+fn two_sides_with_one_key_meet_and_talk() {
+    for key in [None, Some(KEY)] {
+        let (address, greeter) = node(key, soon());
+        let mut here = join(&address, key).unwrap();
+        let mut there = greeter.join().unwrap().unwrap();
+        assert_eq!((there.hello.from, there.hello.role), (22, Role::Data));
+        assert_eq!(here.hello.from, 11);
+        assert_eq!(here.link.peer(), address);
+        // SAFETY: there are no windows.
+        unsafe { here.link.send(&Head::new(Kind::Ping, 5), &[]) }.unwrap();
+        let mut sink = Heads(Vec::new());
+        wait(&mut there.link, &mut sink, Some(soon())).unwrap();
+        assert_eq!(sink.0, [Head::new(Kind::Ping, 5)]);
+    }
+}
+
+#[test]
+fn without_the_key_nobody_enters_and_is_told_why() {
+    for (pool, brought) in [(Some(KEY), None), (Some(KEY), Some([8; 32])), (None, Some(KEY))] {
+        let (address, greeter) = node(pool, soon());
+        assert_eq!(join(&address, brought).map(drop), Err(Error::KeyRefused { peer: address }));
+        assert!(matches!(greeter.join().unwrap(), Err(Error::KeyRefused { .. })));
+    }
+}
+
+#[test]
+fn another_version_is_refused_in_one_clear_line_on_both_sides() {
+    let mut theirs = Hello::new(Role::Data, 1, [0; 32]).encode();
+    theirs[8] = 99;
+
+    // A newer connector, an older node.
+    let (address, greeter) = node(None, soon());
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.write_all(&theirs).unwrap();
+    let mut answer = [0; HELLO_LEN];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(Hello::decode(&answer).unwrap().version, VERSION, "the newer one can name our version");
+    let refusal = greeter.join().unwrap().map(drop).unwrap_err();
+    assert!(matches!(refusal, Error::VersionMismatch { ours: VERSION, theirs: 99, .. }));
+    assert!(refusal.to_string().starts_with("wire version 99 at 127.0.0.1:"), "{refusal}");
+
+    // An older connector, a newer node.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let newer = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
+        stream.write_all(&theirs).unwrap();
+    });
+    assert_eq!(join(&address, None).map(drop), Err(Error::VersionMismatch { peer: address, ours: VERSION, theirs: 99 }));
+    newer.join().unwrap();
+}
+
+#[test]
+fn who_is_no_node_is_garbage() {
+    let (address, greeter) = node(None, soon());
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: somebody else's program\r\n\r\n").unwrap();
+    assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::Garbage { .. })));
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let stranger = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
+        stream.write_all(&[b'x'; HELLO_LEN]).unwrap();
+    });
+    assert!(matches!(join(&address, None).map(drop), Err(Error::Garbage { .. })));
+    stranger.join().unwrap();
+}
+
+#[test]
+fn silence_ends_at_the_deadline() {
+    let (address, greeter) = node(None, Instant::now() + Duration::from_millis(30));
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.write_all(&[0; 3]).unwrap();
+    assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::Timeout { .. })));
+
+    // A listener that never accepts: the system connects, nobody says hello.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let deadline = Instant::now() + Duration::from_millis(30);
+    let outcome = connect(&address, Role::Data, 0, &|_| Ok([0; 32]), deadline);
+    assert!(matches!(outcome.map(drop), Err(Error::Timeout { .. })));
+}
+
+#[test]
+fn nobody_there_is_no_node() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    assert!(matches!(join(&address, None).map(drop), Err(Error::NoNode { .. })));
+
+    let (address, greeter) = node(None, soon());
+    drop(TcpStream::connect(address).unwrap());
+    assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::NoNode { .. })));
+}
+
+#[test]
+fn what_stops_the_proof_is_passed_on() {
+    let (address, greeter) = node(Some(KEY), soon());
+    let away = Error::NoCoordinator { reason: "away".into() };
+    let outcome = connect(&address, Role::Control, 0, &|_| Err(away.clone()), soon());
+    assert_eq!(outcome.map(drop), Err(away.clone()));
+    assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::NoNode { .. })));
+}
