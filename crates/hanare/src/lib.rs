@@ -1,1 +1,42 @@
-//! Memory in addition to main memory: the pool, its regions, and the node that lends them.
+//! Hanare: memory in addition to main memory. One pool of RAM that many machines lend, used as if it were near.
+//!
+//! ```no_run
+//! use hanare::{CreateOptions, Pool};
+//!
+//! let pool = Pool::attach()?;
+//! let region = pool.create_or_attach("greeting", 4096, &CreateOptions::default())?;
+//! region.put(0, b"hello")?;
+//! let mut back = [0; 5];
+//! region.get(0, &mut back)?;
+//! assert_eq!(&back, b"hello");
+//! # Ok::<(), hanare::Error>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`Pool`], [`Region`] | the client's side: what a program does |
+//! | [`node`] | the process of one host that lends memory and serves its clients |
+//! | [`launch`] | which rank of which job a process is |
+//! | [`settings`] | every `HANARE_…` variable |
+//!
+//! What is not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the
+//! data path (`fabric`), files and blocks, models.
+
+mod client;
+mod control_socket;
+pub mod launch;
+pub mod node;
+mod random;
+pub mod settings;
+mod traffic;
+
+pub use client::{Batch, Completion, CreateOptions, LocalMapping, Pool, Region};
+pub use hanare_memory::Window;
+pub use hanare_memory::file::Huge;
+pub use hanare_protocol::error::Happened;
+pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights};
+pub use hanare_protocol::place::{Extent, Layout, Placement};
+pub use hanare_protocol::shape::Strided;
+pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
+pub use hanare_protocol::{Error, Result};
+pub use traffic::Traffic;

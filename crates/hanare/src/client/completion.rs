@@ -1,0 +1,35 @@
+//! What a non-blocking command returns: its end, and the buffer it holds until then.
+
+use super::drafts::Tickets;
+use hanare_protocol::Result;
+
+/// A command under way. Dropping it waits for its end.
+#[must_use = "a completion that is dropped at once makes the command a blocking one"]
+pub struct Completion<T> {
+    tickets: Tickets,
+    holds: Option<T>,
+}
+
+impl<T> Completion<T> {
+    pub(crate) fn new(tickets: Tickets, holds: T) -> Completion<T> {
+        Completion { tickets, holds: Some(holds) }
+    }
+
+    /// Whether all answers are here, so that `wait` returns at once. Moves messages along.
+    pub fn is_done(&self) -> bool {
+        self.tickets.are_done()
+    }
+
+    /// Waits for the end and gives back the buffer. **Errors**: as for the blocking call.
+    pub fn wait(mut self) -> Result<T> {
+        let outcome = self.tickets.wait();
+        outcome.map(|()| self.holds.take().expect("only wait takes it"))
+    }
+}
+
+impl<T> Drop for Completion<T> {
+    fn drop(&mut self) {
+        // The node may write into the buffer until its answer is here. An error was the caller's to ask for.
+        let _ = self.tickets.wait();
+    }
+}

@@ -1,0 +1,26 @@
+//! The client's side: a program attached to its host's node.
+//!
+//! ```text
+//! Pool ── Session ── control questions ──> this host's node (Unix socket)
+//!   │
+//! Region ── plan ──┬─ bytes of this host: mapped extents, copied directly
+//!                  └─ Drafts ── Request ── Remote ── link ──> the node that holds them
+//! ```
+
+mod batch;
+mod completion;
+mod copy;
+mod drafts;
+mod mapping;
+mod plan;
+mod pool;
+mod region;
+mod remote;
+mod request;
+mod session;
+
+pub use batch::Batch;
+pub use completion::Completion;
+pub use mapping::LocalMapping;
+pub use pool::{CreateOptions, Pool};
+pub use region::Region;

@@ -1,0 +1,160 @@
+//! How a command on a region becomes commands on extents.
+//!
+//! A shape on one extent stays one command, whatever its strides. Over several extents it is cut at their
+//! borders: a run of whole blocks inside one piece stays one strided command, a block that a border cuts
+//! becomes one contiguous command on each side.
+
+use hanare_protocol::place::{Layout, Piece};
+use hanare_protocol::shape::Strided;
+
+/// A command on one extent, and where its bytes lie in the caller's contiguous buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Position of the extent in the layout.
+    pub extent: usize,
+    /// The bytes of the extent.
+    pub shape: Strided,
+    /// First byte in the buffer.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// The parts of a checked shape, in buffer order. **Cost**: no allocation.
+pub(crate) fn parts(layout: &Layout, shape: Strided) -> impl Iterator<Item = Part> {
+    let len = shape.block * shape.count;
+    let contiguous = shape.is_contiguous() || len == 0;
+    let reach = if contiguous { len } else { shape.stride * (shape.count - 1) + shape.block };
+    layout.pieces(shape.offset, reach).flat_map(move |piece| if contiguous { whole(piece) } else { cut(piece, shape) })
+}
+
+/// A piece of a contiguous range is one part.
+fn whole(piece: Piece) -> Cut {
+    let part = Part { extent: piece.extent, shape: Strided::contiguous(piece.offset, piece.len), at: piece.at, len: piece.len };
+    Cut { parts: [Some(part), None, None], next: 0 }
+}
+
+/// The parts of a strided shape that lie in one piece: a tail of a block, whole blocks, a beginning of a block.
+fn cut(piece: Piece, shape: Strided) -> Cut {
+    let (begin, end) = (piece.at, piece.at + piece.len);
+    let part = |from: u64, blocks: u64, block: u64, at: u64| Part {
+        extent: piece.extent,
+        shape: Strided { offset: piece.offset + (from - begin), block, count: blocks, stride: shape.stride },
+        at,
+        len: blocks * block,
+    };
+    // Block k covers [k * stride, k * stride + block), measured from the shape's first byte like `begin` and `end`.
+    let mut k = begin / shape.stride;
+    let mut parts = [None; 3];
+    let start = k * shape.stride;
+    if start < begin {
+        let block_end = (start + shape.block).min(end);
+        if block_end > begin {
+            parts[0] = Some(part(begin, 1, block_end - begin, k * shape.block + (begin - start)));
+        }
+        k += 1;
+    }
+    let first = k;
+    // Whole blocks end at or before `end`.
+    if end >= shape.block {
+        k = k.max(((end - shape.block) / shape.stride + 1).min(shape.count));
+    }
+    if k > first {
+        parts[1] = Some(part(first * shape.stride, k - first, shape.block, first * shape.block));
+    }
+    let start = k * shape.stride;
+    if k < shape.count && start < end {
+        parts[2] = Some(part(start, 1, end - start, k * shape.block));
+    }
+    Cut { parts, next: 0 }
+}
+
+/// At most three parts.
+struct Cut {
+    parts: [Option<Part>; 3],
+    next: usize,
+}
+
+impl Iterator for Cut {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        while let Some(slot) = self.parts.get(self.next) {
+            self.next += 1;
+            if slot.is_some() {
+                return *slot;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_protocol::id::{NodeId, Slot};
+    use hanare_protocol::place::{Extent, Span};
+    use proptest::prelude::*;
+
+    fn layout(spans: &[(u64, u32)]) -> Layout {
+        let span = |&(len, nodes): &(u64, u32)| {
+            let extents =
+                Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
+            Span { len, chunk: 4096, extents }
+        };
+        Layout { spans: spans.iter().map(span).collect() }
+    }
+
+    /// Every byte of the shape as (buffer position, extent, offset), byte by byte.
+    fn slowly(layout: &Layout, shape: Strided) -> Vec<(u64, usize, u64)> {
+        let mut bytes = Vec::new();
+        for k in 0..shape.count {
+            for byte in 0..shape.block {
+                let piece = layout.pieces(shape.offset + k * shape.stride + byte, 1).next().unwrap();
+                bytes.push((bytes.len() as u64, piece.extent, piece.offset));
+            }
+        }
+        bytes
+    }
+
+    fn quickly(layout: &Layout, shape: Strided) -> Vec<(u64, usize, u64)> {
+        let mut bytes = Vec::new();
+        for part in parts(layout, shape) {
+            assert_eq!(part.len, part.shape.block * part.shape.count);
+            let mut at = part.at;
+            for (offset, len) in part.shape.blocks() {
+                bytes.extend((0..len).map(|byte| (at + byte, part.extent, offset + byte)));
+                at += len;
+            }
+        }
+        bytes.sort_unstable();
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_the_shape_byte_for_byte(
+            spans in proptest::collection::vec((1u64..40_000, 1u32..4), 1..4),
+            offset in 0u64..20_000, block in 1u64..9_000, count in 1u64..12, gap in 0u64..9_000,
+        ) {
+            let layout = layout(&spans);
+            let shape = Strided { offset, block, count, stride: block + gap };
+            prop_assume!(shape.check("r", layout.len()).is_ok());
+            prop_assert_eq!(quickly(&layout, shape), slowly(&layout, shape));
+        }
+    }
+
+    #[test]
+    fn a_shape_on_one_extent_stays_one_command() {
+        let layout = layout(&[(1 << 20, 1)]);
+        let shape = Strided { offset: 8, block: 8, count: 1000, stride: 128 };
+        assert_eq!(parts(&layout, shape).collect::<Vec<_>>(), [Part { extent: 0, shape, at: 0, len: 8000 }]);
+    }
+
+    #[test]
+    fn blocks_inside_a_chunk_travel_together() {
+        let layout = layout(&[(1 << 16, 2)]);
+        let shape = Strided { offset: 0, block: 8, count: 1024, stride: 64 };
+        assert_eq!(parts(&layout, shape).count(), 16);
+    }
+}

@@ -1,0 +1,340 @@
+//! The pool as a client sees it.
+
+use super::batch::Batch;
+use super::copy;
+use super::region::Region;
+use super::remote::Remote;
+use super::session::Session;
+use crate::traffic::Traffic;
+use crate::{launch, settings};
+use hanare_fabric::shm::{ShmLink, ShmParts};
+use hanare_fabric::tcp;
+use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
+use hanare_protocol::place::Placement;
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::control::{Answer, Arrival, Attached, PoolStatus, RegionStat, RegionView, Request};
+use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How a region is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// Where its bytes go.
+    pub placement: Placement,
+    /// Who may read and write, as a file's mode bits.
+    pub mode: u32,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions { placement: Placement::Local, mode: 0o600 }
+    }
+}
+
+/// A program's attachment to the pool, by way of its host's node. Ends when the last clone and region are dropped.
+///
+/// FEATURE: RF-F1 EU-F26
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+/// What the pool's handles share.
+pub(crate) struct Shared {
+    pub session: Session,
+    pub attached: Attached,
+    job: Option<JobRank>,
+    bound: Duration,
+    remotes: Mutex<BTreeMap<NodeId, Place>>,
+    /// The generation of the next barrier.
+    barriers: Mutex<u64>,
+}
+
+struct Place {
+    address: Option<String>,
+    remote: Arc<Remote>,
+}
+
+impl Pool {
+    /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names.
+    ///
+    /// **Errors**: [`Error::NoNode`] where none answers, [`Error::VersionMismatch`] for another build, [`Error::BadSetting`].
+    pub fn attach() -> Result<Pool> {
+        Pool::attach_to(&settings::node_socket(), launch::job_rank()?)
+    }
+
+    /// Attaches to the node at `address` (a path, or `@name`).
+    pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {
+        let bound = settings::answer_bound()?;
+        let (session, attached, fds) = Session::attach(address, job, bound)?;
+        let own = attached.node;
+        let remotes = Mutex::default();
+        let shared = Arc::new(Shared { session, attached, job, bound, remotes, barriers: Mutex::new(0) });
+        shared.enter_own(own, fds)?;
+        Ok(Pool { shared })
+    }
+
+    /// This program's rank in its job; 0 where it was started alone.
+    pub fn rank(&self) -> u32 {
+        self.shared.job.map_or(0, |job| job.rank.0)
+    }
+
+    /// How many ranks the job has; 1 where it was started alone.
+    pub fn ranks(&self) -> u32 {
+        self.shared.job.map_or(1, |job| job.ranks)
+    }
+
+    /// This host's node.
+    pub fn node(&self) -> NodeId {
+        self.shared.attached.node
+    }
+
+    /// This client's id in the pool.
+    pub fn client(&self) -> ClientId {
+        self.shared.attached.client
+    }
+
+    /// Makes a region of `len` bytes, all zero.
+    ///
+    /// **Errors**: [`Error::NameTaken`], [`Error::BadName`], [`Error::BadLength`], [`Error::BadPlacement`], [`Error::PoolFull`],
+    /// [`Error::QuotaExceeded`], [`Error::NoCoordinator`].
+    pub fn create(&self, name: &str, len: u64, options: &CreateOptions) -> Result<Region> {
+        self.create_as(name, len, options, false)
+    }
+
+    /// Makes a region, or opens the one of that name and length that is there (`region.created()` says which).
+    ///
+    /// **Errors**: as for [`Pool::create`], and [`Error::BadLength`] where the existing one has another length.
+    ///
+    /// FEATURE: D2-F6
+    pub fn create_or_attach(&self, name: &str, len: u64, options: &CreateOptions) -> Result<Region> {
+        self.create_as(name, len, options, true)
+    }
+
+    fn create_as(&self, name: &str, len: u64, options: &CreateOptions, attach: bool) -> Result<Region> {
+        let request = Request::Create { name: name.to_owned(), len, placement: options.placement, mode: options.mode, attach };
+        self.region(&request)
+    }
+
+    /// Opens a region for the most that this user may do with it.
+    ///
+    /// **Errors**: [`Error::UnknownRegion`], [`Error::NoPermission`], [`Error::RegionLost`], [`Error::NodeLost`].
+    pub fn open(&self, name: &str) -> Result<Region> {
+        Region::new(self.shared.clone(), self.shared.open(name, None)?)
+    }
+
+    /// Opens a region for reading, or for reading and writing.
+    pub fn open_for(&self, name: &str, rights: Rights) -> Result<Region> {
+        Region::new(self.shared.clone(), self.shared.open(name, Some(rights))?)
+    }
+
+    /// Makes a region longer and opens it; the new bytes are zero, the old ones stay where they are.
+    ///
+    /// **Errors**: [`Error::BadLength`] where it is longer already, and as for [`Pool::create`].
+    pub fn resize(&self, name: &str, len: u64) -> Result<Region> {
+        self.region(&Request::Resize { name: name.to_owned(), len })
+    }
+
+    /// Removes a region. Programs that have it mapped keep their mapping; all other use of it fails from now on.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match self.shared.session.ask(&Request::Remove { name: name.to_owned() })? {
+            Answer::Ok => Ok(()),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
+    /// Describes a region.
+    pub fn stat(&self, name: &str) -> Result<RegionStat> {
+        match self.shared.session.ask(&Request::Stat { name: name.to_owned() })? {
+            Answer::Stat(stat) => Ok(stat),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
+    /// Lists all regions by name.
+    pub fn list(&self) -> Result<Vec<RegionStat>> {
+        let mut all: Vec<RegionStat> = Vec::new();
+        loop {
+            let after = all.last().map_or_else(String::new, |region| region.name.clone());
+            match self.shared.session.ask(&Request::List { after })? {
+                Answer::List { regions, more } if !more || !regions.is_empty() => {
+                    all.extend(regions);
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+                other => return Err(self.shared.session.nonsense(&other)),
+            }
+        }
+    }
+
+    /// Describes the pool: its nodes and what they lend.
+    pub fn status(&self) -> Result<PoolStatus> {
+        match self.shared.session.ask(&Request::Status)? {
+            Answer::Status(status) => Ok(status),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
+    /// Copies the blocks of `from_shape` to those of `to_shape`, which have as many bytes in all.
+    ///
+    /// **Cost**: within one node one message each way, the bytes stay there; between nodes the bytes pass through this client in pieces.
+    /// Overlapping ranges of one region give unspecified bytes.
+    /// **Source**: [D3 §3] VCOPI.
+    pub fn copy(&self, from: &Region, from_shape: Strided, to: &Region, to_shape: Strided) -> Result<()> {
+        copy::copy(from, from_shape, to, to_shape)
+    }
+
+    /// Runs the commands that `fill` adds: one message for each node touched, all done when this returns. They are unordered among each other.
+    ///
+    /// ```no_run
+    /// # let pool = hanare::Pool::attach()?; let region = pool.open("a")?;
+    /// let (mut head, mut tail) = ([0; 8], [0; 8]);
+    /// pool.batch(|batch| {
+    ///     batch.get(&region, 0, &mut head)?;
+    ///     batch.get(&region, region.len() - 8, &mut tail)
+    /// })?;
+    /// # Ok::<(), hanare::Error>(())
+    /// ```
+    pub fn batch<'buffers>(&self, fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
+        Batch::run(fill)
+    }
+
+    /// Orders this client's earlier commands before its later ones, without waiting for the network: a node runs one client's commands in
+    /// the order they were begun, and stores to mapped memory are ordered by a CPU fence.
+    pub fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Waits until all earlier writes of this client, by command or by store, are visible at their home.
+    ///
+    /// **Errors**: the first connection's that failed; what was written there is unknown.
+    pub fn flush(&self) -> Result<()> {
+        fence(Ordering::SeqCst);
+        let remotes: Vec<Arc<Remote>> = self.shared.places().values().map(|place| place.remote.clone()).collect();
+        remotes.iter().try_for_each(|remote| remote.quiesce())
+    }
+
+    /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
+    ///
+    /// **Cost**: one message each way between each rank and the job's home. **Errors**: [`Error::RankGone`] with the rank's number when one
+    /// has ended; [`Error::NodeLost`] when the home is gone. **Source**: [D2 Table 1] dn_barrier.
+    ///
+    /// FEATURE: D2-F8
+    pub fn barrier(&self) -> Result<()> {
+        let Some(who) = self.shared.job else { return Ok(()) };
+        fence(Ordering::SeqCst);
+        let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
+        let home = &self.shared.attached.home;
+        let remote = self.shared.remote(home.node, Some(&home.address))?;
+        let mut request = remote.draft();
+        request.set_arrival(&Arrival { who, generation: *generation });
+        // SAFETY: an arrival has no memory of ours.
+        let seq = unsafe { remote.post(request) }?;
+        remote.wait(seq)?;
+        *generation += 1;
+        Ok(())
+    }
+
+    /// Messages and bytes to and from nodes so far.
+    pub fn traffic(&self) -> Traffic {
+        let mut sum = Traffic::default();
+        for place in self.shared.places().values() {
+            sum += place.remote.traffic();
+        }
+        sum
+    }
+
+    /// Tells the pool that a rank's process has ended, so that nobody waits for it. For launchers.
+    pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str) -> Result<()> {
+        match self.shared.session.ask(&Request::RankEnded { job, rank, reason: reason.to_owned() })? {
+            Answer::Ok => Ok(()),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
+    fn region(&self, request: &Request) -> Result<Region> {
+        match self.shared.session.ask(request)? {
+            Answer::Region(view) => Region::new(self.shared.clone(), view),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+}
+
+impl Shared {
+    pub fn open(&self, name: &str, rights: Option<Rights>) -> Result<RegionView> {
+        match self.session.ask(&Request::Open { name: name.to_owned(), rights })? {
+            Answer::Region(view) => Ok(view),
+            other => Err(self.session.nonsense(&other)),
+        }
+    }
+
+    fn places(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, Place>> {
+        self.remotes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection to a node; a fresh one when its address has changed.
+    pub fn remote(self: &Arc<Self>, node: NodeId, address: Option<&str>) -> Result<Arc<Remote>> {
+        let mut places = self.places();
+        if let Some(place) = places.get(&node) {
+            if node == self.attached.node || address.is_none() || place.address.as_deref() == address {
+                return Ok(place.remote.clone());
+            }
+        }
+        let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
+        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)));
+        places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
+        Ok(remote)
+    }
+
+    fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Box<super::remote::Dial> {
+        let shared: Weak<Shared> = Arc::downgrade(self);
+        let address = address.to_owned();
+        Box::new(move || {
+            let shared =
+                shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
+            let prove = |hellos: &tcp::Hellos| shared.prove(hellos);
+            let deadline = Instant::now() + shared.bound;
+            let greeted =
+                tcp::connect(&address, Role::Data, shared.attached.client.0, &prove, deadline).map_err(|error| match error {
+                    // Nobody listens where the node was: to a client that is a lost node.
+                    Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+                    other => other,
+                })?;
+            Ok(Box::new(greeted.link) as Box<dyn hanare_fabric::Link>)
+        })
+    }
+
+    /// The node knows the key; its clients need not.
+    fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
+        if !self.attached.keyed {
+            return Ok([0; 32]);
+        }
+        match self.session.ask(&Request::Prove { hellos: hellos.to_vec() })? {
+            Answer::Proof(proof) => Ok(proof),
+            other => Err(self.session.nonsense(&other)),
+        }
+    }
+
+    /// Enters the shm link to this host's node. It is made once: when the node dies, so does the attachment.
+    fn enter_own(self: &Arc<Self>, node: NodeId, fds: Vec<OwnedFd>) -> Result<()> {
+        let [memory, bell]: [OwnedFd; 2] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
+            peer: node.to_string(),
+            reason: format!("{} descriptors came with the attachment", fds.len()),
+        })?;
+        let once = Mutex::new(Some(ShmParts { memory, bell }));
+        let dial = move || {
+            let lost = || Error::NodeLost { node, reason: "this host's node has ended".to_owned() };
+            let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
+            Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
+        };
+        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial)));
+        self.places().insert(node, Place { address: None, remote });
+        Ok(())
+    }
+}

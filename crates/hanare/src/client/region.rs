@@ -1,0 +1,397 @@
+//! A region as a client holds it: where its bytes are reached, and the commands on it.
+
+use super::completion::Completion;
+use super::drafts::{Drafts, Tickets};
+use super::mapping::{LocalMapping, map_extent};
+use super::plan::{Part, parts};
+use super::pool::Shared;
+use super::remote::Remote;
+use hanare_memory::{Lost, Mapping, Window, vector};
+use hanare_protocol::id::{Gid, Grant, Rights};
+use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::place::Layout;
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::control::RegionView;
+use hanare_protocol::{Error, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// An open region.
+///
+/// Offsets and lengths are in bytes. Calls on ranges that lie on this host cost a bounds check and the copy; ranges
+/// elsewhere cost one message each way for each node touched. Any number of threads may use a region.
+///
+/// The handle keeps seeing the length it was opened with; [`crate::Pool::resize`] and a new open return longer ones.
+///
+/// FEATURE: EU-F3 D3-F1
+pub struct Region {
+    pub(crate) shared: Arc<Shared>,
+    name: String,
+    gid: Gid,
+    rights: Rights,
+    created: bool,
+    len: u64,
+    layout: Layout,
+    /// How each extent is reached by commands; grants change when a node gets a new epoch.
+    doors: RwLock<Vec<Door>>,
+    /// Extents of this host, mapped at their first use.
+    mapped: Vec<OnceLock<Mapping>>,
+    /// The whole region, where it is one mapped extent.
+    direct: OnceLock<Window>,
+    /// Uses of small unmapped extents; the busy get mapped.
+    uses: AtomicU32,
+}
+
+#[derive(Clone)]
+struct Door {
+    remote: Arc<Remote>,
+    grant: Grant,
+}
+
+/// A small extent that is used this often is worth a file of its own.
+const BUSY_USES: u32 = 64;
+
+impl Region {
+    pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
+        let doors = doors(&shared, &view)?;
+        let mapped = doors.iter().map(|_| OnceLock::new()).collect();
+        Ok(Region {
+            shared,
+            name: view.name,
+            gid: view.gid,
+            rights: view.rights,
+            created: view.created,
+            len: view.layout.len(),
+            layout: view.layout,
+            doors: RwLock::new(doors),
+            mapped,
+            direct: OnceLock::new(),
+            uses: AtomicU32::new(0),
+        })
+    }
+
+    /// The region's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its global id.
+    pub fn gid(&self) -> Gid {
+        self.gid
+    }
+
+    /// Its length in bytes when it was opened.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Always false: no region has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How its bytes lie on nodes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What this handle may do.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// Whether the call that returned this handle made the region.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    /// Whether all bytes are on this host's node.
+    pub fn is_local(&self) -> bool {
+        self.layout.extents().all(|extent| extent.node == self.shared.attached.node)
+    }
+
+    /// Reads `into.len()` bytes at `offset`.
+    ///
+    /// **Cost**: on this host the copy; else one message each way for each node touched, no copy but the kernel's.
+    /// **Errors**: [`Error::OutOfRange`], [`Error::NodeLost`], [`Error::RegionLost`], [`Error::Timeout`]; then the buffer's content is unspecified.
+    /// **Source**: [D2 Table 2] VL, RVL; [RHiNET §3] Pull.
+    ///
+    /// FEATURE: RF-F6
+    #[inline]
+    pub fn get(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        if let Some(window) = self.reach(offset, into.len()) {
+            return window.read_into(into).map_err(|lost| self.lost(lost));
+        }
+        self.get_strided(Strided::contiguous(offset, into.len() as u64), into)
+    }
+
+    /// Writes `bytes` at `offset`; returns when they are at their home, visible to every later get.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get`]; after an error any part of the bytes may have been written.
+    /// **Source**: [D2 Table 2] VS, RVS; [RHiNET §3] Push.
+    ///
+    /// FEATURE: RF-F5
+    #[inline]
+    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.rights == Rights::Write {
+            if let Some(window) = self.reach(offset, bytes.len()) {
+                return window.write_from(bytes).map_err(|lost| self.lost(lost));
+            }
+        }
+        self.put_strided(Strided::contiguous(offset, bytes.len() as u64), bytes)
+    }
+
+    /// The bytes, if they are within a region that is one mapped extent.
+    #[inline]
+    fn reach(&self, offset: u64, len: usize) -> Option<Window> {
+        let direct = self.direct.get()?;
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= self.len);
+        fits.then(|| direct.slice(offset as usize, len))
+    }
+
+    /// Reads the blocks of `shape` into `into`, one after another. The buffer has exactly the shape's bytes.
+    ///
+    /// **Cost**: one command a node, whatever the strides. **Errors**: as for [`Region::get`], and [`Error::BadShape`].
+    /// **Source**: [D2 Table 2] VLS.
+    ///
+    /// FEATURE: D2-F11
+    pub fn get_strided(&self, shape: Strided, into: &mut [u8]) -> Result<()> {
+        self.check_buffer(&shape, into.len())?;
+        // SAFETY: `into` is borrowed until this returns, and `run` waits for all answers before it does.
+        unsafe { self.run(Op::Get, shape, Window::of_mut(into)) }
+    }
+
+    /// Writes `bytes` into the blocks of `shape`, one after another. The buffer has exactly the shape's bytes.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get_strided`]. **Source**: [D2 Table 2] VSS.
+    ///
+    /// FEATURE: D2-F11
+    pub fn put_strided(&self, shape: Strided, bytes: &[u8]) -> Result<()> {
+        self.check_buffer(&shape, bytes.len())?;
+        // SAFETY: `bytes` is borrowed until this returns, and `run` waits for all answers before it does; a put only reads it.
+        unsafe { self.run(Op::Put, shape, Window::of(bytes)) }
+    }
+
+    /// Begins a get into `into` and returns at once; the buffer comes back from [`Completion::wait`].
+    pub fn start_get(&self, offset: u64, mut into: Vec<u8>) -> Result<Completion<Vec<u8>>> {
+        let shape = Strided::contiguous(offset, into.len() as u64);
+        // SAFETY: the completion owns the buffer's heap memory and gives it back only once all answers are here.
+        let tickets = unsafe { self.start(Op::Get, shape, Window::of_mut(&mut into)) }?;
+        Ok(Completion::new(tickets, into))
+    }
+
+    /// Begins a put of `bytes` and returns at once; the buffer comes back from [`Completion::wait`], when the bytes are at their home.
+    pub fn start_put(&self, offset: u64, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
+        let shape = Strided::contiguous(offset, bytes.len() as u64);
+        // SAFETY: as in `start_get`.
+        let tickets = unsafe { self.start(Op::Put, shape, Window::of(&bytes)) }?;
+        Ok(Completion::new(tickets, bytes))
+    }
+
+    /// Begins a get into memory that the caller vouches for.
+    ///
+    /// # Safety
+    /// `len` bytes at `into` stay valid and unused by others until the completion was waited for.
+    pub unsafe fn start_get_raw(&self, shape: Strided, into: *mut u8, len: usize) -> Result<Completion<()>> {
+        // SAFETY: promised by the caller.
+        let tickets = unsafe { self.start(Op::Get, shape, Window::new(into, len)) }?;
+        Ok(Completion::new(tickets, ()))
+    }
+
+    /// Begins a put from memory that the caller vouches for.
+    ///
+    /// # Safety
+    /// `len` bytes at `bytes` stay valid and unchanged until the completion was waited for.
+    pub unsafe fn start_put_raw(&self, shape: Strided, bytes: *const u8, len: usize) -> Result<Completion<()>> {
+        // SAFETY: promised by the caller; a put only reads.
+        let tickets = unsafe { self.start(Op::Put, shape, Window::new(bytes.cast_mut(), len)) }?;
+        Ok(Completion::new(tickets, ()))
+    }
+
+    /// A plain pointer to the whole region, all of whose bytes are on this host.
+    ///
+    /// **Errors**: [`Error::BadUse`] where some bytes are on other nodes.
+    pub fn map(&self) -> Result<LocalMapping> {
+        LocalMapping::whole(self)
+    }
+
+    /// Like [`Region::map`] for any region: parts on other nodes are fresh private memory, listed by [`LocalMapping::absent`].
+    pub fn map_partly(&self) -> Result<LocalMapping> {
+        LocalMapping::partly(self)
+    }
+
+    /// Runs one blocking command.
+    ///
+    /// # Safety
+    /// The memory is valid, and unused by others if it is written, until this returns.
+    unsafe fn run(&self, op: Op, shape: Strided, memory: Window) -> Result<()> {
+        for last_try in [false, true] {
+            // SAFETY: all tickets are waited for below, whatever the outcome.
+            let outcome = match unsafe { self.start(op, shape, memory) } {
+                Ok(mut tickets) => tickets.wait(),
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(Error::GrantRefused { .. } | Error::NodeLost { .. }) if !last_try && self.refresh()? => {}
+                other => return other,
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    /// Begins one command. Local parts are done when it returns.
+    ///
+    /// # Safety
+    /// The memory is valid, and unused by others if it is written, until the tickets were waited for.
+    unsafe fn start(&self, op: Op, shape: Strided, memory: Window) -> Result<Tickets> {
+        let mut drafts = Drafts::default();
+        let mut tickets = Tickets::default();
+        self.draft(op, shape, memory, &mut drafts)?;
+        // SAFETY: promised by the caller.
+        match unsafe { drafts.post(&mut tickets) } {
+            Ok(()) => Ok(tickets),
+            Err(error) => {
+                // What did leave must be settled before the caller takes its memory back.
+                let _ = tickets.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Does the local parts of a command and drafts the others.
+    pub(crate) fn draft(&self, op: Op, shape: Strided, memory: Window, drafts: &mut Drafts) -> Result<()> {
+        self.check(op, shape, memory.len())?;
+        for part in parts(&self.layout, shape) {
+            let memory = memory.slice(part.at as usize, part.len as usize);
+            match self.local(part.extent)? {
+                Some(extent) => self.run_here(op, extent, &part, memory)?,
+                None => {
+                    let (remote, command) = self.command(op, &part);
+                    drafts.push(&remote, &command, Some(memory));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run_here(&self, op: Op, extent: Window, part: &Part, memory: Window) -> Result<()> {
+        let moved = match op {
+            Op::Get => vector::gather(extent, &part.shape, memory),
+            _ => vector::scatter(memory, extent, &part.shape),
+        };
+        moved.map_err(|lost| self.lost(lost))
+    }
+
+    /// The command for a part, and the node that runs it.
+    pub(crate) fn command(&self, op: Op, part: &Part) -> (Arc<Remote>, Command) {
+        let extent = self.layout.extents().nth(part.extent).expect("parts come from this layout");
+        let doors = self.doors.read().unwrap_or_else(PoisonError::into_inner);
+        let door = &doors[part.extent];
+        let command = Command { op, node: extent.node.0, slot: extent.slot, grant: door.grant, shape: part.shape };
+        (door.remote.clone(), command)
+    }
+
+    /// The extent's bytes, if they are mapped here or can be.
+    pub(crate) fn local(&self, extent: usize) -> Result<Option<Window>> {
+        if let Some(mapping) = self.mapped[extent].get() {
+            return Ok(Some(self.window(extent, mapping)));
+        }
+        let at = self.layout.extents().nth(extent).expect("parts come from this layout");
+        if at.node != self.shared.attached.node {
+            return Ok(None);
+        }
+        if at.len < SMALL_REGION_LEN && self.uses.fetch_add(1, Ordering::Relaxed) < BUSY_USES {
+            return Ok(None);
+        }
+        self.map_now(extent).map(Some)
+    }
+
+    #[cold]
+    fn map_now(&self, extent: usize) -> Result<Window> {
+        let mapping = match self.try_map(extent) {
+            Err(Error::GrantRefused { .. }) if self.refresh()? => self.try_map(extent)?,
+            other => other?,
+        };
+        let window = self.window(extent, self.mapped[extent].get_or_init(|| mapping));
+        if self.mapped.len() == 1 {
+            let _ = self.direct.set(window);
+        }
+        Ok(window)
+    }
+
+    /// The bytes of a mapped extent.
+    fn window(&self, extent: usize, mapping: &Mapping) -> Window {
+        let len = self.layout.extents().nth(extent).expect("as many mappings as extents").len;
+        // SAFETY: all of it is mapped; windows of it are used only while the region, which keeps it, is borrowed.
+        unsafe { mapping.window() }.slice(0, len as usize)
+    }
+
+    fn try_map(&self, extent: usize) -> Result<Mapping> {
+        let at = self.layout.extents().nth(extent).expect("parts come from this layout");
+        let grant = self.grant(extent);
+        map_extent(&self.shared, at, grant, self.rights)
+    }
+
+    pub(crate) fn grant(&self, extent: usize) -> Grant {
+        self.doors.read().unwrap_or_else(PoisonError::into_inner)[extent].grant
+    }
+
+    /// Asks for the grants and addresses of today. Returns whether it is the same region still.
+    fn refresh(&self) -> Result<bool> {
+        let view = self.shared.open(&self.name, Some(self.rights))?;
+        if view.gid != self.gid {
+            return Err(Error::UnknownRegion { name: self.name.clone() });
+        }
+        let mut fresh = doors(&self.shared, &view)?;
+        // A resize since then has appended extents that this handle does not see.
+        fresh.truncate(self.mapped.len());
+        *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(true)
+    }
+
+    pub(crate) fn check(&self, op: Op, shape: Strided, buffer_len: usize) -> Result<()> {
+        if matches!(op, Op::Put | Op::CopyTo) && self.rights != Rights::Write {
+            return Err(Error::BadUse {
+                region: self.name.clone(),
+                reason: "it was opened for reading; open it for writing to put".to_owned(),
+            });
+        }
+        self.check_buffer(&shape, buffer_len)
+    }
+
+    fn check_buffer(&self, shape: &Strided, buffer_len: usize) -> Result<()> {
+        let len = shape.check(&self.name, self.len)?;
+        if len != buffer_len as u64 {
+            return Err(Error::BadShape {
+                region: self.name.clone(),
+                block: shape.block,
+                count: shape.count,
+                stride: shape.stride,
+                reason: format!("the shape has {len} bytes, the buffer {buffer_len}"),
+            });
+        }
+        Ok(())
+    }
+
+    /// The error for memory of this host that is gone.
+    #[cold]
+    pub(crate) fn lost(&self, _lost: Lost) -> Error {
+        Error::RegionLost { region: self.name.clone(), node: self.shared.attached.node }
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Region").field("name", &self.name).field("gid", &self.gid).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<Door>> {
+    let door = |(extent, grant): (&hanare_protocol::place::Extent, &Grant)| {
+        let address = view.nodes.iter().find(|node| node.node == extent.node);
+        let remote = shared.remote(extent.node, address.map(|node| node.address.as_str()))?;
+        Ok(Door { remote, grant: *grant })
+    };
+    view.layout.extents().zip(&view.grants).map(door).collect()
+}

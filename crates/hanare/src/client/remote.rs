@@ -1,0 +1,293 @@
+//! The connection to one node: sends requests, matches answers, waits.
+//!
+//! Any thread may post and wait. Whoever waits moves the link for all; the first that finds nothing to do parks on
+//! the link's event, the others on a condition variable until somebody's progress completes something.
+//!
+//! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
+//! caller takes back; what was pending fails, and the next use connects anew.
+
+use super::request::{Pending, Request};
+use crate::traffic::Traffic;
+use hanare_fabric::{Link, LinkError, Refusal, Sink};
+use hanare_memory::Window;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::wire::head::{HEAD_LEN, Head};
+use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Makes a connection to the node; called at the first use and after a loss.
+pub(crate) type Dial = dyn Fn() -> Result<Box<dyn Link>> + Send + Sync;
+
+/// A node as this process reaches it.
+pub(crate) struct Remote {
+    node: NodeId,
+    dial: Box<Dial>,
+    bound: Duration,
+    inner: Mutex<Inner>,
+    completed: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    link: Option<Box<dyn Link>>,
+    /// A copy of the link's event descriptor for the thread that parks.
+    event: Option<std::sync::Arc<OwnedFd>>,
+    pending: Pending,
+    windows: Vec<Window>,
+    parked: bool,
+    waiting: usize,
+    traffic: Traffic,
+}
+
+impl Remote {
+    pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>) -> Remote {
+        Remote { node, dial, bound, inner: Mutex::default(), completed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// An empty request to fill.
+    pub fn draft(&self) -> Box<Request> {
+        self.lock().pending.draft()
+    }
+
+    /// Sends a request and returns its number.
+    ///
+    /// # Safety
+    /// The memory of its windows stays valid, and that of gets is used by nobody else, until [`Remote::wait`] returned for that number.
+    pub unsafe fn post(&self, request: Box<Request>) -> Result<u64> {
+        let mut inner = self.lock();
+        self.connect(&mut inner)?;
+        let inner = &mut *inner;
+        let seq = inner.pending.enter(request);
+        let request = inner.pending.get(seq).expect("it was just entered");
+        let head = request.head(seq);
+        let body = request.body(&mut inner.windows);
+        let link = inner.link.as_mut().expect("connected above");
+        // SAFETY: the request owns the commands and stays in the table, boxed, until it is answered or the link is dropped; the
+        // caller vouches for the rest.
+        if let Err(error) = unsafe { link.send(&head, body) } {
+            inner.pending.take(seq);
+            return Err(self.lose(inner, error));
+        }
+        inner.traffic.messages_sent += 1;
+        inner.traffic.bytes_sent += HEAD_LEN as u64 + head.body_len;
+        Ok(seq)
+    }
+
+    fn connect(&self, inner: &mut Inner) -> Result<()> {
+        if inner.link.is_none() {
+            let link = (self.dial)()?;
+            let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
+            (inner.link, inner.event) = (Some(link), Some(std::sync::Arc::new(event)));
+        }
+        Ok(())
+    }
+
+    /// Whether the request's answer is here (moving the link once if not).
+    pub fn is_done(&self, seq: u64) -> bool {
+        let mut inner = self.lock();
+        let known = |inner: &mut Inner| inner.pending.get(seq).is_none_or(|request| request.outcome.is_some());
+        if known(&mut inner) {
+            return true;
+        }
+        self.progress(&mut inner);
+        known(&mut inner)
+    }
+
+    /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
+    pub fn wait(&self, seq: u64) -> Result<()> {
+        let mut inner = self.lock();
+        let mut backoff = Backoff::new();
+        let mut deadline = None;
+        loop {
+            if let Some(outcome) = take_outcome(&mut inner, seq) {
+                return outcome;
+            }
+            if self.progress(&mut inner) {
+                backoff.reset();
+                deadline = None;
+                continue;
+            }
+            if backoff.step() == Step::Again {
+                continue;
+            }
+            let bounded = inner.pending.get(seq).is_some_and(|request| !request.is_arrival());
+            let until = *deadline.get_or_insert_with(|| Instant::now() + self.bound);
+            if bounded && Instant::now() >= until {
+                self.give_up(&mut inner);
+                continue;
+            }
+            inner = self.park(inner, bounded.then_some(until));
+        }
+    }
+
+    /// Moves the link as far as it goes. Returns whether anything happened.
+    fn progress(&self, inner: &mut Inner) -> bool {
+        let Some(link) = inner.link.as_mut() else { return false };
+        let mut sink = Answers { pending: &mut inner.pending, completed: 0, nonsense: false };
+        let moved = link.progress(&mut sink);
+        let (completed, nonsense) = (sink.completed, sink.nonsense);
+        if completed > 0 && inner.waiting > 0 {
+            self.completed.notify_all();
+        }
+        match moved {
+            Ok(_) if nonsense => {
+                let peer = link.peer().to_owned();
+                self.lose(inner, LinkError::Garbage { peer, reason: "an answer that fits nothing that was asked".to_owned() });
+                true
+            }
+            Ok(progress) => {
+                inner.traffic.messages_received += u64::from(progress.messages);
+                inner.traffic.bytes_received += progress.received_len;
+                !progress.is_idle()
+            }
+            Err(error) => {
+                self.lose(inner, error);
+                true
+            }
+        }
+    }
+
+    /// Sleeps until something may have changed.
+    fn park<'a>(&'a self, mut inner: MutexGuard<'a, Inner>, until: Option<Instant>) -> MutexGuard<'a, Inner> {
+        if inner.parked {
+            inner.waiting += 1;
+            let left = until.map_or(Duration::from_secs(3600), |until| until.saturating_duration_since(Instant::now()));
+            inner = self.completed.wait_timeout(inner, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            inner.waiting -= 1;
+            return inner;
+        }
+        let Some(link) = inner.link.as_mut() else { return inner };
+        if !link.doze() {
+            return inner;
+        }
+        let writing = link.needs_write_event();
+        let event = inner.event.clone().expect("a link has its event");
+        inner.parked = true;
+        drop(inner);
+        poll_event(&event, writing, until);
+        inner = self.lock();
+        inner.parked = false;
+        if inner.waiting > 0 {
+            // Another thread must take over the parking, should this one be done.
+            self.completed.notify_all();
+        }
+        inner
+    }
+
+    /// The node did not answer in time: nothing of this connection is waited for any longer.
+    fn give_up(&self, inner: &mut Inner) {
+        let error = Error::Timeout {
+            peer: self.node.to_string(),
+            what: "a vector command".to_owned(),
+            after_ms: self.bound.as_millis() as u64,
+        };
+        self.close(inner, &error);
+    }
+
+    fn lose(&self, inner: &mut Inner, error: LinkError) -> Error {
+        let error = match error {
+            LinkError::Garbage { peer, reason } => Error::Garbage { peer, reason },
+            other => Error::NodeLost { node: self.node, reason: other.to_string() },
+        };
+        self.close(inner, &error);
+        error
+    }
+
+    fn close(&self, inner: &mut Inner, error: &Error) {
+        inner.link = None;
+        inner.event = None;
+        inner.pending.fail_all(error);
+        self.completed.notify_all();
+    }
+
+    /// Waits until every request has its answer; the first failure among those whose owner left is not reported here but at theirs.
+    pub fn quiesce(&self) -> Result<()> {
+        let mut inner = self.lock();
+        let mut backoff = Backoff::new();
+        let mut deadline = None;
+        while inner.pending.any_unanswered() {
+            if self.progress(&mut inner) {
+                backoff.reset();
+                deadline = None;
+                continue;
+            }
+            if backoff.step() == Step::Park {
+                let until = *deadline.get_or_insert_with(|| Instant::now() + self.bound);
+                if Instant::now() >= until {
+                    self.give_up(&mut inner);
+                    return Err(Error::Timeout {
+                        peer: self.node.to_string(),
+                        what: "flush".to_owned(),
+                        after_ms: self.bound.as_millis() as u64,
+                    });
+                }
+                inner = self.park(inner, Some(until));
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages and bytes both ways so far.
+    pub fn traffic(&self) -> Traffic {
+        self.lock().traffic
+    }
+}
+
+fn take_outcome(inner: &mut Inner, seq: u64) -> Option<Result<()>> {
+    let outcome = inner.pending.get(seq)?.outcome.take()?;
+    let request = inner.pending.take(seq).expect("it was just seen");
+    inner.pending.keep(request);
+    Some(outcome)
+}
+
+fn poll_event(event: &OwnedFd, writing: bool, until: Option<Instant>) {
+    let flags = if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let timeout =
+        left.map(|left| rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+    match poll(&mut [PollFd::new(&event.as_fd(), flags)], timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        // Nothing else can come of a valid descriptor; a caller that loops finds out by progress.
+        Err(_) => std::thread::yield_now(),
+    }
+}
+
+fn system(what: &str, error: &std::io::Error) -> Error {
+    Error::System { what: what.to_owned(), reason: error.to_string() }
+}
+
+/// Puts answers where their requests want them.
+struct Answers<'a> {
+    pending: &'a mut Pending,
+    completed: usize,
+    nonsense: bool,
+}
+
+// SAFETY: windows come from requests that stay in the table until they are answered or the link is dropped; their owners keep the
+// memory until then (see `Remote::post`).
+unsafe impl Sink for Answers<'_> {
+    fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
+        match self.pending.get(head.seq) {
+            Some(request) if request.outcome.is_none() => request.place(head, at),
+            _ => Err(Refusal("an answer to nothing that was asked".to_owned())),
+        }
+    }
+
+    fn message(&mut self, head: &Head) {
+        let fits = match self.pending.get(head.seq) {
+            Some(request) if request.outcome.is_none() => request.answered(head),
+            _ => false,
+        };
+        self.completed += usize::from(fits);
+        self.nonsense |= !fits;
+    }
+}

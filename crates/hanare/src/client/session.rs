@@ -1,0 +1,92 @@
+//! The control connection of a client to its host's node: one question at a time, answered in order.
+
+use crate::control_socket::{Frame, FrameSocket, socket, socket_address};
+use hanare_protocol::id::JobRank;
+use hanare_protocol::wire::VERSION;
+use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::{Error, Result};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The connection. It ends with the client; its end is how the node learns of that.
+pub(crate) struct Session {
+    address: String,
+    bound: Duration,
+    socket: Mutex<Option<FrameSocket>>,
+}
+
+impl Session {
+    /// Attaches to the node at `address` and returns what it said, with the descriptors of the shm link.
+    pub fn attach(address: &str, job: Option<JobRank>, bound: Duration) -> Result<(Session, Attached, Vec<OwnedFd>)> {
+        let no_node = |error: io::Error| Error::NoNode { address: address.to_owned(), reason: error.to_string() };
+        let fd = socket().map_err(no_node)?;
+        // The node answers for the coordinator within the bound; a little more lets that answer arrive.
+        let patience = Some(bound + Duration::from_secs(1));
+        rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Recv, patience)
+            .map_err(|e| no_node(e.into()))?;
+        rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Send, patience)
+            .map_err(|e| no_node(e.into()))?;
+        socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
+        let session = Session { address: address.to_owned(), bound, socket: Mutex::new(Some(FrameSocket::waiting(fd))) };
+        match session.ask_with_fds(&Request::Attach { version: VERSION, job })? {
+            (Answer::Attached(attached), fds) => Ok((session, attached, fds)),
+            (other, _) => Err(session.nonsense(&other)),
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn ask(&self, request: &Request) -> Result<Answer> {
+        self.ask_with_fds(request).map(|(answer, _)| answer)
+    }
+
+    /// Asks, and waits for the answer and its descriptors.
+    pub fn ask_with_fds(&self, request: &Request) -> Result<(Answer, Vec<OwnedFd>)> {
+        let mut guard = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let socket = guard.as_mut().ok_or_else(|| self.gone("the connection was closed before"))?;
+        match exchange(socket, request) {
+            Ok((answer, fds)) => answer.map(|answer| (answer, fds)),
+            Err(error) => {
+                // A late answer would be taken for that of the next question.
+                *guard = None;
+                Err(self.failed(&error))
+            }
+        }
+    }
+
+    /// The error for an answer of the wrong kind.
+    pub fn nonsense(&self, answer: &Answer) -> Error {
+        let kind = format!("{answer:?}");
+        let kind = kind.split([' ', '(', '{']).next().unwrap_or_default();
+        Error::Garbage { peer: format!("the node at {}", self.address), reason: format!("unexpected answer {kind}") }
+    }
+
+    fn gone(&self, reason: &str) -> Error {
+        Error::NoNode { address: self.address.clone(), reason: reason.to_owned() }
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout {
+                peer: format!("the node at {}", self.address),
+                what: "a control request".to_owned(),
+                after_ms: self.bound.as_millis() as u64,
+            },
+            io::ErrorKind::UnexpectedEof => self.gone("it closed the connection"),
+            io::ErrorKind::InvalidData => {
+                Error::Garbage { peer: format!("the node at {}", self.address), reason: error.to_string() }
+            }
+            _ => self.gone(&error.to_string()),
+        }
+    }
+}
+
+fn exchange(socket: &mut FrameSocket, request: &Request) -> io::Result<(Result<Answer>, Vec<OwnedFd>)> {
+    socket.send(request, Vec::new())?;
+    // With a receive time-out the socket reports its end as "try again".
+    let frame: Frame = socket.receive()?.ok_or(io::Error::from(Errno::AGAIN))?;
+    let answer = frame.decode()?;
+    Ok((answer, frame.fds))
+}

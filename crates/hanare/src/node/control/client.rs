@@ -1,0 +1,61 @@
+//! A client of this host on its Unix socket: what it asks, one thing at a time.
+
+use crate::control_socket::{Frame, FrameSocket};
+use hanare_protocol::id::{ClientId, JobRank, User};
+use hanare_protocol::wire::control::{Answer, Request};
+use hanare_protocol::{Error, Result};
+use rustix::event::epoll::EventFlags;
+use rustix::net::sockopt::socket_peercred;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+pub(crate) struct Client {
+    socket: FrameSocket,
+    pub user: User,
+    pub id: ClientId,
+    /// Whether it has said `Attach`, and its place in a job if it has one.
+    pub attached: Option<Option<JobRank>>,
+    /// A request that the coordinator works on: no other is read meanwhile.
+    pub waits_for: Option<u64>,
+    /// What epoll watches.
+    pub interest: EventFlags,
+}
+
+impl Client {
+    /// Takes a connection over; who it is, the kernel says.
+    pub fn new(socket: OwnedFd, id: ClientId) -> io::Result<Client> {
+        let credentials = socket_peercred(&socket)?;
+        let user = User { uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() };
+        Ok(Client { socket: FrameSocket::polled(socket), user, id, attached: None, waits_for: None, interest: EventFlags::IN })
+    }
+
+    /// The next request, unless one is being worked on or none is there.
+    pub fn next_request(&mut self) -> io::Result<Option<Request>> {
+        if self.waits_for.is_some() {
+            return Ok(None);
+        }
+        self.socket.receive()?.map(|frame: Frame| frame.decode()).transpose()
+    }
+
+    /// Answers with descriptors.
+    pub fn answer(&mut self, answer: &Result<Answer, Error>, fds: Vec<OwnedFd>) -> io::Result<()> {
+        self.socket.send(answer, fds)
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+
+    /// What epoll should watch: nothing to read while a request is worked on, but always for the end.
+    pub fn wanted_interest(&self) -> EventFlags {
+        let mut flags = if self.waits_for.is_some() { EventFlags::empty() } else { EventFlags::IN };
+        if self.socket.has_unsent() {
+            flags |= EventFlags::OUT;
+        }
+        flags
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

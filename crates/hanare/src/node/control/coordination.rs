@@ -1,0 +1,123 @@
+//! The driver of the coordinator's state machine: its journal, and the links of the pool's other nodes.
+
+use crate::node::control_link::ControlLink;
+use crate::node::journal::Journal;
+use hanare_fabric::LinkError;
+use hanare_protocol::Result;
+use hanare_protocol::coordinator::{Coordinator, Output, Peer, Record, Settings};
+use hanare_protocol::wire::control::{FromNode, ToNode};
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The peer that is this process's own node.
+pub(crate) const OWN: Peer = Peer(0);
+
+pub(crate) struct Coordination {
+    machine: Coordinator,
+    journal: Journal,
+    links: HashMap<u64, PeerLink>,
+}
+
+/// A node's link, and what epoll watches of it.
+pub(crate) struct PeerLink {
+    pub link: ControlLink,
+    pub interest: EventFlags,
+}
+
+/// What the rest of the node is to do.
+pub(crate) enum Deed {
+    /// A message for this process's own node.
+    Own(ToNode),
+    /// A rank is gone: its job's barrier fails.
+    RankGone(Output),
+}
+
+impl Coordination {
+    /// Restores the coordinator from its journal.
+    pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
+        let (journal, records) = Journal::open(path)?;
+        let machine = Coordinator::restore(settings, records, now_ms);
+        Ok(Coordination { machine, journal, links: HashMap::new() })
+    }
+
+    pub fn add_link(&mut self, id: u64, link: ControlLink, interest: EventFlags) {
+        self.links.insert(id, PeerLink { link, interest });
+    }
+
+    pub fn links(&mut self) -> impl Iterator<Item = (u64, &mut PeerLink)> {
+        self.links.iter_mut().map(|(id, link)| (*id, link))
+    }
+
+    /// A message of this process's own node.
+    pub fn from_own(&mut self, now_ms: u64, message: FromNode) {
+        self.machine.handle(now_ms, OWN, message);
+    }
+
+    /// Something happened on a link: its messages are handled. An error ends the link.
+    pub fn on_event(&mut self, now_ms: u64, id: u64) -> Result<(), LinkError> {
+        let Some(peer) = self.links.get_mut(&id) else { return Ok(()) };
+        for message in peer.link.receive::<FromNode>()? {
+            self.machine.handle(now_ms, Peer(id), message);
+        }
+        Ok(())
+    }
+
+    /// A link ended; returns it for its owner to stop watching.
+    pub fn close(&mut self, now_ms: u64, id: u64, reason: &str) -> Option<PeerLink> {
+        let link = self.links.remove(&id)?;
+        self.machine.disconnected(now_ms, Peer(id), reason);
+        Some(link)
+    }
+
+    pub fn tick(&mut self, now_ms: u64) {
+        self.machine.tick(now_ms);
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.machine.next_deadline()
+    }
+
+    /// Acts on the machine's outputs: journals, sends, and returns what concerns others; links that failed are listed.
+    ///
+    /// **Errors**: the journal's: nothing more may be acknowledged then.
+    pub fn act(&mut self, failed: &mut Vec<(u64, String)>) -> Result<Vec<Deed>> {
+        let mut deeds = Vec::new();
+        let mut records: Vec<Record> = Vec::new();
+        while let Some(output) = self.machine.poll() {
+            if let Output::Journal(record) = output {
+                records.push(record);
+                continue;
+            }
+            self.write(&mut records)?;
+            match output {
+                Output::Send(OWN, message) => deeds.push(Deed::Own(message)),
+                Output::Send(Peer(id), message) => {
+                    if let Some(peer) = self.links.get_mut(&id)
+                        && let Err(error) = peer.link.send(&message)
+                    {
+                        failed.push((id, error.to_string()));
+                    }
+                }
+                Output::JobRankGone { .. } => deeds.push(Deed::RankGone(output)),
+                Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),
+                Output::Journal(_) => unreachable!("taken above"),
+            }
+        }
+        self.write(&mut records)?;
+        // A snapshot stands for everything polled, so it is taken when nothing is left to poll.
+        if self.machine.is_worth_compacting(self.journal.count()) {
+            self.journal.replace(&self.machine.snapshot())?;
+        }
+        Ok(deeds)
+    }
+
+    fn write(&mut self, records: &mut Vec<Record>) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.journal.append(records)?;
+        records.clear();
+        Ok(())
+    }
+}

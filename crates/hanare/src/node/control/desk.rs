@@ -1,0 +1,445 @@
+//! The control thread's loop: events in, machines driven, outputs acted on, until nothing is left to do.
+
+use super::client::Client;
+use super::coordination::{Coordination, Deed};
+use super::home::Home;
+use super::listener::UnixListener;
+use super::strangers::Strangers;
+use crate::node::control_link::ControlLink;
+use crate::node::data::{Mail, Service};
+use crate::node::extents::Extents;
+use crate::node::post::Post;
+use hanare_fabric::tcp::Greeted;
+use hanare_memory::Lender;
+use hanare_protocol::coordinator;
+use hanare_protocol::id::{Epoch, NodeId};
+use hanare_protocol::member::{Member, Output};
+use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
+use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::{Error, Result};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::collections::HashMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+/// What other threads tell the control thread.
+pub(crate) enum Letter {
+    /// A stranger has become known.
+    Greeted(Greeted),
+    /// A try to reach the coordinator ended.
+    Dialed(Result<Greeted>),
+    /// End in good order.
+    Stop,
+}
+
+/// What a desk is made of.
+pub(crate) struct Parts {
+    pub member: Member,
+    pub coordination: Option<Coordination>,
+    pub home: Option<Home>,
+    pub strangers: Strangers,
+    pub extents: Arc<Extents>,
+    pub lender: Arc<Lender>,
+    pub service: Service,
+    pub post: Arc<Post<Letter>>,
+    pub key: Option<[u8; 32]>,
+    pub socket: String,
+    /// Told once: that the node is a member and its socket listens, or why it never will be.
+    pub ready: Sender<Result<NodeId>>,
+    pub begun: Instant,
+}
+
+/// The thread's own state.
+pub(crate) struct Desk {
+    pub(super) member: Member,
+    coordination: Option<Coordination>,
+    home: Option<Home>,
+    strangers: Strangers,
+    pub(super) extents: Arc<Extents>,
+    lender: Arc<Lender>,
+    pub(super) service: Service,
+    post: Arc<Post<Letter>>,
+    pub(super) key: Option<[u8; 32]>,
+    socket: String,
+    ready: Option<Sender<Result<NodeId>>>,
+    begun: Instant,
+    epoll: OwnedFd,
+    pub(super) listener: Option<UnixListener>,
+    pub(super) clients: HashMap<u64, Client>,
+    pub(super) clients_ever: u64,
+    /// Which client waits for which request of the member.
+    pub(super) asks: HashMap<u64, u64>,
+    keys: u64,
+    strangers_wait: bool,
+    stopping: bool,
+}
+
+/// Epoll's names; clients and links of other nodes count up from 1.
+const BELL: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
+const STRANGERS: u64 = u64::MAX - 2;
+const HOME: u64 = u64::MAX - 3;
+
+/// How long the last words to the coordinator may take.
+const LAST_WORDS_MS: u64 = 500;
+
+/// How often the loop looks at the clock when nothing else is due.
+const TICK_MS: u64 = 1000;
+
+impl Desk {
+    pub fn new(parts: Parts) -> Result<Desk> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
+        let Parts { member, coordination, home, strangers, extents, lender, service, post, key, socket, ready, begun } = parts;
+        let desk = Desk {
+            member,
+            coordination,
+            home,
+            strangers,
+            extents,
+            lender,
+            service,
+            post,
+            key,
+            socket,
+            ready: Some(ready),
+            begun,
+            epoll,
+            listener: None,
+            clients: HashMap::new(),
+            clients_ever: 0,
+            asks: HashMap::new(),
+            keys: 0,
+            strangers_wait: false,
+            stopping: false,
+        };
+        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.post.bell()), BELL, EventFlags::IN)
+            && desk.watch(desk.strangers.fd(), STRANGERS, EventFlags::IN);
+        if watched { Ok(desk) } else { Err(system("watch the node's sockets", rustix::io::Errno::NOSPC)) }
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
+    }
+
+    pub(super) fn next_key(&mut self) -> u64 {
+        self.keys += 1;
+        self.keys
+    }
+
+    /// Runs until told to stop. **Errors**: the journal's.
+    pub fn run(&mut self) -> Result<()> {
+        self.tell_memory();
+        if self.coordination.is_some() {
+            self.member.connected(self.now_ms());
+        }
+        while !self.stopping {
+            self.tick();
+            self.settle()?;
+            self.wait();
+        }
+        self.say_goodbye()
+    }
+
+    fn tell_memory(&mut self) {
+        self.member.set_memory(Memory { clients: self.clients.len() as u32, ..self.lender.memory() });
+    }
+
+    fn tick(&mut self) {
+        let now_ms = self.now_ms();
+        self.tell_memory();
+        self.member.tick(now_ms);
+        if let Some(coordination) = &mut self.coordination {
+            coordination.tick(now_ms);
+        }
+        if let Some(home) = &mut self.home {
+            home.dial(now_ms);
+        }
+        if self.strangers_wait {
+            self.strangers_wait = self.strangers.accept();
+        }
+    }
+
+    /// Acts on all outputs of both machines.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            let mut is_idle = true;
+            while let Some(output) = self.member.poll() {
+                is_idle = false;
+                self.act(output);
+            }
+            for deed in self.coordinate()? {
+                is_idle = false;
+                match deed {
+                    Deed::Own(message) => self.member.handle(self.now_ms(), message),
+                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason }) => {
+                        self.service.post(Mail::RankGone { job, rank, ranks, reason });
+                    }
+                    Deed::RankGone(_) => {}
+                }
+            }
+            if is_idle {
+                self.rewatch_links();
+                return Ok(());
+            }
+        }
+    }
+
+    fn coordinate(&mut self) -> Result<Vec<Deed>> {
+        let mut failed = Vec::new();
+        let Some(coordination) = &mut self.coordination else { return Ok(Vec::new()) };
+        let deeds = coordination.act(&mut failed)?;
+        for (id, reason) in failed {
+            self.close_link(id, &reason);
+        }
+        Ok(deeds)
+    }
+
+    fn act(&mut self, output: Output) {
+        match output {
+            Output::Send(message) => self.tell_coordinator(message),
+            Output::Make { order, gid, lens } => {
+                let result = self.extents.make(gid, &lens);
+                self.member.made(order, result);
+            }
+            Output::Free { slots } => self.extents.free(&slots),
+            Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
+            Output::Joined { node, epoch } => self.joined(node, epoch),
+            Output::Refused(error) => self.refused(error),
+            Output::AskDone { request, result, .. } => self.ask_done(request, result),
+            Output::Home(_) => {}
+            Output::NodeLost { node, reason, .. } => tracing::info!("{node} is lost: {reason}"),
+        }
+    }
+
+    fn tell_coordinator(&mut self, message: FromNode) {
+        let now_ms = self.now_ms();
+        if let Some(coordination) = &mut self.coordination {
+            return coordination.from_own(now_ms, message);
+        }
+        let link = self.home.as_mut().and_then(|home| home.link.as_mut());
+        if let Some(Err(error)) = link.map(|link| link.send(&message)) {
+            self.lose_home(&error.to_string());
+        }
+    }
+
+    fn regrant(&mut self, node: NodeId, epoch: Epoch) {
+        match self.extents.renew_grants(node) {
+            Ok(held) => self.member.regranted(self.now_ms(), epoch, held),
+            // Without fresh grants nobody gets in, which is safe; the kernel's generator does not fail once it is seeded.
+            Err(error) => tracing::error!("grants could not be made anew: {error}"),
+        }
+    }
+
+    /// The node is a member: clients may come.
+    fn joined(&mut self, node: NodeId, epoch: Epoch) {
+        tracing::info!("this is {node} in {epoch}");
+        if self.listener.is_some() {
+            return;
+        }
+        match UnixListener::bind(&self.socket) {
+            Ok(listener) => {
+                self.watch(listener.fd(), LISTENER, EventFlags::IN);
+                self.listener = Some(listener);
+                self.announce(Ok(node));
+            }
+            Err(error) => {
+                self.stopping = true;
+                self.announce(Err(error));
+            }
+        }
+    }
+
+    fn refused(&mut self, error: Error) {
+        tracing::error!("the coordinator refuses this node: {error}");
+        self.fail_start(error);
+    }
+
+    /// What keeps a node from starting ends it; later, the same is worth going on trying.
+    fn fail_start(&mut self, error: Error) {
+        if self.ready.is_some() {
+            self.stopping = true;
+            self.announce(Err(error));
+        }
+    }
+
+    fn announce(&mut self, outcome: Result<NodeId>) {
+        if let Some(ready) = self.ready.take() {
+            let _ = ready.send(outcome);
+        }
+    }
+
+    /// Sleeps until something happens or is due, and takes it in.
+    fn wait(&mut self) {
+        let patience = self.patience_ms();
+        let patience = Timespec { tv_sec: (patience / 1000) as i64, tv_nsec: (patience % 1000 * 1_000_000) as i64 };
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        if epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)).is_err() {
+            return;
+        }
+        for event in &events {
+            match event.data.u64() {
+                BELL => self.read_letters(),
+                LISTENER => self.accept_clients(),
+                STRANGERS => self.strangers_wait = self.strangers.accept(),
+                HOME => self.on_home(),
+                key if self.clients.contains_key(&key) => self.on_client(key),
+                key => self.on_link(key),
+            }
+        }
+    }
+
+    fn patience_ms(&self) -> u64 {
+        let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
+        let home = self.home.as_ref().and_then(Home::next_deadline);
+        let due = [self.member.next_deadline(), coordinator, home].into_iter().flatten().min();
+        let patience = due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS);
+        if self.strangers_wait { patience.min(10) } else { patience }
+    }
+
+    fn read_letters(&mut self) {
+        for letter in self.post.take() {
+            match letter {
+                Letter::Greeted(greeted) => self.welcome(greeted),
+                Letter::Dialed(outcome) => self.dialed(outcome),
+                Letter::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn welcome(&mut self, greeted: Greeted) {
+        if greeted.hello.role == Role::Data {
+            return self.service.post(Mail::Serve(Box::new(greeted.link)));
+        }
+        let key = self.next_key();
+        let link = ControlLink::new(Box::new(greeted.link));
+        if !self.watch(link.event(), key, EventFlags::IN) {
+            return;
+        }
+        if let Some(coordination) = &mut self.coordination {
+            coordination.add_link(key, link, EventFlags::IN);
+            self.on_link(key);
+        }
+    }
+
+    /// A link of another node has something, or room.
+    fn on_link(&mut self, key: u64) {
+        let now_ms = self.now_ms();
+        let Some(coordination) = &mut self.coordination else { return };
+        if let Err(error) = coordination.on_event(now_ms, key) {
+            self.close_link(key, &error.to_string());
+        }
+    }
+
+    fn close_link(&mut self, key: u64, reason: &str) {
+        let now_ms = self.now_ms();
+        let closed = self.coordination.as_mut().and_then(|coordination| coordination.close(now_ms, key, reason));
+        if let Some(peer) = closed {
+            self.unwatch(peer.link.event());
+        }
+    }
+
+    fn dialed(&mut self, outcome: Result<Greeted>) {
+        let now_ms = self.now_ms();
+        let Some(home) = &mut self.home else { return };
+        match home.dialed(now_ms, outcome) {
+            Ok(()) => {
+                let event = home.link.as_ref().expect("just connected").event();
+                if epoll::add(&self.epoll, event, EventData::new_u64(HOME), EventFlags::IN).is_ok() {
+                    self.member.connected(now_ms);
+                    self.on_home();
+                }
+            }
+            Err(error @ (Error::NoNode { .. } | Error::Timeout { .. })) => {
+                tracing::debug!("the coordinator is not there: {error}");
+                if now_ms > hanare_protocol::limits::ANSWER_MS {
+                    let reason = format!("{} cannot be reached: {error}", home.address());
+                    self.fail_start(Error::NoCoordinator { reason });
+                }
+            }
+            Err(error) => {
+                tracing::error!("the coordinator at {} refuses this node: {error}", home.address());
+                self.fail_start(error);
+            }
+        }
+    }
+
+    fn on_home(&mut self) {
+        let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { return };
+        match link.receive::<ToNode>() {
+            Ok(messages) => messages.into_iter().for_each(|message| self.member.handle(self.now_ms(), message)),
+            Err(error) => self.lose_home(&error.to_string()),
+        }
+    }
+
+    fn lose_home(&mut self, reason: &str) {
+        let now_ms = self.now_ms();
+        let Some(link) = self.home.as_mut().and_then(|home| home.lost(now_ms)) else { return };
+        tracing::warn!("the coordinator is away ({reason}); data go on, naming waits");
+        self.unwatch(link.event());
+        self.member.disconnected();
+    }
+
+    pub(super) fn watch(&self, fd: BorrowedFd<'_>, key: u64, interest: EventFlags) -> bool {
+        match epoll::add(&self.epoll, fd, EventData::new_u64(key), interest) {
+            Ok(()) => true,
+            Err(errno) => {
+                tracing::warn!("a connection could not be watched and was closed: {errno}");
+                false
+            }
+        }
+    }
+
+    pub(super) fn unwatch(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    pub(super) fn rewatch_client(&mut self, key: u64) {
+        if let Some(client) = self.clients.get_mut(&key) {
+            let wanted = client.wanted_interest();
+            if wanted != client.interest && epoll::modify(&self.epoll, client.fd(), EventData::new_u64(key), wanted).is_ok() {
+                client.interest = wanted;
+            }
+        }
+    }
+
+    /// Links that wait for their peer to read are watched for writing.
+    fn rewatch_links(&mut self) {
+        let epoll = &self.epoll;
+        let rewatch = |key: u64, link: &ControlLink, interest: &mut EventFlags| {
+            let wanted = if link.needs_write_event() { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            if wanted != *interest && epoll::modify(epoll, link.event(), EventData::new_u64(key), wanted).is_ok() {
+                *interest = wanted;
+            }
+        };
+        if let Some(coordination) = &mut self.coordination {
+            coordination.links().for_each(|(key, peer)| rewatch(key, &peer.link, &mut peer.interest));
+        }
+        if let Some(Home { link: Some(link), interest, .. }) = &mut self.home {
+            rewatch(HOME, link, interest);
+        }
+    }
+
+    /// Leaves the pool: the coordinator is told, so that nobody waits for the lease to end.
+    fn say_goodbye(&mut self) -> Result<()> {
+        self.listener = None;
+        self.member.leave();
+        self.settle()?;
+        let until = self.now_ms() + LAST_WORDS_MS;
+        while self.now_ms() < until {
+            let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { break };
+            if !link.has_unsent() || link.receive::<ToNode>().is_err() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+fn system(what: &str, errno: rustix::io::Errno) -> Error {
+    Error::System { what: what.to_owned(), reason: errno.to_string() }
+}

@@ -1,0 +1,78 @@
+//! The link to the coordinator, where that is another node: connected in a thread, again and again.
+
+use super::desk::Letter;
+use crate::node::control_link::ControlLink;
+use crate::node::post::Post;
+use hanare_fabric::tcp::{self, proof};
+use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::{Error, Result};
+use rustix::event::epoll::EventFlags;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long after a failure the next try begins.
+const AGAIN_MS: u64 = 300;
+
+pub(crate) struct Home {
+    address: String,
+    key: Option<[u8; 32]>,
+    bound: Duration,
+    post: Arc<Post<Letter>>,
+    pub link: Option<ControlLink>,
+    pub interest: EventFlags,
+    is_dialing: bool,
+    dial_at_ms: u64,
+}
+
+impl Home {
+    pub fn new(address: String, key: Option<[u8; 32]>, bound: Duration, post: Arc<Post<Letter>>) -> Home {
+        Home { address, key, bound, post, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Begins to connect, if that is due.
+    pub fn dial(&mut self, now_ms: u64) {
+        if self.link.is_some() || self.is_dialing || now_ms < self.dial_at_ms {
+            return;
+        }
+        let (address, key, post, bound) = (self.address.clone(), self.key, self.post.clone(), self.bound);
+        let dial = move || {
+            let prove = |hellos: &tcp::Hellos| -> Result<tcp::Proof> { Ok(proof(key.as_ref(), hellos)) };
+            let greeted = tcp::connect(&address, Role::Control, 0, &prove, Instant::now() + bound);
+            post.send(Letter::Dialed(greeted));
+        };
+        match std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
+            Ok(_) => self.is_dialing = true,
+            Err(_) => self.dial_at_ms = now_ms + AGAIN_MS,
+        }
+    }
+
+    /// A try ended.
+    pub fn dialed(&mut self, now_ms: u64, outcome: Result<tcp::Greeted>) -> Result<(), Error> {
+        self.is_dialing = false;
+        match outcome {
+            Ok(greeted) => {
+                self.link = Some(ControlLink::new(Box::new(greeted.link)));
+                self.interest = EventFlags::IN;
+                Ok(())
+            }
+            Err(error) => {
+                self.dial_at_ms = now_ms + AGAIN_MS;
+                Err(error)
+            }
+        }
+    }
+
+    /// The link ended.
+    pub fn lost(&mut self, now_ms: u64) -> Option<ControlLink> {
+        self.dial_at_ms = now_ms + AGAIN_MS;
+        self.link.take()
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        (self.link.is_none() && !self.is_dialing).then_some(self.dial_at_ms)
+    }
+}

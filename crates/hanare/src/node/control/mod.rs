@@ -1,0 +1,33 @@
+//! The node's control path: one thread that decides, and drives the machines of membership and coordination.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `client` | a client's Unix socket, one request at a time |
+//! | `clients` | what clients ask, and what the node answers by itself |
+//! | `listener` | the Unix socket that clients attach to |
+//! | `strangers` | TCP connections: greeted in threads of their own, then handed on |
+//! | `home` | the link to the coordinator, where that is another node |
+//! | `coordination` | the coordinator, where it is this node |
+//! | `desk` | the thread's loop |
+
+mod client;
+mod clients;
+mod coordination;
+mod desk;
+mod home;
+mod listener;
+mod strangers;
+
+pub(crate) use desk::{Desk, Letter, Parts};
+pub(crate) use home::Home;
+pub(crate) use strangers::Strangers;
+
+use coordination::Coordination;
+use hanare_protocol::Result;
+use hanare_protocol::coordinator::Settings;
+use std::path::Path;
+
+/// The coordinator, as its journal has it.
+pub(crate) fn open_coordination(settings: Settings, journal: Option<&Path>) -> Result<Coordination> {
+    Coordination::open(settings, journal, 0)
+}

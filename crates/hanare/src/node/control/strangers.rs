@@ -1,0 +1,90 @@
+//! TCP connections from elsewhere: greeted in threads of their own, since a stranger may be slow, then handed on.
+
+use super::desk::Letter;
+use crate::node::post::Post;
+use hanare_fabric::tcp::{Hellos, Incoming, Listener, Proof, is_proof};
+use hanare_protocol::wire::greeting::{Hello, Role};
+use hanare_protocol::{Error, Result};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most greetings at once; further strangers wait in the listener's queue.
+const GREETINGS_MAX: usize = 128;
+
+pub(crate) struct Strangers {
+    listener: Listener,
+    key: Option<[u8; 32]>,
+    /// Where nodes must go instead, if this node is no coordinator.
+    join: Option<String>,
+    bound: Duration,
+    post: Arc<Post<Letter>>,
+    greetings: Arc<AtomicUsize>,
+}
+
+impl Strangers {
+    pub fn new(
+        listener: Listener,
+        key: Option<[u8; 32]>,
+        join: Option<String>,
+        bound: Duration,
+        post: Arc<Post<Letter>>,
+    ) -> Strangers {
+        Strangers { listener, key, join, bound, post, greetings: Arc::default() }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.listener.event()
+    }
+
+    /// Accepts those who wait, as many as may be greeted at once. Returns whether some had to go on waiting.
+    pub fn accept(&self) -> bool {
+        while self.greetings.load(Ordering::Relaxed) < GREETINGS_MAX {
+            match self.listener.accept() {
+                Ok(Some(stranger)) => self.greet(stranger),
+                Ok(None) => return false,
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn greet(&self, stranger: Incoming) {
+        let (key, join) = (self.key, self.join.clone());
+        let (post, greetings, deadline) = (self.post.clone(), self.greetings.clone(), Instant::now() + self.bound);
+        greetings.fetch_add(1, Ordering::Relaxed);
+        let peer = stranger.peer().to_owned();
+        let greet = move || {
+            let verify =
+                |hello: &Hello, hellos: &Hellos, proof: &Proof| admit(key.as_ref(), join.as_deref(), hello, hellos, proof);
+            match stranger.greet(0, &verify, deadline) {
+                Ok(greeted) => post.send(Letter::Greeted(greeted)),
+                Err(error) => tracing::warn!("a connection from {peer} was refused: {error}"),
+            }
+            greetings.fetch_sub(1, Ordering::Relaxed);
+        };
+        if let Err(error) = std::thread::Builder::new().name("hanare-greeting".to_owned()).spawn(greet) {
+            tracing::warn!("a connection was closed, for no thread could be started: {error}");
+            self.greetings.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether a stranger may come in.
+fn admit(key: Option<&[u8; 32]>, join: Option<&str>, hello: &Hello, hellos: &Hellos, proof: &Proof) -> Result<()> {
+    if !is_proof(key, hellos, proof) {
+        return Err(Error::KeyRefused { peer: "the connecting peer".to_owned() });
+    }
+    match (hello.role, join) {
+        (Role::Control, Some(coordinator)) => Err(Error::BadSetting {
+            key: "--join".to_owned(),
+            value: "this node".to_owned(),
+            reason: format!("it is not the pool's coordinator; join {coordinator}"),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,101 @@
+//! A link that carries control messages between a node and its coordinator.
+
+use hanare_fabric::{Link, LinkError, Refusal, Sink};
+use hanare_memory::Window;
+use hanare_protocol::wire::control;
+use hanare_protocol::wire::head::{Head, Kind};
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+
+/// The link, what waits to be sent, and what is being received.
+pub(crate) struct ControlLink {
+    // Dropped first: it may hold windows of the others.
+    link: Box<dyn Link>,
+    sending: Vec<u8>,
+    queue: VecDeque<Vec<u8>>,
+    inbox: Inbox,
+}
+
+/// Most messages that wait for a peer to read: beyond, it is taken for dead.
+const QUEUE_COUNT_MAX: usize = 65_536;
+
+impl ControlLink {
+    pub fn new(link: Box<dyn Link>) -> ControlLink {
+        ControlLink { link, sending: Vec::new(), queue: VecDeque::new(), inbox: Inbox::default() }
+    }
+
+    /// Sends a value, now or when those before it have left.
+    pub fn send<T: Serialize>(&mut self, value: &T) -> Result<(), LinkError> {
+        if self.queue.len() >= QUEUE_COUNT_MAX {
+            return Err(LinkError::Closed {
+                peer: self.link.peer().to_owned(),
+                reason: "it does not read its messages".to_owned(),
+            });
+        }
+        self.queue.push_back(control::encode(value));
+        self.pump()
+    }
+
+    fn pump(&mut self) -> Result<(), LinkError> {
+        while self.link.unsent_len() == 0 {
+            let Some(bytes) = self.queue.pop_front() else { break };
+            self.sending = bytes;
+            let head = Head { body_len: self.sending.len() as u64, ..Head::new(Kind::Control, 0) };
+            // SAFETY: the buffer is used again only when nothing is unsent, and the link is dropped before it.
+            unsafe { self.link.send(&head, &[Window::of(&self.sending)]) }?;
+        }
+        Ok(())
+    }
+
+    /// Moves bytes both ways and returns the values that have arrived; ends dozing, so that its event is sure.
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, LinkError> {
+        loop {
+            let progress = self.link.progress(&mut self.inbox)?;
+            self.pump()?;
+            if progress.is_idle() && self.link.doze() {
+                break;
+            }
+        }
+        let garbage = |malformed: hanare_protocol::wire::Malformed| LinkError::Garbage {
+            peer: self.link.peer().to_owned(),
+            reason: malformed.0.to_owned(),
+        };
+        self.inbox.whole.drain(..).map(|bytes| control::decode(&bytes).map_err(garbage)).collect()
+    }
+
+    /// Whether something waits for the peer to read.
+    pub fn has_unsent(&self) -> bool {
+        !self.queue.is_empty() || self.link.unsent_len() > 0
+    }
+
+    pub fn needs_write_event(&self) -> bool {
+        self.link.needs_write_event()
+    }
+
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.link.event()
+    }
+}
+
+#[derive(Default)]
+struct Inbox {
+    part: Vec<u8>,
+    whole: Vec<Vec<u8>>,
+}
+
+// SAFETY: the buffer is not touched until the link has filled it or is dropped.
+unsafe impl Sink for Inbox {
+    fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
+        if head.kind != Kind::Control || at != 0 {
+            return Err(Refusal("only control messages belong here".to_owned()));
+        }
+        self.part = vec![0; head.body_len as usize];
+        // SAFETY: as said above.
+        Ok(unsafe { Window::of_mut(&mut self.part) })
+    }
+
+    fn message(&mut self, _: &Head) {
+        self.whole.push(std::mem::take(&mut self.part));
+    }
+}

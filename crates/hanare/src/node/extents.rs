@@ -1,0 +1,220 @@
+//! The extents that a node holds, found by slot and opened by grant.
+//!
+//! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
+
+use hanare_memory::{Extent, Lender, Window};
+use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::control::HeldExtent;
+use hanare_protocol::{Error, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// The table.
+pub(crate) struct Extents {
+    lender: Arc<Lender>,
+    entries: RwLock<Entries>,
+}
+
+struct Entries {
+    node: NodeId,
+    slots: Vec<Option<Entry>>,
+}
+
+struct Entry {
+    held: Arc<Held>,
+    read: Grant,
+    write: Grant,
+}
+
+/// An extent of this node.
+pub(crate) struct Held {
+    gid: Gid,
+    len: u64,
+    memory: Memory,
+    lender: Arc<Lender>,
+}
+
+enum Memory {
+    /// An extent with files of its own: it stays where it is.
+    Whole(Extent, Window),
+    /// A small extent: it moves when it gets a file of its own, so commands on it hold the lock.
+    Small(Mutex<Extent>),
+}
+
+/// A window that stays good while this is held.
+pub(crate) enum Reach<'a> {
+    Whole(Window),
+    Small(MutexGuard<'a, Extent>),
+}
+
+impl Reach<'_> {
+    pub fn window(&self) -> Window {
+        match self {
+            Reach::Whole(window) => *window,
+            Reach::Small(extent) => window_of(extent),
+        }
+    }
+}
+
+/// The service mapping's bytes.
+fn window_of(extent: &Extent) -> Window {
+    // SAFETY: the extent is alive where this is used: a `Held` keeps it until no command uses it any more.
+    unsafe { extent.window() }
+}
+
+impl Held {
+    fn new(gid: Gid, len: u64, extent: Extent, lender: Arc<Lender>) -> Held {
+        let memory = match len {
+            0..SMALL_REGION_LEN => Memory::Small(Mutex::new(extent)),
+            _ => {
+                let window = window_of(&extent);
+                Memory::Whole(extent, window)
+            }
+        };
+        Held { gid, len, memory, lender }
+    }
+
+    /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.
+    pub fn stays(&self) -> Option<Window> {
+        match &self.memory {
+            Memory::Whole(_, window) => Some(*window),
+            Memory::Small(_) => None,
+        }
+    }
+
+    pub fn reach(&self) -> Reach<'_> {
+        match &self.memory {
+            Memory::Whole(_, window) => Reach::Whole(*window),
+            Memory::Small(extent) => Reach::Small(extent.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Runs `with` on the extent, which has files of its own by then.
+    fn with_own_file<T>(&self, with: impl FnOnce(&Extent) -> Result<T>) -> Result<T> {
+        match &self.memory {
+            Memory::Whole(extent, _) => with(extent),
+            Memory::Small(extent) => {
+                let mut extent = extent.lock().unwrap_or_else(PoisonError::into_inner);
+                self.lender.own_file(&mut extent)?;
+                with(&extent)
+            }
+        }
+    }
+}
+
+impl Extents {
+    pub fn new(lender: Arc<Lender>) -> Extents {
+        Extents { lender, entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new() }) }
+    }
+
+    /// Makes extents for a region, all or none.
+    pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<HeldExtent>> {
+        let mut made = Vec::new();
+        for len in lens {
+            made.push((*len, self.lender.make(*len)?));
+        }
+        let mut entries = self.write();
+        made.into_iter()
+            .map(|(len, extent)| {
+                let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
+                let entry = Entry { held, read: fresh_grant()?, write: fresh_grant()? };
+                let slot = entries.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+                    entries.slots.push(None);
+                    entries.slots.len() - 1
+                });
+                let report = entry.report(slot);
+                entries.slots[slot] = Some(entry);
+                Ok(report)
+            })
+            .collect()
+    }
+
+    /// Lets go of extents; unknown slots are none.
+    pub fn free(&self, slots: &[Slot]) {
+        let taken: Vec<Option<Entry>> = {
+            let mut entries = self.write();
+            slots.iter().map(|slot| entries.slots.get_mut(slot.0 as usize).and_then(Option::take)).collect()
+        };
+        // Memory is given back outside the lock.
+        drop(taken);
+    }
+
+    /// All extents with their grants.
+    pub fn held(&self) -> Vec<HeldExtent> {
+        let entries = self.read();
+        entries.slots.iter().enumerate().filter_map(|(slot, entry)| Some(entry.as_ref()?.report(slot))).collect()
+    }
+
+    /// Makes all grants anew, for a new epoch of the node: those of the epoch before fail from here on.
+    pub fn renew_grants(&self, node: NodeId) -> Result<Vec<HeldExtent>> {
+        let mut entries = self.write();
+        entries.node = node;
+        for entry in entries.slots.iter_mut().flatten() {
+            (entry.read, entry.write) = (fresh_grant()?, fresh_grant()?);
+        }
+        drop(entries);
+        Ok(self.held())
+    }
+
+    /// The extent that a command names, if its grant allows the command and its shape lies inside.
+    pub fn admit(&self, command: &Command) -> Result<Arc<Held>> {
+        let need = match command.op {
+            Op::Get | Op::CopyFrom => Rights::Read,
+            Op::Put | Op::CopyTo => Rights::Write,
+        };
+        let held = self.open(command.slot, command.grant, need)?;
+        command.shape.check(&held.gid.to_string(), held.len)?;
+        Ok(held)
+    }
+
+    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+        let entries = self.read();
+        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
+        match entry {
+            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
+            Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid, node: entries.node }),
+            None => Err(Error::GrantRefused { gid: Gid(0), node: entries.node }),
+        }
+    }
+
+    /// The files of an extent, for a client of this host to map as its grant allows.
+    pub fn files(
+        &self,
+        slot: Slot,
+        grant: Grant,
+    ) -> Result<Vec<(std::os::fd::OwnedFd, hanare_protocol::wire::control::FilePart)>> {
+        let held = self.open(slot, grant, Rights::Read)?;
+        let rights = match self.open(slot, grant, Rights::Write) {
+            Ok(_) => Rights::Write,
+            Err(_) => Rights::Read,
+        };
+        held.with_own_file(|extent| extent.files(rights))
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn allows(&self, grant: Grant) -> Option<Rights> {
+        match grant {
+            grant if grant == self.write => Some(Rights::Write),
+            grant if grant == self.read => Some(Rights::Read),
+            _ => None,
+        }
+    }
+
+    fn report(&self, slot: usize) -> HeldExtent {
+        HeldExtent { slot: Slot(slot as u32), gid: self.held.gid, len: self.held.len, read: self.read, write: self.write }
+    }
+}
+
+fn fresh_grant() -> Result<Grant> {
+    crate::random::bytes().map(Grant)
+}

@@ -1,0 +1,142 @@
+//! The node: the process of one host that lends memory, serves its host's clients and, by vector commands, everyone else.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `control` | the thread that decides: clients' requests, membership, the coordinator where it is here |
+//! | `data` | the thread that serves vector commands and barriers |
+//! | `extents` | what the node holds, found by slot and opened by grant |
+//! | `journal` | the coordinator's durable records |
+//! | `control_link`, `post` | messages between nodes, and between threads |
+//! | `options` | how a node is started |
+
+mod control;
+mod control_link;
+mod data;
+mod extents;
+mod journal;
+mod options;
+mod post;
+
+pub use options::NodeOptions;
+
+use crate::settings;
+use control::{Desk, Letter, Parts};
+use extents::Extents;
+use hanare_fabric::tcp::Listener;
+use hanare_memory::{Lender, LenderOptions};
+use hanare_protocol::id::{Incarnation, NodeId};
+use hanare_protocol::member::{self, Member};
+use hanare_protocol::{Error, Result, coordinator};
+use post::Post;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// A node that runs in threads of this process. Dropping it ends it in good order.
+pub struct Node {
+    id: NodeId,
+    address: String,
+    socket: String,
+    post: Arc<Post<Letter>>,
+    thread: Mutex<Option<JoinHandle<Result<()>>>>,
+}
+
+impl Node {
+    /// Starts a node: lends memory, joins its pool (or begins one), and returns when clients may attach.
+    ///
+    /// **Errors**: [`Error::BadSetting`] (no such memory, address, key, journal or socket), [`Error::NoCoordinator`] when the
+    /// pool it should join was not reached within the bound, [`Error::KeyRefused`], [`Error::VersionMismatch`].
+    pub fn start(options: NodeOptions) -> Result<Node> {
+        let begun = Instant::now();
+        let key = options.pool_key()?;
+        let bound = settings::answer_bound()?;
+        let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
+        let extents = Arc::new(Extents::new(lender.clone()));
+        let listener = Listener::bind(&options.listen)?;
+        let address = listener.address().to_string();
+        let post = Arc::new(Post::new()?);
+        let coordination = match options.join {
+            Some(_) => None,
+            None => {
+                let rules = coordinator::Settings { quota: options.quota, ..coordinator::Settings::new(&options.name) };
+                Some(control::open_coordination(rules, options.journal.as_deref())?)
+            }
+        };
+        let home = options.join.clone().map(|join| control::Home::new(join, key, bound, post.clone()));
+        let life = member::Settings {
+            answer_ms: bound.as_millis() as u64,
+            ..member::Settings::new(Incarnation(u128::from_le_bytes(crate::random::bytes()?)), &options.name, &address)
+        };
+        let (ready, is_ready) = channel();
+        let parts = Parts {
+            member: Member::new(life),
+            coordination,
+            home,
+            strangers: control::Strangers::new(listener, key, options.join, bound, post.clone()),
+            service: data::Service::start(extents.clone())?,
+            extents,
+            lender,
+            post: post.clone(),
+            key,
+            socket: options.socket.clone(),
+            ready,
+            begun,
+        };
+        let mut desk = Desk::new(parts)?;
+        let thread = std::thread::Builder::new()
+            .name("hanare-control".to_owned())
+            .spawn(move || desk.run())
+            .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
+        match is_ready.recv() {
+            Ok(Ok(id)) => Ok(Node { id, address, socket: options.socket, post, thread: Mutex::new(Some(thread)) }),
+            Ok(Err(error)) => Err(error),
+            // The thread ended without a word: its own outcome says why.
+            Err(_) => match thread.join() {
+                Ok(Err(error)) => Err(error),
+                _ => Err(Error::System { what: "start the node".to_owned(), reason: "its control thread ended".to_owned() }),
+            },
+        }
+    }
+
+    /// Its number in the pool.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Where other nodes and their clients reach it: `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where clients of this host attach.
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// Asks it to end in good order; returns at once.
+    pub fn stop(&self) {
+        self.post.send(Letter::Stop);
+    }
+
+    /// Waits for its end. **Errors**: why it ended by itself: the journal could not be written.
+    pub fn wait(&self) -> Result<()> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match thread.map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => {
+                Err(Error::System { what: "run the node".to_owned(), reason: "its control thread panicked".to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop();
+        if let Err(error) = self.wait() {
+            tracing::error!("{error}");
+        }
+    }
+}

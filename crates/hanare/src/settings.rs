@@ -1,0 +1,100 @@
+//! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
+
+use hanare_protocol::{Error, Result, limits};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A setting as `hanare info` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The environment variable.
+    pub variable: &'static str,
+    /// Its value when unset, as text.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+const fn setting(variable: &'static str, default: &'static str, meaning: &'static str) -> Setting {
+    Setting { variable, default, meaning }
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    setting(
+        "HANARE_NODE",
+        "$XDG_RUNTIME_DIR/hanare/node.sock",
+        "socket of this host's node: a path, or @name for an abstract one",
+    ),
+    setting("HANARE_RANK", "from the launcher, else 0", "this program's rank in its job"),
+    setting("HANARE_RANKS", "from the launcher, else 1", "how many ranks the job has"),
+    setting("HANARE_JOB", "from the launcher", "the job's number, 32 hexadecimal digits"),
+    setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
+    setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
+    setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
+    setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
+    setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
+    setting("HANARE_LOG", "warn", "what the node writes to stderr: error, warn, info, debug, trace"),
+    setting("HANARE_PLACE", "local", "placement of regions made by dn_malloc"),
+    setting("HANARE_SODIMM", "64M", "bytes of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),
+];
+
+/// The variable's text, if it is set to something.
+pub(crate) fn text(variable: &str) -> Option<String> {
+    debug_assert!(SETTINGS.iter().any(|setting| setting.variable == variable), "{variable} is not in SETTINGS");
+    std::env::var(variable).ok().filter(|text| !text.is_empty())
+}
+
+/// The variable as a number, if it is set.
+pub(crate) fn number(variable: &str) -> Result<Option<u64>> {
+    let Some(text) = text(variable) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| Error::BadSetting {
+        key: variable.to_owned(),
+        value: text,
+        reason: "it must be a whole number".to_owned(),
+    })
+}
+
+/// How long a peer's answer is waited for.
+pub(crate) fn answer_bound() -> Result<Duration> {
+    Ok(Duration::from_millis(number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS)))
+}
+
+/// The socket of this host's node: `HANARE_NODE`, or the place where `hanare node` listens by default.
+pub fn node_socket() -> String {
+    text("HANARE_NODE").unwrap_or_else(|| runtime_folder().join("node.sock").to_string_lossy().into_owned())
+}
+
+/// The folder for sockets: `$XDG_RUNTIME_DIR/hanare`, or one under `/tmp` that carries the user's id.
+pub fn runtime_folder() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) if !folder.is_empty() => PathBuf::from(folder).join("hanare"),
+        _ => PathBuf::from(format!("/tmp/hanare-{}", rustix::process::getuid().as_raw())),
+    }
+}
+
+/// The folder for the journal: `HANARE_STATE`, `$XDG_STATE_HOME/hanare`, or `~/.local/state/hanare`.
+pub fn state_folder() -> PathBuf {
+    if let Some(folder) = text("HANARE_STATE") {
+        return PathBuf::from(folder);
+    }
+    match (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME")) {
+        (Some(folder), _) if !folder.is_empty() => PathBuf::from(folder).join("hanare"),
+        (_, Some(home)) if !home.is_empty() => PathBuf::from(home).join(".local/state/hanare"),
+        _ => runtime_folder(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_one_name_a_default_and_a_meaning() {
+        let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.variable).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SETTINGS.len());
+        assert!(SETTINGS.iter().all(|s| s.variable.starts_with("HANARE_") && !s.default.is_empty() && !s.meaning.is_empty()));
+    }
+}

@@ -1,0 +1,63 @@
+//! Pools for tests: nodes in threads of the test's own process, each with its own sockets.
+#![allow(dead_code)]
+
+use hanare::node::{Node, NodeOptions};
+use hanare::{JobId, JobRank, Pool, Rank};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A pool of nodes that treat each other as strangers.
+pub struct TestPool {
+    pub nodes: Vec<Node>,
+}
+
+pub fn options(memory: u64) -> NodeOptions {
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    NodeOptions {
+        key: None,
+        name: format!("n{number}"),
+        socket: format!("@hanare-test-{}-{number}", std::process::id()),
+        ..NodeOptions::new(memory).unwrap()
+    }
+}
+
+impl TestPool {
+    pub fn start(nodes: usize, memory: u64) -> TestPool {
+        let mut started: Vec<Node> = Vec::new();
+        for _ in 0..nodes {
+            let join = started.first().map(|node| node.address().to_owned());
+            started.push(Node::start(NodeOptions { join, ..options(memory) }).unwrap());
+        }
+        TestPool { nodes: started }
+    }
+
+    /// A client of node `node`, outside any job.
+    pub fn client(&self, node: usize) -> Pool {
+        Pool::attach_to(self.nodes[node].socket(), None).unwrap()
+    }
+
+    /// Clients of one job, round robin over the nodes.
+    pub fn job(&self, ranks: u32) -> Vec<Pool> {
+        let job = JobId(u128::from(COUNT.fetch_add(1, Ordering::Relaxed)));
+        (0..ranks)
+            .map(|rank| {
+                let node = &self.nodes[rank as usize % self.nodes.len()];
+                Pool::attach_to(node.socket(), Some(JobRank { job, rank: Rank(rank), ranks })).unwrap()
+            })
+            .collect()
+    }
+}
+
+/// Bytes that differ from their neighbours and from those of another seed.
+pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect()
+}
