@@ -17,7 +17,6 @@ pub mod parameters;
 pub mod ping_pong;
 pub mod programs;
 pub mod rdma;
-pub mod sequence;
 pub mod servers;
 pub mod vector;
 

@@ -1,11 +1,10 @@
 //! What commodity memory moves beside the bytes a program wants: whole lines, pages, and the transfers of Cell's bus.
-use std::collections::BTreeMap;
-
 use super::machine::Machine;
 use crate::claim::ClaimResult;
 use crate::engine::Engine;
 use crate::outcome::{Axis, Outcome, Plot, Table, Tolerance};
 use crate::parameters::Parameters;
+use crate::recent::Recent;
 use crate::station::Station;
 use crate::time::Picos;
 
@@ -52,42 +51,6 @@ pub fn walk(pattern: Pattern, line_bytes: u64, tlb_entries: usize) -> Walk {
         tlb_misses += u64::from(!tlb.touch(first / PAGE_BYTES));
     }
     Walk { useful_bytes: pattern.count * pattern.element_bytes, moved_bytes: lines * line_bytes, tlb_misses }
-}
-
-/// A set of limited size that drops what was used longest ago.
-#[derive(Debug)]
-pub struct Recent {
-    len_max: usize,
-    turn: u64,
-    used: BTreeMap<u64, u64>,
-    by_turn: BTreeMap<u64, u64>,
-}
-
-impl Recent {
-    /// An empty set of at most `len_max` members.
-    pub fn new(len_max: usize) -> Recent {
-        Recent { len_max, turn: 0, used: BTreeMap::new(), by_turn: BTreeMap::new() }
-    }
-
-    /// Uses a member and says whether it was there; a new one may push out the one used longest ago.
-    pub fn touch(&mut self, member: u64) -> bool {
-        self.turn += 1;
-        let before = self.used.insert(member, self.turn);
-        if let Some(turn) = before {
-            self.by_turn.remove(&turn);
-        } else if self.used.len() > self.len_max
-            && let Some((_, oldest)) = self.by_turn.pop_first()
-        {
-            self.used.remove(&oldest);
-        }
-        self.by_turn.insert(self.turn, member);
-        before.is_some()
-    }
-
-    /// Whether it holds as many as it may.
-    pub fn is_full(&self) -> bool {
-        self.used.len() >= self.len_max
-    }
 }
 
 /// Lines and pages of strided walks.
@@ -306,13 +269,6 @@ mod tests {
         let split = walk(Pattern { element_bytes: 8, stride_bytes: 252, count: 2 }, 128, 64);
         // The second element covers bytes 252 to 259, in lines 1 and 2.
         assert_eq!(split.moved_bytes, 3 * 128);
-    }
-
-    #[test]
-    fn the_set_drops_what_was_used_longest_ago() {
-        let mut recent = Recent::new(2);
-        assert_eq!([1, 2, 1, 3, 1, 2].map(|page| recent.touch(page)), [false, false, true, false, true, false]);
-        assert!(recent.is_full());
     }
 
     #[test]

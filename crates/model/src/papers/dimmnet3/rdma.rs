@@ -3,12 +3,12 @@
 //! The first keeps target pages pinned and must release one to pin another; the second needs no pinned target and
 //! interrupts its host for every message; the third is never paged, so that the board stores what arrives.
 use super::machine::Machine;
-use super::overfetch::Recent;
-use super::sequence::Sequence;
 use crate::claim::ClaimResult;
 use crate::engine::Engine;
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::parameters::Parameters;
+use crate::recent::Recent;
+use crate::sequence::Sequence;
 use crate::station::Station;
 use crate::time::Picos;
 

@@ -2,11 +2,11 @@
 use super::banks::{MemoryShape, Request};
 use super::boards::{Board, INTERFACES};
 use super::machine::Machine;
-use super::sequence::Sequence;
 use crate::claim::ClaimResult;
 use crate::facts::facts;
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::parameters::Parameters;
+use crate::sequence::Sequence;
 use crate::time::Picos;
 
 /// Elements of one command in these experiments.
