@@ -1,0 +1,237 @@
+//! Jobs: ranks on nodes that meet at barriers, finish, or die.
+
+use crate::Sabotage;
+use crate::checks::{Check, check};
+use crate::cluster::{Cluster, Event};
+use hanare_protocol::Error;
+use hanare_protocol::barrier::Output;
+use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank};
+use hanare_protocol::wire::control::Arrival;
+
+/// How often a rank that waits says again that it has arrived.
+const REPEAT_MS: u64 = 1_000;
+
+/// What a rank is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// It computes, and will arrive at the next barrier.
+    Runs,
+    /// It has arrived and waits.
+    Waits,
+    /// It is gone: finished, failed, or dead.
+    Gone,
+}
+
+#[derive(Debug)]
+struct RankRun {
+    doing: Doing,
+    node: usize,
+    node_life: u64,
+    node_id: Option<NodeId>,
+    client: ClientId,
+    /// The barrier it is at or comes to next: barriers below it have released it.
+    generation: u64,
+    /// Its node was reported lost, so it may be taken for gone though it runs.
+    was_lost: bool,
+}
+
+#[derive(Debug)]
+struct JobRun {
+    id: JobId,
+    /// The life of the home that its ranks are connected to.
+    home_life: u64,
+    rounds: u64,
+    ranks: Vec<RankRun>,
+}
+
+/// All jobs of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    jobs: Vec<JobRun>,
+}
+
+impl Programs {
+    /// Ranks die with their host's node process: their client library ends them.
+    pub fn on_node_died(&mut self, node: usize, life: u64) {
+        for rank in self.jobs.iter_mut().flat_map(|job| &mut job.ranks) {
+            if (rank.node, rank.node_life) == (node, life) {
+                rank.doing = Doing::Gone;
+            }
+        }
+    }
+
+    /// The coordinator takes a node for lost.
+    pub fn on_node_lost(&mut self, node: NodeId) {
+        for rank in self.jobs.iter_mut().flat_map(|job| &mut job.ranks) {
+            rank.was_lost |= rank.node_id.is_none_or(|id| id == node);
+        }
+    }
+
+    /// At the end nobody runs or waits.
+    pub fn judge_rest(&self) -> Check {
+        for job in &self.jobs {
+            let left = job.ranks.iter().position(|rank| rank.doing != Doing::Gone);
+            check(left.is_none(), || format!("rank {left:?} is left of {job:?}"))?;
+        }
+        Ok(())
+    }
+
+    fn position(&self, job: JobId) -> Option<usize> {
+        self.jobs.iter().position(|run| run.id == job)
+    }
+}
+
+impl Cluster {
+    /// A job starts on nodes that are there.
+    pub(crate) fn on_launch(&mut self) -> Check {
+        if !self.is_rough {
+            return Ok(());
+        }
+        let after = self.dice.between(2_000, 15_000);
+        self.at(after, Event::Launch);
+        let Some(home_life) = self.home.as_ref().map(|home| home.life) else { return Ok(()) };
+        let nodes: Vec<usize> = (0..self.hosts.len()).filter(|node| self.hosts[*node].process.is_some()).collect();
+        let (id, job) = (JobId(u128::from(self.dice.next())), self.programs.jobs.len());
+        let count = self.dice.between(1, 5) as u32;
+        let mut ranks = Vec::new();
+        for number in 0..count {
+            let node = self.dice.pick(&nodes);
+            let process = self.hosts[node].process.as_mut().expect("just listed");
+            let client = ClientId((node as u64) << 32 | (job as u64 + 1) << 8 | u64::from(number));
+            process.member.client_came(self.now_ms, client, JobRank { job: id, rank: Rank(number), ranks: count });
+            let (node_life, node_id) = (process.life, process.member.identity().map(|(id, _)| id));
+            ranks.push(RankRun { doing: Doing::Runs, node, node_life, node_id, client, generation: 0, was_lost: false });
+            self.drain_node(node)?;
+            let after = self.dice.between(10, 500);
+            self.at(after, Event::Rank { job, rank: number as usize });
+            if self.dice.chance(800) {
+                let after = self.dice.between(0, 6_000);
+                self.at(after, Event::RankDies { job, rank: number as usize });
+            }
+        }
+        let rounds = self.dice.between(1, 6);
+        self.programs.jobs.push(JobRun { id, home_life, rounds, ranks });
+        self.count("jobs");
+        Ok(())
+    }
+
+    /// A rank has computed, or waits and says so again.
+    pub(crate) fn on_rank(&mut self, job: usize, rank: usize) -> Check {
+        let run = &mut self.programs.jobs[job];
+        let (who, home_life) = (who(run, rank), run.home_life);
+        let me = &mut run.ranks[rank];
+        if me.doing == Doing::Gone {
+            return Ok(());
+        }
+        if self.home.as_ref().is_none_or(|home| home.life != home_life) {
+            return self.end_rank(job, rank, "the home of its barrier was lost");
+        }
+        if me.generation == run.rounds {
+            return self.end_rank(job, rank, "it finished");
+        }
+        me.doing = Doing::Waits;
+        let (node, arrival) = (me.node, Arrival { who, generation: me.generation });
+        self.at(REPEAT_MS, Event::Rank { job, rank });
+        self.transmit_rank(node, Event::Arrive { life: home_life, arrival });
+        Ok(())
+    }
+
+    fn transmit_rank(&mut self, node: usize, event: Event) {
+        if self.hosts[node].is_partitioned {
+            return;
+        }
+        for after in self.weather.arrivals(&mut self.dice) {
+            self.at(after, event.clone());
+        }
+    }
+
+    /// A rank's process dies.
+    pub(crate) fn on_rank_dies(&mut self, job: usize, rank: usize) -> Check {
+        self.count("rank deaths");
+        self.end_rank(job, rank, "killed by signal 9")
+    }
+
+    /// A rank's process is gone; its node notices.
+    fn end_rank(&mut self, job: usize, rank: usize, reason: &str) -> Check {
+        let run = &mut self.programs.jobs[job];
+        let who = who(run, rank);
+        let me = &mut run.ranks[rank];
+        if std::mem::replace(&mut me.doing, Doing::Gone) == Doing::Gone {
+            return Ok(());
+        }
+        let (node, life, client) = (me.node, me.node_life, me.client);
+        if let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) {
+            process.member.client_gone(self.now_ms, client, who, reason);
+        }
+        self.drain_node(node)
+    }
+
+    /// An arrival reaches the home.
+    pub(crate) fn on_arrive(&mut self, life: u64, arrival: Arrival) -> Check {
+        let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
+        home.jobs.on_arrive(arrival);
+        #[cfg(test)]
+        if self.sabotage == Sabotage::ReleaseEarly && self.dice.chance(100) {
+            let Arrival { who, generation } = arrival;
+            return self.judge_barrier(&Output::Release { job: who.job, rank: who.rank, generation });
+        }
+        self.drain_jobs()
+    }
+
+    /// Acts on all outputs of the barriers.
+    pub(crate) fn drain_jobs(&mut self) -> Check {
+        while let Some(output) = self.home.as_mut().and_then(|home| home.jobs.poll()) {
+            self.judge_barrier(&output)?;
+            let (Output::Release { job, rank, .. } | Output::Fail { job, rank, .. }) = &output;
+            if let Some(index) = self.programs.position(*job) {
+                let node = self.programs.jobs[index].ranks[rank.0 as usize].node;
+                self.transmit_rank(node, Event::BarrierAnswer { output });
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody is released before all have arrived; nobody is failed unless somebody is gone.
+    fn judge_barrier(&mut self, output: &Output) -> Check {
+        let (Output::Release { job, .. } | Output::Fail { job, .. }) = output;
+        let Some(index) = self.programs.position(*job) else { return Err(format!("nobody launched {job}")) };
+        let run = &self.programs.jobs[index];
+        match output {
+            Output::Release { generation, .. } => {
+                let is_there = |rank: &RankRun| {
+                    rank.generation > *generation || rank.generation == *generation && rank.doing != Doing::Runs
+                };
+                check(run.ranks.iter().all(is_there), || format!("{output:?} though not all have arrived: {run:?}"))?;
+                self.count("barrier releases");
+            }
+            Output::Fail { error: Error::RankGone { rank, .. }, .. } => {
+                let gone = &run.ranks[rank.0 as usize];
+                check(gone.doing == Doing::Gone || gone.was_lost, || format!("{output:?} though it is there: {run:?}"))?;
+                self.count("barrier failures");
+            }
+            Output::Fail { .. } => return Err(format!("{output:?} in {run:?}")),
+        }
+        Ok(())
+    }
+
+    /// A rank hears from its barrier.
+    pub(crate) fn on_barrier_answer(&mut self, output: Output) -> Check {
+        let (Output::Release { job, rank, generation } | Output::Fail { job, rank, generation, .. }) = &output;
+        let Some(index) = self.programs.position(*job) else { return Ok(()) };
+        let rank = rank.0 as usize;
+        let me = &mut self.programs.jobs[index].ranks[rank];
+        if me.doing != Doing::Waits || me.generation != *generation {
+            return Ok(());
+        }
+        if matches!(output, Output::Fail { .. }) {
+            return self.end_rank(index, rank, "its barrier failed");
+        }
+        me.doing = Doing::Runs;
+        me.generation += 1;
+        Ok(())
+    }
+}
+
+fn who(run: &JobRun, rank: usize) -> JobRank {
+    JobRank { job: run.id, rank: Rank(rank as u32), ranks: run.ranks.len() as u32 }
+}

@@ -1,0 +1,81 @@
+//! Connections between nodes and the coordinator, and what the network does to messages on them.
+//!
+//! A connection is harsher than TCP: it loses, reorders and duplicates. The machines must not rely on more than that a closed
+//! connection stays closed.
+
+use crate::dice::Dice;
+use hanare_protocol::coordinator::Peer;
+use std::collections::BTreeMap;
+
+/// How bad the network is, in parts of 10,000.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    pub loss: u64,
+    pub duplication: u64,
+    pub delay_ms_max: u64,
+}
+
+impl Weather {
+    /// Nothing is lost; a little delay stays.
+    pub const FAIR: Weather = Weather { loss: 0, duplication: 0, delay_ms_max: 2 };
+
+    /// As bad as the dice say: most runs are mild, some awful.
+    pub fn throw(dice: &mut Dice) -> Weather {
+        Weather {
+            loss: dice.pick(&[0, 0, 50, 500, 1500]),
+            duplication: dice.pick(&[0, 100, 2000]),
+            delay_ms_max: dice.pick(&[1, 10, 100, 800]),
+        }
+    }
+
+    /// After how many milliseconds each copy of a message arrives.
+    pub fn arrivals(&self, dice: &mut Dice) -> Vec<u64> {
+        let copies = if dice.chance(self.loss) {
+            0
+        } else if dice.chance(self.duplication) {
+            2
+        } else {
+            1
+        };
+        (0..copies).map(|_| dice.between(0, self.delay_ms_max)).collect()
+    }
+}
+
+/// One connection of a node process to the coordinator's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    pub node: usize,
+    pub node_life: u64,
+    pub home_life: u64,
+    pub is_open_at_node: bool,
+    pub is_open_at_home: bool,
+}
+
+/// All connections that one side still holds.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    next: u64,
+    pub open: BTreeMap<Peer, Connection>,
+}
+
+impl Connections {
+    pub fn open(&mut self, node: usize, node_life: u64, home_life: u64) -> Peer {
+        self.next += 1;
+        let connection = Connection { node, node_life, home_life, is_open_at_node: true, is_open_at_home: true };
+        self.open.insert(Peer(self.next), connection);
+        Peer(self.next)
+    }
+
+    /// One side closed; forgets the connection when both have.
+    pub fn close(&mut self, peer: Peer, at_node: bool) {
+        if let Some(connection) = self.open.get_mut(&peer) {
+            match at_node {
+                true => connection.is_open_at_node = false,
+                false => connection.is_open_at_home = false,
+            }
+            if !connection.is_open_at_node && !connection.is_open_at_home {
+                self.open.remove(&peer);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A node's process as the simulator sees it, and the part of node 0's process that is the pool's home.
+
+use crate::lender::Lender;
+use hanare_protocol::barrier::Jobs;
+use hanare_protocol::coordinator::{Coordinator, Peer};
+use hanare_protocol::id::{ClientId, Incarnation};
+use hanare_protocol::member::{Member, Settings};
+use hanare_protocol::wire::control::{RegionView, Request};
+
+/// A program attached to a node.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub id: ClientId,
+    pub uid: u32,
+    /// The request it waits for: its number, what, and by when it must be answered.
+    pub waits: Option<(u64, Request, u64)>,
+    /// The region it opened last.
+    pub view: Option<RegionView>,
+}
+
+/// A running node process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub life: u64,
+    pub incarnation: Incarnation,
+    pub member: Member,
+    pub lender: Lender,
+    pub connection: Option<Peer>,
+    pub clients: Vec<Client>,
+    pub tick_at: Option<u64>,
+}
+
+impl Process {
+    pub fn new(node: usize, life: u64, incarnation: Incarnation, client_count: usize) -> Process {
+        let mut member = Member::new(Settings::new(incarnation, &name(node), &format!("10.0.0.{node}:7000")));
+        let lender = Lender::new(life);
+        member.set_memory(lender.memory());
+        let client = |number: usize| Client {
+            id: ClientId((node as u64) << 32 | number as u64),
+            uid: 100 + (node + number) as u32 % 3,
+            waits: None,
+            view: None,
+        };
+        let clients = (0..client_count).map(client).collect();
+        Process { life, incarnation, member, lender, connection: None, clients, tick_at: None }
+    }
+}
+
+/// The name of a node.
+pub(crate) fn name(node: usize) -> String {
+    format!("n{node}")
+}
+
+/// A host: its process, when it runs, and what keeps it from the others.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    pub process: Option<Process>,
+    pub is_stopped: bool,
+    pub is_partitioned: bool,
+}
+
+/// What node 0's process has beyond its node.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub life: u64,
+    pub coordinator: Coordinator,
+    pub jobs: Jobs,
+    pub tick_at: Option<u64>,
+}

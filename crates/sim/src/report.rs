@@ -1,0 +1,60 @@
+//! What a run yields: a count of what happened, or the one line that replays the failure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What was simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Seed of all chance.
+    pub seed: u64,
+    /// Nodes of the pool.
+    pub nodes: u32,
+    /// Virtual minutes under faults.
+    pub minutes: f64,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hanare sim --seed {} --nodes {} --minutes {}", self.seed, self.nodes, self.minutes)
+    }
+}
+
+/// A run in which every check held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What was simulated.
+    pub plan: Plan,
+    /// How often what happened, by name.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: every check held", self.plan)?;
+        self.counts.iter().try_for_each(|(what, count)| writeln!(f, "{count:>10}  {what}"))
+    }
+}
+
+/// A check that did not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// What was simulated.
+    pub plan: Plan,
+    /// Virtual time of the failure, in milliseconds.
+    pub at_ms: u64,
+    /// What did not hold.
+    pub what: String,
+    /// What happened last, oldest first.
+    pub trail: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.trail.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        writeln!(f, "after {} ms of virtual time: {}", self.at_ms, self.what)?;
+        write!(f, "replay: {}", self.plan)
+    }
+}
+
+impl std::error::Error for Failure {}
