@@ -133,7 +133,8 @@ int VLS(void *host, size_t offset, int code, size_t count, size_t stride);
 int VSS(const void *host, size_t offset, int code, size_t count, size_t stride);
 
 /* Load and store on the vector memory of `rank`, which may be the caller's own. RVS returns when the bytes are there.
- * Errors: as above; BAD_ARGUMENT when there is no such rank. */
+ * Errors: as above; BAD_ARGUMENT when there is no such rank; BAD_USE when it has no vector memory yet
+ * or any more. */
 int RVL(int rank, void *host, size_t offset, size_t len);
 int RVS(int rank, const void *host, size_t offset, size_t len);
 

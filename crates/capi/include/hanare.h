@@ -275,9 +275,10 @@ int hanare_put_strided(hanare_region *region, const hanare_strided *shape, const
  * hanare_put_strided. */
 int hanare_get_strided(hanare_region *region, const hanare_strided *shape, void *into, size_t into_len);
 
-/* Copies blocks of one region to blocks of another (or of the same), where the memory is: no byte passes through
- * the program.
+/* Copies blocks of one region to blocks of another (or of the same).
  *
+ * Cost       within a node the bytes stay there: one message each way. Between nodes they pass through this program, in
+ *            pieces.
  * Ordering   overlapping source and target of one region give unspecified bytes there.
  * Errors     as hanare_put; BAD_SHAPE when the shapes have different amounts of bytes; BAD_USE when the regions were
  *            opened through different attachments.

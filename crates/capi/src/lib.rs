@@ -1,1 +1,31 @@
-//! The C face: hanare.h and dimmnet.h.
+//! The C face: `hanare.h` and `dimmnet.h`.
+//!
+//! The headers are the contract; this crate holds them to it. Each exported function checks its arguments, turns
+//! them into a call of the crate `hanare`, and turns what comes of it into a code and a message ([`border`]).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`border`] | the one way in and out: panics stop here, errors become codes and messages |
+//! | [`code`] | the numbers of errors |
+//! | [`argument`] | C pointers and strings, checked |
+//! | [`pool`], [`region`], [`naming`], [`command`], [`request`], [`map`] | `hanare.h`, by its headings |
+//! | [`dimmnet`] | `dimmnet.h` |
+//!
+//! Safety invariants of the crate:
+//!
+//! 1. A handle that C holds is a `Box` turned into a pointer, given out once, and turned back by the one call that the
+//!    header names for it. That C does not use it afterwards is the caller's promise.
+//! 2. Any other pointer is used during the call only, for the length that came with it, except where the header says
+//!    that the bytes belong to the library until `hanare_wait`.
+//! 3. No panic leaves an exported function.
+
+pub mod argument;
+pub mod border;
+pub mod code;
+pub mod command;
+pub mod dimmnet;
+pub mod map;
+pub mod naming;
+pub mod pool;
+pub mod region;
+pub mod request;

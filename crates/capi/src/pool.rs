@@ -1,0 +1,173 @@
+//! `hanare.h`, "Pool".
+
+use crate::argument::{give, place, reference, take, text, write_sized};
+use crate::border::{Outcome, code_of};
+use crate::code;
+use hanare::Pool;
+use std::ffi::{c_char, c_int};
+
+/// What `hanare_pool *` points to. A clone is the same attachment.
+pub struct CPool {
+    pub(crate) pool: Pool,
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_attach(pool: *mut *mut CPool) -> c_int {
+    code_of("hanare_attach", || {
+        let into = place(pool, "pool")?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CPool { pool: Pool::attach()? }, into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mut CPool) -> c_int {
+    code_of("hanare_attach_to", || {
+        let into = place(pool, "pool")?;
+        // SAFETY: the caller's string.
+        let address = unsafe { text(address, "address") }?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CPool { pool: Pool::attach_to(address, None)? }, into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_detach(pool: *mut CPool) -> c_int {
+    code_of("hanare_detach", || {
+        // SAFETY: the header makes this the handle's last call.
+        drop(unsafe { take(pool, "pool") }?);
+        Ok(code::OK)
+    })
+}
+
+/// Answers a question about a pool with a number.
+///
+/// # Safety
+/// The handle is `NULL` or valid.
+unsafe fn ask(call: &'static str, pool: *const CPool, question: impl FnOnce(&Pool) -> Outcome) -> c_int {
+    code_of(call, || {
+        // SAFETY: promised by the caller.
+        question(unsafe { &reference(pool, "pool")?.pool })
+    })
+}
+
+fn count(number: u32) -> c_int {
+    c_int::try_from(number).unwrap_or(c_int::MAX)
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_rank(pool: *const CPool) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_rank", pool, |pool| Ok(count(pool.rank()))) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_ranks(pool: *const CPool) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_ranks", pool, |pool| Ok(count(pool.ranks()))) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_node(pool: *const CPool) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_node", pool, |pool| Ok(count(pool.node().0))) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_barrier(pool: *mut CPool) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_barrier", pool, |pool| Ok(pool.barrier().map(|()| code::OK)?)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_fence(pool: *mut CPool) -> c_int {
+    let fence = |pool: &Pool| {
+        pool.fence();
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_fence", pool, fence) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_flush(pool: *mut CPool) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_flush", pool, |pool| Ok(pool.flush().map(|()| code::OK)?)) }
+}
+
+/// `hanare_traffic` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CTraffic {
+    struct_size: usize,
+    messages_sent: u64,
+    bytes_sent: u64,
+    messages_received: u64,
+    bytes_received: u64,
+}
+
+impl CTraffic {
+    pub(crate) fn of(pool: &Pool) -> CTraffic {
+        let traffic = pool.traffic();
+        CTraffic {
+            struct_size: size_of::<CTraffic>(),
+            messages_sent: traffic.messages_sent,
+            bytes_sent: traffic.bytes_sent,
+            messages_received: traffic.messages_received,
+            bytes_received: traffic.bytes_received,
+        }
+    }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_get_traffic(pool: *const CPool, traffic: *mut CTraffic) -> c_int {
+    let fill = |pool: &Pool| {
+        // SAFETY: the caller's struct, which begins with its size.
+        unsafe { write_sized(&CTraffic::of(pool), traffic, "traffic") }?;
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_get_traffic", pool, fill) }
+}

@@ -1,0 +1,115 @@
+/* Bad input: each call is refused with its code, and a message that names what was wrong; nothing else is disturbed. */
+#include "expect.h"
+
+static void bad_arguments(hanare_pool *pool, hanare_region *region)
+{
+    hanare_region *none = NULL;
+    hanare_request *request = NULL;
+    hanare_region_stat stat;
+    hanare_strided shape = {0, 8, 1, 8};
+    char byte = 0;
+    stat.struct_size = 0;
+    EXPECT_ERROR(hanare_attach(NULL), HANARE_ERR_BAD_ARGUMENT, "pool is NULL");
+    EXPECT_ERROR(hanare_detach(NULL), HANARE_ERR_BAD_ARGUMENT, "pool is NULL");
+    EXPECT_ERROR(hanare_rank(NULL), HANARE_ERR_BAD_ARGUMENT, "pool is NULL");
+    EXPECT_ERROR(hanare_open(NULL, "a", HANARE_MOST, &none), HANARE_ERR_BAD_ARGUMENT, "pool is NULL");
+    EXPECT_ERROR(hanare_open(pool, NULL, HANARE_MOST, &none), HANARE_ERR_BAD_ARGUMENT, "name is NULL");
+    EXPECT_ERROR(hanare_open(pool, "r", HANARE_MOST, NULL), HANARE_ERR_BAD_ARGUMENT, "region is NULL");
+    EXPECT_ERROR(hanare_open(pool, "r", 7, &none), HANARE_ERR_BAD_ARGUMENT, "rights 7");
+    EXPECT_ERROR(hanare_open(pool, "\xff\xfe", HANARE_MOST, &none), HANARE_ERR_BAD_ARGUMENT, "UTF-8");
+    EXPECT_ERROR(hanare_put(NULL, 0, &byte, 1), HANARE_ERR_BAD_ARGUMENT, "region is NULL");
+    EXPECT_ERROR(hanare_put(region, 0, NULL, 1), HANARE_ERR_BAD_ARGUMENT, "from is NULL");
+    EXPECT_ERROR(hanare_get(region, 0, NULL, 1), HANARE_ERR_BAD_ARGUMENT, "into is NULL");
+    EXPECT_ERROR(hanare_get(region, 0, &byte, SIZE_MAX), HANARE_ERR_BAD_ARGUMENT, "bytes");
+    EXPECT_ERROR(hanare_get_strided(region, NULL, &byte, 1), HANARE_ERR_BAD_ARGUMENT, "shape is NULL");
+    EXPECT_ERROR(hanare_copy(region, &shape, NULL, &shape), HANARE_ERR_BAD_ARGUMENT, "to is NULL");
+    EXPECT_ERROR(hanare_get_nb(region, 0, &byte, 1, NULL), HANARE_ERR_BAD_ARGUMENT, "request is NULL");
+    EXPECT_ERROR(hanare_wait(request), HANARE_ERR_BAD_ARGUMENT, "request is NULL");
+    EXPECT_ERROR(hanare_test(request), HANARE_ERR_BAD_ARGUMENT, "request is NULL");
+    EXPECT_ERROR(hanare_map(region, NULL, NULL), HANARE_ERR_BAD_ARGUMENT, "ptr is NULL");
+    EXPECT_ERROR(hanare_list(pool, NULL, NULL), HANARE_ERR_BAD_ARGUMENT, "each is NULL");
+    EXPECT_ERROR(hanare_stat(pool, "r", &stat), HANARE_ERR_BAD_ARGUMENT, "struct_size");
+    EXPECT(hanare_len(NULL) == HANARE_ERR_BAD_ARGUMENT && none == NULL && request == NULL);
+}
+
+static void bad_names_and_lengths(hanare_pool *pool)
+{
+    hanare_region *none = NULL;
+    hanare_create_options options = HANARE_CREATE_OPTIONS_INIT;
+    char long_name[300];
+    memset(long_name, 'n', 299);
+    long_name[299] = 0;
+    EXPECT_ERROR(hanare_open(pool, "nowhere", HANARE_MOST, &none), HANARE_ERR_UNKNOWN_REGION, "'nowhere'");
+    EXPECT_ERROR(hanare_remove(pool, "nowhere"), HANARE_ERR_UNKNOWN_REGION, "'nowhere'");
+    EXPECT_ERROR(hanare_create(pool, "r", 4096, NULL, &none), HANARE_ERR_NAME_TAKEN, "'r' exists");
+    EXPECT_ERROR(hanare_create_or_attach(pool, "r", 4096, NULL, &none), HANARE_ERR_BAD_LENGTH, "'r'");
+    EXPECT_ERROR(hanare_create(pool, "", 1, NULL, &none), HANARE_ERR_BAD_NAME, "");
+    EXPECT_ERROR(hanare_create(pool, "a/b", 1, NULL, &none), HANARE_ERR_BAD_NAME, "'a/b'");
+    EXPECT_ERROR(hanare_create(pool, long_name, 1, NULL, &none), HANARE_ERR_BAD_NAME, "nnn");
+    EXPECT_ERROR(hanare_create(pool, "zero", 0, NULL, &none), HANARE_ERR_BAD_LENGTH, "'zero' cannot have 0 bytes");
+    EXPECT_ERROR(hanare_create(pool, "huge", UINT64_C(1) << 50, NULL, &none), HANARE_ERR_POOL_FULL, "1125899906842624");
+    EXPECT_ERROR(hanare_resize(pool, "r", 10, NULL), HANARE_ERR_BAD_LENGTH, "'r' cannot have 10 bytes");
+    options.placement = "node=77";
+    EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "node=77");
+    options.placement = "interleave=1000";
+    EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "interleave=1000");
+    options.placement = "near";
+    EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "near");
+    options.placement = NULL;
+    options.mode = 01000;
+    EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_ARGUMENT, "mode");
+    EXPECT(none == NULL);
+}
+
+static void bad_ranges(hanare_region *region)
+{
+    char bytes[64];
+    hanare_request *request = NULL;
+    hanare_strided far = {60000, 8, 1000, 16}, overlapping = {0, 8, 4, 4}, endless = {0, 8, UINT64_MAX, UINT64_MAX};
+    hanare_strided four = {0, 8, 4, 16};
+    EXPECT_ERROR(hanare_put(region, 65530, bytes, 7), HANARE_ERR_OUT_OF_RANGE,
+                 "7 bytes at offset 65530 leave region 'r' of 65536 bytes");
+    EXPECT_ERROR(hanare_get(region, UINT64_MAX, bytes, 8), HANARE_ERR_OUT_OF_RANGE, "region 'r' of 65536 bytes");
+    EXPECT_ERROR(hanare_get_nb(region, 65536, bytes, 1, &request), HANARE_ERR_OUT_OF_RANGE, "offset 65536");
+    EXPECT_ERROR(hanare_get_strided(region, &far, bytes, 64), HANARE_ERR_OUT_OF_RANGE, "offset 60000");
+    EXPECT_ERROR(hanare_put_strided(region, &overlapping, bytes, 32), HANARE_ERR_BAD_SHAPE, "overlap");
+    EXPECT_ERROR(hanare_put_strided(region, &endless, bytes, 64), HANARE_ERR_BAD_SHAPE, "64 bits");
+    EXPECT_ERROR(hanare_get_strided(region, &four, bytes, 31), HANARE_ERR_BAD_SHAPE, "region 'r'");
+    EXPECT(request == NULL);
+}
+
+/* A region opened for reading gives no way to write. */
+static void bad_rights(hanare_pool *pool)
+{
+    hanare_region *region;
+    char byte = 1;
+    hanare_strided one = {0, 1, 1, 1};
+    EXPECT_OK(hanare_open(pool, "r", HANARE_READ, &region));
+    EXPECT_OK(hanare_get(region, 0, &byte, 1));
+    EXPECT_ERROR(hanare_put(region, 0, &byte, 1), HANARE_ERR_BAD_USE, "'r'");
+    EXPECT_ERROR(hanare_put_strided(region, &one, &byte, 1), HANARE_ERR_BAD_USE, "'r'");
+    EXPECT_ERROR(hanare_copy(region, &one, region, &one), HANARE_ERR_BAD_USE, "'r'");
+    EXPECT_OK(hanare_close(region));
+}
+
+int main(void)
+{
+    hanare_pool *pool, *none = NULL;
+    hanare_region *region;
+    char zero[8] = {0}, into[8];
+    EXPECT(hanare_last_error()[0] == 0 && hanare_version()[0] == '0');
+    EXPECT_ERROR(hanare_attach_to("@hanare-nobody-here", &none), HANARE_ERR_NO_NODE, "@hanare-nobody-here");
+    EXPECT(none == NULL && hanare_may_retry(HANARE_ERR_NO_NODE) == 1 && hanare_may_retry(HANARE_ERR_BAD_NAME) == 0);
+    EXPECT_OK(hanare_attach(&pool));
+    EXPECT_OK(hanare_create(pool, "r", 65536, NULL, &region));
+    bad_arguments(pool, region);
+    bad_names_and_lengths(pool);
+    bad_ranges(region);
+    bad_rights(pool);
+    EXPECT_OK(hanare_get(region, 65528, into, 8));
+    EXPECT(memcmp(into, zero, 8) == 0);
+    EXPECT_OK(hanare_close(region));
+    EXPECT_OK(hanare_remove(pool, "r"));
+    EXPECT_OK(hanare_detach(pool));
+    return 0;
+}

@@ -1,0 +1,37 @@
+//! The calls of `dimmnet.h`, on ranks of one host and of several, on regions of every placement.
+
+mod stage;
+
+// FEATURE: D2-F5 D2-F6 D2-F7 D2-F8
+#[test]
+fn shared_regions_keep_what_every_rank_flushed() {
+    let Some(program) = stage::program("shared") else { return };
+    stage::Stage::of(2).pass(&program, &[], 2);
+    stage::Stage::of(2).pass(&program, &["more-ranks-than-nodes"], 5);
+    stage::Stage::of(1).pass(&program, &["all-on-one-node"], 2);
+}
+
+// FEATURE: D2-F7
+#[test]
+fn shared_regions_work_where_some_bytes_are_mapped_and_some_are_copied() {
+    let Some(program) = stage::program("shared") else { return };
+    for place in ["interleave=4096", "interleave=8192", "node=1"] {
+        let stage = stage::Stage::of(2).with("HANARE_PLACE", place);
+        stage.pass(&program, &["placed"], 3);
+    }
+}
+
+// FEATURE: D2-F10 D2-F11
+#[test]
+fn vector_memory_is_there_without_dn_init() {
+    let Some(program) = stage::program("vector_memory") else { return };
+    stage::Stage::of(1).pass(&program, &["alone"], 1);
+}
+
+// FEATURE: D2-F12
+#[test]
+fn vector_memory_of_other_ranks_is_reached() {
+    let Some(program) = stage::program("vector_memory") else { return };
+    stage::Stage::of(2).pass(&program, &[], 2);
+    stage::Stage::of(2).pass(&program, &[], 3);
+}

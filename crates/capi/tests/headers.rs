@@ -1,0 +1,67 @@
+//! The headers are what they say: every call they declare is exported and nothing else is, in the versions of C and C++
+//! that they promise.
+
+mod stage;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The calls that a header declares: words before a parenthesis, outside comments, macros and bodies.
+fn declared(header: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(stage::crate_path(&format!("include/{header}"))).unwrap();
+    let mut code = String::new();
+    for (index, part) in text.split("/*").enumerate() {
+        code.push_str(if index == 0 { part } else { part.split_once("*/").unwrap().1 });
+    }
+    let lines = code.lines().filter(|line| !line.starts_with('#') && !line.starts_with("inline") && !line.starts_with("typedef"));
+    let code = lines.collect::<Vec<_>>().join("\n");
+    let before_parenthesis = code.split('(').map(|part| part.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+    before_parenthesis.filter(|name| is_ours(name)).map(str::to_owned).collect()
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with("hanare_") || name.starts_with("dn_") || ["VL", "VS", "VLS", "VSS", "RVL", "RVS"].contains(&name)
+}
+
+/// The list under version control: a symbol that goes or comes is seen in review.
+fn listed() -> BTreeSet<String> {
+    std::fs::read_to_string(stage::crate_path("symbols.txt")).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_headers_declare_the_listed_symbols() {
+    let declared = &declared("hanare.h") | &declared("dimmnet.h");
+    assert_eq!(declared, listed());
+}
+
+#[test]
+fn the_library_exports_the_listed_symbols_and_no_other() {
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(stage::library()).output() else {
+        eprintln!("skipped: nm (binutils) is not installed");
+        return;
+    };
+    let exported: BTreeSet<String> =
+        String::from_utf8(output.stdout).unwrap().lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(exported, listed());
+}
+
+#[test]
+fn the_library_asks_to_be_called_libhanare_so_0() {
+    let Ok(output) = Command::new("readelf").arg("-d").arg(stage::library()).output() else {
+        eprintln!("skipped: readelf (binutils) is not installed");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().any(|line| line.contains("SONAME") && line.contains("[libhanare.so.0]")), "{text}");
+}
+
+/// Programs that include the headers compile, link and start, whichever of the four compilers makes them.
+#[test]
+fn programs_compile_as_c99_and_cxx17_with_gcc_and_clang() {
+    let sources: Vec<_> = std::fs::read_dir(stage::crate_path("tests/c")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for compiler in stage::COMPILERS.iter().filter(|compiler| compiler.is_here()) {
+        for source in sources.iter().filter(|path| path.extension().is_some_and(|extension| extension == "c")) {
+            compiler.compile(source);
+        }
+    }
+}
