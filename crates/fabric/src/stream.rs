@@ -12,7 +12,7 @@
 
 use crate::ending::Ending;
 use crate::inbox::Inbox;
-use crate::link::{Link, LinkError, Progress, Sink};
+use crate::link::{FAIR_LEN, Link, LinkError, Progress, Sink};
 use crate::outbox::{Outbox, Piece};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::Head;
@@ -22,9 +22,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes received at once beyond a body's window: many small messages a call, and little of a large body copied twice.
 const RECEIVE_LEN: usize = 32 << 10;
-
-/// Bytes moved in one direction by one `progress`, so that other links of the thread get their turn.
-const FAIR_LEN: u64 = 1 << 20;
 
 /// Pieces gathered by one call: the stack holds them, and a call's cost is spread over enough of them.
 const GATHER_COUNT: usize = 64;
@@ -120,7 +117,7 @@ impl<S: Stream> StreamLink<S> {
             if self.inbox.is_between() && !sink.may_begin() {
                 return Ok(());
             }
-            if done.received_len >= FAIR_LEN {
+            if done.is_fair_share() {
                 self.has_more = true;
                 return Ok(());
             }

@@ -15,8 +15,8 @@ use hanare_protocol::wire::head::Head;
 use hanare_ring::Corrupt;
 use std::os::fd::BorrowedFd;
 
-/// Bytes moved in one direction by one `progress`, so that other links of the thread get their turn.
-const FAIR_LEN: u64 = 1 << 20;
+/// Records taken by one `progress`: a peer that makes tiny ones gets no more of our time than others.
+const RECORD_COUNT_MAX: u32 = 2048;
 
 /// Shortest record of a longer body.
 const RECORD_LEN_MIN: usize = 4 << 10;
@@ -108,18 +108,21 @@ impl ShmLink {
 
     /// Takes records out of the ring and hands them to the sink. Says whether it came to the ring's end.
     fn pull(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<bool, Ending> {
-        let mut is_released = false;
+        let mut records = 0;
         self.is_held = false;
         let is_empty = loop {
             if self.inbox.is_between() && !sink.may_begin() {
                 self.is_held = true;
                 break false;
             }
-            if done.received_len >= FAIR_LEN {
+            if done.is_fair_share() || records == RECORD_COUNT_MAX {
                 self.has_more = true;
                 break false;
             }
             let Some(record) = self.side.consumer.peek().map_err(corrupt)? else { break true };
+            if record.is_empty() {
+                return Err(Ending::Garbage("a record without bytes".into()));
+            }
             let from = self.side.consumer.window(&record);
             let rest = from.slice(self.taken, from.len() - self.taken);
             let used = self.inbox.take(rest, sink, done)?;
@@ -131,9 +134,9 @@ impl ShmLink {
             }
             self.taken = 0;
             self.side.consumer.release(record);
-            is_released = true;
+            records += 1;
         };
-        if is_released {
+        if records > 0 {
             self.side.ring_space();
         }
         Ok(is_empty)
@@ -284,6 +287,7 @@ fn corrupt(corrupt: Corrupt) -> Ending {
 mod tests {
     use super::*;
     use crate::conformance::{Store, body, pump, send};
+    use proptest::prelude::*;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_rung(link: &ShmLink) -> bool {
@@ -323,6 +327,14 @@ mod tests {
     }
 
     #[test]
+    fn a_record_without_bytes_ends_the_link() {
+        let (mut one, parts) = ShmLink::create("the opener").unwrap();
+        let mut raw = Side::open(parts).unwrap();
+        assert!(raw.producer.push(&[]).unwrap());
+        assert!(matches!(one.progress(&mut Store::new()), Err(LinkError::Garbage { .. })));
+    }
+
+    #[test]
     fn memory_that_is_no_link_is_refused() {
         let (_maker, parts) = ShmLink::create("the opener").unwrap();
         let memory = hanare_memory::file::create("nothing", super::super::layout::FILE_LEN as u64).unwrap();
@@ -330,6 +342,29 @@ mod tests {
         let (_maker, parts) = ShmLink::create("the opener").unwrap();
         let memory = hanare_memory::file::create("short", 4096).unwrap();
         assert!(ShmLink::open(ShmParts { memory, ..parts }, "the maker").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_peer_writes_is_messages_or_an_end(
+            scribbles in prop::collection::vec((0..super::super::layout::FILE_LEN - 64, prop::collection::vec(any::<u8>(), 1..64)), 1..20),
+        ) {
+            let (mut one, parts) = ShmLink::create("the opener").unwrap();
+            let memory = parts.memory.try_clone().unwrap();
+            let mut other = ShmLink::open(parts, "the maker").unwrap();
+            let bytes = body(0, 3000);
+            let mut store = Store { body_len_max: 1 << 20, ..Store::new() };
+            for (at, noise) in scribbles {
+                let _ = send(&mut other, 0, &bytes);
+                let _ = send(&mut one, 0, &bytes);
+                rustix::io::pwrite(&memory, &noise, at as u64).unwrap();
+                one.doze();
+                if one.progress(&mut store).is_err() {
+                    prop_assert_eq!(one.unsent_len(), 0);
+                    break;
+                }
+            }
+        }
     }
 
     #[test]
