@@ -60,7 +60,8 @@ impl Scale {
                 (first..=last).map(|index| index as f64 * step).collect()
             }
         };
-        values.into_iter().map(|value| (value, short(value))).collect()
+        let name = if self.is_log && self.is_binary { short_binary } else { short };
+        values.into_iter().map(|value| (value, name(value))).collect()
     }
 
     fn binary_ticks(&self) -> Vec<f64> {
@@ -132,6 +133,15 @@ fn short(value: f64) -> String {
         _ => (value, ""),
     };
     format!("{}{suffix}", crate::text::number((scaled * 1e9).round() / 1e9))
+}
+
+/// A power of two's name: from 8192 on in Ki and Mi, which stay whole.
+fn short_binary(value: f64) -> String {
+    match value {
+        size if size >= 1_048_576.0 => format!("{} Mi", size / 1_048_576.0),
+        size if size >= 8.0 * 1_024.0 => format!("{} Ki", size / 1_024.0),
+        _ => short(value),
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::outcome::Plot;
 const ROW: f64 = 18.0;
 /// Swatch and the gap to its name.
 const SWATCH: f64 = 28.0;
-/// Width of a letter at the legend's size, a little generous.
+/// Width of a small and of a capital letter at the legend's size, a little generous.
 const LETTER: f64 = 6.5;
+const CAPITAL: f64 = 8.6;
 const GAP: f64 = 16.0;
 
 /// Draws the legend below `top` and returns its height; one bare series needs none.
@@ -16,10 +17,10 @@ pub(super) fn draw(out: &mut String, plot: &Plot, top: f64) -> f64 {
     if plot.lines.len() < 2 {
         return 0.0;
     }
-    let start = LEFT - 40.0;
+    let start = LEFT - 44.0;
     let (mut x, mut y) = (start, top + 14.0);
     for (index, line) in plot.lines.iter().enumerate() {
-        let wide = SWATCH + line.name.chars().count() as f64 * LETTER;
+        let wide = SWATCH + width(&line.name);
         if x > start && x + wide > WIDTH - RIGHT {
             (x, y) = (start, y + ROW);
         }
@@ -28,6 +29,10 @@ pub(super) fn draw(out: &mut String, plot: &Plot, top: f64) -> f64 {
         x += wide + GAP;
     }
     y - top + 6.0
+}
+
+fn width(name: &str) -> f64 {
+    name.chars().map(|letter| if letter.is_uppercase() || letter == '+' { CAPITAL } else { LETTER }).sum()
 }
 
 fn swatch(out: &mut String, plot: &Plot, index: usize, x: f64, y: f64) {

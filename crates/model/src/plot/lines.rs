@@ -2,18 +2,18 @@
 use std::fmt::Write;
 
 use super::axis::Scale;
-use super::{COLOUR_COUNT, LEFT, RIGHT, TOP, WIDTH, label, text};
+use super::{COLOUR_COUNT, LEFT, RIGHT, WIDTH, label, text};
 use crate::outcome::Plot;
 
 /// Points are drawn only where they do not become a band.
 const POINTS_MOST: usize = 24;
 
-pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, bottom: f64) {
+pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, (top, bottom): (f64, f64)) {
     let values: Vec<f64> = plot.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect();
     let x = Scale::new(&plot.x, &values, LEFT + 6.0, WIDTH - RIGHT - 6.0, false);
     for (value, name) in x.ticks() {
         let at = x.place(value);
-        writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>")
+        writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>")
             .expect("a String takes every write");
         text(out, at, bottom + 16.0, "middle", "faint", &name);
     }

@@ -14,10 +14,14 @@ mod lines;
 use axis::Scale;
 
 /// Width of a drawing in its own units; letters are 12 to 13 of them high, so it reads at 380 pixels and at 700.
-const WIDTH: f64 = 480.0;
-const LEFT: f64 = 58.0;
+const WIDTH: f64 = 440.0;
+const LEFT: f64 = 52.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 44.0;
+/// The y axis' name and the gap above the drawing, below the title.
+const TOP: f64 = 30.0;
+const TITLE_LINE: f64 = 18.0;
+/// Letters of a title that fit a line.
+const TITLE_LEN: usize = 52;
 const BODY: f64 = 230.0;
 const AXIS: f64 = 40.0;
 
@@ -39,11 +43,9 @@ const COLOUR_COUNT: usize = 8;
 
 /// One plot as an `<svg>` element for a page that holds [`STYLE`].
 pub fn element(plot: &Plot) -> String {
-    let (body, height) = body(plot, TOP);
+    let (body, height) = body(plot);
     let name = escaped(&spoken(plot));
-    format!(
-        "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{name}\">{body}</svg>"
-    )
+    format!("<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{name}\">{body}</svg>")
 }
 
 /// Plots one below the other as an SVG file of its own.
@@ -51,7 +53,7 @@ pub fn document(plots: &[&Plot]) -> String {
     let mut parts = String::new();
     let mut top = 0.0;
     for plot in plots {
-        let (body, height) = body(plot, TOP);
+        let (body, height) = body(plot);
         write!(parts, "<g transform=\"translate(0 {top:.0})\">{body}</g>\n").expect("a String takes every write");
         top += height;
     }
@@ -70,11 +72,15 @@ fn spoken(plot: &Plot) -> String {
     format!("{}: {}", plot.title, names.join(", "))
 }
 
-/// The drawing from `top` down, and its height.
-fn body(plot: &Plot, top: f64) -> (String, f64) {
+/// The drawing and its height.
+fn body(plot: &Plot) -> (String, f64) {
     let mut out = String::new();
     let title = format!("{}{}", plot.figure.as_deref().map_or(String::new(), |figure| format!("{figure}: ")), plot.title);
-    text(&mut out, 4.0, 17.0, "start", "title", &title);
+    let lines = crate::text::wrapped(&title, "", TITLE_LEN);
+    for (index, line) in lines.lines().enumerate() {
+        text(&mut out, 4.0, 15.0 + TITLE_LINE * index as f64, "start", "title", line);
+    }
+    let top = TITLE_LINE * lines.lines().count() as f64 + TOP;
     let y = Scale::new(&plot.y, &y_values(plot), top + BODY, top, !plot.groups.is_empty());
     text(&mut out, 4.0, top - 10.0, "start", "faint", &label(&plot.y.label, &plot.y.unit));
     for (value, name) in y.ticks() {
@@ -85,7 +91,7 @@ fn body(plot: &Plot, top: f64) -> (String, f64) {
     }
     let mut bottom = top + BODY;
     if plot.groups.is_empty() {
-        lines::draw(&mut out, plot, &y, bottom);
+        lines::draw(&mut out, plot, &y, (top, bottom));
         bottom += AXIS;
     } else {
         bottom += bars::draw(&mut out, plot, &y, bottom);
