@@ -1,4 +1,93 @@
-//! The `hanare` command.
+//! The `hanare` command: words in, one line out for every refusal.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`arguments`] | the one definition of the command's words |
+//! | [`run`] | programs as ranks of a job |
+//! | [`node`], [`prometheus`] | the node, and its metrics |
+//! | [`region`], [`status`], [`info`] | what there is |
+//! | [`demo`] | the pool at work |
+//! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`manual`] | completions and man pages |
+//! | [`print`], [`progress`], [`size`] | how things are shown and read |
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod arguments;
+mod demo;
+mod forward;
+mod info;
+mod manual;
+mod node;
+mod print;
+mod progress;
+mod prometheus;
+mod region;
+mod run;
+mod size;
+mod status;
+
+use anyhow::{Context, Result};
+use arguments::{Arguments, Command};
+use clap::Parser;
+use run::{guard, rank};
+use rustix::process::Pid;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match start(std::env::args_os().collect()) {
+        Ok(status) => ExitCode::from(status as u8),
+        Err(error) => {
+            // One line, whatever the error holds.
+            let text = format!("{error:#}");
+            eprintln!("hanare: {}", text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Takes the words apart: those of a launch's own processes begin with two underscores and stand in no manual.
+fn start(words: Vec<OsString>) -> Result<i32> {
+    match &words[..] {
+        [_, mark, launcher, program @ ..] if mark == rank::BECOME => rank::become_program(launcher, program).map(|()| 0),
+        [own, mark, guard, rest @ ..] if mark == guard::INNER => {
+            let guard = guard.to_str().and_then(|text| Pid::from_raw(text.parse().ok()?)).context("not started by a launch")?;
+            guarded(Arguments::parse_from([own].into_iter().chain(rest)).command, guard)
+        }
+        _ => outer(Arguments::parse_from(&words).command, &words),
+    }
+}
+
+/// What the inner process of a launch does.
+fn guarded(command: Command, guard: Pid) -> Result<i32> {
+    match command {
+        Command::Run(options) => run::run(&options, guard),
+        Command::Demo(command) => demo::run(&command, guard),
+        _ => anyhow::bail!("not a command that starts a job"),
+    }
+}
+
+fn outer(command: Command, words: &[OsString]) -> Result<i32> {
+    let rest = words[1..].iter().cloned();
+    match command {
+        Command::Run(options) => {
+            run::check(&options)?;
+            return guard::stand_guard(rest);
+        }
+        Command::Demo(command) => {
+            demo::check(&command)?;
+            return guard::stand_guard(rest);
+        }
+        Command::Node(options) => return node::run(&options),
+        Command::Bench(options) => return forward::bench(&options),
+        Command::Sim(options) => return forward::sim(&options),
+        Command::Status { json } => status::run(json)?,
+        Command::Region(command) => region::run(&command)?,
+        Command::Info { json } => info::run(json)?,
+        Command::Model(options) => forward::model(&options)?,
+        Command::Report(options) => forward::report(&options)?,
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { dir } => manual::pages(&dir)?,
+    }
+    Ok(0)
+}

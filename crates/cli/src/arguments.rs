@@ -1,0 +1,109 @@
+//! The command's words: one definition, from which its help, completions and man pages come.
+
+use crate::{demo, forward, node, region, run};
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Memory in addition to main memory: one pool made of RAM that many machines lend.
+#[derive(Parser, Debug)]
+#[command(
+    name = "hanare",
+    version,
+    max_term_width = 110,
+    disable_help_subcommand = true,
+    after_help = "Sizes: a number of bytes, or with K, M, G, T (powers of 1024; KiB, MiB ... are the same) or KB, MB, GB, TB (powers of 1000).\n\
+        Exit status: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage; `run` gives its program's status."
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a program as the ranks of a job
+    Run(run::Options),
+    /// Lend this host's memory to a pool and serve its clients
+    Node(node::Options),
+    /// Show the pool's nodes and what they lend
+    Status {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Create, list, describe, resize, remove and copy regions
+    #[command(subcommand)]
+    Region(region::Command),
+    /// Show what this machine offers, the fabrics, and every setting
+    Info {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure beside peers
+    Bench(forward::BenchOptions),
+    /// Ask a timing model of a paper's hardware
+    Model(forward::ModelOptions),
+    /// Write the report that holds papers, models and measurements side by side
+    Report(forward::ReportOptions),
+    /// Run the cluster simulator under a seed
+    Sim(forward::SimOptions),
+    /// Show the pool at work
+    #[command(subcommand)]
+    Demo(demo::Command),
+    /// Print completions for a shell
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write man pages into a folder
+    Man {
+        /// The folder.
+        dir: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_words_of_the_contract_are_taken() {
+        for line in [
+            "hanare run --nodes 2 -n 4 --memory 1G --fabric tcp -- ./program -x",
+            "hanare run --main-memory 2G -- ./program",
+            "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",
+            "hanare status --json",
+            "hanare region create a 4GiB --place interleave=64K --mode 0644",
+            "hanare region cp a.npy a",
+            "hanare region cp a b.npy --shape 2x3 --dtype float64",
+            "hanare region rm a b",
+            "hanare sim --seed 7 --nodes 3 --minutes 5",
+            "hanare bench get --quick --nodes 2 -n 2 --fabric tcp --json",
+            "hanare bench --list",
+            "hanare model euphoria run --set a=1 --set b=2 --sweep c=1..4 --network n.toml --plot p.svg",
+            "hanare report --measure --out r.html",
+            "hanare info",
+        ] {
+            Arguments::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+        for line in [
+            "hanare run",
+            "hanare run -n 0 -- x",
+            "hanare node",
+            "hanare region create a 0",
+            "hanare region create a 1 --mode 777",
+        ] {
+            assert_eq!(Arguments::try_parse_from(line.split(' ')).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+}

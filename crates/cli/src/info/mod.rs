@@ -1,0 +1,82 @@
+//! `hanare info`: what this machine offers, which fabrics are there and why, and every setting.
+
+mod fabrics;
+mod kernel;
+mod machine;
+
+use crate::print::{self, Column};
+use anyhow::Result;
+use hanare_protocol::wire::VERSION;
+use serde_json::{Value, json};
+
+/// Something that is there or not, and why.
+pub struct Finding {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it can be used.
+    pub usable: bool,
+    /// What was found, and what that means.
+    pub why: String,
+}
+
+impl Finding {
+    fn new(name: &'static str, usable: bool, why: impl Into<String>) -> Finding {
+        Finding { name, usable, why: why.into() }
+    }
+
+    fn value(&self) -> Value {
+        json!({ "name": self.name, "usable": self.usable, "why": self.why })
+    }
+}
+
+/// Prints everything.
+pub fn run(as_json: bool) -> Result<()> {
+    let (machine, fabrics, kernel) = (machine::facts(), fabrics::findings(), kernel::findings());
+    if as_json {
+        let machine: serde_json::Map<String, Value> =
+            machine.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let values = |findings: &[Finding]| findings.iter().map(Finding::value).collect::<Vec<_>>();
+        return print::json(&json!({
+            "version": env!("CARGO_PKG_VERSION"), "wire": VERSION, "machine": machine,
+            "fabrics": values(&fabrics), "kernel": values(&kernel), "settings": settings(),
+        }));
+    }
+    anstream::println!("hanare {}, wire version {VERSION}", env!("CARGO_PKG_VERSION"));
+    title("Machine");
+    print::table(
+        &[Column::Text(""), Column::Text("")],
+        machine.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
+    );
+    title("Fabrics");
+    show(&fabrics);
+    title("Kernel");
+    show(&kernel);
+    title("Settings");
+    let columns = [Column::Text("VARIABLE"), Column::Text("DEFAULT"), Column::Text("SET TO"), Column::Text("MEANING")];
+    let rows = hanare::settings::SETTINGS.iter().map(|setting| {
+        let value = std::env::var(setting.variable).unwrap_or_default();
+        vec![setting.variable.to_owned(), setting.default.to_owned(), value, setting.meaning.to_owned()]
+    });
+    print::table(&columns, rows.collect());
+    Ok(())
+}
+
+fn title(text: &str) {
+    anstream::println!("\n\x1b[1m{text}\x1b[0m");
+}
+
+fn show(findings: &[Finding]) {
+    let rows = findings.iter().map(|finding| {
+        let mark = if finding.usable { "yes" } else { "no" };
+        vec![finding.name.to_owned(), mark.to_owned(), finding.why.clone()]
+    });
+    print::table(&[Column::Text("NAME"), Column::Text("USABLE"), Column::Text("WHY")], rows.collect());
+}
+
+fn settings() -> Vec<Value> {
+    let settings = hanare::settings::SETTINGS.iter().map(|setting| {
+        let value = std::env::var(setting.variable).ok();
+        json!({ "variable": setting.variable, "default": setting.default, "value": value, "meaning": setting.meaning })
+    });
+    settings.collect()
+}

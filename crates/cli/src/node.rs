@@ -1,0 +1,127 @@
+//! `hanare node`: the process that lends this host's memory and serves its clients.
+
+use crate::prometheus;
+use crate::run::children;
+use crate::run::signals::{self, Event};
+use crate::{print, size};
+use anyhow::{Context, Result};
+use clap::Args;
+use hanare::node::{Node, NodeOptions};
+use rustix::process::{Pid, Signal};
+use serde_json::json;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tracing_subscriber::EnvFilter;
+
+/// Lends this host's memory to a pool and serves its clients.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "The node that others join is the coordinator: it keeps the names of regions in a journal under HANARE_STATE, so that it may be \
+    started again. A node that listens beyond loopback needs the pool's key: a file of mode 0600, the same on every node. \
+    SIGTERM and Ctrl-C end it in good order."
+)]
+pub struct Options {
+    /// Memory to lend.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
+    pub memory: u64,
+    /// Address for other nodes and remote clients, host:port; port 0 lets the system choose.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
+    pub listen: String,
+    /// Join the pool whose coordinator listens there; without it this node is a coordinator.
+    #[arg(long, value_name = "ADDR")]
+    pub join: Option<String>,
+    /// File with the pool's key.
+    #[arg(long, value_name = "FILE", env = "HANARE_KEY")]
+    pub key: Option<PathBuf>,
+    /// Name shown in listings [default: the host's name].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Socket for clients of this host: a path, or @NAME without a file [default: HANARE_NODE, else $XDG_RUNTIME_DIR/hanare/node.sock].
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<String>,
+    /// Serve the status as Prometheus metrics at http://ADDR/metrics.
+    #[arg(long, value_name = "ADDR")]
+    pub prometheus: Option<String>,
+    /// Print the line that says it is ready (or why not) as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Belong to the launcher with this process number: keep nothing on disk, and end when it ends.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub embedded_in: Option<i32>,
+}
+
+/// Runs the node until a signal or a failure ends it.
+pub fn run(options: &Options) -> Result<i32> {
+    let result = start_and_wait(options);
+    match &result {
+        // The launcher reads one line, whatever comes of it, and tells the user.
+        Err(error) if options.json => {
+            print::json(&json!({ "error": format!("{error:#}") }))?;
+            Ok(1)
+        }
+        _ => result.map(|()| 0),
+    }
+}
+
+fn start_and_wait(options: &Options) -> Result<()> {
+    let events = signals::catch()?;
+    if let Some(launcher) = options.embedded_in.and_then(Pid::from_raw) {
+        anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
+    }
+    log()?;
+    let node = Arc::new(Node::start(node_options(options)?)?);
+    if let Some(at) = &options.prometheus {
+        prometheus::serve(at, node.socket())?;
+    }
+    if options.json {
+        print::json(&json!({ "node": node.id().0, "address": node.address(), "socket": node.socket() }))?;
+    } else {
+        let lent = size::show(options.memory);
+        println!("{} lends {lent} at {}; programs of this host attach at {}", node.id(), node.address(), node.socket());
+    }
+    let told = node.clone();
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        // The other signals mean nothing to a node.
+        let ending = |event: &Event| {
+            matches!(event, Event::Signal { signal: Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT, .. })
+        };
+        events.iter().find(ending);
+        told.stop();
+    })?;
+    Ok(node.wait()?)
+}
+
+/// What the node has to say goes to standard error, as much as HANARE_LOG asks for.
+fn log() -> Result<()> {
+    let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "warn".to_owned());
+    let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+fn node_options(options: &Options) -> Result<NodeOptions> {
+    let mut node = NodeOptions::new(options.memory)?;
+    node.listen = options.listen.clone();
+    node.join = options.join.clone();
+    node.key = options.key.clone().or(node.key);
+    node.name = options.name.clone().unwrap_or(node.name);
+    node.socket = options.socket.clone().unwrap_or(node.socket);
+    if options.embedded_in.is_none() {
+        make_folder(Path::new(&node.socket).parent().filter(|_| !node.socket.starts_with('@')))?;
+        if options.join.is_none() {
+            let folder = hanare::settings::state_folder();
+            make_folder(Some(&folder))?;
+            node.journal = Some(folder.join("journal.redb"));
+        }
+    }
+    Ok(node)
+}
+
+/// Makes a folder that only this user may enter.
+fn make_folder(folder: Option<&Path>) -> Result<()> {
+    let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("cannot make {}", folder.display()))
+}

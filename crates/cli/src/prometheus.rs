@@ -1,0 +1,95 @@
+//! The pool's status as Prometheus metrics: one page of text over HTTP.
+
+use anyhow::{Context, Result};
+use hanare::Pool;
+use hanare_protocol::wire::control::PoolStatus;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longest request that is read; a scraper's is a few hundred bytes.
+const REQUEST_LEN_MAX: u64 = 8 << 10;
+/// How long a scraper may take to send its request.
+const REQUEST_MAX: Duration = Duration::from_secs(5);
+
+/// Answers scrapers at `address` in a thread, one after another, with the status that the node at `socket` gives.
+pub fn serve(address: &str, socket: &str) -> Result<()> {
+    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen for scrapers at {address}"))?;
+    let socket = socket.to_owned();
+    std::thread::Builder::new().name("prometheus".to_owned()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A scraper that goes away in the middle tries again by itself.
+            let _ = answer(stream, &socket);
+        }
+    })?;
+    Ok(())
+}
+
+fn answer(mut stream: TcpStream, socket: &str) -> Result<()> {
+    stream.set_read_timeout(Some(REQUEST_MAX))?;
+    let mut line = String::new();
+    let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_LEN_MAX));
+    request.read_line(&mut line)?;
+    let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
+        ["GET", "/metrics", _] => match Pool::attach_to(socket, None).and_then(|pool| pool.status()) {
+            Ok(status) => ("200 OK", page(&status)),
+            Err(error) => ("503 Service Unavailable", format!("{error}\n")),
+        },
+        _ => ("404 Not Found", "only GET /metrics\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes())?;
+    Ok(())
+}
+
+fn page(status: &PoolStatus) -> String {
+    let mut text = String::new();
+    metric(&mut text, "hanare_regions", "Regions of the pool.", [(String::new(), status.regions)]);
+    let of_nodes = |value: fn(&hanare_protocol::wire::control::NodeStatus) -> u64| {
+        status
+            .nodes
+            .iter()
+            .map(move |node| (format!("{{node=\"{}\",name=\"{}\"}}", node.node.0, escape(&node.name)), value(node)))
+    };
+    metric(&mut text, "hanare_node_up", "Whether the node's lease holds.", of_nodes(|node| u64::from(node.alive)));
+    metric(&mut text, "hanare_node_lent_bytes", "Memory that the node lends.", of_nodes(|node| node.memory.lent));
+    metric(&mut text, "hanare_node_populated_bytes", "Lent memory that is populated.", of_nodes(|node| node.memory.populated));
+    metric(&mut text, "hanare_node_used_bytes", "Lent memory in extents of regions.", of_nodes(|node| node.memory.used));
+    metric(&mut text, "hanare_node_clients", "Programs attached to the node.", of_nodes(|node| u64::from(node.memory.clients)));
+    text
+}
+
+fn metric(text: &mut String, name: &str, meaning: &str, values: impl IntoIterator<Item = (String, u64)>) {
+    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
+    for (labels, value) in values {
+        let _ = writeln!(text, "{name}{labels} {value}");
+    }
+}
+
+fn escape(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_protocol::id::{Epoch, NodeId};
+    use hanare_protocol::wire::control::{Memory, NodeStatus};
+
+    #[test]
+    fn a_page_has_one_line_for_each_node_and_number() {
+        let memory = Memory { lent: 4096, populated: 2048, used: 10, page: 4096, clients: 3 };
+        let node =
+            NodeStatus { node: NodeId(1), name: "a\"b".into(), address: "x:1".into(), epoch: Epoch(1), alive: true, memory };
+        let text = page(&PoolStatus { nodes: vec![node], regions: 7 });
+        assert!(text.contains("\nhanare_regions 7\n"), "{text}");
+        assert!(text.contains("hanare_node_used_bytes{node=\"1\",name=\"a\\\"b\"} 10\n"), "{text}");
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        assert!(samples.clone().all(|line| line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<u64>().is_ok())));
+        assert_eq!(samples.count(), 6);
+    }
+}

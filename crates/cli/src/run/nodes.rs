@@ -1,0 +1,120 @@
+//! Nodes started for one launch: each a process of its own, with nothing on disk.
+//!
+//! They listen on loopback and on abstract Unix sockets, keep their journal in memory, and treat each other as strangers on
+//! different machines would.
+
+use super::children::{self, End};
+use anyhow::{Context, Result, bail};
+use hanare_protocol::limits::NODE_COUNT_MAX;
+use rustix::process::{Pid, Signal, getpid};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// How long a node may take until it is ready.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// How long a node may take to end in good order.
+const END_MAX: Duration = Duration::from_secs(5);
+
+struct NodeProcess {
+    number: usize,
+    pid: Pid,
+    socket: String,
+    end: Option<End>,
+}
+
+/// The nodes of a launch; dropping them ends them.
+#[derive(Default)]
+pub struct Nodes {
+    nodes: Vec<NodeProcess>,
+    ending: bool,
+}
+
+impl Nodes {
+    /// Starts `count` nodes that lend `memory` bytes each, the first of them the coordinator, and waits until all are ready.
+    ///
+    /// **Errors**: the first refusal of a node, with its number.
+    pub fn start(count: usize, memory: u64) -> Result<Nodes> {
+        if !(1..=NODE_COUNT_MAX).contains(&count) {
+            bail!("a pool has 1 to {NODE_COUNT_MAX} nodes, not {count}");
+        }
+        let mark: u64 = rand::random();
+        let mut started = Nodes::default();
+        let first = started.spawn(0, memory, mark, None)?;
+        let coordinator = await_ready(0, first)?;
+        let others: Vec<_> =
+            (1..count).map(|number| started.spawn(number, memory, mark, Some(&coordinator))).collect::<Result<_>>()?;
+        for (number, stdout) in others.into_iter().enumerate() {
+            await_ready(number + 1, stdout)?;
+        }
+        Ok(started)
+    }
+
+    /// The sockets of the nodes, in their order.
+    pub fn sockets(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.socket.clone()).collect()
+    }
+
+    /// The processes that are alive.
+    pub fn pids(&self) -> Vec<Pid> {
+        self.nodes.iter().filter(|node| node.end.is_none()).map(|node| node.pid).collect()
+    }
+
+    /// Takes note of a child's end, and reports it where it is a node's that nobody told to end.
+    pub fn on_end(&mut self, pid: Pid, end: End) {
+        let Some(node) = self.nodes.iter_mut().find(|node| node.pid == pid) else { return };
+        if node.end.replace(end).is_none() && !self.ending {
+            eprintln!("hanare: node {} is lost ({end}); regions with extents there cannot be used any more", node.number);
+        }
+    }
+
+    fn spawn(&mut self, number: usize, memory: u64, mark: u64, join: Option<&str>) -> Result<ChildStdout> {
+        let socket = format!("@hanare-{mark:016x}-{number}");
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["node", "--json", "--listen", "127.0.0.1:0", "--memory", &memory.to_string()]);
+        command.args(["--name", &format!("node{number}"), "--socket", &socket, "--embedded-in", &getpid().to_string()]);
+        command.args(join.into_iter().flat_map(|address| ["--join", address]));
+        // Its own process group: what is typed at the terminal is meant for the ranks.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start node {number}"))?;
+        self.nodes.push(NodeProcess { number, pid: children::pid_of(&child), socket, end: None });
+        child.stdout.take().context("a node's output is a pipe")
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.ending = true;
+        // The coordinator last: the others leave in good order while it answers.
+        for signal in [Signal::TERM, Signal::KILL] {
+            let deadline = Instant::now() + END_MAX;
+            self.pids().into_iter().rev().for_each(|pid| children::send(pid, signal));
+            while !self.pids().is_empty() && Instant::now() < deadline {
+                match children::reap() {
+                    Some((pid, end)) => self.on_end(pid, end),
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a node's ready line and returns its address.
+fn await_ready(number: usize, stdout: ChildStdout) -> Result<String> {
+    let (sender, line) = channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = BufReader::new(stdout).read_line(&mut line);
+        let _ = sender.send(read.map(|_| line));
+    });
+    let line = line.recv_timeout(READY_MAX).with_context(|| format!("node {number} was not ready within {READY_MAX:?}"))??;
+    let said: Value = serde_json::from_str(&line).with_context(|| format!("node {number} ended before it was ready"))?;
+    match (&said["address"], &said["error"]) {
+        (Value::String(address), _) => Ok(address.clone()),
+        (_, Value::String(error)) => bail!("node {number}: {error}"),
+        _ => bail!("node {number} said '{}' instead of its address", line.trim_end()),
+    }
+}

@@ -1,0 +1,48 @@
+//! Tells the pool of ranks that ended, so that barriers fail instead of waiting for them.
+//!
+//! In a thread of its own: a pool that does not answer must not keep the launcher from its other ranks.
+
+use anyhow::Result;
+use hanare::Pool;
+use hanare_protocol::id::{JobId, Rank};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How long the last words may take when the job is over.
+const FINISH_MAX: Duration = Duration::from_secs(1);
+
+/// The thread's end of a channel.
+pub struct Teller {
+    words: Sender<(JobId, Rank, String)>,
+    done: Receiver<()>,
+}
+
+impl Teller {
+    /// Attaches to the pool at `socket`.
+    ///
+    /// **Errors**: where no node answers there.
+    pub fn start(socket: &str) -> Result<Teller> {
+        let pool = Pool::attach_to(socket, None)?;
+        let (words, ends) = channel::<(JobId, Rank, String)>();
+        let (finished, done) = channel();
+        std::thread::Builder::new().name("teller".to_owned()).spawn(move || {
+            for (job, rank, reason) in ends {
+                // A pool that is gone has no barrier that could wait.
+                let _ = pool.rank_ended(job, rank, &reason);
+            }
+            drop(finished);
+        })?;
+        Ok(Teller { words, done })
+    }
+
+    /// Tells the pool that a rank has ended.
+    pub fn tell(&self, job: JobId, rank: Rank, reason: String) {
+        let _ = self.words.send((job, rank, reason));
+    }
+
+    /// Waits until everything is told, within a bound.
+    pub fn finish(self) {
+        drop(self.words);
+        let _ = self.done.recv_timeout(FINISH_MAX);
+    }
+}

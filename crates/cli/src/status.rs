@@ -1,0 +1,62 @@
+//! `hanare status`: the pool's nodes and what they lend.
+
+use crate::print::{self, Column};
+use crate::size;
+use anyhow::Result;
+use hanare::Pool;
+use hanare_protocol::wire::control::PoolStatus;
+use serde_json::{Value, json};
+
+/// Prints the status of the pool that this host's node belongs to.
+pub fn run(as_json: bool) -> Result<()> {
+    let status = Pool::attach()?.status()?;
+    if as_json {
+        return print::json(&value(&status));
+    }
+    let rows = status.nodes.iter().map(|node| {
+        vec![
+            node.node.0.to_string(),
+            node.name.clone(),
+            node.address.clone(),
+            if node.alive { "alive" } else { "lost" }.to_owned(),
+            size::show(node.memory.lent),
+            size::show(node.memory.populated),
+            size::show(node.memory.used),
+            size::show(node.memory.page),
+            node.memory.clients.to_string(),
+        ]
+    });
+    use Column::{Number, Text};
+    let columns = [
+        Number("NODE"),
+        Text("NAME"),
+        Text("ADDRESS"),
+        Text("STATE"),
+        Number("LENT"),
+        Number("POPULATED"),
+        Number("USED"),
+        Number("PAGE"),
+        Number("CLIENTS"),
+    ];
+    print::table(&columns, rows.collect());
+    anstream::println!("\n{}", summary(&status));
+    Ok(())
+}
+
+fn summary(status: &PoolStatus) -> String {
+    let alive = status.nodes.iter().filter(|node| node.alive);
+    let free: u64 = alive.clone().map(|node| node.memory.lent.saturating_sub(node.memory.used)).sum();
+    let plural = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    format!("{}, {}, {} free", plural(alive.count() as u64, "node"), plural(status.regions, "region"), size::show(free))
+}
+
+fn value(status: &PoolStatus) -> Value {
+    let nodes = status.nodes.iter().map(|node| {
+        json!({
+            "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive,
+            "lent": node.memory.lent, "populated": node.memory.populated, "used": node.memory.used,
+            "page": node.memory.page, "clients": node.memory.clients,
+        })
+    });
+    json!({ "regions": status.regions, "nodes": nodes.collect::<Vec<_>>() })
+}

@@ -1,0 +1,40 @@
+//! SIGTERM and Ctrl-C end a node with status 0; nothing of it stays but the journal, from which names come back.
+
+mod pool;
+
+use pool::{Running, command, run, signal};
+
+#[test]
+fn its_socket_goes_and_its_names_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let socket = path("deep/node.sock");
+    let words = ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket];
+    for name in ["TERM", "INT"] {
+        let node = Running::start(command(&words).env("HANARE_STATE", path("state")));
+        node.wait_for("lends 64.0 MiB");
+        let hanare = |words: &[&str]| run(command(words).env("HANARE_NODE", &socket));
+        if name == "TERM" {
+            hanare(&["region", "create", "kept", "4K"]).done();
+        } else {
+            // The bytes went with the process: the name is there, and says so.
+            assert_eq!(hanare(&["region", "stat", "kept", "--json"]).json()["lost"], 0);
+        }
+        signal(name, node.pid());
+        node.wait().done();
+        assert!(!std::path::Path::new(&socket).exists(), "the socket goes with the node");
+    }
+    assert!(folder.path().join("state/journal.redb").exists());
+}
+
+#[test]
+fn a_second_node_at_the_same_socket_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("node.sock").to_str().unwrap().to_owned();
+    let words = ["node", "--memory", "32M", "--listen", "127.0.0.1:0", "--socket", &socket];
+    let node = Running::start(command(&words).env("HANARE_STATE", folder.path().join("one")));
+    node.wait_for("lends");
+    run(command(&words).env("HANARE_STATE", folder.path().join("two"))).refused(&[&socket]);
+    signal("TERM", node.pid());
+    node.wait().done();
+}

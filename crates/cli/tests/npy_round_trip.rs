@@ -1,0 +1,72 @@
+//! What a `.npy` file holds goes into a region and comes back as the same file, on whichever node the region lies.
+
+mod pool;
+
+use pool::Nodes;
+use std::path::Path;
+
+/// A 100 x 30 array of doubles as NumPy saves it.
+fn write_npy(path: &Path) -> Vec<u8> {
+    let text = format!("{:<117}\n", "{'descr': '<f8', 'fortran_order': False, 'shape': (100, 30), }");
+    let mut bytes = [&b"\x93NUMPY\x01\0"[..], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat();
+    (0..3000).for_each(|k| bytes.extend((f64::from(k) * 0.37 - 500.0).to_le_bytes()));
+    std::fs::write(path, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn an_array_comes_back_as_it_was_saved() {
+    let nodes = Nodes::start(2);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let bytes = write_npy(&folder.path().join("in.npy"));
+
+    for place in ["local", "node=1", "interleave=4K"] {
+        nodes.hanare(&["region", "cp", &file("in.npy"), "array", "--place", place]).done();
+        assert_eq!(nodes.hanare(&["region", "stat", "array", "--json"]).json()["size"], 24_000, "{place}");
+        nodes.hanare(&["region", "cp", "array", &file("like.npy"), "--like", &file("in.npy")]).done();
+        nodes.hanare(&["region", "cp", "array", &file("out.npy"), "--shape", "100x30", "--dtype", "float64"]).done();
+        nodes.hanare_on(1, &["region", "cp", "array", &file("out.bin")]).done();
+        assert!(std::fs::read(file("like.npy")).unwrap() == bytes, "{place}: --like gives the same file");
+        assert!(std::fs::read(file("out.npy")).unwrap() == bytes, "{place}: --shape and --dtype give the same file");
+        assert!(std::fs::read(file("out.bin")).unwrap() == bytes[128..], "{place}: a raw file has the elements alone");
+        nodes.hanare(&["region", "rm", "array"]).done();
+    }
+}
+
+#[test]
+fn a_copy_between_regions_is_whole_and_longer_than_a_chunk() {
+    let nodes = Nodes::start(2);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let bytes: Vec<u8> = (0..9_000_001u32).map(|k| (k.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(file("in.bin"), &bytes).unwrap();
+    nodes.hanare(&["region", "cp", &file("in.bin"), "here"]).done();
+    nodes.hanare(&["region", "cp", "here", "there", "--place", "node=1"]).done();
+    nodes.hanare_on(1, &["region", "cp", "there", &file("out.bin")]).done();
+    assert!(std::fs::read(file("out.bin")).unwrap() == bytes);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_leaves_no_file() {
+    let nodes = Nodes::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let bytes = write_npy(&folder.path().join("in.npy"));
+    nodes.hanare(&["region", "create", "small", "100"]).done();
+    nodes.hanare(&["region", "cp", &file("in.npy"), "small"]).refused(&["'small'", "100 bytes", "24000"]);
+    nodes.hanare(&["region", "cp", "small", &file("out.npy"), "--shape", "5x5", "--dtype", "f8"]).refused(&[
+        "5x5",
+        "200 bytes",
+        "100",
+    ]);
+    nodes.hanare(&["region", "cp", "small", &file("out.npy"), "--shape", "100"]).refused(&["--dtype"]);
+    nodes.hanare(&["region", "cp", &file("none.npy"), "x"]).refused(&["none.npy"]);
+    std::fs::write(file("cut.npy"), &bytes[..5000]).unwrap();
+    nodes.hanare(&["region", "cp", &file("cut.npy"), "x"]).refused(&["cut.npy", "24000"]);
+    std::fs::write(file("no.npy"), b"plain text").unwrap();
+    nodes.hanare(&["region", "cp", &file("no.npy"), "y"]).refused(&["no.npy", ".npy"]);
+    let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["cut.npy", "in.npy", "no.npy"]);
+}

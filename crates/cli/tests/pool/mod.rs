@@ -1,0 +1,235 @@
+//! A pool for one test: nodes of its own, the command run against them, and bounds on everything.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Everything here that takes longer than this hangs.
+pub const BOUND: Duration = Duration::from_secs(60);
+
+/// The command under test.
+pub const HANARE: &str = env!("CARGO_BIN_EXE_hanare");
+
+/// One node of a test's pool.
+pub struct Node {
+    pub process: Child,
+    pub address: String,
+    pub socket: String,
+}
+
+/// Nodes that end with the test.
+pub struct Nodes {
+    pub nodes: Vec<Node>,
+}
+
+impl Nodes {
+    /// Starts so many nodes that lend 64 MiB each.
+    pub fn start(count: usize) -> Nodes {
+        let mut nodes: Vec<Node> = Vec::new();
+        for _ in 0..count {
+            let coordinator = nodes.first().map(|node| node.address.clone());
+            nodes.push(Node::start(coordinator.as_deref(), &[]));
+        }
+        Nodes { nodes }
+    }
+
+    /// The command with these words, of a program on the first node's host.
+    pub fn hanare(&self, words: &[&str]) -> Ended {
+        self.hanare_on(0, words)
+    }
+
+    /// The command with these words, of a program on that node's host.
+    pub fn hanare_on(&self, node: usize, words: &[&str]) -> Ended {
+        run(command(words).env("HANARE_NODE", &self.nodes[node].socket))
+    }
+}
+
+impl Node {
+    /// Starts a node with further words and waits until it is ready.
+    pub fn start(join: Option<&str>, words: &[&str]) -> Node {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let own = std::process::id().to_string();
+        let socket = format!("@hanare-test-{own}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut command = command(&["node", "--json", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket]);
+        command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words);
+        if !words.contains(&"--prometheus") {
+            command.args(["--name", &format!("node{}", &socket[socket.len() - 1..])]);
+        }
+        // Its own state folder is never written: an embedded node keeps its journal in memory.
+        command.args(["--embedded-in", &own]);
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("the command starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).expect("a ready line");
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("a ready line, not '{line}'"));
+        Node { address: said["address"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned(), socket, process }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The command with these words and a clean environment.
+pub fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(HANARE);
+    for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("HANARE_")) {
+        command.env_remove(variable);
+    }
+    // No node of the machine's user is found by chance.
+    command.env("XDG_RUNTIME_DIR", "/nonexistent").args(words);
+    command
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+/// Runs a command to its end, within [`BOUND`].
+pub fn run(command: &mut Command) -> Ended {
+    Running::start(command).wait()
+}
+
+/// A command that runs, its output going to files so that nothing blocks it.
+pub struct Running {
+    pub child: Child,
+    stdout: File,
+    stderr: File,
+    started: Instant,
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Running {
+        let file = || tempfile::tempfile().expect("a temporary file");
+        let (stdout, stderr) = (file(), file());
+        let child = command.stdin(Stdio::null()).stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+        // A group of its own: a signal to it reaches nobody else.
+        let child = child.process_group(0).spawn().expect("the command starts");
+        Running { child, stdout, stderr, started: Instant::now() }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written to standard output so far.
+    pub fn stdout(&self) -> String {
+        read(&self.stdout)
+    }
+
+    /// Waits for text on its standard output.
+    pub fn wait_for(&self, text: &str) {
+        wait_until(&format!("'{text}' on standard output"), || self.stdout().contains(text));
+    }
+
+    pub fn wait(mut self) -> Ended {
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                let (stdout, stderr) = (read_bytes(&self.stdout), read(&self.stderr));
+                return Ended { status, stdout, stderr };
+            }
+            if self.started.elapsed() > BOUND {
+                let _ = self.child.kill();
+                panic!("hangs; so far it said:\n{}{}", self.stdout(), read(&self.stderr));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Ended {
+    /// Asserts that it did what it was asked; returns its output.
+    #[track_caller]
+    pub fn done(self) -> String {
+        assert!(self.status.success(), "{:?}\n{}", self.status, self.stderr);
+        String::from_utf8(self.stdout).expect("text")
+    }
+
+    /// Asserts that it did what it was asked; returns its output as JSON.
+    #[track_caller]
+    pub fn json(self) -> Value {
+        let text = self.done();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// Asserts that it was refused in one line that holds all these words.
+    #[track_caller]
+    pub fn refused(self, words: &[&str]) {
+        assert_eq!(self.status.code(), Some(1), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "one line: {}", self.stderr);
+        assert!(self.stderr.starts_with("hanare: "), "{}", self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "no '{word}' in: {}", self.stderr);
+        }
+    }
+
+    /// The status as a shell shows it.
+    pub fn shell_status(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+}
+
+fn read_bytes(mut file: &File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("the file can be read");
+    bytes
+}
+
+fn read(file: &File) -> String {
+    String::from_utf8_lossy(&read_bytes(file)).into_owned()
+}
+
+/// Waits until something is so, within [`BOUND`].
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < BOUND, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends a signal by name to a process.
+pub fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "kill -{name} {pid}");
+}
+
+/// The children of a process, with their command lines.
+pub fn children(parent: u32) -> Vec<(u32, String)> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_parent = pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok()) == Some(parent)
+    });
+    of_parent.map(|pid| (pid, command_line(pid))).collect()
+}
+
+/// The words a process was started with, joined by blanks.
+pub fn command_line(pid: u32) -> String {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&words).replace('\0', " ").trim().to_owned()
+}
+
+/// The processes whose environment or command line holds this mark.
+pub fn marked(mark: &str) -> Vec<(u32, String)> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let holds = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(mark) || command_line(*pid).contains(mark)
+    };
+    pids.filter(|pid| *pid != std::process::id()).filter(holds).map(|pid| (pid, command_line(pid))).collect()
+}
