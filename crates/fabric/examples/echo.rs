@@ -1,8 +1,10 @@
-//! Request and reply over TCP loopback: a link beside a bare non-blocking socket that waits in the same way.
+//! Request and reply: a TCP link beside a bare non-blocking socket that waits in the same way, and a link over shared
+//! memory.
 //!
 //! `cargo run --release --example echo [ROUNDS]` prints medians of several runs in turn.
 
-use hanare_fabric::tcp::{Listener, TcpLink, connect};
+use hanare_fabric::shm::ShmLink;
+use hanare_fabric::tcp::{Listener, connect};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::Role;
@@ -17,22 +19,35 @@ const RUNS: usize = 7;
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).map_or(20_000, |text| text.parse().expect("a number of rounds"));
-    println!("{:>8} {:>12} {:>12} {:>8}", "bytes", "bare, us", "link, us", "ratio");
-    for len in [8, 4 << 10, 1 << 20] {
+    println!(
+        "{:>8} {:>14} {:>14} {:>14} {:>9} {:>9}",
+        "bytes", "bare tcp, us", "link tcp, us", "link shm, us", "tcp/bare", "shm/bare"
+    );
+    for len in [8, 4 << 10, 64 << 10, 1 << 20] {
         let rounds = (rounds * 64 / (64 + len / 1024)).max(50);
-        let (mut bare, mut link) = (Vec::new(), Vec::new());
+        let mut times = [const { Vec::new() }; 3];
         for _ in 0..RUNS {
-            bare.push(bare_round_trip(len, rounds));
-            link.push(link_round_trip(len, rounds));
+            times[0].push(bare_round_trip(len, rounds));
+            times[1].push(tcp_round_trip(len, rounds));
+            times[2].push(shm_round_trip(len, rounds));
         }
-        let (bare, link) = (median(bare), median(link));
-        println!("{len:>8} {bare:>12.2} {link:>12.2} {:>8.2}", link / bare);
+        for (name, [bare, tcp, shm]) in
+            [("median", times.each_ref().map(|times| median(times))), ("best", times.each_ref().map(|times| best(times)))]
+        {
+            let (of_tcp, of_shm) = (tcp / bare, shm / bare);
+            println!("{len:>8} {bare:>14.2} {tcp:>14.2} {shm:>14.2} {of_tcp:>9.2} {of_shm:>9.2}  {name} of {RUNS}");
+        }
     }
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+fn median(times: &[f64]) -> f64 {
+    let mut times = times.to_owned();
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
+}
+
+fn best(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 fn micros(time: Duration, rounds: usize) -> f64 {
@@ -118,7 +133,7 @@ unsafe impl Sink for Echo {
     }
 }
 
-fn link_round_trip(len: usize, rounds: usize) -> f64 {
+fn tcp_round_trip(len: usize, rounds: usize) -> f64 {
     let listener = Listener::bind("127.0.0.1:0").expect("a port");
     let address = listener.address().to_string();
     let server = thread::spawn(move || {
@@ -128,17 +143,35 @@ fn link_round_trip(len: usize, rounds: usize) -> f64 {
             }
             thread::yield_now();
         };
-        let mut link = incoming.greet(1, &|_, _, _| Ok(()), soon()).expect("a greeting").link;
-        let mut bytes = vec![0; len];
-        // SAFETY: the buffer outlives the link's use of it and is not touched meanwhile.
-        let window = unsafe { Window::of_mut(&mut bytes) };
-        let mut sink = Echo { window, seen: None };
-        for _ in 0..rounds {
-            let head = next(&mut link, &mut sink);
-            send(&mut link, &mut sink, &head, window);
-        }
+        answer(&mut incoming.greet(1, &|_, _, _| Ok(()), soon()).expect("a greeting").link, len, rounds);
     });
     let mut link = connect(&address, Role::Data, 2, &|_| Ok([0; 32]), soon()).expect("a connection").link;
+    let time = ask(&mut link, len, rounds);
+    server.join().expect("the echo ended well");
+    micros(time, rounds)
+}
+
+fn shm_round_trip(len: usize, rounds: usize) -> f64 {
+    let (mut link, parts) = ShmLink::create("the echo").expect("a link");
+    let server = thread::spawn(move || answer(&mut ShmLink::open(parts, "the asker").expect("a link"), len, rounds));
+    let time = ask(&mut link, len, rounds);
+    server.join().expect("the echo ended well");
+    micros(time, rounds)
+}
+
+/// Sends every message back.
+fn answer(link: &mut impl Link, len: usize, rounds: usize) {
+    let mut bytes = vec![0; len];
+    // SAFETY: the buffer outlives the link's use of it and is not touched meanwhile.
+    let window = unsafe { Window::of_mut(&mut bytes) };
+    let mut sink = Echo { window, seen: None };
+    for _ in 0..rounds {
+        let head = next(link, &mut sink);
+        send(link, &mut sink, &head, window);
+    }
+}
+
+fn ask(link: &mut impl Link, len: usize, rounds: usize) -> Duration {
     let (mut request, mut reply) = (vec![7; len], vec![0; len]);
     // SAFETY: as above.
     let (from, to) = unsafe { (Window::of_mut(&mut request), Window::of_mut(&mut reply)) };
@@ -146,20 +179,19 @@ fn link_round_trip(len: usize, rounds: usize) -> f64 {
     let begun = Instant::now();
     for seq in 0..rounds as u64 {
         let head = Head { body_len: len as u64, ..Head::new(Kind::Done, seq) };
-        send(&mut link, &mut sink, &head, from);
-        assert_eq!(next(&mut link, &mut sink).seq, seq);
+        send(link, &mut sink, &head, from);
+        assert_eq!(next(link, &mut sink).seq, seq);
     }
     let time = begun.elapsed();
-    server.join().expect("the echo ended well");
     assert_eq!(request, reply);
-    micros(time, rounds)
+    time
 }
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
 
-fn send(link: &mut TcpLink, sink: &mut Echo, head: &Head, body: Window) {
+fn send(link: &mut impl Link, sink: &mut Echo, head: &Head, body: Window) {
     // SAFETY: the callers' buffers live until the link is dropped.
     unsafe { link.send(head, &[body]) }.expect("sent");
     let mut pause = Pause(0);
@@ -170,7 +202,7 @@ fn send(link: &mut TcpLink, sink: &mut Echo, head: &Head, body: Window) {
     }
 }
 
-fn next(link: &mut TcpLink, sink: &mut Echo) -> Head {
+fn next(link: &mut impl Link, sink: &mut Echo) -> Head {
     let mut pause = Pause(0);
     loop {
         if let Some(head) = sink.seen.take() {

@@ -6,6 +6,7 @@ mod bodies;
 mod death;
 mod fabrics;
 mod garbage;
+mod lost;
 mod order;
 mod pressure;
 mod sleep;
@@ -114,6 +115,8 @@ macro_rules! conformance {
                 garbage::what_the_sink_refuses_ends_the_link
                 garbage::bytes_may_come_one_by_one
                 garbage::cuts_anywhere_change_nothing
+                lost::a_body_whose_memory_is_lost_ends_the_link
+                lost::a_place_whose_memory_is_lost_ends_the_link
                 sleep::a_sleeper_is_woken_by_a_message
                 sleep::nobody_sleeps_over_a_message
                 sleep::a_sleeper_without_news_is_left_alone

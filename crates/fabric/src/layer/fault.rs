@@ -60,9 +60,6 @@ struct Receiving {
     window: Option<Window>,
 }
 
-// SAFETY: a window may cross threads, and the rest may too.
-unsafe impl Send for Receiving {}
-
 impl<L: Link> Fault<L> {
     /// Makes `link` fail by `plan`.
     pub fn over(link: L, plan: FaultPlan) -> Result<Fault<L>, LinkError> {
