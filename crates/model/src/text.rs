@@ -1,5 +1,5 @@
 //! Numbers and tables as text for a terminal.
-use crate::outcome::{Cell, Table};
+use crate::outcome::{Cell, Table, Tolerance};
 
 /// A number as a reader wants it: whole numbers whole, others with four significant digits, very small or large ones with an exponent.
 pub fn number(value: f64) -> String {
@@ -18,6 +18,15 @@ pub fn number(value: f64) -> String {
     let decimals = (4 + leading_zeros).saturating_sub(whole_digits);
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// A tolerance as words: `exactly`, `to 0.5` (in the fact's unit), `to 3 %`.
+pub fn tolerance(tolerance: Tolerance) -> String {
+    match tolerance {
+        Tolerance::Exact => "exactly".to_string(),
+        Tolerance::Absolute(distance) => format!("to {}", number(distance)),
+        Tolerance::Relative(share) => format!("to {} %", number(share * 100.0)),
+    }
 }
 
 /// A cell as text; an empty one as a dash.

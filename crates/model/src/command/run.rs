@@ -145,12 +145,12 @@ fn facts_as_text(produced: &[Produced]) -> String {
     text::columns(&heads, &rows, &[false, false, true, true, false, false])
 }
 
-fn agreement(produced: &Produced) -> &'static str {
+fn agreement(produced: &Produced) -> String {
     match produced.agreement() {
-        Agreement::Agrees => "agrees",
-        Agreement::Differs(_) => "differs",
-        Agreement::Shown if facts().fact(produced.fact).suspect => "suspect",
-        Agreement::Shown => "not printed",
+        Agreement::Agrees => format!("agrees {}", text::tolerance(produced.tolerance)),
+        Agreement::Differs(_) => format!("differs, not {}", text::tolerance(produced.tolerance)),
+        Agreement::Shown if facts().fact(produced.fact).suspect => "suspect".to_string(),
+        Agreement::Shown => "not printed".to_string(),
     }
 }
 

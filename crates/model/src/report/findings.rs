@@ -15,6 +15,9 @@ pub(super) struct Finding {
     pub text: String,
     /// The suspect facts and equations concerned.
     pub keys: Vec<String>,
+    /// The value or form that contradicts them; empty where there are none.
+    #[serde(default)]
+    pub against: String,
 }
 
 #[derive(Deserialize)]
@@ -47,5 +50,6 @@ mod tests {
         explained.sort_unstable();
         suspects.sort_unstable();
         assert_eq!(explained, suspects);
+        assert!(findings().iter().all(|finding| finding.keys.is_empty() == finding.against.is_empty()));
     }
 }

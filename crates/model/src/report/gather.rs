@@ -138,8 +138,10 @@ const NO_MODEL: &str = "No experiment of the paper's model speaks of this claim.
 
 /// The values of the facts a claim states, or nothing where it states an order and no number.
 fn stated(id: &str) -> String {
-    let values = facts().stated_by(id).iter().map(|key| value(facts().fact(key)));
-    values.collect::<Vec<_>>().join("; ")
+    match facts().stated_by(id) {
+        [key] => value(facts().fact(key)),
+        keys => keys.iter().map(|key| format!("{key}: {}", value(facts().fact(key)))).collect::<Vec<_>>().join("; "),
+    }
 }
 
 /// A fact's value with its relation and unit, as `about 1.99 x`.

@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::claim::Verdict;
 use crate::experiment::Paper;
 use crate::facts::{Agreement, Fact, facts};
+use crate::outcome::Produced;
 use crate::plot;
 use crate::text;
 
@@ -258,7 +259,7 @@ fn printed_facts(paper: &Paper, gathered: &Gathered) -> Markup {
                                     td.key { code { (fact.key) } }
                                     td.number data-name="paper" { (value(fact)) }
                                     td.number data-name="model" { (numbers(&by.produced.values)) }
-                                    td { (agreement(fact, &by.produced.agreement())) }
+                                    td { (agreement(fact, &by.produced)) }
                                 }
                             }
                         }
@@ -273,14 +274,14 @@ fn numbers(values: &[f64]) -> String {
     values.iter().map(|value| text::number(*value)).collect::<Vec<_>>().join(", ")
 }
 
-fn agreement(fact: &Fact, agreement: &Agreement) -> Markup {
-    let (class, word) = match agreement {
+fn agreement(fact: &Fact, produced: &Produced) -> Markup {
+    let (class, word) = match produced.agreement() {
         Agreement::Agrees => ("reproduced", "agrees"),
         Agreement::Differs(_) => ("differs", "differs"),
         Agreement::Shown if fact.suspect => ("not-tried", "suspect"),
         Agreement::Shown => ("not-tried", "not printed"),
     };
-    html! { span class={"badge " (class)} { (word) } }
+    html! { span class={"badge " (class)} { (word) } @if fact.is_asserted() { " " span.faint { (text::tolerance(produced.tolerance)) } } }
 }
 
 fn findings_section(gathered: &Gathered) -> Markup {
@@ -300,7 +301,7 @@ fn findings_section(gathered: &Gathered) -> Markup {
             p { "Where a paper contradicts itself, or is damaged. Suspect numbers and equations are shown with both values and never asserted." }
             div.scroll {
                 table.cards {
-                    thead { tr { th { "paper" } th { "where" } th { "finding" } th { "printed" } th { "model" } } }
+                    thead { tr { th { "paper" } th { "where" } th { "finding" } th { "printed" } th { "against it" } th { "model" } } }
                     tbody {
                         @for finding in findings() {
                             @let values: Vec<_> = finding.keys.iter().map(shown).collect();
@@ -309,6 +310,7 @@ fn findings_section(gathered: &Gathered) -> Markup {
                                 td { (finding.place) }
                                 td { (finding.text) }
                                 td data-name="printed" { @for (printed, _) in &values { (printed) br; } }
+                                td data-name="against it" { (finding.against) }
                                 td data-name="model" { @for (_, model) in &values { @if let Some(model) = model { (model) br; } } }
                             }
                         }

@@ -152,12 +152,14 @@ pub fn table(title: &str, predictions: &[Prediction]) -> Table {
     table
 }
 
-/// Speed-up over one node against the number of nodes, with the line of the ideal.
-pub fn speed_up_plot(title: &str, predictions: &[Prediction]) -> Plot {
+/// Speed-up over one node against the number of nodes, one line a program, with the line of the ideal.
+pub fn speed_up_plot(title: &str, programs: &[(&str, &[Prediction])]) -> Plot {
     let mut plot = Plot::new(title, Axis::log("nodes", ""), Axis::log("speed-up over one node", "x"));
-    let one = predictions[0].parts.total();
-    plot.line("model", predictions.iter().map(|p| (p.node_count as f64, one / p.parts.total())));
-    plot.line("ideal", predictions.iter().map(|p| (p.node_count as f64, p.node_count as f64)));
+    for (name, predictions) in programs {
+        let one = predictions[0].parts.total();
+        plot.line(*name, predictions.iter().map(|p| (p.node_count as f64, one / p.parts.total())));
+    }
+    plot.line("ideal", programs[0].1.iter().map(|p| (p.node_count as f64, p.node_count as f64)));
     plot
 }
 

@@ -47,7 +47,9 @@ pub fn run(parameters: &Parameters) -> Outcome {
     let order = parameters.count("matrix.order");
     outcome.tables.push(cluster::table(&format!("Matrix product on ATR-DSM, N = {order}"), &predictions));
     outcome.tables.push(readings(parameters));
-    outcome.plots.push(cluster::speed_up_plot("Matrix product: speed-up", &predictions).figure("D2 figure 9"));
+    let himeno = predict_all(Program::Himeno, parameters);
+    let programs: [(&str, &[Prediction]); 2] = [("matrix product", &predictions), ("Himeno, for comparison", &himeno)];
+    outcome.plots.push(cluster::speed_up_plot("Matrix product: speed-up", &programs).figure("D2 figure 9"));
     outcome.plots.push(readings_plot(parameters));
     cluster::produce(&mut outcome, PRINTED, &predictions);
     let two = speed_up(&predictions, 2, parameters);

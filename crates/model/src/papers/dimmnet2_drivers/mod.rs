@@ -93,9 +93,13 @@ pub static PAPER: Paper = Paper {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::claim::Verdict;
+    use crate::facts::{Status, facts};
     use crate::network::Network;
-    use crate::parameters::Parameters;
+    use crate::parameters::{Parameters, Source};
     use crate::time::Picos;
 
     fn defaults() -> Parameters {
@@ -108,6 +112,55 @@ mod tests {
             let lines = (experiment.run)(&defaults()).disagreements();
             assert!(lines.is_empty(), "{}: {lines:#?}", experiment.name);
         }
+    }
+
+    #[test]
+    fn the_verdicts_are_those_of_the_models() {
+        let results: Vec<_> = PAPER.experiments.iter().flat_map(|experiment| (experiment.run)(&defaults()).claims).collect();
+        let of = |verdict: Verdict| {
+            let mut ids: Vec<u32> = results
+                .iter()
+                .filter(|result| result.verdict == verdict)
+                .map(|result| result.id["D2-C".len()..].parse().unwrap())
+                .collect();
+            ids.sort_unstable();
+            ids
+        };
+        assert_eq!(of(Verdict::Reproduced), [1, 2, 3, 4, 5, 7, 9, 10, 11, 13, 14, 15, 16, 17, 19]);
+        assert_eq!(of(Verdict::Differs), [6, 8, 12, 18]);
+        assert_eq!(of(Verdict::NotTried), [20]);
+    }
+
+    /// Printed facts that say nothing of time: the environment, the queries' text, and ratios whose claims differ and say why.
+    const NOT_MODELLED: &[&str] = &[
+        "d2.windows_share",
+        "d2.latency_vs_bus_nic",
+        "d2.env.os",
+        "d2.env.tools",
+        "d2.mm.predicted_nodes",
+        "d2.wis.q1_range",
+        "d2.wis.q2_range",
+        "d2.wis.q3_key",
+        "d2.wis.q6_const",
+        "d2.wis.queries",
+        "d2.atdram_vs_smb",
+        "d2.stride_gain",
+        "d2.wis.q1_vs_hdd",
+        "d2.testfile_caption",
+    ];
+
+    #[test]
+    fn no_printed_fact_is_forgotten() {
+        let parameters = defaults();
+        let cited =
+            parameters.iter().filter_map(|parameter| if let Source::Fact(key) = parameter.source { Some(key) } else { None });
+        let mut known: BTreeSet<&str> = cited.chain(NOT_MODELLED.iter().copied()).collect();
+        for experiment in PAPER.experiments {
+            known.extend((experiment.run)(&parameters).produced.iter().map(|produced| produced.fact));
+        }
+        let printed = facts().facts.values().filter(|fact| fact.paper == PAPER.id && fact.status == Status::Printed);
+        let forgotten: Vec<&str> = printed.map(|fact| fact.key.as_str()).filter(|key| !known.contains(key)).collect();
+        assert!(forgotten.is_empty(), "{forgotten:?}");
     }
 
     #[test]
