@@ -1,0 +1,121 @@
+//! Benches, each beside its peers: both run in turn in one call, and what is compared are medians.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`report`] | what a bench comes to: rows, claims, the table and the JSON object |
+//! | [`turns`] | the harness that lets contestants run in turn |
+//! | [`nodes`] | pools of nodes for a bench, each node a process |
+//! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
+//! | [`get`], [`matmul`] | one module a bench |
+//!
+//! A bench is added by a module and its line in [`list`].
+
+#![forbid(unsafe_code)]
+
+pub mod get;
+pub mod machine;
+pub mod matmul;
+pub mod nodes;
+pub mod peers;
+pub mod report;
+pub mod turns;
+
+pub use report::{Claim, Report, Row};
+
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+/// How to run a bench.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A short run that shows that all works; its figures are worth little.
+    pub quick: bool,
+    /// Nodes of the pool that is measured; `None` for what the bench is meant for.
+    pub nodes: Option<u32>,
+    /// Ranks of the job that is measured; `None` for what the bench is meant for.
+    pub ranks: Option<u32>,
+    /// The `hanare` command, by which nodes and jobs are started.
+    pub command: PathBuf,
+    /// Folder with the C sources of the peers.
+    pub peers: PathBuf,
+    /// Folder with the built programs of `apps/`.
+    pub apps: PathBuf,
+}
+
+impl Options {
+    /// A full run from the folder of the sources, with the command that is running.
+    pub fn here() -> Options {
+        Options {
+            quick: false,
+            nodes: None,
+            ranks: None,
+            command: PathBuf::from("/proc/self/exe"),
+            peers: find("HANARE_PEERS", "bench/peers"),
+            apps: find("HANARE_APPS", "out/apps"),
+        }
+    }
+
+    /// Rounds of a contest: an odd number, so that a median is a measured value.
+    pub(crate) fn rounds(&self) -> usize {
+        if self.quick { 1 } else { 5 }
+    }
+}
+
+/// Where a variable says, or in the sources: beneath the working folder, or beneath that of the command's build.
+fn find(variable: &str, folder: &str) -> PathBuf {
+    let named = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let from_build = || Some(std::env::current_exe().ok()?.ancestors().nth(3)?.join(folder));
+    let beneath = PathBuf::from(folder);
+    named.unwrap_or_else(|| if beneath.is_dir() { beneath } else { from_build().filter(|path| path.is_dir()).unwrap_or(beneath) })
+}
+
+/// A bench as it is listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench {
+    /// Its name in `hanare bench NAME`.
+    pub name: &'static str,
+    /// What it measures, in a line.
+    pub about: &'static str,
+    run: fn(&Options, &mut dyn FnMut(&str)) -> Result<Report>,
+}
+
+/// All benches.
+pub fn list() -> &'static [Bench] {
+    &[
+        Bench { name: get::NAME, about: "get and put on one host, and get between two over TCP", run: get::run },
+        Bench { name: matmul::NAME, about: "the matrix product of the drivers paper in five variants", run: matmul::run },
+    ]
+}
+
+/// Runs a bench; `progress` hears what is being done.
+///
+/// **Errors**: an unknown name, or that our own side failed. A peer that fails or is missing is named in its rows.
+pub fn run(name: &str, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+    match list().iter().find(|bench| bench.name == name) {
+        Some(bench) => (bench.run)(options, progress),
+        None => bail!("no bench is called '{name}'; `hanare bench --list` names them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_others_are_refused() {
+        let mut names: Vec<_> = list().iter().map(|bench| bench.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), list().len());
+        let error = run("nothing", &Options::here(), &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("--list"));
+    }
+
+    #[test]
+    fn the_peers_sources_are_found() {
+        let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
+        for name in ["figures.h", "echo.c", "mpi_window.c", "ucx_get.c"] {
+            assert!(sources.join(name).is_file(), "{name}");
+        }
+    }
+}
