@@ -1,9 +1,17 @@
 //! Benches, models, the report and the simulator: their words here, their work in crates of their own.
 
-use anyhow::{Result, bail};
+use crate::print::{self, Column};
+use crate::progress::{Count, Step};
+use anyhow::{Result, ensure};
 use clap::Args;
-use hanare_model::command;
+use hanare_model::claim::Verdict;
+use hanare_model::{command, report};
+use hanare_protocol::limits::NODE_COUNT_MAX;
+use serde_json::json;
 use std::path::PathBuf;
+
+/// The name that stands for every bench.
+const ALL: &str = "all";
 
 /// Measures beside peers.
 #[derive(Args, Clone, Debug)]
@@ -78,26 +86,57 @@ pub struct SimOptions {
     /// Seed of the run; without it one is drawn and printed.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// Nodes of the cluster.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    /// Nodes of the pool.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=NODE_COUNT_MAX as i64))]
     pub nodes: u32,
-    /// How long to go on with further seeds.
-    #[arg(long, value_name = "M", default_value_t = 1.0)]
+    /// How long to simulate, in minutes of the pool's own time: ten pass in about a second.
+    #[arg(long, value_name = "M", default_value_t = 10.0)]
     pub minutes: f64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Runs a bench.
-pub fn bench(options: &BenchOptions) -> Result<i32> {
+/// Runs a bench, or all of them: a table each, or one JSON object a line.
+pub fn bench(options: &BenchOptions) -> Result<()> {
+    if options.list {
+        return list_benches(options.json);
+    }
     options.fabric.check()?;
-    bail!("benches are not in this build")
+    let asked = options.name.as_deref().unwrap_or(ALL);
+    let names: Vec<&str> = match asked {
+        ALL => hanare_bench::list().iter().map(|bench| bench.name).collect(),
+        name => vec![name],
+    };
+    for (position, name) in names.iter().enumerate() {
+        let report = run_bench(name, options.quick, options.nodes, options.ranks)?;
+        match options.json {
+            true => println!("{}", report.json()),
+            false if position > 0 => println!("\n{}", report.table()),
+            false => println!("{}", report.table()),
+        }
+    }
+    Ok(())
 }
 
-/// Runs the simulator.
-pub fn sim(_options: &SimOptions) -> Result<i32> {
-    bail!("the simulator is not in this build")
+fn run_bench(name: &str, quick: bool, nodes: Option<u32>, ranks: Option<u32>) -> Result<hanare_bench::Report> {
+    let options = hanare_bench::Options { quick, nodes, ranks, ..hanare_bench::Options::here() };
+    let mut step = None;
+    hanare_bench::run(name, &options, &mut |what| {
+        // The one before ends first: two lines that move cannot share a terminal's line.
+        drop(step.take());
+        step = Some(Step::start(&format!("{name}: {what}")));
+    })
+}
+
+fn list_benches(as_json: bool) -> Result<()> {
+    let benches = hanare_bench::list();
+    if as_json {
+        return print::json(&benches.iter().map(|bench| json!({ "name": bench.name, "about": bench.about })).collect());
+    }
+    let rows = benches.iter().map(|bench| vec![bench.name.to_owned(), bench.about.to_owned()]);
+    print::table(&[Column::Text("BENCH"), Column::Text("MEASURES")], rows.collect());
+    Ok(())
 }
 
 /// Asks a model, or lists what can be asked.
@@ -119,7 +158,71 @@ pub fn model(options: &ModelOptions) -> Result<()> {
     Ok(())
 }
 
-/// Writes the report.
-pub fn report(_options: &ReportOptions) -> Result<()> {
-    bail!("the report is not in this build")
+/// Writes the report, or prints its numbers.
+pub fn report(options: &ReportOptions) -> Result<()> {
+    let measured = if options.measure { Some(measure()?) } else { None };
+    let mut bar = Count::start();
+    let mut progress = |done: usize, count: usize, what: &str| bar.at(done, count, what);
+    if options.json {
+        print!("{}", report::json(measured.as_ref(), &mut progress)?);
+        return Ok(());
+    }
+    let summary = report::write(&options.out, measured.as_ref(), &mut progress)?;
+    bar.finish();
+    println!(
+        "{}: {} claims reproduced, {} differ, {} only the papers' hardware could show, {} not tried",
+        options.out.display(),
+        summary.reproduced,
+        summary.differs,
+        summary.hardware_only,
+        summary.not_tried
+    );
+    Ok(())
+}
+
+/// What every bench says of the papers' claims on this machine.
+fn measure() -> Result<report::Measurements> {
+    let mut measured = report::Measurements::new();
+    for bench in hanare_bench::list() {
+        for claim in run_bench(bench.name, false, None, None)?.claims {
+            let verdict = match claim.verdict {
+                hanare_bench::report::Verdict::Reproduced => Verdict::Reproduced,
+                hanare_bench::report::Verdict::NotReproduced => Verdict::Differs,
+            };
+            measured.insert(claim.id.to_owned(), report::Measured { value: claim.value.to_string(), verdict });
+        }
+    }
+    Ok(measured)
+}
+
+/// Runs the simulator; a check that does not hold is told with the line that replays it.
+pub fn sim(options: &SimOptions) -> Result<i32> {
+    ensure!(options.minutes.is_finite() && options.minutes > 0.0, "--minutes cannot be {}: it must be above 0", options.minutes);
+    let seed = options.seed.unwrap_or_else(rand::random);
+    let mut bar = Count::start();
+    let what = format!("{} nodes, seed {seed}", options.nodes);
+    let outcome =
+        hanare_sim::run(seed, options.nodes, options.minutes, &mut |share| bar.at((share * 100.0) as usize, 100, &what));
+    bar.finish();
+    match outcome {
+        Ok(report) if options.json => {
+            let plan = json!({ "seed": seed, "nodes": options.nodes, "minutes": options.minutes });
+            print::json(&json!({ "plan": plan, "held": true, "counts": report.counts }))?;
+            Ok(0)
+        }
+        Ok(report) => {
+            print!("{report}");
+            Ok(0)
+        }
+        Err(failure) if options.json => {
+            print::json(
+                &json!({ "replay": failure.plan.to_string(), "held": false, "at_ms": failure.at_ms, "what": failure.what }),
+            )?;
+            Ok(1)
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            Ok(1)
+        }
+    }
 }

@@ -79,10 +79,10 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
             return guard::stand_guard(rest);
         }
         Command::Node(options) => return node::run(&options),
-        Command::Bench(options) => return forward::bench(&options),
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json } => status::run(json)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Model(options) => forward::model(&options)?,
         Command::Report(options) => forward::report(&options)?,

@@ -10,6 +10,7 @@ use hanare::node::{Node, NodeOptions};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
+use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +98,14 @@ fn start_and_wait(options: &Options) -> Result<()> {
 fn log() -> Result<()> {
     let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "warn".to_owned());
     let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .compact()
+        .with_target(false)
+        .with_ansi(is_terminal)
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
     Ok(())
 }
 

@@ -79,3 +79,35 @@ impl Drop for Step {
         }
     }
 }
+
+/// So many of so many steps, drawn only on a terminal.
+pub struct Count {
+    bar: Option<ProgressBar>,
+}
+
+impl Count {
+    /// Nothing done yet.
+    pub fn start() -> Count {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}").expect("the template is right");
+            ProgressBar::new(0).with_style(style.progress_chars("=> "))
+        });
+        Count { bar }
+    }
+
+    /// `done` of `count` are done, and `what` comes next.
+    pub fn at(&mut self, done: usize, count: usize, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(count as u64);
+            bar.set_position(done as u64);
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// All is done.
+    pub fn finish(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

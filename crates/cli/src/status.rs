@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Prints the status of the pool that this host's node belongs to.
 pub fn run(as_json: bool) -> Result<()> {
-    let status = Pool::attach()?.status()?;
+    let status = Pool::attach_alone()?.status()?;
     if as_json {
         return print::json(&value(&status));
     }

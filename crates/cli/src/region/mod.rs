@@ -88,7 +88,7 @@ fn mode(text: &str) -> Result<u32, String> {
 
 /// Does what was asked.
 pub fn run(command: &Command) -> Result<()> {
-    let pool = Pool::attach()?;
+    let pool = Pool::attach_alone()?;
     match command {
         Command::Create(new) => {
             pool.create(&new.name, new.size, &new.place.options())?;
