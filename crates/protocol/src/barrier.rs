@@ -7,11 +7,14 @@
 //!                 Arrive                Gone
 //!        +-------------------+   +---------------+
 //!        |                   v   |               v            GoneLast
-//!      Idle <----------- Gathering ---------> Broken ------------------> Forgotten
+//!      Idle <----------- Gathering ---------> Broken ------------------> Over
 //!        |   ArriveLast                        ^  ^ Arrive, Gone |
 //!        +-------------------------------------+  +--------------+
 //!                 Gone
 //! ```
+//!
+//! (`GoneLast` leads from every state to `Over`.) A job that is over is remembered as long as there is room: a rank that was taken for
+//! gone because its node was, and that arrives all the same, must not begin the job anew and wait for ever.
 //!
 //! | event | what is answered |
 //! |---|---|
@@ -38,8 +41,8 @@ pub enum Phase {
     Gathering,
     /// A rank is gone: no round can complete any more.
     Broken,
-    /// All ranks are gone.
-    Forgotten,
+    /// All ranks are gone, as far as is known.
+    Over,
 }
 
 /// What happens to a job's barrier.
@@ -61,12 +64,14 @@ pub enum Event {
 pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Arrive, from: &[Phase::Idle, Phase::Gathering], to: Phase::Gathering },
     Row { event: Event::Arrive, from: &[Phase::Broken], to: Phase::Broken },
+    Row { event: Event::Arrive, from: &[Phase::Over], to: Phase::Over },
     Row { event: Event::ArriveLast, from: &[Phase::Idle, Phase::Gathering], to: Phase::Idle },
     Row { event: Event::Repeat, from: &[Phase::Idle], to: Phase::Idle },
     Row { event: Event::Repeat, from: &[Phase::Gathering], to: Phase::Gathering },
     Row { event: Event::Repeat, from: &[Phase::Broken], to: Phase::Broken },
+    Row { event: Event::Repeat, from: &[Phase::Over], to: Phase::Over },
     Row { event: Event::Gone, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Broken },
-    Row { event: Event::GoneLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Forgotten },
+    Row { event: Event::GoneLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken, Phase::Over], to: Phase::Over },
 ];
 
 /// What a rank that waits at a barrier is told. The driver knows on which link the rank waits.
@@ -106,7 +111,7 @@ enum State {
 /// The barrier of one job.
 ///
 /// - `completed` rounds have released everyone: an arrival below it is a repetition.
-/// - `gone` is not empty exactly when the state is broken.
+/// - `gone` is not empty exactly when the state is broken; it is complete exactly when the job is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Barrier {
     /// How many ranks the job has; unknown until one has arrived.
@@ -123,6 +128,7 @@ impl Barrier {
         match &self.state {
             State::Gathering { arrived } if arrived.is_empty() => Phase::Idle,
             State::Gathering { .. } => Phase::Gathering,
+            State::Broken { .. } if self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize) => Phase::Over,
             State::Broken { .. } => Phase::Broken,
         }
     }
@@ -162,7 +168,7 @@ impl Barrier {
         }
         let arrived = match &mut self.state {
             State::Broken { rank, reason } => {
-                Self::assert_step(from, Event::Arrive, Phase::Broken);
+                Self::assert_step(from, Event::Arrive, from);
                 return Err(Error::RankGone { rank: *rank, reason: reason.clone() });
             }
             State::Gathering { arrived } => arrived,
@@ -184,11 +190,10 @@ impl Barrier {
         Ok(released.into_iter().collect())
     }
 
-    /// A rank is gone; returns those who wait in vain, and whether the whole job is gone.
-    fn on_gone(&mut self, rank: Rank, reason: &str) -> (BTreeSet<Rank>, bool) {
+    /// A rank is gone; returns those who wait in vain.
+    fn on_gone(&mut self, rank: Rank, reason: &str) -> BTreeSet<Rank> {
         let from = self.phase();
         self.gone.insert(rank);
-        let all_gone = self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize);
         let waiting = match &mut self.state {
             State::Broken { .. } => BTreeSet::new(),
             State::Gathering { arrived } => {
@@ -197,17 +202,16 @@ impl Barrier {
                 waiting
             }
         };
-        match all_gone {
-            true => Self::assert_step(from, Event::GoneLast, Phase::Forgotten),
-            false => Self::assert_step(from, Event::Gone, self.phase()),
-        }
-        (waiting, all_gone)
+        let to = self.phase();
+        Self::assert_step(from, if to == Phase::Over { Event::GoneLast } else { Event::Gone }, to);
+        waiting
     }
 }
 
 /// The barriers of all jobs of a pool.
 ///
-/// A job's barrier is made when its first rank arrives or goes, and forgotten when all its ranks are gone.
+/// A job's barrier is made when its first rank arrives or goes. Jobs that are over, then broken ones, are forgotten when there are
+/// too many, the oldest first.
 // FEATURE: D2-F8
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
@@ -222,9 +226,9 @@ impl Jobs {
         Jobs::default()
     }
 
-    /// How many jobs are remembered.
+    /// How many jobs have ranks that are not gone.
     pub fn count(&self) -> usize {
-        self.jobs.len()
+        self.jobs.values().filter(|barrier| barrier.phase() != Phase::Over).count()
     }
 
     /// The state of a job's barrier, if the job is remembered.
@@ -259,13 +263,10 @@ impl Jobs {
         let Ok(barrier) = self.barrier(job) else { return };
         barrier.ranks = barrier.ranks.or(ranks);
         let generation = barrier.completed;
-        let (waiting, all_gone) = barrier.on_gone(rank, reason);
+        let waiting = barrier.on_gone(rank, reason);
         let error = Error::RankGone { rank, reason: reason.to_owned() };
         let fail = |rank| Output::Fail { job, rank, generation, error: error.clone() };
         self.outputs.extend(waiting.into_iter().map(fail));
-        if all_gone {
-            self.jobs.remove(&job);
-        }
     }
 
     /// The next answer.
@@ -276,8 +277,9 @@ impl Jobs {
     /// The job's barrier, made when it is not there yet.
     fn barrier(&mut self, job: JobId) -> Result<&mut Barrier, Error> {
         if !self.jobs.contains_key(&job) && self.jobs.len() >= JOB_COUNT_MAX {
-            let broken = self.jobs.iter().filter(|(_, barrier)| barrier.phase() == Phase::Broken);
-            let Some(oldest) = broken.min_by_key(|(_, barrier)| barrier.birth).map(|(job, _)| *job) else {
+            let ended = self.jobs.iter().filter(|(_, barrier)| matches!(barrier.phase(), Phase::Broken | Phase::Over));
+            let age = |(_, barrier): &(&JobId, &Barrier)| (barrier.phase() != Phase::Over, barrier.birth);
+            let Some(oldest) = ended.min_by_key(age).map(|(job, _)| *job) else {
                 return Err(Error::LimitReached { what: "jobs with a barrier".to_owned(), limit: JOB_COUNT_MAX as u64 });
             };
             self.jobs.remove(&oldest);
@@ -324,12 +326,14 @@ mod tests {
             "\
 Arrive         Idle, Gathering                    -> Gathering
 Arrive         Broken                             -> Broken
+Arrive         Over                               -> Over
 ArriveLast     Idle, Gathering                    -> Idle
 Repeat         Idle                               -> Idle
 Repeat         Gathering                          -> Gathering
 Repeat         Broken                             -> Broken
+Repeat         Over                               -> Over
 Gone           Idle, Gathering, Broken            -> Broken
-GoneLast       Idle, Gathering, Broken            -> Forgotten
+GoneLast       Idle, Gathering, Broken, Over      -> Over
 "
         );
     }
@@ -363,7 +367,8 @@ GoneLast       Idle, Gathering, Broken            -> Forgotten
         assert_eq!(gone(&mut jobs, 1), []);
         assert_eq!(jobs.phase(JOB), Some(Phase::Broken));
         assert_eq!(gone(&mut jobs, 0), []);
-        assert_eq!(jobs.count(), 0, "a job without ranks is forgotten");
+        assert_eq!((jobs.count(), jobs.phase(JOB)), (0, Some(Phase::Over)));
+        assert_eq!(arrive(&mut jobs, 1, 3, 0), [fail(1, 0, 2)], "who was taken for gone does not begin the job anew");
     }
 
     #[test]

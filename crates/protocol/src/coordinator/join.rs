@@ -160,10 +160,15 @@ impl Coordinator {
         }
     }
 
-    /// What a node that joins keeps: the extents of regions, and those that pending orders made or are making.
+    /// What a node that joins keeps: the extents of regions; those that it made for a region of which other parts are still being
+    /// made; and those that pending orders are about: what such an order makes is wanted, and what it frees must be freed by it
+    /// alone, for its slot may have another extent when it is repeated.
     fn keep(&self, node: NodeId, held: &[HeldExtent]) -> Vec<Slot> {
         let mut keep: Vec<Slot> = self.ledger.held_by(node).map(|(slot, _, _)| slot).collect();
-        keep.extend(held.iter().filter(|held| self.orders.makes(node, held.gid)).map(|held| held.slot));
+        let parts = self.growths.values().flat_map(|growth| &growth.parts).filter(|part| part.node == node);
+        keep.extend(parts.filter_map(|part| part.made.as_ref()).map(|made| made.slot));
+        let is_ordered = |held: &&HeldExtent| self.orders.is_about(node, held.gid, held.slot);
+        keep.extend(held.iter().filter(is_ordered).map(|held| held.slot));
         keep.sort_unstable();
         keep.dedup();
         keep

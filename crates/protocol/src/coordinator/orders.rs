@@ -2,7 +2,7 @@
 //!
 //! A number holds the coordinator's life in its upper bits, so a restarted coordinator never reuses one and needs no record of any.
 
-use crate::id::{Epoch, Gid, NodeId};
+use crate::id::{Epoch, Gid, NodeId, Slot};
 use crate::limits::RENEW_MS;
 use crate::wire::control::{Order, ToNode};
 use std::collections::BTreeMap;
@@ -67,9 +67,12 @@ impl Orders {
         self.pending.retain(|_, pending| pending.node != node);
     }
 
-    /// Whether some order to `node` still makes extents for `gid`.
-    pub fn makes(&self, node: NodeId, gid: Gid) -> bool {
-        self.of(node).any(|(_, pending)| matches!(pending.what, Order::Make { gid: other, .. } if other == gid))
+    /// Whether some order to `node` still makes extents for `gid`, or frees `slot`.
+    pub fn is_about(&self, node: NodeId, gid: Gid, slot: Slot) -> bool {
+        self.of(node).any(|(_, pending)| match &pending.what {
+            Order::Make { gid: other, .. } => *other == gid,
+            Order::Free { slots } => slots.contains(&slot),
+        })
     }
 
     /// What is to be repeated by now, and to whom.

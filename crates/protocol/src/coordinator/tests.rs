@@ -533,3 +533,33 @@ fn a_node_without_a_coordinator_keeps_its_extents_and_gives_up_requests_in_time(
     assert!(matches!(pool.answer(1, ask), Some(Err(Error::NoCoordinator { .. }))));
     assert_eq!(pool.nodes[1].slots.len(), 1);
 }
+
+#[test]
+fn an_order_to_free_that_is_repeated_after_a_resume_never_frees_its_slots_next_extent() {
+    let mut pool = Pool::new(2);
+    pool.create(1, "a", 100, Placement::Local).unwrap();
+    // The order is lost on its way; the node resumes; the order is repeated.
+    let peer = pool.nodes[1].peer.take();
+    pool.ask(0, OWNER, remove("a"));
+    pool.nodes[1].peer = peer;
+    pool.nodes[1].member.handle(pool.now_ms, ToNode::Unknown);
+    pool.run();
+    assert_eq!(pool.nodes[1].slots.len(), 1, "the welcome leaves it to the order");
+    pool.pass(limits::RENEW_MS + 100, &[]);
+    assert!(pool.nodes[1].slots.is_empty());
+}
+
+#[test]
+fn a_node_that_resumes_keeps_its_part_of_a_region_whose_other_parts_are_still_being_made() {
+    let mut pool = Pool::new(3);
+    pool.nodes[2].makes = None;
+    let ask = pool.ask(0, OWNER, create("a", 3 * 4096, Placement::Interleave(4096), false));
+    pool.nodes[1].member.handle(pool.now_ms, ToNode::Unknown);
+    pool.run();
+    let (order, gid) = (pool.coordinator.orders.of(NodeId(2)).next().unwrap().0, *pool.coordinator.growths.keys().next().unwrap());
+    pool.nodes[2].makes = Some(Ok(()));
+    pool.nodes[2].make(order, gid, &[4096]);
+    pool.run();
+    assert!(view(pool.answer(0, ask).unwrap()).is_ok());
+    assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).collect::<Vec<_>>(), [1, 1, 1]);
+}
