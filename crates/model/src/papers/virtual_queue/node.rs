@@ -1,0 +1,402 @@
+//! A node's three units around its memory: write port, ring buffer, read port, with their context caches.
+//!
+//! ```text
+//! store of the last byte ──> write port ──> network ──> ring buffer ──> main memory ──> read port ──> loads
+//!                                                            └──(reader waits: bypass)──────^
+//! ```
+//!
+//! Contexts live in save areas in memory; a miss fetches one and may write another back. Management data are in the ring
+//! buffer's cache or in the read port's, and the read port's copy wins.
+use std::collections::VecDeque;
+
+use super::contexts::{ContextCache, Found};
+use super::machine::Machine;
+use crate::station::Station;
+use crate::time::Picos;
+
+/// A block in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// What the sender numbered it.
+    pub seq: u64,
+    /// When it can be read from where it is.
+    pub ready: Picos,
+    /// It went past main memory and exists in the read buffer only.
+    is_bypassed: bool,
+}
+
+/// A queue's blocks at its reader's node.
+#[derive(Default)]
+pub struct Queue {
+    /// In the read buffer: head and second.
+    shown: VecDeque<Held>,
+    /// In the ring buffer, in main memory.
+    ring: VecDeque<Held>,
+    /// Saved elsewhere after an overflow, to come back when the read pointer has passed `ring_before`.
+    spilled: VecDeque<Held>,
+    /// Blocks to read before the interrupt that restores the spilled ones.
+    trigger: Option<usize>,
+}
+
+impl Queue {
+    /// Blocks that take room of the ring buffer: those shown are copies of its first ones.
+    pub fn len(&self) -> usize {
+        self.shown.len() + self.ring.len()
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0 && self.spilled.is_empty()
+    }
+}
+
+/// What the head of a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// A block, readable from this time on.
+    Block {
+        /// Its number.
+        seq: u64,
+        /// Readable from.
+        ready: Picos,
+    },
+    /// No block.
+    Empty {
+        /// When the reader knows.
+        known: Picos,
+    },
+}
+
+/// Counts of a node's units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks that arrived.
+    pub arrived: u64,
+    /// Blocks that went past main memory.
+    pub bypassed: u64,
+    /// Accesses to main memory for queues.
+    pub queue_accesses: u64,
+    /// Overflow interrupts.
+    pub interrupts: u64,
+    /// Blocks saved elsewhere.
+    pub spilled: u64,
+}
+
+/// One node's memory and units.
+pub struct Node {
+    machine: Machine,
+    memory: Station,
+    /// The queues' own memory port, where the machine has one.
+    queue_memory: Station,
+    ring_cache: Station,
+    /// Contexts of write ports, by port.
+    pub write_ports: ContextCache,
+    /// Contexts of ring buffers, by queue.
+    pub rings: ContextCache,
+    /// Contexts of read ports, by queue.
+    pub read_ports: ContextCache,
+    queues: Vec<Queue>,
+    has_ring_memory: bool,
+    /// Time the units took from the cache's port, not yet charged to the processor.
+    pub stolen: Picos,
+    counts: Counts,
+}
+
+impl Node {
+    /// A node with `queues` empty queues.
+    pub fn new(machine: &Machine, queues: usize) -> Node {
+        Node {
+            memory: Station::new(),
+            queue_memory: Station::new(),
+            ring_cache: Station::new(),
+            write_ports: ContextCache::full(machine.write_entries),
+            rings: ContextCache::new(machine.ring_entries, machine.ring_ways),
+            read_ports: ContextCache::full(machine.read_entries),
+            queues: (0..queues).map(|_| Queue::default()).collect(),
+            has_ring_memory: true,
+            stolen: Picos::ZERO,
+            counts: Counts::default(),
+            machine: machine.clone(),
+        }
+    }
+
+    /// The same node with vector registers that take whole streams in place of buffers and memory.
+    // FEATURE: VQ-F26
+    pub fn with_vector_registers(self) -> Node {
+        Node { has_ring_memory: false, ..self }
+    }
+
+    /// A processor's miss: the time at which its block is in the cache.
+    pub fn miss(&mut self, now: Picos) -> Picos {
+        self.memory.take(now, self.machine.memory_busy).end
+            + self.machine.memory_latency.max(self.machine.miss() - self.machine.memory_busy)
+    }
+
+    /// A block of another node's access or update through the memory; returns when it has passed.
+    pub fn serve(&mut self, now: Picos) -> Picos {
+        self.memory.take(now, self.machine.memory_busy).end
+    }
+
+    fn queue_access(&mut self, now: Picos) -> Picos {
+        self.counts.queue_accesses += 1;
+        let memory = if self.machine.is_memory_split { &mut self.queue_memory } else { &mut self.memory };
+        memory.take(now, self.machine.memory_busy).end
+    }
+
+    /// A context from its save area, after the one it drives out.
+    fn fetch_context(&mut self, now: Picos, victim: Option<u32>) -> Picos {
+        let free = if victim.is_some() { self.queue_access(now) } else { now };
+        self.queue_access(free) + self.machine.memory_latency
+    }
+
+    /// The block of a write port is complete; returns when it may leave.
+    // FEATURE: VQ-F8 VQ-F14
+    pub fn send(&mut self, now: Picos, port: u32) -> Picos {
+        if self.machine.are_units_in_cache {
+            self.stolen += self.machine.cache_busy;
+        }
+        match self.write_ports.access(port) {
+            Found::Hit => now,
+            // A half-built block is part of the context and goes with it.
+            Found::Miss(victim) => self.fetch_context(now, victim),
+        }
+    }
+
+    /// A block arrives for a queue; `is_awaited` says that the processor waits for this queue.
+    // FEATURE: VQ-F9 VQ-F12 VQ-F13
+    pub fn arrive(&mut self, now: Picos, queue: u32, seq: u64, is_awaited: bool) {
+        self.counts.arrived += 1;
+        if !self.has_ring_memory {
+            self.queues[queue as usize].shown.push_back(Held { seq, ready: now, is_bypassed: true });
+            return;
+        }
+        // Both caches are looked at; the read port's copy is the valid one and the other is dropped.
+        let mut at = self.ring_cache.take(now, self.machine.ring_access).end;
+        if self.read_ports.holds(queue) {
+            self.rings.invalidate(queue);
+        } else if let Found::Miss(victim) = self.rings.access(queue) {
+            at = self.fetch_context(at, victim);
+        }
+        let state = &self.queues[queue as usize];
+        if is_awaited && state.ring.is_empty() && state.shown.len() < self.machine.frames && self.read_ports.holds(queue) {
+            self.counts.bypassed += 1;
+            self.charge_buffer();
+            self.queues[queue as usize].shown.push_back(Held { seq, ready: at, is_bypassed: true });
+            return;
+        }
+        let ready = self.queue_access(at);
+        self.queues[queue as usize].ring.push_back(Held { seq, ready, is_bypassed: false });
+        self.prefetch(at, queue);
+    }
+
+    /// Buffers in the cache take its port for every block.
+    // FEATURE: VQ-F28
+    fn charge_buffer(&mut self) {
+        if self.machine.are_units_in_cache {
+            self.stolen += self.machine.cache_busy;
+        }
+    }
+
+    /// Fills the read buffer from the ring buffer, where the read port is on the chip.
+    // FEATURE: VQ-F10
+    fn prefetch(&mut self, now: Picos, queue: u32) {
+        while self.read_ports.holds(queue) && self.queues[queue as usize].shown.len() < self.machine.frames {
+            let Some(next) = self.queues[queue as usize].ring.pop_front() else { return };
+            let ready = self.queue_access(now.max(next.ready)) + self.machine.memory_latency;
+            self.charge_buffer();
+            self.queues[queue as usize].shown.push_back(Held { ready, ..next });
+        }
+    }
+
+    /// Brings a queue's read port onto the chip; returns when its context is there.
+    fn open_read_port(&mut self, now: Picos, queue: u32) -> Picos {
+        let Found::Miss(victim) = self.read_ports.access(queue) else { return now };
+        let mut at = self.fetch_context(now, victim);
+        if let Some(victim) = victim {
+            // Shown blocks are copies of the ring buffer, but bypassed ones are nowhere else.
+            let shown: Vec<Held> = self.queues[victim as usize].shown.drain(..).collect();
+            for held in shown.into_iter().rev() {
+                if held.is_bypassed {
+                    at = self.queue_access(at);
+                }
+                self.queues[victim as usize].ring.push_front(Held { is_bypassed: false, ..held });
+            }
+        }
+        self.prefetch(at, queue);
+        at
+    }
+
+    /// A load from the read port, or a read-or-null command: the head, or that there is none.
+    // FEATURE: VQ-F7 VQ-F18
+    pub fn head(&mut self, now: Picos, queue: u32) -> Head {
+        let known = if self.has_ring_memory { self.open_read_port(now, queue) } else { now };
+        match self.queues[queue as usize].shown.front() {
+            Some(held) => Head::Block { seq: held.seq, ready: held.ready.max(known) },
+            None => Head::Empty { known },
+        }
+    }
+
+    /// The program has finished the head: it is dequeued, and the freed frame shows the next block.
+    ///
+    /// Returns the time an interrupt took to bring spilled blocks back, if this was their moment.
+    pub fn dequeue(&mut self, now: Picos, queue: u32) -> Picos {
+        self.queues[queue as usize].shown.pop_front();
+        let restored = self.pass_trigger(now, queue);
+        self.prefetch(now + restored, queue);
+        restored
+    }
+
+    /// The count command: blocks in a queue, as the management data say.
+    // FEATURE: VQ-F17
+    pub fn block_count(&self, queue: u32) -> usize {
+        self.queues[queue as usize].len()
+    }
+
+    /// The state of a queue.
+    pub fn queue(&self, queue: u32) -> &Queue {
+        &self.queues[queue as usize]
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The time the memory was busy.
+    pub fn memory_busy(&self) -> Picos {
+        self.memory.busy()
+    }
+
+    /// Steps 1 and 2 of an overflow: save the later half of the ring buffer elsewhere and set the read-pointer interrupt.
+    ///
+    /// Returns the processor's time. Where blocks are saved already the later ones join them at once.
+    // FEATURE: VQ-F19 VQ-F20
+    pub fn spill(&mut self, now: Picos, queue: u32) -> Picos {
+        self.counts.interrupts += 1;
+        let state = &mut self.queues[queue as usize];
+        let kept = match state.trigger {
+            // At least one block stays to be read, or no read pointer would reach the trigger.
+            None => (state.ring.len() / 2).max(1_usize.saturating_sub(state.shown.len())),
+            Some(left) => {
+                // Blocks later than the saved ones join them, those in the read buffer too.
+                let later = state.shown.split_off(left.min(state.shown.len()));
+                later.into_iter().rev().for_each(|held| state.ring.push_front(held));
+                left.saturating_sub(state.shown.len())
+            }
+        };
+        let kept = kept.min(state.ring.len());
+        let saved = state.ring.split_off(kept);
+        let moved = saved.len() as u64;
+        if state.spilled.is_empty() {
+            state.trigger = Some(state.shown.len() + kept);
+        }
+        state.spilled.extend(saved);
+        self.counts.spilled += moved;
+        let mut at = now + self.machine.interrupt;
+        for _ in 0..2 * moved {
+            at = self.queue_access(at);
+        }
+        at - now
+    }
+
+    /// Steps 3 and 4: the read pointer arrived; the saved blocks go before those that came later.
+    fn pass_trigger(&mut self, now: Picos, queue: u32) -> Picos {
+        let state = &mut self.queues[queue as usize];
+        let Some(left) = &mut state.trigger else { return Picos::ZERO };
+        *left -= 1;
+        if *left > 0 {
+            return Picos::ZERO;
+        }
+        state.trigger = None;
+        let restored = state.spilled.len() as u64;
+        let mut ring = std::mem::take(&mut state.spilled);
+        // Blocks that came later may be shown already: they go back behind the restored ones.
+        ring.extend(state.shown.drain(..));
+        ring.append(&mut state.ring);
+        state.ring = ring;
+        self.counts.interrupts += 1;
+        let mut at = now + self.machine.interrupt;
+        for _ in 0..2 * restored {
+            at = self.queue_access(at);
+        }
+        at - now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::virtual_queue::machine::cycles;
+    use crate::papers::virtual_queue::parameters::parameters;
+
+    fn node(queues: usize) -> Node {
+        Node::new(&Machine::new(&parameters().with("read_port.entries", 2.0)), queues)
+    }
+
+    fn read(node: &mut Node, queue: u32) -> Vec<u64> {
+        let mut seen = Vec::new();
+        let mut now = cycles(1_000_000);
+        while let Head::Block { seq, ready } = node.head(now, queue) {
+            seen.push(seq);
+            now = now.max(ready);
+            node.dequeue(now, queue);
+        }
+        seen
+    }
+
+    #[test]
+    fn a_waiting_reader_gets_its_block_past_memory() {
+        let mut node = node(1);
+        assert!(matches!(node.head(Picos::ZERO, 0), Head::Empty { .. }));
+        let before = node.counts().queue_accesses;
+        node.arrive(cycles(100), 0, 5, true);
+        assert_eq!((node.counts().bypassed, node.counts().queue_accesses), (1, before));
+        assert_eq!(node.head(cycles(100), 0), Head::Block { seq: 5, ready: cycles(104) });
+    }
+
+    #[test]
+    fn blocks_keep_their_order_through_evictions_of_the_read_port() {
+        let mut node = node(3);
+        node.head(Picos::ZERO, 0);
+        for seq in 0..6 {
+            node.arrive(cycles(100 * seq), 0, seq, seq % 2 == 0);
+        }
+        node.head(cycles(1_000), 1);
+        node.head(cycles(1_100), 2);
+        assert!(!node.read_ports.holds(0));
+        assert_eq!(node.block_count(0), 6);
+        assert_eq!(read(&mut node, 0), (0..6).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn spilled_blocks_come_back_in_order() {
+        for spill_after in [4, 7, 9] {
+            let mut node = node(1);
+            let mut seen = Vec::new();
+            for seq in 0..30_u64 {
+                node.arrive(cycles(100 * seq), 0, seq, false);
+                if seq % spill_after == spill_after - 1 {
+                    node.spill(cycles(100 * seq), 0);
+                }
+                if seq % 3 == 0
+                    && let Head::Block { seq, .. } = node.head(cycles(100 * seq + 50), 0)
+                {
+                    seen.push(seq);
+                    node.dequeue(cycles(100 * seq + 50), 0);
+                }
+            }
+            seen.extend(read(&mut node, 0));
+            assert_eq!(seen, (0..30).collect::<Vec<_>>(), "spilled every {spill_after}");
+        }
+    }
+
+    #[test]
+    fn the_read_ports_copy_of_the_management_data_wins() {
+        let mut node = node(1);
+        node.arrive(Picos::ZERO, 0, 0, false);
+        assert!(node.rings.holds(0) && !node.read_ports.holds(0));
+        node.head(cycles(50), 0);
+        node.arrive(cycles(100), 0, 1, false);
+        assert!(!node.rings.holds(0) && node.read_ports.holds(0));
+    }
+}
