@@ -62,28 +62,24 @@ fn experiments(paper: &Paper) -> String {
     text::columns(&["experiment", "shows"].map(String::from), &rows, &[false, false])
 }
 
+/// Two lines a parameter: what it is set to and where from, then what it means; side by side they would not fit a terminal.
 fn table(parameters: &Parameters) -> String {
-    let rows: Vec<Vec<String>> = parameters
-        .iter()
-        .map(|parameter| {
-            let range = if parameter.choices.is_empty() {
-                format!("{} to {}", text::number(parameter.low), text::number(parameter.high))
-            } else {
-                parameter.choices.join(", ")
-            };
-            let value = if parameter.choices.is_empty() { text::number(parameter.value) } else { parameter.shown() };
-            vec![
-                parameter.key.to_string(),
-                value,
-                parameter.unit.to_string(),
-                range,
-                parameter.meaning.to_string(),
-                parameter.source.to_string(),
-            ]
-        })
-        .collect();
-    let heads = ["parameter", "value", "unit", "range", "meaning", "source"].map(String::from);
-    text::columns(&heads, &rows, &[false, true, false, false, false, false])
+    let rows: Vec<Vec<String>> = parameters.iter().map(row).collect();
+    let heads = ["parameter", "value", "unit", "range", "source"].map(String::from);
+    let lines = text::columns(&heads, &rows, &[false, true, false, false, false]);
+    let (head, body) = lines.split_at(lines.match_indices('\n').nth(1).map_or(lines.len(), |(at, _)| at + 1));
+    let meanings = parameters.iter().map(|parameter| parameter.meaning);
+    let body: String = body.lines().zip(meanings).map(|(line, meaning)| format!("{line}\n      {meaning}\n")).collect();
+    format!("{head}{body}")
+}
+
+fn row(parameter: &Parameter) -> Vec<String> {
+    let (value, range) = if parameter.choices.is_empty() {
+        (text::number(parameter.value), format!("{} to {}", text::number(parameter.low), text::number(parameter.high)))
+    } else {
+        (parameter.shown(), parameter.choices.join(", "))
+    };
+    vec![parameter.key.to_string(), value, parameter.unit.to_string(), range, parameter.source.to_string()]
 }
 
 /// A parameter for JSON: a choice by its name, a number as a number.

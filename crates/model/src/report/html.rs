@@ -358,18 +358,17 @@ fn features_section(papers: &[&Paper], marks: &Marks) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::gather;
+    use crate::report::gather::gathered_once;
 
     #[test]
     fn the_page_is_whole_and_refers_to_nothing_outside() {
-        let gathered = gather(crate::papers(), None, &mut |_, _, _| {}).unwrap();
-        let page = page(&gathered);
+        let page = page(gathered_once());
         assert_eq!(page.matches("<article").count(), 86);
         for outside in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
             assert!(!page.contains(outside), "the page contains {outside}");
         }
         assert!(!page.contains("NaN"), "a number is missing");
-        assert_eq!(page, super::page(&gathered));
+        assert_eq!(page, super::page(gathered_once()));
     }
 
     #[test]

@@ -1,0 +1,45 @@
+//! Same parameters, same bytes out: every experiment of every paper, run twice.
+use hanare_model::outcome::Outcome;
+use hanare_model::papers;
+use serde_json::json;
+
+fn bytes(outcome: &Outcome) -> String {
+    let trace = outcome.trace.as_ref().map(|trace| trace.to_json());
+    json!({
+        "tables": outcome.tables,
+        "plots": outcome.plots,
+        "headlines": outcome.headlines,
+        "produced": outcome.produced,
+        "claims": outcome.claims,
+        "notes": outcome.notes,
+        "trace": trace,
+    })
+    .to_string()
+}
+
+#[test]
+fn every_experiment_repeats_itself() {
+    for paper in papers() {
+        for experiment in paper.experiments {
+            let [first, second] = [(); 2].map(|()| bytes(&(experiment.run)(&(paper.parameters)())));
+            assert!(first == second, "{} {} gave other bytes the second time", paper.id, experiment.name);
+        }
+    }
+}
+
+#[test]
+fn every_experiment_says_what_it_shows_and_draws_or_tabulates() {
+    for paper in papers() {
+        let mut names: Vec<&str> = paper.experiments.iter().map(|experiment| experiment.name).collect();
+        for experiment in paper.experiments {
+            let outcome = (experiment.run)(&(paper.parameters)());
+            let (id, name) = (paper.id, experiment.name);
+            assert!(!experiment.shows.is_empty() && !(outcome.tables.is_empty() && outcome.plots.is_empty()), "{id} {name} is empty");
+            assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-'), "{id} {name}");
+            assert!(outcome.plots.iter().all(|plot| !plot.lines.is_empty()), "{id} {name} has an empty plot");
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), paper.experiments.len(), "{} has two experiments of one name", paper.id);
+    }
+}
