@@ -222,6 +222,8 @@ fn start_node(socket: &str, join: Option<&str>) -> (Child, String) {
 fn node_process() {
     let Ok(socket) = std::env::var("STAGE_SOCKET") else { return };
     let mut options = NodeOptions::new(NODE_MEMORY).unwrap();
+    // A node's name is its identity in the pool: nodes of one machine need names of their own.
+    options.name = socket.clone();
     options.socket = socket;
     options.join = std::env::var("STAGE_JOIN").ok().filter(|address| !address.is_empty());
     let node = Node::start(options).unwrap();
