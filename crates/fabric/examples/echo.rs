@@ -1,14 +1,17 @@
 //! Request and reply: a TCP link beside a bare non-blocking socket that waits in the same way, and a link over shared
 //! memory.
 //!
-//! `cargo run --release --example echo [ROUNDS]` prints medians of several runs in turn.
+//! `cargo run --release --example echo [ROUNDS]` prints medians and the best of several runs in turn. The first table is
+//! time with a thread on either side; the second is CPU time with both sides on one thread, which other programs on
+//! the machine hardly touch: it shows what the link adds to the system calls.
 
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Listener, connect};
+use hanare_fabric::tcp::{Listener, Socket, TcpLink, connect};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::head::{Head, Kind};
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::spin_loop;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,17 +22,23 @@ const RUNS: usize = 7;
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).map_or(20_000, |text| text.parse().expect("a number of rounds"));
-    println!(
-        "{:>8} {:>14} {:>14} {:>14} {:>9} {:>9}",
-        "bytes", "bare tcp, us", "link tcp, us", "link shm, us", "tcp/bare", "shm/bare"
-    );
+    println!("Round trips between two threads, time");
+    table(rounds, [bare_round_trip, tcp_round_trip, shm_round_trip]);
+    println!("Round trips on one thread, CPU time");
+    table(rounds, [bare_cost, tcp_cost, shm_cost]);
+}
+
+/// Runs a bare socket, a TCP link and a shared memory link in turn, for each size.
+fn table(rounds: usize, [bare, tcp, shm]: [fn(usize, usize) -> f64; 3]) {
+    let [a, b, c, d] = ["bare tcp, us", "link tcp, us", "link shm, us", "tcp/bare"];
+    println!("{:>8} {a:>14} {b:>14} {c:>14} {d:>9} {:>9}", "bytes", "shm/bare");
     for len in [8, 4 << 10, 64 << 10, 1 << 20] {
         let rounds = (rounds * 64 / (64 + len / 1024)).max(50);
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..RUNS {
-            times[0].push(bare_round_trip(len, rounds));
-            times[1].push(tcp_round_trip(len, rounds));
-            times[2].push(shm_round_trip(len, rounds));
+            times[0].push(bare(len, rounds));
+            times[1].push(tcp(len, rounds));
+            times[2].push(shm(len, rounds));
         }
         for (name, [bare, tcp, shm]) in
             [("median", times.each_ref().map(|times| median(times))), ("best", times.each_ref().map(|times| best(times)))]
@@ -185,6 +194,88 @@ fn ask(link: &mut impl Link, len: usize, rounds: usize) -> Duration {
     let time = begun.elapsed();
     assert_eq!(request, reply);
     time
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn sockets() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let one = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+    (prepared(one), prepared(listener.accept().expect("a connection").0))
+}
+
+fn bare_cost(len: usize, rounds: usize) -> f64 {
+    let (mut one, mut other) = sockets();
+    let (from, mut to) = (vec![7; len], vec![0; len]);
+    let begun = cpu_time();
+    for _ in 0..rounds {
+        pass_bare(&mut one, &mut other, &from, &mut to);
+        pass_bare(&mut other, &mut one, &from, &mut to);
+    }
+    let time = cpu_time() - begun;
+    assert_eq!(from, to);
+    micros(time, rounds)
+}
+
+fn pass_bare(from: &mut TcpStream, to: &mut TcpStream, bytes: &[u8], into: &mut [u8]) {
+    let (mut sent, mut received) = (0, 0);
+    while received < into.len() {
+        if sent < bytes.len() {
+            sent += moved(from.write(&bytes[sent..]));
+        }
+        received += moved(to.read(&mut into[received..]));
+    }
+}
+
+fn moved(outcome: std::io::Result<usize>) -> usize {
+    match outcome {
+        Ok(len) => len,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn tcp_cost(len: usize, rounds: usize) -> f64 {
+    let (one, other) = sockets();
+    let link = |stream| TcpLink::new(Socket::new(stream).expect("a socket"), "loopback".to_owned());
+    link_cost(link(one), link(other), len, rounds)
+}
+
+fn shm_cost(len: usize, rounds: usize) -> f64 {
+    let (one, parts) = ShmLink::create("the opener").expect("a link");
+    link_cost(one, ShmLink::open(parts, "the maker").expect("a link"), len, rounds)
+}
+
+fn link_cost(mut one: impl Link, mut other: impl Link, len: usize, rounds: usize) -> f64 {
+    let (mut from, mut to) = (vec![7; len], vec![0; len]);
+    // SAFETY: the buffers outlive the links' use of them and are not touched meanwhile.
+    let (from_window, to_window) = unsafe { (Window::of_mut(&mut from), Window::of_mut(&mut to)) };
+    let begun = cpu_time();
+    for _ in 0..rounds {
+        pass_link(&mut one, &mut other, from_window, to_window);
+        pass_link(&mut other, &mut one, from_window, to_window);
+    }
+    let time = cpu_time() - begun;
+    drop((one, other));
+    assert_eq!(from, to);
+    micros(time, rounds)
+}
+
+fn pass_link(from: &mut impl Link, to: &mut impl Link, bytes: Window, into: Window) {
+    let head = Head { body_len: bytes.len() as u64, ..Head::new(Kind::Done, 0) };
+    // SAFETY: the callers' buffers live until the links are dropped.
+    unsafe { from.send(&head, &[bytes]) }.expect("sent");
+    let mut sink = Echo { window: into, seen: None };
+    while sink.seen.is_none() {
+        if from.unsent_len() > 0 {
+            from.progress(&mut sink).expect("a live link");
+        }
+        to.progress(&mut sink).expect("a live link");
+    }
 }
 
 fn soon() -> Instant {

@@ -60,6 +60,14 @@ impl Inbox {
         }
     }
 
+    /// Whether the body goes on behind this window.
+    pub(crate) fn has_windows_to_come(&self) -> bool {
+        match self {
+            Inbox::Head { .. } => false,
+            Inbox::Body { head, at, window, .. } => *at + (window.len() as u64) < head.body_len,
+        }
+    }
+
     /// Takes note that `len` bytes came straight into [`Inbox::rest`].
     pub(crate) fn filled(&mut self, len: usize, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
         let Inbox::Body { window, filled, .. } = self else { unreachable!("bytes came straight into no window") };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  send    outbox: head, windows  --- one gathering call --->  stream
-//!  receive stream --- one scattering call --->  [rest of the sink's window] [buffer of 32 KiB]
+//!  receive stream --- one scattering call --->  [rest of the sink's window] [buffer]
 //!                                                                            `-> heads, small bodies: copied once more
 //! ```
 //!
@@ -20,8 +20,12 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Bytes received at once beyond a body's window: many small messages a call, and little of a large body copied twice.
+/// Bytes received behind the sink's window when the next windows are not known yet: few calls for a body that goes into
+/// many small windows.
 const RECEIVE_LEN: usize = 32 << 10;
+
+/// Bytes received where a message may begin: many small messages in one call, and little of a large body copied twice.
+const BEGIN_LEN: usize = 8 << 10;
 
 /// Pieces gathered by one call: the stack holds them, and a call's cost is spread over enough of them.
 const GATHER_COUNT: usize = 64;
@@ -122,7 +126,8 @@ impl<S: Stream> StreamLink<S> {
                 return Ok(());
             }
             let straight = self.inbox.rest().unwrap_or(Window::empty());
-            let Some(len) = self.receive(straight, buffer)? else { return Ok(()) };
+            let behind = buffer.slice(0, if self.inbox.has_windows_to_come() { RECEIVE_LEN } else { BEGIN_LEN });
+            let Some(len) = self.receive(straight, behind)? else { return Ok(()) };
             done.received_len += len as u64;
             if !straight.is_empty() {
                 self.inbox.filled(len.min(straight.len()), sink, done)?;
@@ -130,15 +135,15 @@ impl<S: Stream> StreamLink<S> {
             self.held = 0..len.saturating_sub(straight.len());
             let from = buffer.slice(0, self.held.len());
             self.held.start = self.inbox.take(from, sink, done)?;
-            if len < straight.len() + buffer.len() {
+            if len < straight.len() + behind.len() {
                 return Ok(());
             }
         }
     }
 
     /// One receiving call; none when nothing is there.
-    fn receive(&mut self, straight: Window, buffer: Window) -> Result<Option<usize>, Ending> {
-        let places = [iovec(straight), iovec(buffer)];
+    fn receive(&mut self, straight: Window, behind: Window) -> Result<Option<usize>, Ending> {
+        let places = [iovec(straight), iovec(behind)];
         let places = if straight.is_empty() { &places[1..] } else { &places[..] };
         // SAFETY: invariants 1 and 2.
         match unsafe { self.stream.receive(places) } {
@@ -335,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_small_message_is_one_call_on_each_side() {
-        for len in [0, 8, 4096, RECEIVE_LEN - HEAD_LEN - 1] {
+        for len in [0, 8, 4096, BEGIN_LEN - HEAD_LEN - 1] {
             let (mut one, mut other) = pair();
             let bytes = body(0, len);
             send(&mut one, 0, &bytes).unwrap();
@@ -376,6 +381,18 @@ mod tests {
         }
         assert_eq!(other.stream.receives, 2, "the head with a buffer's worth of body, then all the rest");
         assert!(store.messages[0].1 == bytes);
+    }
+
+    #[test]
+    fn small_windows_do_not_make_many_calls() {
+        let (mut one, mut other) = pair();
+        let bytes = body(0, 1 << 20);
+        send(&mut one, 0, &bytes).unwrap();
+        let mut store = Store::of_pieces(4096);
+        while store.messages.is_empty() {
+            other.progress(&mut store).unwrap();
+        }
+        assert!(other.stream.receives <= 3 + (1 << 20) / RECEIVE_LEN, "{} calls", other.stream.receives);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Around every limit inside: heads, records, the receive buffer, a fair share; up to 64 MiB.
-const LENS: [usize; 17] = [
+const LENS: [usize; 19] = [
     0,
     1,
     7,
@@ -13,6 +13,8 @@ const LENS: [usize; 17] = [
     33,
     4095,
     4096,
+    (8 << 10) - 32,
+    (8 << 10) - 31,
     16_352,
     16_353,
     (32 << 10) - 32,
