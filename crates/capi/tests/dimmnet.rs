@@ -35,3 +35,15 @@ fn vector_memory_of_other_ranks_is_reached() {
     stage::Stage::of(2).pass(&program, &[], 2);
     stage::Stage::of(2).pass(&program, &[], 3);
 }
+
+/// Named regions stay; what belongs to a rank goes with it, with `dn_finalize` and without.
+#[test]
+fn nothing_of_a_rank_is_left_in_the_pool_when_it_has_ended() {
+    let (Some(shared), Some(vectors)) = (stage::program("shared"), stage::program("vector_memory")) else { return };
+    let stage = stage::Stage::of(2);
+    stage.pass(&shared, &[], 2);
+    stage.pass(&vectors, &[], 2);
+    let names: Vec<String> = stage.attach(1).list().unwrap().into_iter().map(|region| region.name).collect();
+    assert!(names.contains(&"table".to_owned()), "{names:?}");
+    assert_eq!(names.iter().find(|name| name.starts_with("dimmnet.")), None, "{names:?}");
+}

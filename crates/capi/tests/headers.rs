@@ -37,7 +37,7 @@ fn the_headers_declare_the_listed_symbols() {
 #[test]
 fn the_library_exports_the_listed_symbols_and_no_other() {
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(stage::library()).output() else {
-        eprintln!("skipped: nm (binutils) is not installed");
+        stage::skip("nm (binutils) is not installed");
         return;
     };
     let exported: BTreeSet<String> =
@@ -48,7 +48,7 @@ fn the_library_exports_the_listed_symbols_and_no_other() {
 #[test]
 fn the_library_asks_to_be_called_libhanare_so_0() {
     let Ok(output) = Command::new("readelf").arg("-d").arg(stage::library()).output() else {
-        eprintln!("skipped: readelf (binutils) is not installed");
+        stage::skip("readelf (binutils) is not installed");
         return;
     };
     let text = String::from_utf8(output.stdout).unwrap();
@@ -64,4 +64,21 @@ fn programs_compile_as_c99_and_cxx17_with_gcc_and_clang() {
             compiler.compile(source);
         }
     }
+}
+
+/// The template that `make install` fills says where headers and library are.
+#[test]
+fn pkg_config_finds_headers_and_library() {
+    let template = std::fs::read_to_string(stage::crate_path("hanare.pc.in")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let filled = template.replace("@PREFIX@", "/opt/hanare").replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    assert!(!filled.contains('@'), "{filled}");
+    std::fs::write(folder.path().join("hanare.pc"), filled).unwrap();
+    let answer = Command::new("pkg-config").args(["--cflags", "--libs", "hanare"]).env("PKG_CONFIG_PATH", folder.path()).output();
+    let Ok(answer) = answer else {
+        stage::skip("pkg-config is not installed");
+        return;
+    };
+    let words = String::from_utf8(answer.stdout).unwrap();
+    assert_eq!(words.split_whitespace().collect::<Vec<_>>(), ["-I/opt/hanare/include", "-L/opt/hanare/lib", "-lhanare"]);
 }

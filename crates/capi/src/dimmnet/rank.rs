@@ -10,7 +10,7 @@ use crate::pool::CTraffic;
 use hanare::{Pool, launch, settings};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock};
 
 /// What one rank has.
@@ -74,6 +74,7 @@ pub fn init() -> Outcome<()> {
             let _ = rank.boards.own(&rank.pool);
         }
         *slot = Some(Arc::new(rank));
+        OWNER.store(std::process::id(), Ordering::Relaxed);
         AT_EXIT.call_once(|| {
             // SAFETY: the function is there until the process ends. That there is no room for it is no reason to fail.
             let _ = unsafe { libc::atexit(at_exit) };
@@ -82,16 +83,22 @@ pub fn init() -> Outcome<()> {
     Ok(())
 }
 
-fn finalize() -> Outcome {
-    let rank = RANK.write().unwrap_or_else(PoisonError::into_inner).take();
+/// The process that became the rank: a child that it forks is none.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+fn leave(rank: Option<Arc<Rank>>) -> Outcome {
     rank.map_or(Ok(()), |rank| rank.boards.remove_own(&rank.pool))?;
     Ok(code::OK)
 }
 
 /// A program that ends without `dn_finalize` leaves no vector memory behind either.
 extern "C" fn at_exit() {
-    // Nobody is left to be told of a failure.
-    let _ = enter("dn_finalize", finalize);
+    if OWNER.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    // Another thread may be in the middle of a call: the end of the process does not wait for it. And nobody is left
+    // to be told of a failure.
+    let _ = enter("dn_finalize", || RANK.try_write().map_or(Ok(code::OK), |mut slot| leave(slot.take())));
 }
 
 fn count(number: u32) -> c_int {
@@ -130,7 +137,7 @@ pub extern "C" fn dn_barrier() -> c_int {
 /// See `dimmnet.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dn_finalize() -> c_int {
-    code_of("dn_finalize", finalize)
+    code_of("dn_finalize", || leave(RANK.write().unwrap_or_else(PoisonError::into_inner).take()))
 }
 
 /// See `dimmnet.h`.

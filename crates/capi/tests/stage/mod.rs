@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use hanare::node::{Node, NodeOptions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -20,11 +20,13 @@ pub fn crate_path(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(part)
 }
 
-/// The folder with `libhanare.so` and `libhanare.so.0`, and compiled programs.
+/// The folder with `libhanare.so` and `libhanare.so.0`, and compiled programs. A later test process removes it.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stage-{}", std::process::id()));
+        let tests = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        clean(tests);
+        let folder = tests.join(format!("stage-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for name in ["libhanare.so", "libhanare.so.0"] {
             let _ = std::fs::remove_file(folder.join(name));
@@ -32,6 +34,22 @@ pub fn folder() -> &'static Path {
         }
         folder
     })
+}
+
+/// Removes the folders of earlier test processes.
+fn clean(tests: &Path) {
+    for entry in std::fs::read_dir(tests).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_over = |process: &str| !Path::new("/proc").join(process).exists();
+        if name.strip_prefix("stage-").is_some_and(is_over) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Says why a test does nothing, past the capture of what passing tests print.
+pub fn skip(reason: &str) {
+    let _ = std::io::stderr().write_all(format!("skipped: {reason}\n").as_bytes());
 }
 
 /// The shared library that cargo built for these tests.
@@ -61,7 +79,7 @@ impl Compiler {
     pub fn is_here(&self) -> bool {
         let found = Command::new(self.command).arg("--version").output().is_ok();
         if !found {
-            eprintln!("skipped: {} ({}) is not installed", self.command, self.language);
+            skip(&format!("{} ({}) is not installed", self.command, self.language));
         }
         found
     }
@@ -123,6 +141,11 @@ impl Stage {
     pub fn with(mut self, variable: &'static str, value: &'static str) -> Stage {
         self.variables.push((variable, value));
         self
+    }
+
+    /// Attaches this test to a node.
+    pub fn attach(&self, index: usize) -> hanare::Pool {
+        hanare::Pool::attach_to(&self.sockets[index], None).unwrap()
     }
 
     /// Ends a node as `kill -9` does.
