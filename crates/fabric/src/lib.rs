@@ -13,13 +13,13 @@
 //! # The life of a message
 //!
 //! ```text
-//!  caller     send(head, windows)           one gathering call; what does not fit stays in the outbox
+//!  caller     send(head, windows)           one sending call; what does not fit stays in the outbox
 //!                |                           ... extend(windows): the next stage of the same body
 //!             progress                       sends the rest as the peer reads; windows are free at unsent_len() == 0
 //!                |
 //!  ~~~~~~~~~~ bytes ~~~~~~~~~~
 //!                |
-//!  peer       progress                       one scattering call: [rest of the sink's window] [buffer]
+//!  peer       progress                       one receiving call: [rest of the sink's window] [buffer]
 //!             Head::decode                   refuses what no peer sends: the link ends with Garbage
 //!             Sink::place(head, 0)           where does the body go? the sink may refuse too
 //!                |                           bytes behind the head are copied; later ones arrive in the window itself

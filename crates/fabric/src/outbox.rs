@@ -1,6 +1,6 @@
 //! What was given to a link and is not sent yet: heads and windows in order, with a place inside the first.
 
-use hanare_memory::Window;
+use hanare_memory::{Lost, Window, guard};
 use hanare_protocol::wire::head::{HEAD_LEN, Head};
 use std::collections::VecDeque;
 
@@ -74,6 +74,23 @@ impl Outbox {
         self.pieces.iter().zip(skips)
     }
 
+    /// Copies the first unsent bytes to `to`, which is no longer than they are.
+    pub(crate) fn copy_to(&self, to: Window) -> Result<(), Lost> {
+        let mut at = 0;
+        for (piece, skip) in self.pieces() {
+            let len = (piece.len() - skip).min(to.len() - at);
+            if len == 0 {
+                break;
+            }
+            match piece {
+                Piece::Head(bytes) => to.slice(at, len).write_from(&bytes[skip..skip + len])?,
+                Piece::Body(window) => guard::copy(window.slice(skip, len), to.slice(at, len))?,
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
     /// Takes note that the next `len` bytes are sent.
     pub(crate) fn sent(&mut self, mut len: usize) {
         self.unsent_len -= len as u64;
@@ -105,17 +122,9 @@ mod tests {
 
     /// The stream that is left, byte for byte.
     fn stream(outbox: &Outbox) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (piece, skip) in outbox.pieces() {
-            match piece {
-                Piece::Head(head) => bytes.extend_from_slice(&head[skip..]),
-                Piece::Body(window) => {
-                    let mut part = vec![0; window.len() - skip];
-                    window.slice(skip, part.len()).read_into(&mut part).unwrap();
-                    bytes.extend_from_slice(&part);
-                }
-            }
-        }
+        let mut bytes = vec![0; outbox.unsent_len() as usize];
+        // SAFETY: the buffer outlives the call.
+        outbox.copy_to(unsafe { Window::of_mut(&mut bytes) }).unwrap();
         bytes
     }
 

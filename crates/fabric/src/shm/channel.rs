@@ -9,8 +9,8 @@ use super::side::{ShmParts, Side};
 use crate::ending::Ending;
 use crate::inbox::Inbox;
 use crate::link::{Link, LinkError, Progress, Sink};
-use crate::outbox::{Outbox, Piece};
-use hanare_memory::{Window, guard};
+use crate::outbox::Outbox;
+use hanare_memory::Window;
 use hanare_protocol::wire::head::Head;
 use hanare_ring::Corrupt;
 use std::os::fd::BorrowedFd;
@@ -95,7 +95,7 @@ impl ShmLink {
             if !self.side.producer.claim(len).map_err(corrupt)? {
                 break;
             }
-            fill(&self.outbox, self.side.producer.window())?;
+            self.outbox.copy_to(self.side.producer.window())?;
             self.side.producer.commit(len);
             self.outbox.sent(len);
             done.sent_len += len as u64;
@@ -254,30 +254,6 @@ impl Link for ShmLink {
     }
 }
 
-/// Copies the first bytes of the outbox into a claim, which is no longer than they are.
-fn fill(outbox: &Outbox, into: Window) -> Result<(), Ending> {
-    let mut at = 0;
-    for (piece, skip) in outbox.pieces() {
-        let left = into.len() - at;
-        if left == 0 {
-            break;
-        }
-        at += match piece {
-            Piece::Head(bytes) => {
-                let len = left.min(bytes.len() - skip);
-                into.slice(at, len).write_from(&bytes[skip..skip + len])?;
-                len
-            }
-            Piece::Body(window) => {
-                let len = left.min(window.len() - skip);
-                guard::copy(window.slice(skip, len), into.slice(at, len))?;
-                len
-            }
-        };
-    }
-    Ok(())
-}
-
 #[cold]
 fn corrupt(corrupt: Corrupt) -> Ending {
     Ending::Garbage(corrupt.0.to_owned())
@@ -324,6 +300,23 @@ mod tests {
         assert!(!is_rung(&one), "taking a request does not wake who waits for the answer");
         send(&mut other, 0, &[]).unwrap();
         assert!(is_rung(&one));
+    }
+
+    #[test]
+    fn a_process_that_dies_without_a_word_is_noticed_asleep_and_awake() {
+        for sleeps in [true, false] {
+            let (mut one, parts) = ShmLink::create("the opener").unwrap();
+            let mut store = Store::new();
+            if sleeps {
+                assert!(one.doze());
+            }
+            // What the kernel does for a process that is killed: its descriptors close, its memory says nothing.
+            drop(parts);
+            assert!(!sleeps || is_rung(&one));
+            let looks = if sleeps { 1 } else { LIFE_INTERVAL + 2 };
+            let end = (0..looks).find_map(|_| one.progress(&mut store).err());
+            assert!(matches!(&end, Some(LinkError::Closed { reason, .. }) if reason == "its process ended"), "{end:?}");
+        }
     }
 
     #[test]
