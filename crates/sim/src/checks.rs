@@ -128,8 +128,15 @@ impl Checks {
     }
 
     /// The coordinator's state against the model; `holds` says whether a node process of that life holds an extent.
-    pub fn on_settled(&self, coordinator: &Coordinator, quota: u64, holds: impl Fn(NodeId, Incarnation, Slot, Gid, u64) -> bool) -> Check {
-        check(coordinator.regions().count() == self.regions.len(), || "the coordinator has other regions than its journal".into())?;
+    pub fn on_settled(
+        &self,
+        coordinator: &Coordinator,
+        quota: u64,
+        holds: impl Fn(NodeId, Incarnation, Slot, Gid, u64) -> bool,
+    ) -> Check {
+        check(coordinator.regions().count() == self.regions.len(), || {
+            "the coordinator has other regions than its journal".into()
+        })?;
         let (mut slots, mut used) = (BTreeSet::new(), BTreeMap::<u32, u64>::new());
         for region in coordinator.regions() {
             let seen = self.regions.get(&region.gid).ok_or_else(|| format!("{} came from nowhere", region.gid))?;

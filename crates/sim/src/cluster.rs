@@ -40,6 +40,7 @@ pub(crate) enum Event {
     Launch,
     Rank { job: usize, rank: usize },
     RankDies { job: usize, rank: usize },
+    RankEnded { job: usize, rank: usize },
     Arrive { life: u64, arrival: Arrival },
     BarrierAnswer { output: barrier::Output },
     Fault,
@@ -204,6 +205,7 @@ impl Cluster {
             Event::Launch => self.on_launch(),
             Event::Rank { job, rank } => self.on_rank(job, rank),
             Event::RankDies { job, rank } => self.on_rank_dies(job, rank),
+            Event::RankEnded { job, rank } => self.on_rank_ended(job, rank),
             Event::Arrive { life, arrival } => self.on_arrive(life, arrival),
             Event::BarrierAnswer { output } => self.on_barrier_answer(output),
             Event::Fault => self.on_fault(),
@@ -259,7 +261,10 @@ impl Cluster {
         self.count("process deaths");
         self.hosts[node].is_stopped = false;
         self.resume_deferred();
-        self.programs.on_node_died(node, process.life);
+        for (job, rank) in self.programs.on_node_died(node, process.life) {
+            let after = self.dice.between(0, 5_000);
+            self.at(after, Event::RankEnded { job, rank });
+        }
         if let Some(peer) = process.connection {
             self.connections.close(peer, true);
             let after = self.notice_ms(node);
@@ -568,9 +573,7 @@ impl Cluster {
         let holds = |node: NodeId, life: Incarnation, slot, gid, len| {
             let process = self.hosts.iter().filter_map(|host| host.process.as_ref());
             let mut of_life = process.filter(|process| process.incarnation == life && self.is_node(process, node));
-            of_life.all(|process| {
-                process.lender.extents.get(&slot).is_some_and(|extent| (extent.gid, extent.len) == (gid, len))
-            })
+            of_life.all(|process| process.lender.extents.get(&slot).is_some_and(|extent| (extent.gid, extent.len) == (gid, len)))
         };
         self.checks.on_settled(&home.coordinator, QUOTA, holds)?;
         self.judge_bounds()

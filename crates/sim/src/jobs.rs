@@ -1,15 +1,22 @@
 //! Jobs: ranks on nodes that meet at barriers, finish, or die.
 
+#[cfg(test)]
 use crate::Sabotage;
 use crate::checks::{Check, check};
 use crate::cluster::{Cluster, Event};
 use hanare_protocol::Error;
 use hanare_protocol::barrier::Output;
-use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank};
-use hanare_protocol::wire::control::Arrival;
+use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
+use hanare_protocol::wire::control::{Arrival, Request};
 
 /// How often a rank that waits says again that it has arrived.
 const REPEAT_MS: u64 = 1_000;
+
+/// How often the launcher says that a rank's process ended, until the coordinator has answered.
+const REPORT_MS: u64 = 8_000;
+
+/// The launcher's own client.
+const LAUNCHER: ClientId = ClientId(u64::MAX);
 
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +40,8 @@ struct RankRun {
     generation: u64,
     /// Its node was reported lost, so it may be taken for gone though it runs.
     was_lost: bool,
+    /// The coordinator has answered the launcher's report of its end.
+    is_reported: bool,
 }
 
 #[derive(Debug)]
@@ -51,13 +60,18 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Ranks die with their host's node process: their client library ends them.
-    pub fn on_node_died(&mut self, node: usize, life: u64) {
-        for rank in self.jobs.iter_mut().flat_map(|job| &mut job.ranks) {
-            if (rank.node, rank.node_life) == (node, life) {
-                rank.doing = Doing::Gone;
+    /// Ranks die with their host's node process: their client library ends them. Returns those that did.
+    pub fn on_node_died(&mut self, node: usize, life: u64) -> Vec<(usize, usize)> {
+        let mut died = Vec::new();
+        for (job, run) in self.jobs.iter_mut().enumerate() {
+            for (number, rank) in run.ranks.iter_mut().enumerate() {
+                if (rank.node, rank.node_life) == (node, life) && rank.doing != Doing::Gone {
+                    rank.doing = Doing::Gone;
+                    died.push((job, number));
+                }
             }
         }
+        died
     }
 
     /// The coordinator takes a node for lost.
@@ -100,7 +114,16 @@ impl Cluster {
             let client = ClientId((node as u64) << 32 | (job as u64 + 1) << 8 | u64::from(number));
             process.member.client_came(self.now_ms, client, JobRank { job: id, rank: Rank(number), ranks: count });
             let (node_life, node_id) = (process.life, process.member.identity().map(|(id, _)| id));
-            ranks.push(RankRun { doing: Doing::Runs, node, node_life, node_id, client, generation: 0, was_lost: false });
+            ranks.push(RankRun {
+                doing: Doing::Runs,
+                node,
+                node_life,
+                node_id,
+                client,
+                generation: 0,
+                was_lost: false,
+                is_reported: false,
+            });
             self.drain_node(node)?;
             let after = self.dice.between(10, 500);
             self.at(after, Event::Rank { job, rank: number as usize });
@@ -163,7 +186,31 @@ impl Cluster {
         if let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) {
             process.member.client_gone(self.now_ms, client, who, reason);
         }
+        self.drain_node(node)?;
+        let after = self.dice.between(0, REPORT_MS);
+        self.at(after, Event::RankEnded { job, rank });
+        Ok(())
+    }
+
+    /// The launcher reports the end of a rank's process over some node that runs, until it has an answer.
+    pub(crate) fn on_rank_ended(&mut self, job: usize, rank: usize) -> Check {
+        let run = &self.programs.jobs[job];
+        if run.ranks[rank].is_reported {
+            return Ok(());
+        }
+        let what = Request::RankEnded { job: run.id, rank: Rank(rank as u32), reason: "exit status 1".to_owned() };
+        self.at(REPORT_MS, Event::RankEnded { job, rank });
+        let now_ms = self.now_ms;
+        let Some(node) = self.hosts.iter().rposition(|host| host.process.is_some() && !host.is_stopped) else { return Ok(()) };
+        let process = self.hosts[node].process.as_mut().expect("just seen");
+        let request = process.member.ask(now_ms, User { uid: 0, gid: 0 }, LAUNCHER, what);
+        process.reports.insert(request, (job, rank));
         self.drain_node(node)
+    }
+
+    /// The launcher has an answer.
+    pub(crate) fn on_reported(&mut self, job: usize, rank: usize, is_known: bool) {
+        self.programs.jobs[job].ranks[rank].is_reported |= is_known;
     }
 
     /// An arrival reaches the home.
@@ -198,9 +245,8 @@ impl Cluster {
         let run = &self.programs.jobs[index];
         match output {
             Output::Release { generation, .. } => {
-                let is_there = |rank: &RankRun| {
-                    rank.generation > *generation || rank.generation == *generation && rank.doing != Doing::Runs
-                };
+                let is_there =
+                    |rank: &RankRun| rank.generation > *generation || rank.generation == *generation && rank.doing != Doing::Runs;
                 check(run.ranks.iter().all(is_there), || format!("{output:?} though not all have arrived: {run:?}"))?;
                 self.count("barrier releases");
             }

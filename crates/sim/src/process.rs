@@ -6,6 +6,7 @@ use hanare_protocol::coordinator::{Coordinator, Peer};
 use hanare_protocol::id::{ClientId, Incarnation};
 use hanare_protocol::member::{Member, Settings};
 use hanare_protocol::wire::control::{RegionView, Request};
+use std::collections::BTreeMap;
 
 /// A program attached to a node.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Process {
     pub lender: Lender,
     pub connection: Option<Peer>,
     pub clients: Vec<Client>,
+    /// The launcher's reports of ranks that ended, by request.
+    pub reports: BTreeMap<u64, (usize, usize)>,
     pub tick_at: Option<u64>,
 }
 
@@ -42,7 +45,7 @@ impl Process {
             view: None,
         };
         let clients = (0..client_count).map(client).collect();
-        Process { life, incarnation, member, lender, connection: None, clients, tick_at: None }
+        Process { life, incarnation, member, lender, connection: None, clients, reports: BTreeMap::new(), tick_at: None }
     }
 }
 

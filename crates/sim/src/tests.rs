@@ -18,8 +18,20 @@ fn many_short_runs_hold_every_check() {
 #[test]
 fn a_long_run_holds_every_check_and_meets_every_fault() {
     let report = run(7, 4, 20.0, &mut |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
-    for what in ["messages lost", "messages duplicated", "process deaths", "partitions", "barrier releases", "barrier failures",
-        "accesses refused", "refused: region lost", "refused: node lost", "refused: quota", "journals compacted", "nodes left"] {
+    for what in [
+        "messages lost",
+        "messages duplicated",
+        "process deaths",
+        "partitions",
+        "barrier releases",
+        "barrier failures",
+        "accesses refused",
+        "refused: region lost",
+        "refused: node lost",
+        "refused: quota",
+        "journals compacted",
+        "nodes left",
+    ] {
         assert!(report.counts.get(what).is_some_and(|count| *count > 0), "{what} never happened: {report}");
     }
 }

@@ -1,5 +1,6 @@
 //! What clients do: create, attach, open, stat, list, resize, remove and use regions, at random.
 
+#[cfg(test)]
 use crate::Sabotage;
 use crate::checks::{Check, check};
 use crate::cluster::{Cluster, Event, QUOTA};
@@ -100,6 +101,10 @@ impl Cluster {
             return Ok(());
         }
         let process = self.hosts[node].process.as_mut().expect("its membership answered");
+        if let Some((job, rank)) = process.reports.remove(&request) {
+            self.on_reported(job, rank, result.is_ok());
+            return Ok(());
+        }
         let waits = |client: &&mut crate::process::Client| client.waits.as_ref().is_some_and(|(other, ..)| *other == request);
         let client = process.clients.iter_mut().find(waits).ok_or_else(|| format!("{} answers twice", name(node)))?;
         let (_, what, _) = client.waits.take().expect("just seen");

@@ -66,6 +66,8 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::CreateFails, from: &[Phase::Creating], to: Phase::Absent },
     Row { event: Event::Grow, from: &[Phase::Ready], to: Phase::Growing },
     Row { event: Event::Grown, from: &[Phase::Growing], to: Phase::Ready },
+    // A region that is lost while it grows: what is made belongs to it until it is removed.
+    Row { event: Event::Grown, from: &[Phase::Lost], to: Phase::Lost },
     Row { event: Event::GrowFails, from: &[Phase::Growing], to: Phase::Ready },
     Row { event: Event::GrowFails, from: &[Phase::Lost], to: Phase::Lost },
     Row { event: Event::NodeDies, from: &[Phase::Ready, Phase::Growing, Phase::Lost], to: Phase::Lost },
@@ -151,6 +153,7 @@ Made           Creating                           -> Ready
 CreateFails    Creating                           -> Absent
 Grow           Ready                              -> Growing
 Grown          Growing                            -> Ready
+Grown          Lost                               -> Lost
 GrowFails      Growing                            -> Ready
 GrowFails      Lost                               -> Lost
 NodeDies       Ready, Growing, Lost               -> Lost

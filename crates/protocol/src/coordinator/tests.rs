@@ -556,7 +556,8 @@ fn a_node_that_resumes_keeps_its_part_of_a_region_whose_other_parts_are_still_be
     let ask = pool.ask(0, OWNER, create("a", 3 * 4096, Placement::Interleave(4096), false));
     pool.nodes[1].member.handle(pool.now_ms, ToNode::Unknown);
     pool.run();
-    let (order, gid) = (pool.coordinator.orders.of(NodeId(2)).next().unwrap().0, *pool.coordinator.growths.keys().next().unwrap());
+    let (order, gid) =
+        (pool.coordinator.orders.of(NodeId(2)).next().unwrap().0, *pool.coordinator.growths.keys().next().unwrap());
     pool.nodes[2].makes = Some(Ok(()));
     pool.nodes[2].make(order, gid, &[4096]);
     pool.run();
