@@ -159,6 +159,8 @@ pub struct Plot {
     pub lines: Vec<Line>,
     /// Whether the bars of a group stand on each other (a break-down) instead of side by side.
     pub is_stacked: bool,
+    /// Whether it is a timeline: each group is a row, and two consecutive points `(start, row)`, `(end, row)` of a line are one span.
+    pub is_timeline: bool,
 }
 
 /// One axis.
@@ -196,13 +198,41 @@ impl Axis {
 impl Plot {
     /// An empty line plot.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
-        Plot { figure: None, title: title.into(), x, y, groups: Vec::new(), lines: Vec::new(), is_stacked: false }
+        Plot {
+            figure: None,
+            title: title.into(),
+            x,
+            y,
+            groups: Vec::new(),
+            lines: Vec::new(),
+            is_stacked: false,
+            is_timeline: false,
+        }
     }
 
     /// An empty bar plot over named groups.
     pub fn bars(title: impl Into<String>, groups: &[&str], y: Axis) -> Plot {
         let groups = groups.iter().map(|name| (*name).to_string()).collect();
         Plot { groups, ..Plot::new(title, Axis::new("", ""), y) }
+    }
+
+    /// An empty timeline over a time axis; see [`span`](Plot::span).
+    pub fn timeline(title: impl Into<String>, x: Axis) -> Plot {
+        Plot { is_timeline: true, ..Plot::new(title, x, Axis::new("", "")) }
+    }
+
+    /// Adds a span to the row `row` of a timeline, in the colour of its kind; rows stand in the order of first sight.
+    pub fn span(&mut self, row: &str, kind: &str, start: f64, end: f64) {
+        let known = self.groups.iter().position(|group| group == row);
+        let index = known.unwrap_or_else(|| {
+            self.groups.push(row.to_string());
+            self.groups.len() - 1
+        }) as f64;
+        let points = [(start, index), (end, index)];
+        match self.lines.iter_mut().find(|line| line.name == kind) {
+            Some(line) => line.points.extend(points),
+            None => self.line(kind, points),
+        }
     }
 
     /// The same plot as the re-drawn figure `figure`, for example `D2 figure 6`.

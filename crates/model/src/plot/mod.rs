@@ -10,6 +10,7 @@ mod axis;
 mod bars;
 mod legend;
 mod lines;
+mod timeline;
 
 use axis::Scale;
 
@@ -81,23 +82,28 @@ fn body(plot: &Plot) -> (String, f64) {
         text(&mut out, 4.0, 15.0 + TITLE_LINE * index as f64, "start", "title", line);
     }
     let top = TITLE_LINE * lines.lines().count() as f64 + TOP;
+    let bottom = if plot.is_timeline { timeline::draw(&mut out, plot, top - 14.0) } else { framed(&mut out, plot, top) };
+    let height = bottom + legend::draw(&mut out, plot, bottom) + 8.0;
+    (out, height)
+}
+
+/// Axes, and lines or bars between them, from `top` down; returns where they end.
+fn framed(out: &mut String, plot: &Plot, top: f64) -> f64 {
     let y = Scale::new(&plot.y, &y_values(plot), top + BODY, top, !plot.groups.is_empty());
-    text(&mut out, 4.0, top - 10.0, "start", "faint", &label(&plot.y.label, &plot.y.unit));
+    text(out, 4.0, top - 10.0, "start", "faint", &label(&plot.y.label, &plot.y.unit));
     for (value, name) in y.ticks() {
         let at = y.place(value);
         writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", WIDTH - RIGHT)
             .expect("a String takes every write");
-        text(&mut out, LEFT - 6.0, at + 4.0, "end", "faint", &name);
+        text(out, LEFT - 6.0, at + 4.0, "end", "faint", &name);
     }
-    let mut bottom = top + BODY;
+    let bottom = top + BODY;
     if plot.groups.is_empty() {
-        lines::draw(&mut out, plot, &y, (top, bottom));
-        bottom += AXIS;
+        lines::draw(out, plot, &y, (top, bottom));
+        bottom + AXIS
     } else {
-        bottom += bars::draw(&mut out, plot, &y, bottom);
+        bottom + bars::draw(out, plot, &y, bottom)
     }
-    let height = bottom + legend::draw(&mut out, plot, bottom) + 8.0;
-    (out, height)
 }
 
 /// All heights that must fit: of stacked bars, their sums.
@@ -160,6 +166,16 @@ mod tests {
         plot.bar("y", &[1.0, 2.0, 3.0]);
         assert_eq!(element(&plot).matches("<rect class=\"bar").count(), 6);
         assert_eq!(element(&plot.stacked()).matches("<rect class=\"bar").count(), 6);
+    }
+
+    #[test]
+    fn a_timeline_has_a_row_for_each_name_and_a_bar_for_each_span() {
+        let mut plot = Plot::timeline("write", Axis::new("time", "ns"));
+        plot.span("address", "bus", 0.0, 10.0);
+        plot.span("data", "line", 10.0, 50.0);
+        plot.span("address", "line", 60.0, 70.0);
+        assert_eq!((plot.groups.len(), plot.lines.len()), (2, 2));
+        assert_eq!(element(&plot).matches("<rect class=\"bar").count(), 3);
     }
 
     #[test]

@@ -79,6 +79,16 @@ fn tally(gathered: &Gathered) -> Markup {
             }
         }
         (strip(&gathered.rows, "strip"))
+        @for verdict in [Verdict::Differs, Verdict::HardwareOnly, Verdict::NotTried] { (links(&gathered.rows, verdict)) }
+    }
+}
+
+/// The claims of a verdict by name, so that a reader finds what needs explaining.
+fn links(rows: &[Row], verdict: Verdict) -> Markup {
+    html! {
+        @if count(rows, verdict) > 0 {
+            p.faint { (verdict.name()) ": " @for row in rows.iter().filter(|row| row.verdict == verdict) { a href={"#" (row.claim.id)} { (row.claim.id) } " " } }
+        }
     }
 }
 
@@ -151,7 +161,7 @@ fn claim(row: &Row, is_measured: bool) -> Markup {
                 span class={"badge " (class(row.verdict))} { (row.verdict.name()) }
             }
             div {
-                p.text { (text) " " @if !place.is_empty() { span.faint { "(" (place) ")" } } }
+                p.text { (emphasised(text)) " " @if !place.is_empty() { span.faint { "(" (place) ")" } } }
                 p.reason { (row.reason) }
                 (calibration(row))
             }
@@ -176,6 +186,11 @@ fn split_place(text: &str) -> (&str, &str) {
         Some((place, words)) => (place, words.trim_start()),
         None => ("", text),
     }
+}
+
+/// Words between asterisks stand out, as in the papers' specification.
+fn emphasised(text: &str) -> Markup {
+    html! { @for (index, part) in text.split('*').enumerate() { @if index % 2 == 1 { em { (part) } } @else { (part) } } }
 }
 
 fn calibration(row: &Row) -> Markup {

@@ -76,18 +76,13 @@ pub fn run_write(parameters: &Parameters) -> Outcome {
     let mut outcome = Outcome::new();
     let columns = [("phase", ""), ("spent on", ""), ("start", "ns"), ("length", "ns")];
     let mut table = Table::new("A burst write, line up (figure 7)", &columns);
-    let mut plot = Plot::new(
-        "Timeline of a burst write: each phase from its start to its end",
-        Axis::new("time", "ns"),
-        Axis::new("phase", ""),
-    )
-    .figure("EU figure 7");
+    let mut plot = Plot::timeline("Timeline of a burst write, line up", Axis::new("time", "ns")).figure("EU figure 7");
     let mut trace = Trace::new();
     let mut at = Picos::ZERO;
     for (index, phase) in flow.interval.iter().enumerate() {
         let end = at + phase.span;
         table.row(vec![phase.name.into(), phase.cause.name().into(), at.as_ns().into(), phase.span.as_ns().into()]);
-        plot.line(format!("{} {}", index + 1, phase.name), [(at.as_ns(), index as f64 + 1.0), (end.as_ns(), index as f64 + 1.0)]);
+        plot.span(&format!("{} {}", index + 1, phase.name), phase.cause.name(), at.as_ns(), end.as_ns());
         let part = trace.part("burst write", &format!("{:?}", phase.place).to_lowercase());
         trace.span(part, phase.name, at, end);
         at = end;
