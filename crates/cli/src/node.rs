@@ -27,14 +27,14 @@ pub struct Options {
     /// Memory to lend.
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub memory: u64,
-    /// Address for other nodes and remote clients, host:port; port 0 lets the system choose.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
-    pub listen: String,
+    /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411, or with --join 127.0.0.1:0].
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
     /// Join the pool whose coordinator listens there; without it this node is a coordinator.
     #[arg(long, value_name = "ADDR")]
     pub join: Option<String>,
-    /// File with the pool's key.
-    #[arg(long, value_name = "FILE", env = "HANARE_KEY")]
+    /// File with the pool's key [default: HANARE_KEY].
+    #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Name shown in listings [default: the host's name].
     #[arg(long, value_name = "NAME")]
@@ -71,7 +71,7 @@ fn start_and_wait(options: &Options) -> Result<()> {
     if let Some(launcher) = options.embedded_in.and_then(Pid::from_raw) {
         anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
     }
-    log()?;
+    log(options)?;
     let node = Arc::new(Node::start(node_options(options)?)?);
     if let Some(at) = &options.prometheus {
         prometheus::serve(at, node.socket())?;
@@ -95,8 +95,10 @@ fn start_and_wait(options: &Options) -> Result<()> {
 }
 
 /// What the node has to say goes to standard error, as much as HANARE_LOG asks for.
-fn log() -> Result<()> {
-    let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "warn".to_owned());
+fn log(options: &Options) -> Result<()> {
+    // A launcher tells of nodes that come and go by itself.
+    let unset = if options.embedded_in.is_some() { "error" } else { "warn" };
+    let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| unset.to_owned());
     let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
@@ -111,7 +113,9 @@ fn log() -> Result<()> {
 
 fn node_options(options: &Options) -> Result<NodeOptions> {
     let mut node = NodeOptions::new(options.memory)?;
-    node.listen = options.listen.clone();
+    // A coordinator is found by its port; a node that joins tells it where it listens.
+    let port = if options.join.is_some() { "127.0.0.1:0" } else { "127.0.0.1:7411" };
+    node.listen = options.listen.clone().unwrap_or_else(|| port.to_owned());
     node.join = options.join.clone();
     node.key = options.key.clone().or(node.key);
     node.name = options.name.clone().unwrap_or(node.name);

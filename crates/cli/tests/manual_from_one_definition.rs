@@ -11,7 +11,7 @@ fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let text = run(&mut command(&["completions", shell])).done();
         assert!(COMMANDS.iter().all(|name| text.contains(name)), "{shell}");
-        assert!(!text.contains("__rank") && !text.contains("embedded-in"), "{shell} shows what only the launcher uses");
+        assert!(!text.contains("__rank") && !text.contains("__launch"), "{shell} shows what only the launcher uses");
     }
 }
 

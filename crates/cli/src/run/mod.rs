@@ -51,7 +51,7 @@ pub struct Options {
     /// What moves bytes between nodes.
     #[arg(long, value_name = "FABRIC", default_value = "tcp")]
     pub fabric: Fabric,
-    /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache.
+    /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache (not in this build).
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub main_memory: Option<u64>,
     /// The program and its arguments.

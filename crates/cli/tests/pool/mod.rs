@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -128,6 +129,11 @@ impl Running {
         read(&self.stdout)
     }
 
+    /// What it has written to standard error so far.
+    pub fn stderr(&self) -> String {
+        read(&self.stderr)
+    }
+
     /// Waits for text on its standard output.
     pub fn wait_for(&self, text: &str) {
         wait_until(&format!("'{text}' on standard output"), || self.stdout().contains(text));
@@ -180,9 +186,20 @@ impl Ended {
     }
 }
 
-fn read_bytes(mut file: &File) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("the file can be read");
+/// All of a file that a child may be writing: without the offset that it shares with us.
+fn read_bytes(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; 1 << 16];
+    let mut len = 0;
+    loop {
+        match file.read_at(&mut bytes[len..], len as u64).expect("the file can be read") {
+            0 => break,
+            more => len += more,
+        }
+        if len == bytes.len() {
+            bytes.resize(len * 2, 0);
+        }
+    }
+    bytes.truncate(len);
     bytes
 }
 
