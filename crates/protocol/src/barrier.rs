@@ -413,4 +413,78 @@ GoneLast       Idle, Gathering, Broken, Over      -> Over
         assert_eq!(jobs.count(), JOB_COUNT_MAX);
         assert_eq!(jobs.phase(JobId(0)), None, "the oldest went");
     }
+
+    /// A rank's program: which barrier it is at, whether it waits there, and whether it is gone.
+    #[derive(Clone, Copy)]
+    struct Program {
+        at: u64,
+        waits: bool,
+        gone: bool,
+    }
+
+    /// One step of one rank; returns whether the step was possible.
+    fn step(jobs: &mut Jobs, programs: &mut [Program; 3], rank: usize, action: u32) -> bool {
+        let me = programs[rank];
+        let (number, ranks) = (rank as u32, programs.len() as u32);
+        let outputs = match action {
+            0 if !me.gone && !me.waits => {
+                programs[rank].waits = true;
+                arrive(jobs, number, ranks, me.at)
+            }
+            1 if me.waits => arrive(jobs, number, ranks, me.at),
+            2 if me.at > 0 => arrive(jobs, number, ranks, me.at - 1),
+            3 if !me.gone => {
+                (programs[rank].gone, programs[rank].waits) = (true, false);
+                gone(jobs, number)
+            }
+            _ => return false,
+        };
+        let before = *programs;
+        for output in outputs {
+            match output {
+                Output::Release { rank, generation, .. } => {
+                    let has_arrived = |program: &Program| program.at > generation || program.waits && program.at == generation;
+                    let died_after = |program: &Program| program.gone && program.at >= generation;
+                    assert!(before.iter().all(|program| has_arrived(program) || died_after(program)), "released early");
+                    let me = &mut programs[rank.0 as usize];
+                    if me.waits && me.at == generation {
+                        (me.waits, me.at) = (false, generation + 1);
+                    }
+                }
+                Output::Fail { rank, error, .. } => {
+                    let Error::RankGone { rank: who, .. } = error else { panic!("{error}") };
+                    assert!(programs[who.0 as usize].gone, "failed for a rank that is there");
+                    programs[rank.0 as usize].waits = false;
+                }
+            }
+        }
+        let someone_gone = programs.iter().any(|program| program.gone);
+        let all_wait = programs.iter().all(|program| program.waits);
+        let waits_in_vain = someone_gone && programs.iter().any(|program| program.waits);
+        assert!(!all_wait && !waits_in_vain, "somebody waits for nothing");
+        true
+    }
+
+    fn explore(jobs: &Jobs, programs: [Program; 3], depth: u32) -> u64 {
+        if depth == 0 {
+            return 1;
+        }
+        let mut paths = 0;
+        for rank in 0..3 {
+            for action in 0..4 {
+                let (mut jobs, mut programs) = (jobs.clone(), programs);
+                if step(&mut jobs, &mut programs, rank, action) {
+                    paths += explore(&jobs, programs, depth - 1);
+                }
+            }
+        }
+        paths
+    }
+
+    #[test]
+    fn every_order_of_arrivals_repetitions_and_ends_of_three_ranks_keeps_the_promise() {
+        let fresh = Program { at: 0, waits: false, gone: false };
+        let paths = explore(&Jobs::new(), [fresh; 3], 8);
+        assert!(paths > 100_000, "{paths} paths");
+    }
 }

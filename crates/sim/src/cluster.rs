@@ -144,13 +144,13 @@ impl Cluster {
         let end_ms = rough_ms + QUIET_MS;
         let mut steps = 0_u64;
         while let Some(Reverse((at_ms, number))) = self.queue.pop() {
-            if self.is_rough && at_ms >= rough_ms {
-                self.calm_down();
-            }
             if at_ms >= end_ms {
                 break;
             }
             self.now_ms = at_ms;
+            if self.is_rough && at_ms >= rough_ms {
+                self.calm_down();
+            }
             let event = self.events.remove(&number).expect("each event is queued once");
             self.happen(event)?;
             self.judge()?;

@@ -128,7 +128,7 @@ impl From<Error> for Step {
 
 /// The coordinator's state. See the module.
 // FEATURE: EU-F26
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     settings: Settings,
     ledger: Ledger,
@@ -406,5 +406,7 @@ impl Coordinator {
     }
 }
 
+#[cfg(test)]
+mod explore;
 #[cfg(test)]
 mod tests;

@@ -190,7 +190,7 @@ struct Attempt {
 ///
 /// - `was` is the number and epoch that the grants in `held` are of.
 /// - `held` are all extents that exist at the node, but those being made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Member {
     settings: Settings,
     state: State,

@@ -1,0 +1,233 @@
+//! Every order of messages between the coordinator and one node that is ordered about while it joins again, to a small depth.
+//!
+//! Messages are delivered in any order and any number of times up to two; the node is told at any moment that it is unknown, and loses
+//! its connection at any moment. What must hold in every state: the node has each extent of each region, with a grant that opens it
+//! when the region is opened.
+
+use super::*;
+use crate::id::{ClientId, Grant, Incarnation, Slot, User};
+use crate::member::{self, Member};
+use crate::place::Placement;
+use crate::wire::control::{HeldExtent, Memory};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+const OWNER: User = User { uid: 10, gid: 20 };
+
+/// A message under way, and how often it may still arrive.
+#[derive(Clone, Debug)]
+enum Letter {
+    ToHome(Peer, FromNode),
+    ToNode(Peer, ToNode),
+}
+
+/// What can be done to the world once, at any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stimulus {
+    Remove,
+    Create,
+    SayUnknown,
+    Reconnect,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    coordinator: Coordinator,
+    member: Member,
+    /// The node's extents.
+    extents: BTreeMap<Slot, HeldExtent>,
+    grants: u8,
+    peer: Peer,
+    letters: Vec<(Letter, u8)>,
+    left: Vec<Stimulus>,
+    request: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let mut coordinator = Coordinator::new(Settings::new("n0"));
+        coordinator.handle(0, Peer(0), join("n0", 1));
+        let mut member = Member::new(member::Settings::new(Incarnation(2), "n1", "127.0.0.1:1"));
+        member.set_memory(memory());
+        member.connected(0);
+        let left = vec![Stimulus::Remove, Stimulus::Create, Stimulus::SayUnknown, Stimulus::Reconnect];
+        let mut world = World {
+            coordinator,
+            member,
+            extents: BTreeMap::new(),
+            grants: 0,
+            peer: Peer(1),
+            letters: Vec::new(),
+            left,
+            request: 0,
+        };
+        world.ask(create("a"));
+        world.run();
+        world.ask(create("a"));
+        world.run();
+        assert_eq!(world.coordinator.regions().count(), 1, "the exploration begins with a region");
+        world
+    }
+
+    /// A request of a client of node 0.
+    fn ask(&mut self, what: Request) {
+        self.request += 1;
+        let (request, settled, user, client) = (self.request, 0, OWNER, ClientId(1));
+        self.coordinator.handle(0, Peer(0), FromNode::Ask { request, settled, user, client, what });
+        self.drain();
+    }
+
+    fn run(&mut self) {
+        self.drain();
+        while !self.letters.is_empty() {
+            let (letter, _) = self.letters.remove(0);
+            self.deliver(letter);
+        }
+    }
+
+    fn deliver(&mut self, letter: Letter) {
+        match letter {
+            Letter::ToHome(peer, message) => self.coordinator.handle(0, peer, message),
+            Letter::ToNode(peer, message) if peer == self.peer => self.member.handle(0, message),
+            Letter::ToNode(..) => {}
+        }
+        self.drain();
+    }
+
+    fn stimulate(&mut self, stimulus: Stimulus) {
+        match stimulus {
+            Stimulus::Remove => self.ask(Request::Remove { name: "a".to_owned() }),
+            Stimulus::Create => self.ask(create("b")),
+            Stimulus::SayUnknown => self.member.handle(0, ToNode::Unknown),
+            Stimulus::Reconnect => {
+                let old = self.peer;
+                self.peer = Peer(old.0 + 1);
+                self.letters.retain(|(letter, _)| !matches!(letter, Letter::ToHome(peer, _) if *peer == old));
+                self.member.connected(0);
+                self.drain();
+                self.coordinator.disconnected(0, old, "connection reset");
+            }
+        }
+        self.drain();
+    }
+
+    fn grant(&mut self) -> Grant {
+        self.grants += 1;
+        Grant([self.grants; 16])
+    }
+
+    fn drain(&mut self) {
+        loop {
+            if let Some(output) = self.coordinator.poll() {
+                if let Output::Send(peer, message) = output
+                    && peer != Peer(0)
+                {
+                    self.letters.push((Letter::ToNode(peer, message), 2));
+                }
+                continue;
+            }
+            let Some(output) = self.member.poll() else { return };
+            self.act(output);
+        }
+    }
+
+    fn act(&mut self, output: member::Output) {
+        match output {
+            member::Output::Send(message) => self.letters.push((Letter::ToHome(self.peer, message), 2)),
+            member::Output::Make { order, gid, lens } => {
+                let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
+                let extent = HeldExtent { slot, gid, len: lens[0], read: self.grant(), write: self.grant() };
+                self.extents.insert(slot, extent);
+                self.member.made(order, Ok(vec![extent]));
+            }
+            member::Output::Free { slots } => {
+                assert!(slots.iter().all(|slot| self.extents.remove(slot).is_some()), "freed twice");
+            }
+            member::Output::NewEpoch { epoch, .. } => {
+                let slots: Vec<Slot> = self.extents.keys().copied().collect();
+                for slot in slots {
+                    let (read, write) = (self.grant(), self.grant());
+                    let extent = self.extents.get_mut(&slot).expect("just listed");
+                    (extent.read, extent.write) = (read, write);
+                }
+                self.member.regranted(0, epoch, self.extents.values().copied().collect());
+            }
+            _ => {}
+        }
+    }
+
+    fn check(&self) {
+        for region in self.coordinator.regions() {
+            assert!(region.lost.is_empty(), "the node never died: {self:#?}");
+            for extent in region.layout.extents() {
+                let held = self.extents.get(&extent.slot);
+                assert!(held.is_some_and(|held| held.gid == region.gid), "{} of {region:?} is gone: {self:#?}", extent.slot);
+            }
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        format!("{self:?}").hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// All worlds that one step leads to.
+    fn next(&self) -> Vec<World> {
+        let mut worlds = Vec::new();
+        for index in 0..self.letters.len() {
+            let mut world = self.clone();
+            world.letters[index].1 -= 1;
+            let letter = world.letters[index].0.clone();
+            if world.letters[index].1 == 0 {
+                world.letters.remove(index);
+            }
+            world.deliver(letter);
+            worlds.push(world);
+        }
+        for index in 0..self.left.len() {
+            let mut world = self.clone();
+            let stimulus = world.left.remove(index);
+            world.stimulate(stimulus);
+            worlds.push(world);
+        }
+        worlds
+    }
+}
+
+fn memory() -> Memory {
+    Memory { lent: 1 << 20, populated: 1 << 20, used: 0, page: 4096, clients: 0 }
+}
+
+fn join(name: &str, incarnation: u128) -> FromNode {
+    FromNode::Join {
+        incarnation: Incarnation(incarnation),
+        attempt: 1,
+        name: name.to_owned(),
+        address: String::new(),
+        memory: memory(),
+        was: None,
+        held: Vec::new(),
+    }
+}
+
+fn create(name: &str) -> Request {
+    let placement = Placement::Node(NodeId(1));
+    Request::Create { name: name.to_owned(), len: 4096, placement, mode: 0o600, attach: true }
+}
+
+#[test]
+fn no_order_of_messages_takes_an_extent_from_a_region() {
+    let (mut seen, mut layer) = (BTreeSet::new(), vec![World::new()]);
+    for _ in 0..8 {
+        let mut next = Vec::new();
+        for world in layer.iter().flat_map(World::next) {
+            if seen.insert(world.hash()) {
+                world.check();
+                next.push(world);
+            }
+        }
+        layer = next;
+    }
+    assert!(seen.len() > 10_000, "{} states", seen.len());
+}
