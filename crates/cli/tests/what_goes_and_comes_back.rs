@@ -25,7 +25,7 @@ impl Lasting {
         let mut command = Command::new(HANARE);
         command.args(["node", "--json", "--memory", "64M", "--listen", listen, "--name", name, "--socket", &socket]);
         command.args(join.into_iter().flat_map(|address| ["--join", address]));
-        let mut process = command.env("HANARE_STATE", state).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = command.env("HANARE_STATE", state).env("HANARE_LOG", "off").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("address"), "{line}");

@@ -31,6 +31,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_JOB", "from the launcher", "the job's number, 32 hexadecimal digits"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
+    setting(
+        "HANARE_ADVERTISE",
+        "the listening address, or the host's name",
+        "host:port at which a node tells others to reach it",
+    ),
     setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),

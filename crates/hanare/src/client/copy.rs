@@ -53,10 +53,10 @@ pub(crate) fn copy(from: &Region, from_shape: Strided, to: &Region, to_shape: St
 
 /// The runs of a copy: one where both sides are the same blocks on one extent each, else contiguous ones cut at both sides' borders.
 fn runs(from: &Layout, from_shape: Strided, to: &Layout, to_shape: Strided) -> Box<dyn Iterator<Item = Run>> {
-    if from_shape.block == to_shape.block {
-        if let (Some(from), Some(to)) = (single(from, from_shape), single(to, to_shape)) {
-            return Box::new(std::iter::once(Run { from, to }));
-        }
+    if from_shape.block == to_shape.block
+        && let (Some(from), Some(to)) = (single(from, from_shape), single(to, to_shape))
+    {
+        return Box::new(std::iter::once(Run { from, to }));
     }
     let mut sources = blocks(from, from_shape).into_iter().peekable();
     let mut targets = blocks(to, to_shape).into_iter().peekable();

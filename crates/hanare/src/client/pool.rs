@@ -68,6 +68,11 @@ impl Pool {
         Pool::attach_to(&settings::node_socket(), launch::job_rank()?)
     }
 
+    /// Attaches to this host's node outside any job, whatever the environment says: for tools, whose end is no rank's.
+    pub fn attach_alone() -> Result<Pool> {
+        Pool::attach_to(&settings::node_socket(), None)
+    }
+
     /// Attaches to the node at `address` (a path, or `@name`).
     pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {
         let bound = settings::answer_bound()?;
@@ -281,10 +286,10 @@ impl Shared {
     /// The connection to a node; a fresh one when its address has changed.
     pub fn remote(self: &Arc<Self>, node: NodeId, address: Option<&str>) -> Result<Arc<Remote>> {
         let mut places = self.places();
-        if let Some(place) = places.get(&node) {
-            if node == self.attached.node || address.is_none() || place.address.as_deref() == address {
-                return Ok(place.remote.clone());
-            }
+        if let Some(place) = places.get(&node)
+            && (node == self.attached.node || address.is_none() || place.address.as_deref() == address)
+        {
+            return Ok(place.remote.clone());
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
         let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)));

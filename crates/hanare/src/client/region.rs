@@ -134,10 +134,10 @@ impl Region {
     /// FEATURE: RF-F5
     #[inline]
     pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.rights == Rights::Write {
-            if let Some(window) = self.reach(offset, bytes.len()) {
-                return window.write_from(bytes).map_err(|lost| self.lost(lost));
-            }
+        if self.rights == Rights::Write
+            && let Some(window) = self.reach(offset, bytes.len())
+        {
+            return window.write_from(bytes).map_err(|lost| self.lost(lost));
         }
         self.put_strided(Strided::contiguous(offset, bytes.len() as u64), bytes)
     }

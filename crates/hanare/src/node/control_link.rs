@@ -48,20 +48,33 @@ impl ControlLink {
         Ok(())
     }
 
-    /// Moves bytes both ways and returns the values that have arrived; ends dozing, so that its event is sure.
-    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, LinkError> {
+    /// Moves bytes both ways; returns the values that have arrived, and whether the link has ended after them. Where it has not, it
+    /// dozes, so that its event is sure.
+    pub fn receive<T: DeserializeOwned>(&mut self) -> (Vec<T>, Result<(), LinkError>) {
+        let mut ending = self.progress();
+        let mut values = Vec::new();
+        for bytes in self.inbox.whole.drain(..) {
+            match control::decode(&bytes) {
+                Ok(value) => values.push(value),
+                Err(malformed) => {
+                    let peer = self.link.peer().to_owned();
+                    ending = Err(LinkError::Garbage { peer, reason: malformed.0.to_owned() });
+                    break;
+                }
+            }
+        }
+        (values, ending)
+    }
+
+    /// Moves bytes until nothing moves any more.
+    fn progress(&mut self) -> Result<(), LinkError> {
         loop {
             let progress = self.link.progress(&mut self.inbox)?;
             self.pump()?;
             if progress.is_idle() && self.link.doze() {
-                break;
+                return Ok(());
             }
         }
-        let garbage = |malformed: hanare_protocol::wire::Malformed| LinkError::Garbage {
-            peer: self.link.peer().to_owned(),
-            reason: malformed.0.to_owned(),
-        };
-        self.inbox.whole.drain(..).map(|bytes| control::decode(&bytes).map_err(garbage)).collect()
     }
 
     /// Whether something waits for the peer to read.

@@ -19,6 +19,29 @@ pub(crate) struct Extents {
 struct Entries {
     node: NodeId,
     slots: Vec<Option<Entry>>,
+    /// The empty ones.
+    free: Vec<usize>,
+}
+
+impl Entries {
+    /// Enters an extent and says where.
+    fn enter(&mut self, entry: Entry) -> HeldExtent {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let report = entry.report(slot);
+        self.slots[slot] = Some(entry);
+        report
+    }
+
+    /// Takes an extent out, if there is one.
+    fn take(&mut self, slot: Slot) -> Option<Entry> {
+        let slot = slot.0 as usize;
+        let entry = self.slots.get_mut(slot)?.take()?;
+        self.free.push(slot);
+        Some(entry)
+    }
 }
 
 struct Entry {
@@ -105,7 +128,7 @@ impl Held {
 
 impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
-        Extents { lender, entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new() }) }
+        Extents { lender, entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new() }) }
     }
 
     /// Makes extents for a region, all or none.
@@ -118,14 +141,7 @@ impl Extents {
         made.into_iter()
             .map(|(len, extent)| {
                 let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
-                let entry = Entry { held, read: fresh_grant()?, write: fresh_grant()? };
-                let slot = entries.slots.iter().position(Option::is_none).unwrap_or_else(|| {
-                    entries.slots.push(None);
-                    entries.slots.len() - 1
-                });
-                let report = entry.report(slot);
-                entries.slots[slot] = Some(entry);
-                Ok(report)
+                Ok(entries.enter(Entry { held, read: fresh_grant()?, write: fresh_grant()? }))
             })
             .collect()
     }
@@ -134,7 +150,7 @@ impl Extents {
     pub fn free(&self, slots: &[Slot]) {
         let taken: Vec<Option<Entry>> = {
             let mut entries = self.write();
-            slots.iter().map(|slot| entries.slots.get_mut(slot.0 as usize).and_then(Option::take)).collect()
+            slots.iter().map(|slot| entries.take(*slot)).collect()
         };
         // Memory is given back outside the lock.
         drop(taken);

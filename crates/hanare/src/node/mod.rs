@@ -54,7 +54,7 @@ impl Node {
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
-        let address = listener.address().to_string();
+        let address = options.advertised(listener.address());
         let post = Arc::new(Post::new()?);
         let coordination = match options.join {
             Some(_) => None,

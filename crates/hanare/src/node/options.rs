@@ -3,7 +3,7 @@
 use crate::settings;
 use hanare_memory::file::Huge;
 use hanare_protocol::{Error, Result};
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 /// How a node is started.
@@ -13,6 +13,8 @@ pub struct NodeOptions {
     pub memory: u64,
     /// `host:port` to listen at; port 0 lets the system choose. Other hosts than this one need a key.
     pub listen: String,
+    /// `host:port` told to others; `None` for the listening address, with the host's name where that is every address.
+    pub advertise: Option<String>,
     /// The coordinator's address; `None` makes this node the coordinator.
     pub join: Option<String>,
     /// File with the pool's key.
@@ -40,14 +42,24 @@ impl NodeOptions {
         Ok(NodeOptions {
             memory,
             listen: "127.0.0.1:0".to_owned(),
+            advertise: settings::text("HANARE_ADVERTISE"),
             join: None,
             key: settings::text("HANARE_KEY").map(PathBuf::from),
-            name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            name: host_name(),
             socket: settings::node_socket(),
             journal: None,
             huge,
             quota: settings::number("HANARE_QUOTA")?,
         })
+    }
+
+    /// Where others are told to reach a node that listens at `bound`.
+    pub(crate) fn advertised(&self, bound: SocketAddr) -> String {
+        match &self.advertise {
+            Some(address) => address.clone(),
+            None if bound.ip().is_unspecified() => format!("{}:{}", host_name(), bound.port()),
+            None => bound.to_string(),
+        }
     }
 
     /// The pool's key, if one is set: a hash of the file's bytes. Refuses an address beyond loopback without a key.
@@ -62,6 +74,10 @@ impl NodeOptions {
         }
         Ok(key)
     }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Whether every address of the name is of this host alone.
@@ -105,6 +121,15 @@ mod tests {
         assert!(options.pool_key().is_ok());
         options.listen = "0.0.0.0:0".to_owned();
         assert!(options.pool_key().unwrap_err().to_string().contains("--key"));
+    }
+
+    #[test]
+    fn a_node_that_listens_everywhere_is_reached_by_its_hosts_name() {
+        let mut options = NodeOptions { advertise: None, ..NodeOptions::new(1 << 20).unwrap() };
+        assert_eq!(options.advertised("127.0.0.1:7".parse().unwrap()), "127.0.0.1:7");
+        assert_eq!(options.advertised("0.0.0.0:7".parse().unwrap()), format!("{}:7", host_name()));
+        options.advertise = Some("a.example:9".to_owned());
+        assert_eq!(options.advertised("0.0.0.0:7".parse().unwrap()), "a.example:9");
     }
 
     #[test]

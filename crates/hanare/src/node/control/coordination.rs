@@ -50,17 +50,18 @@ impl Coordination {
     }
 
     /// A message of this process's own node.
-    pub fn from_own(&mut self, now_ms: u64, message: FromNode) {
+    pub fn on_own_message(&mut self, now_ms: u64, message: FromNode) {
         self.machine.handle(now_ms, OWN, message);
     }
 
     /// Something happened on a link: its messages are handled. An error ends the link.
     pub fn on_event(&mut self, now_ms: u64, id: u64) -> Result<(), LinkError> {
         let Some(peer) = self.links.get_mut(&id) else { return Ok(()) };
-        for message in peer.link.receive::<FromNode>()? {
+        let (messages, ending) = peer.link.receive::<FromNode>();
+        for message in messages {
             self.machine.handle(now_ms, Peer(id), message);
         }
-        Ok(())
+        ending
     }
 
     /// A link ended; returns it for its owner to stop watching.

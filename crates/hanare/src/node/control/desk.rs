@@ -218,7 +218,7 @@ impl Desk {
     fn tell_coordinator(&mut self, message: FromNode) {
         let now_ms = self.now_ms();
         if let Some(coordination) = &mut self.coordination {
-            return coordination.from_own(now_ms, message);
+            return coordination.on_own_message(now_ms, message);
         }
         let link = self.home.as_mut().and_then(|home| home.link.as_mut());
         if let Some(Err(error)) = link.map(|link| link.send(&message)) {
@@ -254,16 +254,16 @@ impl Desk {
     }
 
     fn refused(&mut self, error: Error) {
-        tracing::error!("the coordinator refuses this node: {error}");
         self.fail_start(error);
     }
 
     /// What keeps a node from starting ends it; later, the same is worth going on trying.
     fn fail_start(&mut self, error: Error) {
-        if self.ready.is_some() {
-            self.stopping = true;
-            self.announce(Err(error));
+        if self.ready.is_none() {
+            return tracing::error!("the coordinator refuses this node: {error}");
         }
+        self.stopping = true;
+        self.announce(Err(error));
     }
 
     fn announce(&mut self, outcome: Result<NodeId>) {
@@ -355,23 +355,21 @@ impl Desk {
             }
             Err(error @ (Error::NoNode { .. } | Error::Timeout { .. })) => {
                 tracing::debug!("the coordinator is not there: {error}");
-                if now_ms > hanare_protocol::limits::ANSWER_MS {
+                if self.ready.is_some() && now_ms > hanare_protocol::limits::ANSWER_MS {
                     let reason = format!("{} cannot be reached: {error}", home.address());
                     self.fail_start(Error::NoCoordinator { reason });
                 }
             }
-            Err(error) => {
-                tracing::error!("the coordinator at {} refuses this node: {error}", home.address());
-                self.fail_start(error);
-            }
+            Err(error) => self.fail_start(error),
         }
     }
 
     fn on_home(&mut self) {
         let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { return };
-        match link.receive::<ToNode>() {
-            Ok(messages) => messages.into_iter().for_each(|message| self.member.handle(self.now_ms(), message)),
-            Err(error) => self.lose_home(&error.to_string()),
+        let (messages, ending) = link.receive::<ToNode>();
+        messages.into_iter().for_each(|message| self.member.handle(self.now_ms(), message));
+        if let Err(error) = ending {
+            self.lose_home(&error.to_string());
         }
     }
 
@@ -431,7 +429,7 @@ impl Desk {
         let until = self.now_ms() + LAST_WORDS_MS;
         while self.now_ms() < until {
             let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { break };
-            if !link.has_unsent() || link.receive::<ToNode>().is_err() {
+            if !link.has_unsent() || link.receive::<ToNode>().1.is_err() {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(1));

@@ -169,10 +169,10 @@ impl Desk {
     }
 
     fn wake(&mut self, id: u64) {
-        if let Some(place) = self.sessions.get_mut(&id) {
-            if !std::mem::replace(&mut place.is_awake, true) {
-                self.awake.push(id);
-            }
+        if let Some(place) = self.sessions.get_mut(&id)
+            && !std::mem::replace(&mut place.is_awake, true)
+        {
+            self.awake.push(id);
         }
     }
 
