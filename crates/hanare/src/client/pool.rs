@@ -292,7 +292,7 @@ impl Shared {
             return Ok(place.remote.clone());
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
-        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)));
+        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address))?);
         places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
         Ok(remote)
     }
@@ -338,7 +338,7 @@ impl Shared {
             let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
             Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
-        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial)));
+        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial))?);
         self.places().insert(node, Place { address: None, remote });
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! The connection to one node: sends requests, matches answers, waits.
 //!
 //! Any thread may post and wait. Whoever waits moves the link for all; the first that finds nothing to do parks on
-//! the link's event, the others on a condition variable until somebody's progress completes something.
+//! the link's event, the others on a condition variable until somebody's progress completes something. A thread that
+//! moves the link while another is parked nudges it where that completed something, and announces its doze again,
+//! which progress has taken back.
 //!
 //! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
 //! caller takes back; what was pending fails, and the next use connects anew.
@@ -14,9 +16,9 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::head::{HEAD_LEN, Head};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,8 @@ pub(crate) struct Remote {
     bound: Duration,
     inner: Mutex<Inner>,
     completed: Condvar,
+    /// Wakes the thread that is parked on the link's event.
+    nudge: OwnedFd,
 }
 
 #[derive(Default)]
@@ -45,8 +49,10 @@ struct Inner {
 }
 
 impl Remote {
-    pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>) -> Remote {
-        Remote { node, dial, bound, inner: Mutex::default(), completed: Condvar::new() }
+    pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>) -> Result<Remote> {
+        let nudge =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
+        Ok(Remote { node, dial, bound, inner: Mutex::default(), completed: Condvar::new(), nudge })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -131,12 +137,20 @@ impl Remote {
 
     /// Moves the link as far as it goes. Returns whether anything happened.
     fn progress(&self, inner: &mut Inner) -> bool {
+        let mut moved = self.move_once(inner);
+        while inner.parked && inner.link.as_mut().is_some_and(|link| !link.doze()) {
+            moved |= self.move_once(inner);
+        }
+        moved
+    }
+
+    fn move_once(&self, inner: &mut Inner) -> bool {
         let Some(link) = inner.link.as_mut() else { return false };
         let mut sink = Answers { pending: &mut inner.pending, completed: 0, nonsense: false };
         let moved = link.progress(&mut sink);
         let (completed, nonsense) = (sink.completed, sink.nonsense);
-        if completed > 0 && inner.waiting > 0 {
-            self.completed.notify_all();
+        if completed > 0 {
+            self.tell(inner.parked, inner.waiting);
         }
         match moved {
             Ok(_) if nonsense => {
@@ -153,6 +167,17 @@ impl Remote {
                 self.lose(inner, error);
                 true
             }
+        }
+    }
+
+    /// Something was completed that others may wait for.
+    fn tell(&self, parked: bool, waiting: usize) {
+        if waiting > 0 {
+            self.completed.notify_all();
+        }
+        if parked {
+            // The only failure is a counter at its maximum, which is readable all the same.
+            let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
         }
     }
 
@@ -173,7 +198,7 @@ impl Remote {
         let event = inner.event.clone().expect("a link has its event");
         inner.parked = true;
         drop(inner);
-        poll_event(&event, writing, until);
+        self.poll_event(&event, writing, until);
         inner = self.lock();
         inner.parked = false;
         if inner.waiting > 0 {
@@ -206,7 +231,7 @@ impl Remote {
         inner.link = None;
         inner.event = None;
         inner.pending.fail_all(error);
-        self.completed.notify_all();
+        self.tell(inner.parked, inner.waiting);
     }
 
     /// Waits until every request has its answer; the first failure among those whose owner left is not reported here but at theirs.
@@ -236,6 +261,19 @@ impl Remote {
         Ok(())
     }
 
+    fn poll_event(&self, event: &OwnedFd, writing: bool, until: Option<Instant>) {
+        let flags = if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+        let mut watched = [PollFd::new(event, flags), PollFd::new(&self.nudge, PollFlags::IN)];
+        match poll(&mut watched, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // Nothing else can come of valid descriptors; a caller that loops finds out by progress.
+            Err(_) => std::thread::yield_now(),
+        }
+        let _ = rustix::io::read(&self.nudge, &mut [0; 8]);
+    }
+
     /// Messages and bytes both ways so far.
     pub fn traffic(&self) -> Traffic {
         self.lock().traffic
@@ -247,18 +285,6 @@ fn take_outcome(inner: &mut Inner, seq: u64) -> Option<Result<()>> {
     let request = inner.pending.take(seq).expect("it was just seen");
     inner.pending.keep(request);
     Some(outcome)
-}
-
-fn poll_event(event: &OwnedFd, writing: bool, until: Option<Instant>) {
-    let flags = if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let timeout =
-        left.map(|left| rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
-    match poll(&mut [PollFd::new(&event.as_fd(), flags)], timeout.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => {}
-        // Nothing else can come of a valid descriptor; a caller that loops finds out by progress.
-        Err(_) => std::thread::yield_now(),
-    }
 }
 
 fn system(what: &str, error: &std::io::Error) -> Error {
