@@ -339,6 +339,7 @@ GoneLast       Idle, Gathering, Broken, Over      -> Over
     }
 
     #[test]
+    // FEATURE: D2-F8
     fn the_last_arrival_releases_everyone_and_a_repetition_is_answered_again() {
         let mut jobs = Jobs::new();
         assert_eq!(arrive(&mut jobs, 1, 2, 0), []);

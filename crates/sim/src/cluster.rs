@@ -160,6 +160,7 @@ impl Cluster {
             }
         }
         self.counts.insert("events", steps);
+        progress(1.0);
         self.judge_rest()
     }
 
@@ -244,7 +245,7 @@ impl Cluster {
         match self.sabotage {
             #[cfg(test)]
             Sabotage::ReuseIncarnation => Incarnation(node as u128 + 1),
-            _ => Incarnation(u128::from(life) << 8 | node as u128 + 1),
+            _ => Incarnation((u128::from(life) << 8) + node as u128 + 1),
         }
     }
 

@@ -286,6 +286,7 @@ fn a_resize_appends_and_never_shrinks() {
 }
 
 #[test]
+// FEATURE: EU-F26
 fn a_quota_counts_each_users_bytes() {
     let mut pool = Pool::with(1, Settings { quota: Some(10_000), ..Settings::new("n0") });
     pool.create(0, "a", 6_000, Placement::Local).unwrap();
@@ -412,6 +413,7 @@ fn two_live_nodes_cannot_have_one_name() {
 }
 
 #[test]
+// FEATURE: EU-F26
 fn a_restarted_coordinator_knows_what_it_acknowledged_and_nodes_resume() {
     let mut pool = Pool::new(3);
     let made = pool.create(1, "a", 8192, Placement::Node(NodeId(1))).unwrap();
