@@ -43,12 +43,14 @@ impl Progress {
         }
     }
 
-    /// All is done. Returns the time it took.
-    pub fn finish(self) -> Duration {
+    /// All is done: a line says how fast.
+    pub fn finish(self) {
+        let seconds = self.started.elapsed().as_secs_f64();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        self.started.elapsed()
+        let rate = (self.len as f64 / seconds.max(1e-9)) as u64;
+        eprintln!("{}: {} in {seconds:.3} s, {}/s", self.what, size::show(self.len), size::show(rate));
     }
 }
 

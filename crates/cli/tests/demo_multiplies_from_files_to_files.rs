@@ -42,9 +42,9 @@ fn the_product_of_two_files_is_right_and_saved() {
     let words = ["demo", "matmul", "--n", "129", "--dir", &path("files"), "--program", program.to_str().unwrap()];
     let outcome = run(command(&words).arg("--json")).json();
     assert_eq!((outcome["runs"][0]["ranks"].as_u64(), outcome["runs"][1]["ranks"].as_u64()), (Some(1), Some(2)));
-    // Rank 1 is on the other node: A, B and its rows of C cross, and on one node nothing does.
+    // Rank 1 is on the other node: A, B and its rows of C cross. On one node only the barrier's few bytes do.
     assert!(outcome["runs"][1]["bytes_moved"].as_u64().unwrap() >= 2 * 129 * 129 * 8, "{outcome}");
-    assert_eq!(outcome["runs"][0]["bytes_moved"], 0);
+    assert!(outcome["runs"][0]["bytes_moved"].as_u64().unwrap() < 4096, "{outcome}");
     assert!(outcome["worst_difference"].as_f64().unwrap() < 1e-12);
     assert_eq!(std::fs::metadata(path("files/C.npy")).unwrap().len(), 128 + 129 * 129 * 8);
     let text = run(&mut command(&words)).done();

@@ -245,12 +245,13 @@ fn report(options: &Options, runs: &[Run; 2], sequential: Duration, worst: f64, 
         vec![region.name.to_owned(), size::show(region.len), nodes.collect::<Vec<_>>().join(", ")]
     });
     print::table(&[Text("REGION"), Number("SIZE"), Text("LIES ON")], rows.collect());
-    let product = options.dir.join("C.npy");
-    anstream::println!(
-        "\n{} holds the product; its largest difference from the plain sequential product ({:.3} s) is {worst:e}",
-        product.display(),
-        sequential.as_secs_f64()
-    );
+    let verdict = if worst == 0.0 {
+        "every element is that of".to_owned()
+    } else {
+        format!("no element differs by more than {worst:.1e} from")
+    };
+    let (product, sequential) = (options.dir.join("C.npy"), sequential.as_secs_f64());
+    anstream::println!("\n{} holds the product: {verdict} the plain sequential product ({sequential:.3} s)", product.display());
     Ok(())
 }
 

@@ -6,7 +6,6 @@
 use super::PlaceArguments;
 use super::npy::{self, Array};
 use crate::progress::Progress;
-use crate::size;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hanare::{Completion, CreateOptions, Pool, Region};
@@ -148,7 +147,7 @@ fn copy_inside(pool: &Pool, from: &str, to: &str, create: &CreateOptions) -> Res
         pool.copy(&source, range, &target, range)?;
         progress.advance(range.block);
     }
-    report(source.len(), progress);
+    progress.finish();
     Ok(())
 }
 
@@ -184,7 +183,7 @@ pub fn load(pool: &Pool, path: &Path, name: &str, create: &CreateOptions) -> Res
     if let Some(last) = on_the_way {
         progress.advance(last.wait()?.len() as u64);
     }
-    report(len, progress);
+    progress.finish();
     Ok(region)
 }
 
@@ -231,7 +230,7 @@ fn write_whole(region: &Region, path: &Path, array: Option<&Array>, shown: &str)
         spare = Some(chunk);
     }
     file.flush().with_context(failed)?;
-    report(len, progress);
+    progress.finish();
     Ok(())
 }
 
@@ -239,12 +238,6 @@ fn open(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     ensure!(!file.metadata()?.is_dir(), "cannot open {}: it is a folder", path.display());
     Ok(file)
-}
-
-fn report(len: u64, progress: Progress) {
-    let time = progress.finish();
-    let rate = len as f64 / time.as_secs_f64().max(1e-9);
-    eprintln!("{} in {:.3} s, {}/s", size::show(len), time.as_secs_f64(), size::show(rate as u64));
 }
 
 #[cfg(test)]
