@@ -3,6 +3,7 @@ pub mod address;
 pub mod cache;
 pub mod contexts;
 pub mod crossbar;
+mod experiments;
 pub mod machine;
 pub mod node;
 mod parameters;
@@ -18,5 +19,5 @@ pub static PAPER: Paper = Paper {
     title: "Virtual Queue: A Message Communication Mechanism for Massively Parallel Computers",
     summary: "Nodes cycle by cycle with the three units and their context caches; the matrix product in four schemes",
     parameters: parameters::parameters,
-    experiments: &[],
+    experiments: experiments::EXPERIMENTS,
 };

@@ -44,6 +44,20 @@ impl Queue {
         self.shown.len() + self.ring.len()
     }
 
+    /// How many blocks stay when later ones are saved: where some came after the saved ones, all before those, else half;
+    /// at least one, or no read pointer would reach the trigger.
+    fn kept_by_spill(&self) -> usize {
+        match self.trigger {
+            Some(left) if self.len() > left => left,
+            _ => (self.len() / 2).max(1),
+        }
+    }
+
+    /// Whether saving later blocks would make room.
+    pub fn may_spill(&self) -> bool {
+        self.len() > self.kept_by_spill()
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.spilled.is_empty()
@@ -126,7 +140,8 @@ impl Node {
         Node { has_ring_memory: false, ..self }
     }
 
-    /// A processor's miss: the time at which its block is in the cache.
+    /// A processor's miss: the time at which its block is in the cache. It meets none of the units, only the same memory.
+    // FEATURE: VQ-F21
     pub fn miss(&mut self, now: Picos) -> Picos {
         self.memory.take(now, self.machine.memory_busy).end
             + self.machine.memory_latency.max(self.machine.miss() - self.machine.memory_busy)
@@ -230,6 +245,10 @@ impl Node {
     // FEATURE: VQ-F7 VQ-F18
     pub fn head(&mut self, now: Picos, queue: u32) -> Head {
         let known = if self.has_ring_memory { self.open_read_port(now, queue) } else { now };
+        if self.queues[queue as usize].shown.is_empty() {
+            // An overflow may have taken the shown blocks back.
+            self.prefetch(known, queue);
+        }
         match self.queues[queue as usize].shown.front() {
             Some(held) => Head::Block { seq: held.seq, ready: held.ready.max(known) },
             None => Head::Empty { known },
@@ -274,23 +293,20 @@ impl Node {
     pub fn spill(&mut self, now: Picos, queue: u32) -> Picos {
         self.counts.interrupts += 1;
         let state = &mut self.queues[queue as usize];
-        let kept = match state.trigger {
-            // At least one block stays to be read, or no read pointer would reach the trigger.
-            None => (state.ring.len() / 2).max(1_usize.saturating_sub(state.shown.len())),
-            Some(left) => {
-                // Blocks later than the saved ones join them, those in the read buffer too.
-                let later = state.shown.split_off(left.min(state.shown.len()));
-                later.into_iter().rev().for_each(|held| state.ring.push_front(held));
-                left.saturating_sub(state.shown.len())
-            }
-        };
-        let kept = kept.min(state.ring.len());
-        let saved = state.ring.split_off(kept);
+        let is_after_saved = state.trigger.is_some_and(|left| state.len() > left);
+        let kept = state.kept_by_spill();
+        // Shown blocks are the ring buffer's first ones; those beyond the trigger go with the saved ones.
+        let later = state.shown.split_off(kept.min(state.shown.len()));
+        later.into_iter().rev().for_each(|held| state.ring.push_front(held));
+        let mut saved = state.ring.split_off((kept - state.shown.len()).min(state.ring.len()));
         let moved = saved.len() as u64;
-        if state.spilled.is_empty() {
-            state.trigger = Some(state.shown.len() + kept);
+        if is_after_saved {
+            state.spilled.append(&mut saved);
+        } else if moved > 0 {
+            saved.append(&mut state.spilled);
+            state.spilled = saved;
+            state.trigger = Some(kept);
         }
-        state.spilled.extend(saved);
         self.counts.spilled += moved;
         let mut at = now + self.machine.interrupt;
         for _ in 0..2 * moved {

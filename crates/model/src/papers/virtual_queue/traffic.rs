@@ -28,6 +28,8 @@ pub struct Shape {
     pub locality: f64,
     /// Blocks of a ring buffer.
     pub capacity: usize,
+    /// Time the program takes over a block it has read.
+    pub reading: Picos,
     /// Every message goes to processor 0.
     pub is_hot: bool,
     /// Seed of the targets.
@@ -44,6 +46,7 @@ impl Shape {
             work: cycles(p.count("traffic.work")),
             locality: p.get("traffic.locality") / 100.0,
             capacity: p.count("traffic.capacity") as usize,
+            reading: Picos::ZERO,
             is_hot: false,
             seed: p.count("seed"),
         }
@@ -90,6 +93,7 @@ enum Phase {
     Send,
     Look,
     Read { queue: u32 },
+    Load { queue: u32, seq: u64 },
     Done,
 }
 
@@ -103,6 +107,7 @@ struct Processor {
     last_queue: u32,
     is_waiting: bool,
     is_held: bool,
+    interrupted_until: Picos,
     sending: Picos,
     receiving: Picos,
     done: Picos,
@@ -111,9 +116,12 @@ struct Processor {
 /// A queue as its producers see it.
 #[derive(Default)]
 struct Room {
-    reserved: usize,
+    /// Blocks on their way.
+    in_flight: usize,
     held: VecDeque<Block>,
     room_made: u64,
+    /// A grace period runs.
+    has_timer: bool,
     /// Last number read from each sender.
     last_read: Vec<u64>,
 }
@@ -168,6 +176,7 @@ pub fn run(machine: &Machine, shape: &Shape) -> Measured {
         last_queue: 0,
         is_waiting: false,
         is_held: false,
+        interrupted_until: Picos::ZERO,
         sending: Picos::ZERO,
         receiving: Picos::ZERO,
         done: Picos::ZERO,
@@ -193,7 +202,10 @@ impl Run<'_> {
         for id in 0..self.shape.processors {
             self.engine.schedule(Picos::ZERO, Event::Step(id));
         }
+        // Far more than any program needs: a run that does not end is a defect that must be seen.
+        let limit = 2_000 * (self.shape.processors * (self.shape.messages + 100)) as u64;
         while let Some((now, event)) = self.engine.pop() {
+            assert!(self.engine.event_count() < limit, "the program makes no progress at {now}");
             match event {
                 Event::Step(id) => self.step(now, id),
                 Event::Arrive(block) => self.on_arrive(now, block),
@@ -214,6 +226,10 @@ impl Run<'_> {
     }
 
     fn step(&mut self, now: Picos, id: usize) {
+        let interrupted_until = self.processors[id].interrupted_until;
+        if now < interrupted_until {
+            return self.engine.schedule(interrupted_until, Event::Step(id));
+        }
         let stolen = std::mem::take(&mut self.nodes[id].stolen);
         if stolen > Picos::ZERO && self.processors[id].phase != Phase::Done {
             self.processors[id].receiving += stolen;
@@ -227,6 +243,7 @@ impl Run<'_> {
             Phase::Send => self.send(now, id),
             Phase::Look => self.look(now, id),
             Phase::Read { queue } => self.read(now, id, queue),
+            Phase::Load { queue, seq } => self.load(now, id, queue, seq),
             Phase::Done => {}
         }
     }
@@ -246,26 +263,35 @@ impl Run<'_> {
         self.processors[id].sending += leaves - now;
         let seq = self.processors[id].next as u64 * SENDERS + id as u64;
         let block = Block { from: id, to, queue, seq };
+        let has_room = self.has_room(to, queue);
         let room = &mut self.rooms[to][queue as usize];
-        if room.reserved < self.shape.capacity && room.held.is_empty() {
+        if has_room && room.held.is_empty() {
             self.launch(leaves, block);
         } else {
             room.held.push_back(block);
             let room_made = room.room_made;
+            let needs_timer = !std::mem::replace(&mut room.has_timer, true);
             self.held += 1;
             self.processors[id].is_held = true;
-            self.engine.schedule(leaves + self.machine.grace, Event::Grace { to, queue, room_made });
+            if needs_timer {
+                self.engine.schedule(leaves + self.machine.grace, Event::Grace { to, queue, room_made });
+            }
         }
         self.go(leaves, id, Phase::Look);
     }
 
+    fn has_room(&self, to: usize, queue: u32) -> bool {
+        self.rooms[to][queue as usize].in_flight + self.nodes[to].block_count(queue) < self.shape.capacity
+    }
+
     fn launch(&mut self, now: Picos, block: Block) {
-        self.rooms[block.to][block.queue as usize].reserved += 1;
+        self.rooms[block.to][block.queue as usize].in_flight += 1;
         let arrives = self.crossbar.block(now, block.from, block.to);
         self.engine.schedule(arrives, Event::Arrive(block));
     }
 
     fn on_arrive(&mut self, now: Picos, block: Block) {
+        self.rooms[block.to][block.queue as usize].in_flight -= 1;
         let reader = &self.processors[block.to];
         let is_awaited = reader.is_waiting && reader.phase == Phase::Look && reader.last_queue == block.queue;
         self.nodes[block.to].arrive(now, block.queue, block.seq, is_awaited);
@@ -276,12 +302,12 @@ impl Run<'_> {
 
     /// Held blocks go on as far as there is room.
     fn fill_room(&mut self, now: Picos, to: usize, queue: u32) {
-        while self.rooms[to][queue as usize].reserved < self.shape.capacity {
+        while self.has_room(to, queue) {
             let Some(block) = self.rooms[to][queue as usize].held.pop_front() else { return };
             self.rooms[to][queue as usize].room_made += 1;
             self.launch(now, block);
             self.processors[block.from].is_held = false;
-            if self.processors[block.from].phase == Phase::Send {
+            if matches!(self.processors[block.from].phase, Phase::Send | Phase::Look) {
                 self.wake(now, block.from);
             }
         }
@@ -290,27 +316,32 @@ impl Run<'_> {
     /// The grace period is over: without any room meanwhile, the receiver is interrupted.
     // FEATURE: VQ-F19 VQ-F20
     fn on_grace(&mut self, now: Picos, to: usize, queue: u32, room_made: u64) {
-        let room = &self.rooms[to][queue as usize];
-        if room.room_made > room_made || room.held.is_empty() {
+        let room = &mut self.rooms[to][queue as usize];
+        if room.held.is_empty() {
+            room.has_timer = false;
             return;
         }
-        let before = self.nodes[to].counts().spilled;
-        let spent = self.nodes[to].spill(now, queue);
-        self.nodes[to].stolen += spent;
-        let moved = (self.nodes[to].counts().spilled - before) as usize;
-        let room = &mut self.rooms[to][queue as usize];
-        room.reserved -= moved.min(room.reserved);
-        if moved == 0 {
-            // Blocks still on their way have the room: look again after another grace period.
-            self.engine.schedule(now + self.machine.grace.max(CYCLE), Event::Grace { to, queue, room_made });
+        let made = room.room_made;
+        let free_at = self.processors[to].interrupted_until;
+        let again = free_at.max(now) + self.machine.grace.max(CYCLE);
+        if made > room_made || free_at > now || !self.nodes[to].queue(queue).may_spill() {
+            // The reader gets on, or is interrupted already, or the blocks that have the room are still on their way.
+            return self.engine.schedule(again, Event::Grace { to, queue, room_made: made });
         }
+        let spent = self.nodes[to].spill(now, queue);
+        self.processors[to].receiving += spent;
+        self.processors[to].interrupted_until = now + spent;
         self.fill_room(now + spent, to, queue);
+        let room_made = self.rooms[to][queue as usize].room_made;
+        self.engine.schedule(now + spent + self.machine.grace.max(CYCLE), Event::Grace { to, queue, room_made });
     }
 
     /// Looks for a queue with blocks: one load of the count command for the thread that runs.
     fn look(&mut self, now: Picos, id: usize) {
         let streams = self.shape.streams;
-        let found = (0..streams).map(|step| (self.processors[id].looked_at + step) % streams).find(|q| self.nodes[id].block_count(*q as u32) > 0);
+        let found = (0..streams)
+            .map(|step| (self.processors[id].looked_at + step) % streams)
+            .find(|q| self.nodes[id].block_count(*q as u32) > 0);
         let is_done_sending = self.processors[id].next == self.processors[id].targets.len();
         match found {
             Some(queue) => {
@@ -335,10 +366,12 @@ impl Run<'_> {
             Head::Block { seq, ready } => (seq, ready),
             Head::Empty { known } => return self.go(known + CYCLE, id, Phase::Look),
         };
-        if ready > now {
-            self.processors[id].receiving += ready - now;
-            return self.engine.schedule(ready, Event::Step(id));
-        }
+        self.processors[id].receiving += ready.since(now);
+        self.go(ready.max(now), id, Phase::Load { queue, seq });
+    }
+
+    /// Four loads; then the program moves on and the head is dequeued.
+    fn load(&mut self, now: Picos, id: usize, queue: u32, seq: u64) {
         let loaded = now + cycles(self.machine.words);
         let restored = self.nodes[id].dequeue(loaded, queue);
         self.processors[id].receiving += loaded + restored - now;
@@ -349,10 +382,8 @@ impl Run<'_> {
         let last = &mut room.last_read[(seq % SENDERS) as usize];
         self.is_in_order &= *last < seq;
         *last = seq;
-        // Spilled blocks take room again when they come back; more than fit wait for the reader as before.
-        room.reserved = room.reserved.saturating_sub(1).max(self.nodes[id].block_count(queue));
         self.fill_room(loaded, id, queue);
-        self.go(loaded + restored, id, Phase::Work);
+        self.go(loaded + restored + self.shape.reading, id, Phase::Work);
     }
 
     fn measure(&self) -> Measured {
@@ -386,9 +417,13 @@ mod tests {
 
     #[test]
     fn every_block_is_read_in_its_senders_order_whatever_the_room() {
-        for (seed, capacity, streams, is_hot) in [(1, 63, 4, false), (2, 4, 2, false), (3, 2, 40, false), (4, 4, 1, true), (5, 8, 3, true)] {
+        for (seed, capacity, streams, is_hot) in
+            [(1, 63, 4, false), (2, 4, 2, false), (3, 2, 40, false), (4, 4, 1, true), (5, 8, 3, true)]
+        {
             println!("seed {seed}");
-            let shape = Shape { capacity, streams, is_hot, seed, work: Picos::ZERO, messages: 200, ..Shape::new(&parameters()) };
+            let reading = cycles(if is_hot { 300 } else { 0 });
+            let base = Shape::new(&parameters());
+            let shape = Shape { capacity, streams, is_hot, reading, seed, work: Picos::ZERO, messages: 200, ..base };
             let measured = run(&Machine::new(&parameters()), &shape);
             let sent = 200 * (shape.processors - usize::from(is_hot)) as u64;
             assert_eq!((measured.counts.arrived, measured.is_in_order), (sent, true), "seed {seed}");
@@ -404,6 +439,6 @@ mod tests {
         };
         let (few, many) = (of(2), of(256));
         assert!(few[0] > 0.95 && few[2] > 0.95, "{few:?}");
-        assert!(many[0] < 0.5 && many[2] < 0.5, "{many:?}");
+        assert!(many[0] < 0.6 && many[2] < 0.6, "{many:?}");
     }
 }

@@ -266,7 +266,8 @@ impl Run<'_> {
         let mut at = now;
         for row in first..self.plan.reuse {
             let number = ((base + row) * self.plan.blocks + block) as u32;
-            if !(row == first && is_fetched) && !self.touch(id, number) {
+            let is_present = (row == first && is_fetched) || self.touch(id, number);
+            if !is_present {
                 if at > now {
                     return self.go(at, id, Phase::Fetch(row));
                 }

@@ -1,0 +1,80 @@
+//! Every experiment of the Virtual Queue model against the paper's facts and claims.
+use std::sync::OnceLock;
+
+use hanare_model::claim::Verdict;
+use hanare_model::facts::facts;
+use hanare_model::outcome::Outcome;
+use hanare_model::papers::virtual_queue::PAPER;
+
+/// One run of each experiment with the defaults, for all tests.
+fn outcomes() -> &'static [(&'static str, Outcome)] {
+    static OUTCOMES: OnceLock<Vec<(&'static str, Outcome)>> = OnceLock::new();
+    OUTCOMES.get_or_init(|| {
+        let parameters = (PAPER.parameters)();
+        PAPER.experiments.iter().map(|experiment| (experiment.name, (experiment.run)(&parameters))).collect()
+    })
+}
+
+#[test]
+fn produced_facts_agree_with_the_paper() {
+    for (name, outcome) in outcomes() {
+        assert_eq!(outcome.disagreements(), Vec::<String>::new(), "{name}");
+    }
+    let produced: usize = outcomes().iter().map(|(_, outcome)| outcome.produced.len()).sum();
+    assert!(produced >= 4, "only {produced} values were compared");
+}
+
+#[test]
+fn every_claim_has_one_verdict_that_may_stand() {
+    let mut results: Vec<_> = outcomes().iter().flat_map(|(_, outcome)| &outcome.claims).collect();
+    results.sort_by_key(|result| result.id.trim_start_matches("VQ-C").parse::<u32>().unwrap());
+    let expected: Vec<&str> =
+        facts().claims.iter().filter(|claim| claim.paper == PAPER.id).map(|claim| claim.id.as_str()).collect();
+    assert_eq!(results.iter().map(|result| result.id).collect::<Vec<_>>(), expected);
+    for result in &results {
+        println!("{} {:?}: {}", result.id, result.verdict, result.model);
+        assert_eq!(result.admit(), Ok(()));
+        result.calibrated_on.iter().chain(&result.states).for_each(|key| assert_eq!(&facts().fact(key).key, key));
+    }
+    let of = |verdict| results.iter().filter(|result| result.verdict == verdict).map(|result| result.id).collect::<Vec<_>>();
+    assert_eq!(of(Verdict::Differs), ["VQ-C4"], "CC's loss at 2 and 4 processors is every scheme's loss here");
+    assert_eq!(of(Verdict::NotTried), ["VQ-C13"]);
+}
+
+#[test]
+fn defaults_of_the_context_caches_are_the_printed_ones() {
+    let parameters = (PAPER.parameters)();
+    for (key, fact) in [
+        ("write_port.entries", "vq.fig5.write_port.entries"),
+        ("ring.entries", "vq.fig5.ring.entries"),
+        ("ring.ways", "vq.fig5.ring.assoc"),
+        ("read_port.entries", "vq.fig5.read_port.entries"),
+    ] {
+        let range = facts().fact(fact).value.numbers();
+        assert!((range[0]..=range[1]).contains(&parameters.get(key)), "{key}");
+    }
+}
+
+#[test]
+fn runs_repeat() {
+    // A small product: the repetition does not depend on the size.
+    let parameters = (PAPER.parameters)()
+        .with("matrix.order", 64.0)
+        .with("product.processors", 16.0)
+        .with("scale.order", 64.0)
+        .with("traffic.messages", 50.0);
+    for experiment in PAPER.experiments {
+        let text = || {
+            let outcome = (experiment.run)(&parameters);
+            let trace = outcome.trace.as_ref().map(|trace| trace.to_json());
+            serde_json::to_string(&(outcome.tables, outcome.plots, outcome.headlines, trace)).unwrap()
+        };
+        assert_eq!(text(), text(), "{}", experiment.name);
+    }
+}
+
+#[test]
+fn figure_6_is_drawn() {
+    let mut plots = outcomes().iter().flat_map(|(_, outcome)| &outcome.plots);
+    assert!(plots.any(|plot| plot.figure.as_deref() == Some("VQ figure 6") && plot.lines.len() == 4));
+}
