@@ -19,6 +19,7 @@ pub mod programs;
 pub mod rdma;
 pub mod servers;
 pub mod vector;
+pub mod workloads;
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
@@ -122,6 +123,12 @@ pub static PAPER: Paper = Paper {
             shows: "few large hosts against many small ones: count, power, price (figure 4)",
             takes_network: false,
             run: servers::servers,
+        },
+        Experiment {
+            name: "workloads",
+            shows: "full scans, programs larger than main memory, and video delivery with extended memory",
+            takes_network: false,
+            run: workloads::workloads,
         },
     ],
 };

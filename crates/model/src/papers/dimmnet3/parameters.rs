@@ -12,7 +12,20 @@ const DATA_SHEET: &str = "data sheets of PC1600 DDR SDRAM and DDR2-533";
 
 /// The table, in the order in which it is listed.
 pub fn parameters() -> Parameters {
-    let groups = [message(), host(), board(), memory(), network(), serial(), cell(), rdma(), descriptors(), halo(), servers()];
+    let groups = [
+        message(),
+        host(),
+        board(),
+        memory(),
+        network(),
+        serial(),
+        cell(),
+        rdma(),
+        descriptors(),
+        halo(),
+        servers(),
+        workloads(),
+    ];
     Parameters::new(groups.into_iter().flatten().collect())
 }
 
@@ -195,8 +208,8 @@ fn board() -> Vec<Parameter> {
         ),
         Parameter::cited("nic.clock", "d3.env.dimmnet2_clock", 10.0, 2000.0, "clock of the network interface"),
         Parameter::chosen("nic.command", 2.0, "cycles", pipeline, FITTED, "taking a command apart"),
-        Parameter::chosen("nic.packetise", 3.0, "cycles", pipeline, FITTED, "making a packet of window and memory contents"),
-        Parameter::chosen("nic.receive", 3.0, "cycles", pipeline, FITTED, "taking a packet apart"),
+        Parameter::chosen("nic.packetise", 4.0, "cycles", pipeline, FITTED, "making a packet of window and memory contents"),
+        Parameter::chosen("nic.receive", 4.0, "cycles", pipeline, FITTED, "taking a packet apart"),
         Parameter::chosen("nic.onchip", 1.0, "cycles", pipeline, "block memory of an FPGA", "one access to an on-chip memory"),
         Parameter::cited("nic.window", "d3.window_limit", 64.0, 65_536.0, "bytes of the Write Window and of the Prefetch Window"),
         Parameter::chosen(
@@ -659,6 +672,55 @@ fn servers() -> Vec<Parameter> {
             (0.01, 100_000.0),
             "index bytes read for the network per 4 GB of held memory",
             "data each old host answers per second",
+        ),
+    ]
+}
+
+fn workloads() -> Vec<Parameter> {
+    vec![
+        Parameter::chosen(
+            "scan.record",
+            256.0,
+            "B",
+            (8.0, 4096.0),
+            "a tuple of the Wisconsin benchmark has 208 B",
+            "bytes from one record to the next",
+        ),
+        Parameter::cited("scan.field", "d3.scan_useful", 4.0, 8.0, "bytes of the field a full scan looks at"),
+        Parameter::chosen(
+            "paging.disk",
+            8.0,
+            "ms",
+            (0.01, 100.0),
+            "seek and half a turn of a disk of 7200 turns a minute",
+            "a page fault served by a disk",
+        ),
+        Parameter::chosen(
+            "paging.fault",
+            5.0,
+            "us",
+            (0.1, 1000.0),
+            "page fault, block layer and copy of Linux on a 2.6 GHz host",
+            "a page fault's own time on the host",
+        ),
+        Parameter::chosen(
+            "paging.visits",
+            100.0,
+            "count",
+            (1.0, 1e6),
+            "mesh generation, a few visits of a page's data",
+            "main memory accesses between two faults' chances",
+        ),
+        Parameter::chosen("video.titles", 10_000.0, "count", (1.0, 10_000_000.0), "a rental shop", "titles offered"),
+        Parameter::chosen("video.title", 2.0, "GB", (0.01, 1000.0), "90 minutes at 3 Mb/s", "one title"),
+        Parameter::chosen("video.rate", 0.4, "MB/s", (0.001, 1000.0), "3 Mb/s", "one stream"),
+        Parameter::chosen(
+            "video.disk_streams",
+            60.0,
+            "count",
+            (1.0, 100_000.0),
+            "a disk moves some 25 MB/s in pieces of 1 MB",
+            "streams the disks of a host feed",
         ),
     ]
 }

@@ -326,3 +326,24 @@ pub fn fit(parameters: &Parameters) -> Outcome {
     outcome.note("The three public figures come from different set-ups; only the first is fitted, none is asserted.");
     outcome
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::parameters::parameters;
+    use super::*;
+
+    #[test]
+    fn the_pipeline_is_fitted_to_the_public_time() {
+        let one_way = fit(&parameters()).headlines[0].value;
+        assert!((one_way - facts().number("d3.public.d2_min_oneway")).abs() < 0.01, "{one_way}");
+    }
+
+    #[test]
+    fn write_combining_shortens_a_message() {
+        let us = |attribute| {
+            let machine = Machine::new(&parameters().with("host.window_attribute", attribute));
+            ping_pong(&machine, Condition::BotfLhs, 120, 16, None).one_way
+        };
+        assert!(us(1.0) < us(0.0));
+    }
+}

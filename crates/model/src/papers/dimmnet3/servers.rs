@@ -121,9 +121,14 @@ fn judge(parameters: &Parameters, plain: &Service, large: &Service) -> Vec<Claim
         .stating(&["d3.server_reduction"]),
         ClaimResult::judged(
             "D3-C19",
-            (0.99..1.01).contains(&same_memory) && large.hosts < plain.hosts && (0.5..=2.0).contains(&compute),
-            format!("same memory in {fewer:.1}x fewer hosts; {compute:.2} of the compute for each GB, {:.0} % of the power", 100.0 * large.power / plain.power),
-            "Arithmetic of counts. That compute keeps up rests on a chosen gain of the newer processors (four cores of twice the speed), so it says what gain is needed rather than that it came.",
+            (0.99..1.01).contains(&same_memory) && large.hosts < plain.hosts,
+            format!(
+                "the same memory in {fewer:.1}x fewer hosts, with {:.0} % of the power",
+                100.0 * large.power / plain.power
+            ),
+            format!(
+                "Arithmetic of counts. The part in parentheses is not judged: compute for each GB stays the same where a new host has {fewer:.0} times that of an old one; with the chosen gain (four cores of twice the speed) it would be {compute:.2} of it."
+            ),
             &["d3.t2.d3.dimm_reg", "d3.t3.modules.d3"],
         ),
     ]
