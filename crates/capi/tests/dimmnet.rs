@@ -47,3 +47,14 @@ fn nothing_of_a_rank_is_left_in_the_pool_when_it_has_ended() {
     assert!(names.contains(&"table".to_owned()), "{names:?}");
     assert_eq!(names.iter().find(|name| name.starts_with("dimmnet.")), None, "{names:?}");
 }
+
+// FEATURE: D2-F9
+#[test]
+fn commands_on_this_hosts_memory_make_no_system_call() {
+    let Some(program) = stage::program("no_system_call") else { return };
+    let output = &stage::Stage::of(1).run(&program, &[], 1)[0];
+    match output.status.code() {
+        Some(77) => stage::skip("the kernel has no seccomp"),
+        code => assert_eq!(code, Some(0), "{} {}", output.status, String::from_utf8_lossy(&output.stderr)),
+    }
+}
