@@ -33,27 +33,34 @@ want() {
 cargo_minor() { cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\).*/\1/p'; }
 is_new_enough() { minor=$(cargo_minor) && [ -n "$minor" ] && [ "$minor" -ge "$oldest" ]; }
 
-# offered PACKAGE: the minor version of Rust that the distribution's package brings.
-offered() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: 1\.\([0-9]*\)\..*/\1/p'; }
+# packaged: the distribution's packages that bring a new enough Rust, if it has them.
+# Debian 12 has no rustup, and keeps a newer compiler for its browsers (-web) beside the old one.
+packaged() {
+    has apt-cache || return 1
+    if apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+        echo rustup
+        return 0
+    fi
+    for name in -web ""; do
+        minor=$(apt-cache policy "cargo$name" 2>/dev/null | sed -n 's/^ *Candidate: 1\.\([0-9]*\)\..*/\1/p')
+        if [ -n "$minor" ] && [ "$minor" -ge "$oldest" ]; then
+            echo "rustc$name cargo$name"
+            return 0
+        fi
+    done
+    return 1
+}
 
 toolchain() {
     is_new_enough && return 0
     if may_install; then
         apt-get update -qq >&2 && refreshed=1
-        if apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'; then
-            install rustup && rustup toolchain install stable --profile minimal >&2
-        else
-            # Debian 12 has no rustup, and keeps a newer compiler for its browsers beside the old one.
-            for name in -web ""; do
-                minor=$(offered "cargo$name")
-                if [ -n "$minor" ] && [ "$minor" -ge "$oldest" ]; then
-                    install "rustc$name" "cargo$name" && break
-                fi
-            done
-        fi
+        # Two words where there are two packages.
+        packages=$(packaged) && install $packages
+        has rustup && rustup toolchain install stable --profile minimal >&2
         is_new_enough && return 0
     fi
-    say "no Rust 1.$oldest or newer: install it as https://rustup.rs says, then run this again"
+    say "no Rust 1.$oldest or newer: install $(packaged || echo "it as https://rustup.rs says"), then run this again"
     return 1
 }
 
