@@ -231,3 +231,23 @@ fn a_local_region_is_plain_memory_for_all_who_map_it() {
         unsafe { assert_eq!(mapping.ptr().read_volatile(), 9) };
     }
 }
+
+// FEATURE: D3-F21 RF-F2 RF-F3
+#[test]
+fn a_put_from_another_node_lands_in_mapped_memory_that_nobody_registered() {
+    let pool = TestPool::start(2, 192 * MIB);
+    let (owner, stranger) = (pool.client(1), pool.client(0));
+    // Long enough for several slabs: an offset is translated to a file and a page of it, at the node and in the mapping alike.
+    let len = 80 * MIB;
+    let region = owner.create("window", len, &CreateOptions::default()).unwrap();
+    let mapping = region.map().unwrap();
+    let far = stranger.open("window").unwrap();
+    for at in [0, 32 * MIB - 4, 64 * MIB - 4, len - 8] {
+        let bytes = at.to_le_bytes();
+        far.put(at, &bytes).unwrap();
+        for (k, byte) in bytes.into_iter().enumerate() {
+            // SAFETY: the mapping is as long as the region, and the put that wrote there has ended.
+            assert_eq!(unsafe { mapping.ptr().add(at as usize + k).read_volatile() }, byte, "at {at}");
+        }
+    }
+}

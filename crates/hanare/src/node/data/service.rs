@@ -229,9 +229,9 @@ impl Desk {
         let awake = std::mem::take(&mut self.awake);
         for id in awake {
             let Some(place) = self.sessions.get_mut(&id) else { continue };
-            // A blocked one is moved by its client's reading alone; what it sent meanwhile waits.
+            // A blocked one is moved by its client's reading alone; what it sent meanwhile waits. It dozes to be told of room.
             let blocked = place.session.is_blocked();
-            if !blocked && !place.session.doze() {
+            if !place.session.doze() && !blocked {
                 self.awake.push(id);
                 continue;
             }
