@@ -266,6 +266,18 @@ impl Roster {
         (silent, died)
     }
 
+    /// Gives all nodes more time.
+    pub fn forgive(&mut self, ms: u64) {
+        for seat in self.seats.values_mut() {
+            match &mut seat.state {
+                State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at } => {
+                    *at += ms
+                }
+                State::Silent | State::Dead | State::Left => {}
+            }
+        }
+    }
+
     /// When time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
         self.seats.values().filter_map(Seat::deadline).min()

@@ -566,3 +566,14 @@ fn a_node_that_resumes_keeps_its_part_of_a_region_whose_other_parts_are_still_be
     assert!(view(pool.answer(0, ask).unwrap()).is_ok());
     assert_eq!(pool.nodes.iter().map(|node| node.slots.len()).collect::<Vec<_>>(), [1, 1, 1]);
 }
+
+#[test]
+fn a_coordinator_that_was_stopped_itself_blames_nobody_for_it() {
+    let mut pool = Pool::new(2);
+    pool.create(1, "a", 100, Placement::Local).unwrap();
+    pool.now_ms += 60_000;
+    pool.coordinator.tick(pool.now_ms);
+    assert!(pool.open(0, "a").is_ok());
+    pool.pass(limits::LEASE_MS + limits::RENEW_MS, &[1]);
+    assert!(matches!(pool.open(0, "a"), Err(Error::NodeLost { node: NodeId(1), .. })), "a node that stays silent is lost");
+}
