@@ -55,7 +55,7 @@ pub fn document(plots: &[&Plot]) -> String {
     let mut top = 0.0;
     for plot in plots {
         let (body, height) = body(plot);
-        write!(parts, "<g transform=\"translate(0 {top:.0})\">{body}</g>\n").expect("a String takes every write");
+        writeln!(parts, "<g transform=\"translate(0 {top:.0})\">{body}</g>").expect("a String takes every write");
         top += height;
     }
     let paper = "<rect width=\"100%\" height=\"100%\" class=\"paper\"/>";

@@ -6,7 +6,7 @@ use super::{AXIS, COLOUR_COUNT, RIGHT, WIDTH, label, text};
 use crate::outcome::Plot;
 
 /// Room for the rows' names, and how many letters fit it.
-const NAMES: f64 = 168.0;
+const NAMES: f64 = 190.0;
 const NAME_LEN: usize = 27;
 const ROW: f64 = 18.0;
 const THICK: f64 = 12.0;

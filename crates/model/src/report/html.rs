@@ -373,6 +373,7 @@ fn features_section(papers: &[&Paper], marks: &Marks) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Measured;
     use crate::report::gather::gathered_once;
 
     #[test]
@@ -384,6 +385,19 @@ mod tests {
         }
         assert!(!page.contains("NaN"), "a number is missing");
         assert_eq!(page, super::page(gathered_once()));
+    }
+
+    #[test]
+    fn measurements_stand_beside_the_model() {
+        let claim = facts().claim("D2-C10").unwrap();
+        let measured = Some(Measured { value: "1.91x on 2 nodes".to_string(), verdict: Verdict::Differs });
+        let row = Row { measured, ..gathered_once().rows.iter().find(|row| row.claim.id == claim.id).unwrap().clone() };
+        let with = super::claim(&row, true).into_string();
+        assert!(
+            with.contains("1.91x on 2 nodes") && with.contains("badge reproduced") && with.contains("badge differs"),
+            "{with}"
+        );
+        assert!(!super::claim(&row, false).into_string().contains("1.91x"));
     }
 
     #[test]
