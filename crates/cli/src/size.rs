@@ -54,7 +54,7 @@ pub fn show(bytes: u64) -> String {
 /// Writes a placement for people.
 pub fn show_placement(placement: &Placement) -> String {
     match placement {
-        Placement::Interleave(chunk) => format!("interleave={}", show(*chunk).replace(' ', "")),
+        Placement::Interleave(chunk) => format!("interleave={}", show(*chunk).replace(".0 ", "")),
         other => other.to_string(),
     }
 }
@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(placement("interleave=64K"), Ok(Placement::Interleave(65536)));
         assert_eq!(placement("node=3"), Ok(Placement::Node(NodeId(3))));
         assert!(placement("interleave=1000").is_err() && placement("near").is_err() && placement("node=x").is_err());
-        assert_eq!(show_placement(&Placement::Interleave(65536)), "interleave=64.0KiB");
+        assert_eq!(show_placement(&Placement::Interleave(65536)), "interleave=64KiB");
     }
 }

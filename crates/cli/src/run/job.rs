@@ -71,6 +71,8 @@ struct Job {
     output: Output,
     teller: Teller,
     first_failure: Option<Failure>,
+    /// The same until it is told.
+    unnamed: Option<Failure>,
     /// When the next step towards the end is due, and which signal it sends.
     due: Option<(Instant, Signal)>,
 }
@@ -84,6 +86,7 @@ pub fn run(plan: &Plan, around: &mut Surroundings<'_>) -> Result<Option<Failure>
         output: Output::new(),
         teller: Teller::start(&plan.sockets[0])?,
         first_failure: None,
+        unnamed: None,
         due: None,
     };
     let result = job.start(plan).and_then(|()| job.watch(around));
@@ -151,8 +154,8 @@ impl Job {
         let rank = Rank(number as u32);
         self.teller.tell(self.id, rank, end.to_string());
         if end != End::Exited(0) && self.first_failure.is_none() {
-            eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks.len(), self.program);
             self.first_failure = Some(Failure { rank, end });
+            self.unnamed = self.first_failure;
             self.due = Some((Instant::now() + TERM_AFTER, Signal::TERM));
         }
         true
@@ -162,6 +165,7 @@ impl Job {
         let Some((_, signal)) = self.due.take() else { return };
         self.signal(signal);
         if signal == Signal::TERM {
+            self.name_failure();
             // A stopped rank takes its TERM only when it goes on.
             self.signal(Signal::CONT);
             self.due = Some((Instant::now() + KILL_AFTER, Signal::KILL));
@@ -172,8 +176,16 @@ impl Job {
         self.ranks.iter().filter(|rank| rank.end.is_none()).for_each(|rank| children::send(rank.pid, signal));
     }
 
-    fn finish(self) -> Option<Failure> {
+    /// Names the rank that failed, once, and after what it said itself.
+    fn name_failure(&mut self) {
+        if let Some(Failure { rank, end }) = self.unnamed.take() {
+            eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks.len(), self.program);
+        }
+    }
+
+    fn finish(mut self) -> Option<Failure> {
         self.output.drain();
+        self.name_failure();
         self.teller.finish();
         self.first_failure
     }

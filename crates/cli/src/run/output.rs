@@ -78,7 +78,7 @@ impl Output {
     }
 
     /// Waits until everything that was written is out, or whoever still holds a pipe has had its time.
-    pub fn drain(mut self) {
+    pub fn drain(&mut self) {
         let deadline = Instant::now() + DRAIN_MAX;
         while self.running > 0 {
             match self.ends.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
