@@ -15,7 +15,10 @@ const LEN: &str = "64M";
 /// This rank's vector memory, mapped.
 pub struct Board {
     region: Region,
-    mapping: LocalMapping,
+    /// The mapping's bytes.
+    window: Window,
+    /// Keeps them mapped.
+    _mapping: LocalMapping,
 }
 
 impl Board {
@@ -25,8 +28,7 @@ impl Board {
     /// No copy of the window is used after the board is dropped.
     #[inline]
     pub unsafe fn window(&self) -> Window {
-        // SAFETY: promised by the caller; the board was made by this rank, which may write to it.
-        unsafe { self.mapping.window() }
+        self.window
     }
 
     /// The name of its region.
@@ -72,7 +74,9 @@ impl Boards {
         if self.own.get().is_none() {
             let region = pool.create(&self.name(pool.rank()), self.len, &CreateOptions::default())?;
             let mapping = region.map()?;
-            let _ = self.own.set(Board { region, mapping });
+            // SAFETY: it leaves the board only by `Board::window`.
+            let window = unsafe { mapping.window() };
+            let _ = self.own.set(Board { region, window, _mapping: mapping });
         }
         Ok(self.own.get().expect("just made"))
     }

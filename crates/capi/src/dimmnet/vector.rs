@@ -1,12 +1,13 @@
 //! The vector commands of `dimmnet.h`: VL, VS, VLS, VSS on this rank's board, RVL, RVS on another's.
 
+use super::board::Board;
 use super::rank::{self, Rank};
 use super::report::code_of;
 use crate::argument::{bytes, bytes_mut};
 use crate::border::{Failure, Outcome};
 use crate::code;
 use hanare::Region;
-use hanare_memory::{Lost, Window, vector};
+use hanare_memory::{Lost, Window, guard, vector};
 use hanare_protocol::Error;
 use hanare_protocol::shape::Strided;
 use std::ffi::{c_int, c_void};
@@ -21,9 +22,37 @@ enum Way {
     Store,
 }
 
-/// Runs a command on this rank's board. `host` is the program's memory.
+/// Runs a contiguous command on this rank's board. `host` is the program's memory.
 ///
-/// **Cost**: a bounds check and the copy.
+/// **Cost**: a bounds check and the copy; programs without the strided commands live on this for single elements.
+#[inline]
+fn copy_here(rank: &Rank, way: Way, offset: usize, host: Window) -> Outcome {
+    let board = rank.boards.own(&rank.pool)?;
+    // SAFETY: used during this call, and boards stay until the rank is dropped.
+    let window = unsafe { board.window() };
+    if offset.checked_add(host.len()).is_none_or(|end| end > window.len()) {
+        return Err(out_of_range(board, offset, host.len()));
+    }
+    let here = window.slice(offset, host.len());
+    let moved = match way {
+        Way::Load => guard::copy(here, host),
+        Way::Store => guard::copy(host, here),
+    };
+    moved.map_err(|lost| lost_here(rank, board.name(), lost))?;
+    Ok(code::OK)
+}
+
+#[cold]
+fn out_of_range(board: &Board, offset: usize, len: usize) -> Failure {
+    // SAFETY: only its length is used.
+    let limit = unsafe { board.window() }.len() as u64;
+    let region = board.name().to_owned();
+    Failure::Pool(Error::OutOfRange { region, offset: offset as u64, len: len as u64, limit })
+}
+
+/// Runs a strided command on this rank's board. `host` is the program's memory.
+///
+/// **Cost**: the check of the shape and the copy.
 fn run_here(rank: &Rank, way: Way, shape: Strided, host: Window) -> Outcome {
     let board = rank.boards.own(&rank.pool)?;
     // SAFETY: used during this call, and boards stay until the rank is dropped.
@@ -59,7 +88,7 @@ unsafe fn contiguous(call: &'static str, way: Way, ptr: *const c_void, offset: u
     code_of(call, || {
         // SAFETY: promised by the caller.
         let host = unsafe { host(ptr, len) }?;
-        rank::with_or_init(|rank| run_here(rank, way, Strided::contiguous(offset as u64, len as u64), host))
+        rank::with_or_init(|rank| copy_here(rank, way, offset, host))
     })
 }
 
@@ -162,9 +191,8 @@ pub unsafe extern "C" fn VSS(host: *const c_void, offset: usize, code: c_int, co
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVL(rank: c_int, into: *mut c_void, offset: usize, len: usize) -> c_int {
-    let shape = Strided::contiguous(offset as u64, len as u64);
     // SAFETY: the caller's memory.
-    let own = |rank: &Rank| run_here(rank, Way::Load, shape, unsafe { host(into, len) }?);
+    let own = |rank: &Rank| copy_here(rank, Way::Load, offset, unsafe { host(into, len) }?);
     let other = |region: &Region| {
         // SAFETY: the caller's memory, ours during the call.
         region.get(offset as u64, unsafe { bytes_mut(into.cast(), len, "host") }?)?;
@@ -180,9 +208,8 @@ pub unsafe extern "C" fn RVL(rank: c_int, into: *mut c_void, offset: usize, len:
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVS(rank: c_int, from: *const c_void, offset: usize, len: usize) -> c_int {
-    let shape = Strided::contiguous(offset as u64, len as u64);
     // SAFETY: the caller's memory.
-    let own = |rank: &Rank| run_here(rank, Way::Store, shape, unsafe { host(from, len) }?);
+    let own = |rank: &Rank| copy_here(rank, Way::Store, offset, unsafe { host(from, len) }?);
     let other = |region: &Region| {
         // SAFETY: the caller's memory, which does not change during the call.
         region.put(offset as u64, unsafe { bytes(from.cast(), len, "host") }?)?;
