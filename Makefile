@@ -26,7 +26,6 @@ run: build apps
 ## test     every test
 test:
 	@scripts/prepare.sh test
-	$(CARGO) build -p hanare-cli -p hanare-capi
 	$(CARGO) test --workspace
 
 ## bench    the benches beside their peers
