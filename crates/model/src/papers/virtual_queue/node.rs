@@ -111,6 +111,8 @@ pub struct Node {
     pub read_ports: ContextCache,
     queues: Vec<Queue>,
     has_ring_memory: bool,
+    /// Blocks an overflow's handler brings back at a time.
+    restored_at_once: usize,
     /// Time the units took from the cache's port, not yet charged to the processor.
     pub stolen: Picos,
     counts: Counts,
@@ -128,6 +130,7 @@ impl Node {
             read_ports: ContextCache::full(machine.read_entries),
             queues: (0..queues).map(|_| Queue::default()).collect(),
             has_ring_memory: true,
+            restored_at_once: usize::MAX,
             stolen: Picos::ZERO,
             counts: Counts::default(),
             machine: machine.clone(),
@@ -138,6 +141,11 @@ impl Node {
     // FEATURE: VQ-F26
     pub fn with_vector_registers(self) -> Node {
         Node { has_ring_memory: false, ..self }
+    }
+
+    /// The same node with an overflow handler that brings at most this many saved blocks back at a time.
+    pub fn restoring(self, blocks: usize) -> Node {
+        Node { restored_at_once: blocks.max(1), ..self }
     }
 
     /// A processor's miss: the time at which its block is in the cache. It meets none of the units, only the same memory.
@@ -315,7 +323,7 @@ impl Node {
         at - now
     }
 
-    /// Steps 3 and 4: the read pointer arrived; the saved blocks go before those that came later.
+    /// Steps 3 and 4: the read pointer arrived; saved blocks come back, and those that came later go behind them.
     fn pass_trigger(&mut self, now: Picos, queue: u32) -> Picos {
         let state = &mut self.queues[queue as usize];
         let Some(left) = &mut state.trigger else { return Picos::ZERO };
@@ -323,16 +331,23 @@ impl Node {
         if *left > 0 {
             return Picos::ZERO;
         }
-        state.trigger = None;
-        let restored = state.spilled.len() as u64;
         let mut ring = std::mem::take(&mut state.spilled);
-        // Blocks that came later may be shown already: they go back behind the restored ones.
+        let restored = ring.len().min(self.restored_at_once);
+        // Where saved blocks remain, the later ones are saved behind them.
+        let remains = restored < ring.len();
+        let later = if remains { state.len() } else { 0 };
+        // Blocks that came later may be shown already.
         ring.extend(state.shown.drain(..));
         ring.append(&mut state.ring);
+        if remains {
+            state.spilled = ring.split_off(restored);
+        }
+        state.trigger = if state.spilled.is_empty() { None } else { Some(restored) };
         state.ring = ring;
         self.counts.interrupts += 1;
+        self.counts.spilled += later as u64;
         let mut at = now + self.machine.interrupt;
-        for _ in 0..2 * restored {
+        for _ in 0..2 * (restored + later) {
             at = self.queue_access(at);
         }
         at - now
@@ -387,7 +402,7 @@ mod tests {
     #[test]
     fn spilled_blocks_come_back_in_order() {
         for spill_after in [4, 7, 9] {
-            let mut node = node(1);
+            let mut node = node(1).restoring(spill_after as usize - 2);
             let mut seen = Vec::new();
             for seq in 0..30_u64 {
                 node.arrive(cycles(100 * seq), 0, seq, false);

@@ -186,7 +186,7 @@ pub fn run(machine: &Machine, shape: &Shape) -> Measured {
         machine,
         shape,
         engine: Engine::new(),
-        nodes: (0..shape.processors).map(|_| Node::new(machine, shape.streams)).collect(),
+        nodes: (0..shape.processors).map(|_| Node::new(machine, shape.streams).restoring(shape.capacity / 2)).collect(),
         rooms: (0..shape.processors).map(|_| (0..shape.streams).map(|_| room()).collect()).collect(),
         processors: processors.collect(),
         crossbar: Crossbar::new(machine, shape.processors),

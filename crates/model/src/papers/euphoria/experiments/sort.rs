@@ -46,7 +46,18 @@ impl Tape {
 
 /// Hoare's partition of `keys[low..high]`; returns where the upper part starts.
 fn partition(keys: &mut [u32], low: usize, high: usize, tape: &mut Tape) -> usize {
-    let pivot = keys[(low + high - 1) / 2];
+    let middle = (low + high - 1) / 2;
+    // The median of three goes to the middle, where the partition needs its pivot.
+    for (a, b) in [(low, middle), (middle, high - 1), (low, middle)] {
+        tape.touch(a, false);
+        tape.touch(b, false);
+        if keys[a] > keys[b] {
+            keys.swap(a, b);
+            tape.touch(a, true);
+            tape.touch(b, true);
+        }
+    }
+    let pivot = keys[middle];
     let (mut left, mut right) = (low, high - 1);
     loop {
         while {

@@ -64,7 +64,7 @@ pub fn run_contention(parameters: &Parameters) -> Outcome {
             "on 2 and 4 processors {:.2} and {:.2} %, with an own port {:.2} and {:.2} %, memory busy {:.0} %; on 16 and 32 {:.3} and {:.3} %",
             rows[0].0[0], rows[1].0[0], rows[0].0[1], rows[1].0[1], rows[1].1 * 100.0, rows[2].0[0], rows[3].0[0]
         ),
-        "A memory port of their own for the queues takes the difference away while the one memory is busy for a quarter of the time, so waiting behind each other is its cause, not bandwidth.",
+        "A memory port of their own for the queues takes the difference away while the one memory is busy for a quarter of the time, so waiting behind each other is its cause, not bandwidth. (A wider memory shortens those waits too.)",
         &CALIBRATED_ON,
     ));
     outcome

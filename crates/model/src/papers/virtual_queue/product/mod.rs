@@ -63,8 +63,6 @@ pub struct Plan {
     pub blocks: usize,
     /// Words of a block.
     pub words: usize,
-    /// Whether CC waits at its store barrier and for its flags' hand-over.
-    pub is_synchronised: bool,
 }
 
 impl Plan {
@@ -88,7 +86,6 @@ impl Plan {
             reuse: (parameters.count("product.reuse") as usize).min(rows),
             blocks: order / words / rings,
             words,
-            is_synchronised: true,
         })
     }
 

@@ -1,6 +1,4 @@
 //! CC, VQ and VR: columns stream from processor to processor, each sent on right after its use.
-use std::collections::VecDeque;
-
 use super::{Measured, Plan, Scheme};
 use crate::engine::Engine;
 use crate::papers::virtual_queue::cache::Cache;
@@ -63,11 +61,8 @@ struct Processor {
     unacked: usize,
     /// VQ, VR: a block that found no room at its consumer keeps the write buffer full.
     is_held: bool,
-    /// Blocks the producer holds back until this node has room.
-    held_for_us: VecDeque<u64>,
     /// Blocks on their way here or here.
     reserved: usize,
-    sent: u64,
     done: Picos,
 }
 
@@ -102,9 +97,7 @@ pub(super) fn run(machine: &Machine, plan: &Plan, scheme: Scheme) -> Measured {
         free: HALVES,
         unacked: 0,
         is_held: false,
-        held_for_us: VecDeque::new(),
         reserved: 0,
-        sent: 0,
         done: Picos::ZERO,
     };
     let count = plan.processors;
@@ -303,9 +296,8 @@ impl Run<'_> {
     /// Room for a block at this node: a held one leaves its producer.
     fn make_room(&mut self, now: Picos, id: usize) {
         self.processors[id].reserved -= 1;
-        if self.processors[id].held_for_us.pop_front().is_some() {
-            let producer = self.previous(id);
-            self.processors[producer].is_held = false;
+        let producer = self.previous(id);
+        if std::mem::take(&mut self.processors[producer].is_held) {
             self.launch(now, producer, id);
             self.wake(now, producer);
         }
@@ -323,13 +315,10 @@ impl Run<'_> {
         }
         let to = self.next(id);
         let leaves = self.nodes[id].send(now, STREAM);
-        self.processors[id].sent += 1;
         if self.processors[to].reserved < self.plan.blocks {
             self.launch(leaves, id, to);
         } else {
-            let seq = self.processors[id].sent;
             self.processors[id].is_held = true;
-            self.processors[to].held_for_us.push_back(seq);
         }
         true
     }
@@ -389,25 +378,21 @@ impl Run<'_> {
     /// The store barrier after a column, then the flags: full to the consumer, free to the producer.
     fn barrier(&mut self, now: Picos, id: usize) {
         let (is_own, is_sent_on) = self.role(self.processors[id].column);
-        if is_sent_on && self.plan.is_synchronised && self.processors[id].unacked > 0 {
+        if is_sent_on && self.processors[id].unacked > 0 {
             return self.wait(now, id);
         }
         self.end_wait(now, id, true);
         let mut at = now;
-        let flag = if self.plan.is_synchronised { CYCLE } else { Picos::ZERO };
         if is_sent_on {
-            at += flag;
-            self.processors[id].synchronising += flag;
+            at += CYCLE;
+            self.processors[id].synchronising += CYCLE;
             let arrives = self.crossbar.word(at);
             let to = self.next(id);
-            // Without a barrier the flag still comes behind the column's last update.
-            let last = self.crossbar.word(at) + self.machine.port_busy + self.machine.memory_busy;
-            let arrives = if self.plan.is_synchronised { arrives } else { last };
             self.engine.schedule(arrives, Event::Full(to as u32));
         }
         if !is_own {
-            at += flag;
-            self.processors[id].synchronising += flag;
+            at += CYCLE;
+            self.processors[id].synchronising += CYCLE;
             let arrives = self.crossbar.word(at);
             let producer = self.previous(id);
             self.engine.schedule(arrives, Event::Free(producer as u32));
