@@ -3,7 +3,7 @@
 use crate::outcome::{Axis, Cell, Outcome, Plot, Table, Tolerance};
 use crate::parameters::Parameters;
 
-use super::calibration::{Program, operations};
+use super::calibration::{Operations, Program, operations};
 use super::equations::{
     Exponent, Parts, himeno_pages, matrix_pages, matrix_pages_printed, os_of_pages, transfer, wisconsin_pages,
 };
@@ -87,11 +87,16 @@ fn calc_of_one(program: Program, parameters: &Parameters) -> f64 {
     }
 }
 
-/// The prediction of a program for a number of nodes.
+/// The prediction of a program for a number of nodes, with operation times from another program's table.
 pub fn predict(program: Program, node_count: u64, parameters: &Parameters) -> Prediction {
+    let (times, _) = operations(program, node_count, parameters);
+    predict_with(program, node_count, times, parameters)
+}
+
+/// The prediction with operation times of the caller's choice.
+pub fn predict_with(program: Program, node_count: u64, times: Operations, parameters: &Parameters) -> Prediction {
     let nodes = node_count as f64;
     let counts = counts(program, nodes, parameters);
-    let (times, _) = operations(program, node_count, parameters);
     let per_page = parameters.get_in("os.page", "ms");
     let per_flush = parameters.get_in("os.flush", "ms");
     let parts = Parts {
