@@ -9,7 +9,7 @@
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
 //! | [`manual`] | completions and man pages |
-//! | [`print`], [`progress`], [`size`] | how things are shown and read |
+//! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
 #![forbid(unsafe_code)]
 
 mod arguments;
