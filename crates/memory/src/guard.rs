@@ -47,9 +47,30 @@ pub struct Lost {
 #[inline]
 pub fn copy(from: Window, to: Window) -> Result<(), Lost> {
     assert_eq!(from.len(), to.len(), "a copy has two sides of one length");
-    // SAFETY: both ranges lie inside windows (invariant 4), and `ptr::copy` allows them to overlap.
-    guarded(from.range(), to.range(), || unsafe { std::ptr::copy(from.ptr(), to.ptr(), from.len()) });
+    // SAFETY: both ranges lie inside windows of this length (invariant 4).
+    guarded(from.range(), to.range(), || unsafe { move_bytes(from.ptr(), to.ptr(), from.len()) });
     if is_any_lost() { check(from, to) } else { Ok(()) }
+}
+
+/// Longest run that is copied without the processor's string instruction, whatever the C library prefers.
+const RUN_LEN: usize = 2048;
+
+/// # Safety
+/// Both ranges may be accessed; they may overlap.
+#[inline]
+unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
+    // On Zen 3 the string instruction takes 25 times as long where the target begins 1 to 63 bytes above the source,
+    // counted within a page: a page-aligned region and a buffer from malloc do. Short runs keep clear of it.
+    let is_slow = len > RUN_LEN && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096));
+    if is_slow && from.addr().abs_diff(to.addr()) >= len {
+        for at in (0..len).step_by(RUN_LEN) {
+            // SAFETY: the run lies inside both ranges.
+            unsafe { std::ptr::copy(from.add(at), to.add(at), RUN_LEN.min(len - at)) };
+        }
+    } else {
+        // SAFETY: passed on.
+        unsafe { std::ptr::copy(from, to, len) };
+    }
 }
 
 /// Sets all bytes of a window.
@@ -346,11 +367,34 @@ mod tests {
     }
 
     #[test]
+    fn every_alignment_copies_the_same_bytes() {
+        let pattern: Vec<u8> = (0..3 * 4096u32).map(|k| (k % 251) as u8).collect();
+        for shift in [0, 1, 16, 63, 64, 4095] {
+            for len in [2047, 2048, 2049, 5000, 8192] {
+                let (mut source, mut target) = (pattern.clone(), vec![0xee; 4 * 4096]);
+                // SAFETY: the buffers outlive the windows and are not used meanwhile.
+                let (from, to) = unsafe { (Window::of_mut(&mut source), Window::of_mut(&mut target)) };
+                let at = (from.ptr().addr().wrapping_sub(to.ptr().addr()) + shift) % 4096;
+                copy(from.slice(0, len), to.slice(at, len)).unwrap();
+                assert_eq!(target[at..at + len], pattern[..len], "{shift} {len}");
+                assert!(target[..at].iter().chain(&target[at + len..]).all(|byte| *byte == 0xee), "{shift} {len}");
+            }
+        }
+    }
+
+    #[test]
     fn overlapping_copies_move_as_if_through_a_buffer() {
         let mut bytes: Vec<u8> = (0..100).collect();
         // SAFETY: the buffer outlives the windows and is not used meanwhile.
         let window = unsafe { Window::of_mut(&mut bytes) };
         copy(window.slice(0, 50), window.slice(10, 50)).unwrap();
         assert_eq!(bytes[10..60], (0..50).collect::<Vec<u8>>()[..]);
+
+        let pattern: Vec<u8> = (0..8192u32).map(|k| (k % 251) as u8).collect();
+        let mut bytes = pattern.clone();
+        // SAFETY: as above.
+        let window = unsafe { Window::of_mut(&mut bytes) };
+        copy(window.slice(0, 8000), window.slice(16, 8000)).unwrap();
+        assert_eq!(bytes[16..8016], pattern[..8000], "long enough for runs, and overlapping");
     }
 }
