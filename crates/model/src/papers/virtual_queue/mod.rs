@@ -8,6 +8,7 @@ pub mod machine;
 pub mod node;
 mod parameters;
 pub mod product;
+pub mod queue;
 pub mod traffic;
 pub mod write_port;
 

@@ -7,62 +7,11 @@
 //!
 //! Contexts live in save areas in memory; a miss fetches one and may write another back. Management data are in the ring
 //! buffer's cache or in the read port's, and the read port's copy wins.
-use std::collections::VecDeque;
-
 use super::contexts::{ContextCache, Found};
 use super::machine::Machine;
+use super::queue::{Held, Queue};
 use crate::station::Station;
 use crate::time::Picos;
-
-/// A block in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// What the sender numbered it.
-    pub seq: u64,
-    /// When it can be read from where it is.
-    pub ready: Picos,
-    /// It went past main memory and exists in the read buffer only.
-    is_bypassed: bool,
-}
-
-/// A queue's blocks at its reader's node.
-#[derive(Default)]
-pub struct Queue {
-    /// In the read buffer: head and second.
-    shown: VecDeque<Held>,
-    /// In the ring buffer, in main memory.
-    ring: VecDeque<Held>,
-    /// Saved elsewhere after an overflow, to come back when the read pointer has passed `ring_before`.
-    spilled: VecDeque<Held>,
-    /// Blocks to read before the interrupt that restores the spilled ones.
-    trigger: Option<usize>,
-}
-
-impl Queue {
-    /// Blocks that take room of the ring buffer: those shown are copies of its first ones.
-    pub fn len(&self) -> usize {
-        self.shown.len() + self.ring.len()
-    }
-
-    /// How many blocks stay when later ones are saved: where some came after the saved ones, all before those, else half;
-    /// at least one, or no read pointer would reach the trigger.
-    fn kept_by_spill(&self) -> usize {
-        match self.trigger {
-            Some(left) if self.len() > left => left,
-            _ => (self.len() / 2).max(1),
-        }
-    }
-
-    /// Whether saving later blocks would make room.
-    pub fn may_spill(&self) -> bool {
-        self.len() > self.kept_by_spill()
-    }
-
-    /// Whether nothing is in it.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.spilled.is_empty()
-    }
-}
 
 /// What the head of a queue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
