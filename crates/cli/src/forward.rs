@@ -111,9 +111,9 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     for (position, name) in names.iter().enumerate() {
         let report = run_bench(name, options.quick, options.nodes, options.ranks)?;
         match options.json {
-            true => println!("{}", report.json()),
-            false if position > 0 => println!("\n{}", report.table()),
-            false => println!("{}", report.table()),
+            true => print::line(&report.json()),
+            false if position > 0 => print::line(&format!("\n{}", report.table())),
+            false => print::line(&report.table()),
         }
     }
     Ok(())
@@ -154,7 +154,7 @@ pub fn model(options: &ModelOptions) -> Result<()> {
             json: options.json,
         })?,
     };
-    print!("{text}");
+    print::text(&text);
     Ok(())
 }
 
@@ -164,19 +164,19 @@ pub fn report(options: &ReportOptions) -> Result<()> {
     let mut bar = Count::start();
     let mut progress = |done: usize, count: usize, what: &str| bar.at(done, count, what);
     if options.json {
-        print!("{}", report::json(measured.as_ref(), &mut progress)?);
+        print::text(&report::json(measured.as_ref(), &mut progress)?);
         return Ok(());
     }
     let summary = report::write(&options.out, measured.as_ref(), &mut progress)?;
     bar.finish();
-    println!(
+    print::line(&format!(
         "{}: {} claims reproduced, {} differ, {} only the papers' hardware could show, {} not tried",
         options.out.display(),
         summary.reproduced,
         summary.differs,
         summary.hardware_only,
         summary.not_tried
-    );
+    ));
     Ok(())
 }
 
@@ -211,7 +211,7 @@ pub fn sim(options: &SimOptions) -> Result<i32> {
             Ok(0)
         }
         Ok(report) => {
-            print!("{report}");
+            print::text(&report.to_string());
             Ok(0)
         }
         Err(failure) if options.json => {

@@ -1,6 +1,7 @@
 //! Completions and man pages, from the one definition of the command.
 
 use crate::arguments::Arguments;
+use crate::print;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -8,7 +9,9 @@ use std::path::Path;
 
 /// Writes a shell's completions to standard output.
 pub fn completions(shell: Shell) {
-    clap_complete::generate(shell, &mut Arguments::command(), "hanare", &mut std::io::stdout());
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "hanare", &mut text);
+    print::text(&String::from_utf8_lossy(&text));
 }
 
 /// Writes `hanare.1` and a page for each subcommand into a folder, which is made where it is missing.

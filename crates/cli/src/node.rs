@@ -80,7 +80,8 @@ fn start_and_wait(options: &Options) -> Result<()> {
         print::json(&json!({ "node": node.id().0, "address": node.address(), "socket": node.socket() }))?;
     } else {
         let lent = size::show(options.memory);
-        println!("{} lends {lent} at {}; programs of this host attach at {}", node.id(), node.address(), node.socket());
+        let (address, socket) = (node.address(), node.socket());
+        print::line(&format!("{} lends {lent} at {address}; programs of this host attach at {socket}", node.id()));
     }
     let told = node.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

@@ -1,9 +1,32 @@
 //! Listings: a table for people, or JSON for programs.
 
-use anstream::println;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::Value;
+use std::io::{ErrorKind, Write};
+
+/// The status of a program that a closed pipe ended, as a shell shows it: 128 and SIGPIPE.
+const CLOSED_PIPE: i32 = 141;
+
+/// Prints text to standard output as it is; styles go where it is no terminal.
+///
+/// A reader that has seen enough, such as `head`, ends the command without a word.
+pub fn text(text: &str) {
+    let mut stdout = anstream::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(CLOSED_PIPE),
+        Err(error) => {
+            eprintln!("hanare: cannot write to standard output: {error}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Prints text and ends its line.
+pub fn line(words: &str) {
+    text(&format!("{words}\n"));
+}
 
 /// A column of a listing.
 #[derive(Clone, Copy)]
@@ -16,7 +39,7 @@ pub enum Column {
 
 /// Prints rows under their columns' names, without lines, so that it reads well and cuts well.
 pub fn table(columns: &[Column], rows: Vec<Vec<String>>) {
-    println!("{}", layout(columns, rows));
+    line(&layout(columns, rows));
 }
 
 fn layout(columns: &[Column], rows: Vec<Vec<String>>) -> String {
@@ -37,7 +60,7 @@ fn layout(columns: &[Column], rows: Vec<Vec<String>>) -> String {
 
 /// Prints one JSON value on one line.
 pub fn json(value: &Value) -> Result<()> {
-    println!("{}", serde_json::to_string(value)?);
+    line(&serde_json::to_string(value)?);
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub fn run(as_json: bool) -> Result<()> {
         Number("CLIENTS"),
     ];
     print::table(&columns, rows.collect());
-    anstream::println!("\n{}", summary(&status));
+    print::line(&format!("\n{}", summary(&status)));
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 
 mod pool;
 
-use pool::{command, run};
+use pool::{HANARE, command, run};
+use std::process::Command;
 
 const COMMANDS: &[&str] = &["run", "node", "status", "region", "info", "bench", "model", "report", "sim", "demo"];
 
@@ -12,6 +13,15 @@ fn completions_name_every_command() {
         let text = run(&mut command(&["completions", shell])).done();
         assert!(COMMANDS.iter().all(|name| text.contains(name)), "{shell}");
         assert!(!text.contains("__rank") && !text.contains("__launch"), "{shell} shows what only the launcher uses");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_listing_without_a_word() {
+    for words in [&["info"][..], &["completions", "bash"], &["model"]] {
+        let line = format!("{HANARE} {} | true", words.join(" "));
+        let ended = run(Command::new("sh").args(["-c", &line]));
+        assert_eq!(ended.stderr, "", "{words:?}");
     }
 }
 

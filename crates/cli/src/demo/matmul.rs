@@ -239,7 +239,7 @@ fn report(options: &Options, runs: &[Run; 2], sequential: Duration, worst: f64, 
         Number("MESSAGES"),
     ];
     print::table(&columns, rows.collect());
-    anstream::println!();
+    print::line("");
     let rows = lies.iter().map(|region| {
         let nodes = region.nodes.iter().map(|(node, bytes)| format!("node {node}: {}", size::show(*bytes)));
         vec![region.name.to_owned(), size::show(region.len), nodes.collect::<Vec<_>>().join(", ")]
@@ -251,7 +251,10 @@ fn report(options: &Options, runs: &[Run; 2], sequential: Duration, worst: f64, 
         format!("no element differs by more than {worst:.1e} from")
     };
     let (product, sequential) = (options.dir.join("C.npy"), sequential.as_secs_f64());
-    anstream::println!("\n{} holds the product: {verdict} the plain sequential product ({sequential:.3} s)", product.display());
+    print::line(&format!(
+        "\n{} holds the product: {verdict} the plain sequential product ({sequential:.3} s)",
+        product.display()
+    ));
     Ok(())
 }
 

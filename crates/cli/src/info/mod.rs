@@ -41,7 +41,7 @@ pub fn run(as_json: bool) -> Result<()> {
             "fabrics": values(&fabrics), "kernel": values(&kernel), "settings": settings(),
         }));
     }
-    anstream::println!("hanare {}, wire version {VERSION}", env!("CARGO_PKG_VERSION"));
+    print::line(&format!("hanare {}, wire version {VERSION}", env!("CARGO_PKG_VERSION")));
     title("Machine");
     print::table(
         &[Column::Text(""), Column::Text("")],
@@ -62,7 +62,7 @@ pub fn run(as_json: bool) -> Result<()> {
 }
 
 fn title(text: &str) {
-    anstream::println!("\n\x1b[1m{text}\x1b[0m");
+    print::line(&format!("\n\x1b[1m{text}\x1b[0m"));
 }
 
 fn show(findings: &[Finding]) {

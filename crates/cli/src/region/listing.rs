@@ -44,7 +44,7 @@ pub fn describe(region: &RegionStat, as_json: bool) -> Result<()> {
         ("mode", format!("{:04o}", region.mode)),
         ("state", state(region)),
     ] {
-        anstream::println!("{key:<6} {text}");
+        print::line(&format!("{key:<6} {text}"));
     }
     Ok(())
 }
