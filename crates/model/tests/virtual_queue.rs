@@ -78,3 +78,10 @@ fn figure_6_is_drawn() {
     let mut plots = outcomes().iter().flat_map(|(_, outcome)| &outcome.plots);
     assert!(plots.any(|plot| plot.figure.as_deref() == Some("VQ figure 6") && plot.lines.len() == 4));
 }
+
+#[test]
+fn a_matrix_that_does_not_divide_is_refused_in_one_line() {
+    let parameters = (PAPER.parameters)().with("matrix.order", 18.0);
+    let refused = (PAPER.experiment("product").unwrap().run)(&parameters).refused.expect("18 words are not whole blocks");
+    assert!(refused.contains("matrix.order=18") && !refused.contains('\n'), "{refused}");
+}

@@ -176,7 +176,7 @@ impl Timing {
 
     /// The data packet of an access on the line: a burst's, less the beats a single does not carry.
     pub fn data_packet(&self, access: Access) -> u64 {
-        if access.is_burst { self.p_data } else { self.p_data.saturating_sub(self.block - self.width) }
+        if access.is_burst { self.p_data } else { self.p_data.saturating_sub(self.block.saturating_sub(self.width)) }
     }
 
     /// A control packet between a node and the arbiter: serial time, conversion, fibre.

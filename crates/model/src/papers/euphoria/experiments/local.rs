@@ -111,16 +111,16 @@ fn local_writes(timing: &Timing) -> ClaimResult {
     let number = |key: &str| facts().number(key);
     let interval = |key: &str| (timing.block as f64 * timing.bus_hertz as f64 / (number(key) * 1e6)).round() as u64;
     let check = number("eu.t3.extra_cycles") as u64;
-    let next_address = interval("eu.t3.throughput.read") - check;
-    let period = (interval("eu.t3.throughput.write") - next_address - 3 * timing.lookup) / 2;
+    let next_address = interval("eu.t3.throughput.read").saturating_sub(check);
+    let period = interval("eu.t3.throughput.write").saturating_sub(next_address + 3 * timing.lookup) / 2;
     let transfer = number("eu.t3.single.write.cycles") as u64 - check;
     let fitted = Timing {
         check,
         next_address,
         transfer,
         wait_single: number("eu.t1.single.read.cycles") as u64 - transfer,
-        wait_burst: number("eu.t1.burst.read.cycles") as u64 - transfer - timing.beats(Access::BURST_READ) + 1,
-        address_tenure: period - timing.back_off,
+        wait_burst: (number("eu.t1.burst.read.cycles") as u64 + 1).saturating_sub(transfer + timing.beats(Access::BURST_READ)),
+        address_tenure: period.saturating_sub(timing.back_off).max(1),
         ..timing.clone()
     };
     let (read, write) = (steady(&fitted, false, false, BURSTS), steady(&fitted, true, false, BURSTS));

@@ -84,8 +84,22 @@ impl Sweep {
     }
 }
 
+/// Why a product cannot be run on some of these processor counts.
+pub fn refusal(parameters: &Parameters, counts: &[usize]) -> Option<Outcome> {
+    let fails = |count: &&usize| crate::papers::virtual_queue::product::Plan::new(parameters, **count).is_none();
+    counts.iter().find(fails).map(|count| {
+        let (order, block) = (parameters.get("matrix.order"), parameters.get("cache.block"));
+        Outcome::refuse(format!(
+            "matrix.order={order}, cache.block={block} B: a row does not divide into whole blocks among {count} processors"
+        ))
+    })
+}
+
 /// Figure 6.
 pub fn run(parameters: &Parameters) -> Outcome {
+    if let Some(refused) = refusal(parameters, &[1]) {
+        return refused;
+    }
     let last = parameters.count("product.processors") as usize;
     let sweep = Sweep::run(parameters, 1, last);
     let mut outcome = Outcome::new();
@@ -112,6 +126,9 @@ pub fn run(parameters: &Parameters) -> Outcome {
 /// Up to 1024 processors: rings of as many processors as there are rows, each with a part of the inner dimension.
 pub fn run_scale(parameters: &Parameters) -> Outcome {
     let sized = parameters.with("matrix.order", parameters.get("scale.order"));
+    if let Some(refused) = refusal(&sized, &[64]) {
+        return refused;
+    }
     let sweep = Sweep::run(&sized, 64, 1024);
     let mut outcome = Outcome::new();
     outcome.tables = sweep.tables("Efficiency beyond one processor a row");

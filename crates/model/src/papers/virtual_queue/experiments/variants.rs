@@ -1,5 +1,6 @@
 //! The product with one thing changed: memory ports, on-chip buffers, reuse of a column, speed of the ring buffer's cache.
 use super::claims::CALIBRATED_ON;
+use super::product::refusal;
 use crate::claim::ClaimResult;
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::papers::virtual_queue::machine::{Machine, count};
@@ -12,6 +13,9 @@ fn measure(parameters: &Parameters, scheme: Scheme, processors: usize) -> Measur
 
 /// VQ with and without contention between queue traffic and misses, against VR.
 pub fn run_contention(parameters: &Parameters) -> Outcome {
+    if let Some(refused) = refusal(parameters, &[2, 4, 16, 32]) {
+        return refused;
+    }
     let split = parameters.with("memory.is_split", 1.0);
     let fast = parameters.with("memory.bandwidth", 8.0);
     let columns = [
@@ -72,6 +76,9 @@ pub fn run_contention(parameters: &Parameters) -> Outcome {
 
 /// Two-port buffers against buffers in the on-chip cache.
 pub fn run_on_chip(parameters: &Parameters) -> Outcome {
+    if let Some(refused) = refusal(parameters, &[2, 8, 16, 32, 64]) {
+        return refused;
+    }
     let inside = parameters.with("units.are_in_cache", 1.0);
     let mut table = Table::new(
         "Where the buffers are",
@@ -112,6 +119,9 @@ pub fn run_on_chip(parameters: &Parameters) -> Outcome {
 
 /// A column used for fewer rows at a time streams more often.
 pub fn run_reuse(parameters: &Parameters) -> Outcome {
+    if let Some(refused) = refusal(parameters, &[4]) {
+        return refused;
+    }
     let columns = [
         ("rows a column meets", "count"),
         ("CC", "of peak"),
@@ -153,6 +163,9 @@ pub fn run_reuse(parameters: &Parameters) -> Outcome {
 // FEATURE: VQ-F22
 pub fn run_ring_cache(parameters: &Parameters) -> Outcome {
     let processors = 16;
+    if let Some(refused) = refusal(parameters, &[processors]) {
+        return refused;
+    }
     let base = measure(parameters, Scheme::Vq, processors);
     let machine = Machine::new(parameters);
     let block = count(machine.memory_busy) as f64;

@@ -83,7 +83,7 @@ impl Plan {
             rows,
             ring,
             rounds: (parameters.count("product.rounds") as usize).min(rows),
-            reuse: (parameters.count("product.reuse") as usize).min(rows),
+            reuse: divisor(rows, parameters.count("product.reuse") as usize),
             blocks: order / words / rings,
             words,
         })
@@ -93,6 +93,11 @@ impl Plan {
     fn work(&self) -> u64 {
         (self.rounds * self.ring * self.rows * self.blocks * self.words) as u64
     }
+}
+
+/// The greatest divisor of `rows` that is not above `most`: passes are equal.
+fn divisor(rows: usize, most: usize) -> usize {
+    (1..=most.min(rows)).rev().find(|reuse| rows.is_multiple_of(*reuse)).unwrap_or(1)
 }
 
 /// What a run measured.
