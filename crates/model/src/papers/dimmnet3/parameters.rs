@@ -37,7 +37,7 @@ fn message() -> Vec<Parameter> {
             "lhc.body_min",
             8.0,
             "B",
-            (0.0, 64.0),
+            (1.0, 64.0),
             "one word of the module's bus; the prototype cannot send 0 B [D3 6.1.4]",
             "fewest body bytes of an LHC message",
         ),

@@ -34,8 +34,8 @@ impl Measurement {
 /// Runs the four conditions over the sizes.
 pub fn measure(machine: &Machine, sizes: &[u64], rounds: u64) -> Measurement {
     let run = |condition: Condition, size: u64| {
-        let data = size - machine.envelope_bytes;
-        (data >= condition.data_bytes_min(machine)).then(|| ping_pong(machine, condition, data, rounds, None))
+        let data = size.checked_sub(machine.envelope_bytes).filter(|data| *data >= condition.data_bytes_min(machine));
+        data.map(|data| ping_pong(machine, condition, data, rounds, None))
     };
     let exchanges = Condition::MEASURED.iter().map(|condition| sizes.iter().map(|size| run(*condition, *size)).collect());
     Measurement { sizes: sizes.to_vec(), exchanges: exchanges.collect() }
@@ -159,14 +159,14 @@ pub fn lengths(parameters: &Parameters) -> Outcome {
     ];
     let mut table = Table::new("What the sending host does for a long message", &columns);
     let mut plot = Plot::new("Processor time of the sender", Axis::log("message size", "B"), Axis::log("processor time", "us"));
-    let busy = |condition, size| measured.exchange(condition, size).map_or(0.0, |exchange| exchange.send_busy.as_us());
+    let busy = |condition, size| measured.exchange(condition, size).map(|exchange| exchange.send_busy.as_us());
     for &size in &sizes {
-        let packets = measured.exchange(Condition::BotfLhs, size).map_or(0, |exchange| exchange.packets);
+        let packets = measured.exchange(Condition::BotfLhs, size).map(|exchange| exchange.packets);
         let times = [Condition::BotfLhs, Condition::VlBotfLhs, Condition::LhcLhs].map(|condition| busy(condition, size));
         table.row(vec![size.into(), packets.into(), times[0].into(), times[1].into(), times[2].into()]);
     }
     for condition in [Condition::BotfLhs, Condition::VlBotfLhs, Condition::LhcLhs] {
-        plot.line(condition.name(), sizes.iter().map(|&size| (size as f64, busy(condition, size))));
+        plot.line(condition.name(), sizes.iter().filter_map(|&size| Some((size as f64, busy(condition, size)?))));
     }
     outcome.tables.push(table);
     outcome.plots.push(plot);
@@ -193,9 +193,8 @@ pub fn control(parameters: &Parameters) -> Outcome {
     for condition in conditions {
         let mut row: Vec<Cell> = vec![condition.name().into()];
         for size in [8, 16, 56, 64, 128] {
-            let data = size - machine.envelope_bytes;
-            let can = data >= condition.data_bytes_min(&machine);
-            row.push(can.then(|| ping_pong(&machine, condition, data, rounds, None).one_way.as_us()).into());
+            let data = u64::checked_sub(size, machine.envelope_bytes).filter(|data| *data >= condition.data_bytes_min(&machine));
+            row.push(data.map(|data| ping_pong(&machine, condition, data, rounds, None).one_way.as_us()).into());
         }
         table.row(row);
     }

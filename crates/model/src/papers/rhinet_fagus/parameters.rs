@@ -277,7 +277,7 @@ fn defect() -> Vec<Parameter> {
             "lock.messages",
             10_000.0,
             "count",
-            (1.0, 10_000_000.0),
+            (1.0, 1_000_000.0),
             "enough to see a lock that can happen",
             "messages received in the test of the bus",
         ),
