@@ -1,9 +1,9 @@
 /* A bare TCP socket on loopback, request and reply, two processes: `echo ROUNDS`.
  * A request has the bytes of a get's message (a head of 32 and a command of 64); a reply has a head and the data.
  *
- * Two kinds of waiting. `awake`: both sides pause, then check and yield for 50 us, then park, as Hanare does; requests
- * follow each other at once, so nobody parks. `parked`: the server blocks in recv, and requests come 1 ms apart, so
- * every one wakes it; the client waits as before.
+ * Three kinds of waiting. `awake`: both sides pause, then check and yield for 50 us, then park, as Hanare does; requests
+ * follow each other at once, so nobody parks. `parked`: the same, but requests come 1 ms apart, so the server has parked
+ * and every one wakes it. `blocked`: also 1 ms apart, and the server blocks in recv at once, without staying awake first.
  */
 #define _GNU_SOURCE
 #include "figures.h"
@@ -104,26 +104,19 @@ static double one(int peer, size_t size, int blocking, char *reply)
     return now_ns() - start;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of `count` requests, each after `idle_us` of silence. */
-static double measure(int peer, size_t size, long count, unsigned idle_us)
+static double measure(int peer, size_t size, long count, unsigned idle_us, int blocking)
 {
     char *reply = malloc(HEAD_LEN + SIZE_MAX_BYTES);
     double *times = malloc((size_t)count * sizeof *times);
     for (long k = -count / 10; k < count; k++) {
         if (idle_us > 0)
             usleep(idle_us);
-        double ns = one(peer, size, idle_us > 0, reply);
+        double ns = one(peer, size, blocking, reply);
         if (k >= 0)
             times[k] = ns;
     }
-    qsort(times, (size_t)count, sizeof *times, by_size);
-    double middle = times[count / 2];
+    double middle = median(times, (size_t)count);
     free(times), free(reply);
     return middle;
 }
@@ -147,9 +140,12 @@ int main(int argc, char **argv)
         die("echo: connect");
     no_delay(peer);
     for (int k = 0; k < SIZE_COUNT; k++)
-        print_figure("awake", SIZES[k], measure(peer, SIZES[k], rounds_of(SIZES[k], rounds), 0));
-    for (int k = 0; k < 2; k++)
-        print_figure("parked", SIZES[k], measure(peer, SIZES[k], rounds / 50 < 20 ? 20 : rounds / 50, 1000));
+        print_figure("awake", SIZES[k], measure(peer, SIZES[k], rounds_of(SIZES[k], rounds), 0, 0));
+    for (int k = 0; k < 2; k++) {
+        long few = rounds / 50 < 20 ? 20 : rounds / 50;
+        print_figure("parked", SIZES[k], measure(peer, SIZES[k], few, 1000, 0));
+        print_figure("blocked", SIZES[k], measure(peer, SIZES[k], few, 1000, 1));
+    }
     close(peer);
     return 0;
 }

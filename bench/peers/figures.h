@@ -27,6 +27,19 @@ static inline long rounds_of(size_t size, long rounds)
     return fewer < 20 ? 20 : fewer;
 }
 
+static inline int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The middle value; sorts what it is given. A mean would count every time slice that others take. */
+static inline double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, by_size);
+    return values[(count - 1) / 2];
+}
+
 static inline void die(const char *what)
 {
     perror(what);
@@ -35,5 +48,8 @@ static inline void die(const char *what)
 
 static const size_t SIZES[] = {8, 4096, 1 << 20};
 enum { SIZE_COUNT = 3, SIZE_MAX_BYTES = 1 << 20 };
+
+/* Batches of a measurement whose operations are too short for a clock of their own. */
+enum { BATCH_COUNT = 20 };
 
 #endif

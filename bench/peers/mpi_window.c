@@ -18,22 +18,27 @@ static int put(const void *buffer, size_t size, MPI_Win window)
     return MPI_Put(buffer, (int)size, MPI_BYTE, 1, 0, (int)size, MPI_BYTE, window);
 }
 
+/* The median over batches of an operation's mean time. */
 static double measure(operation run, void *buffer, size_t size, MPI_Win window, long rounds)
 {
-    double start = 0;
-    for (long k = -rounds / 10; k < rounds; k++) {
-        if (k == 0)
-            start = now_ns();
-        run(buffer, size, window);
-        MPI_Win_flush(1, window);
+    double means[BATCH_COUNT];
+    long each = rounds / BATCH_COUNT < 1 ? 1 : rounds / BATCH_COUNT;
+    for (int batch = -BATCH_COUNT / 10; batch < BATCH_COUNT; batch++) {
+        double start = now_ns();
+        for (long k = 0; k < each; k++) {
+            run(buffer, size, window);
+            MPI_Win_flush(1, window);
+        }
+        if (batch >= 0)
+            means[batch] = (now_ns() - start) / (double)each;
     }
-    return (now_ns() - start) / (double)rounds;
+    return median(means, BATCH_COUNT);
 }
 
 int main(int argc, char **argv)
 {
     int rank;
-    void *part, *buffer = malloc(SIZE_MAX_BYTES);
+    void *part, *buffer = aligned_alloc(4096, SIZE_MAX_BYTES); /* as for the others: see the bench */
     MPI_Win window;
     MPI_Request done;
     long rounds = argc > 1 ? atol(argv[1]) : 100000;

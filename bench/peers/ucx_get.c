@@ -1,5 +1,5 @@
 /* UCX over TCP loopback, two processes: ucp_get, and a round trip of active messages whose reply has the bytes.
- * `UCX_TLS=tcp ucx_get ROUNDS`. The target makes progress all the time: over TCP a get needs it.
+ * `UCX_TLS=tcp ucx_get ROUNDS`, or `ucx_get version`. The target makes progress all the time: over TCP a get needs it.
  */
 #define _GNU_SOURCE
 #include "figures.h"
@@ -160,20 +160,17 @@ static double round_trip(side *me, size_t size)
 
 static void measure(side *me, uint64_t from, ucp_rkey_h key, long rounds)
 {
+    double *times = malloc((size_t)(rounds + 20) * sizeof *times);
     for (int k = 0; k < SIZE_COUNT; k++) {
         long count = rounds_of(SIZES[k], rounds);
-        double gets = 0, trips = 0;
-        for (long at = -count / 10; at < count; at++) {
-            double ns = get(me, from, key, SIZES[k]);
-            gets += at < 0 ? 0 : ns;
-        }
-        for (long at = -count / 10; at < count; at++) {
-            double ns = round_trip(me, SIZES[k]);
-            trips += at < 0 ? 0 : ns;
-        }
-        print_figure("get", SIZES[k], gets / (double)count);
-        print_figure("am", SIZES[k], trips / (double)count);
+        for (long at = -count / 10; at < count; at++)
+            times[at < 0 ? 0 : at] = get(me, from, key, SIZES[k]);
+        print_figure("get", SIZES[k], median(times, (size_t)count));
+        for (long at = -count / 10; at < count; at++)
+            times[at < 0 ? 0 : at] = round_trip(me, SIZES[k]);
+        print_figure("am", SIZES[k], median(times, (size_t)count));
     }
+    free(times);
 }
 
 int main(int argc, char **argv)
@@ -184,6 +181,8 @@ int main(int argc, char **argv)
     uint64_t from;
     ucp_rkey_h key;
     long rounds = argc > 1 ? atol(argv[1]) : 10000;
+    if (argc > 1 && strcmp(argv[1], "version") == 0)
+        return puts(ucp_get_version_string()) < 0;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pipes) < 0)
         die("ucx_get: socketpair");
     pid_t server = fork();

@@ -49,7 +49,7 @@ impl Options {
             quick: false,
             nodes: None,
             ranks: None,
-            command: PathBuf::from("/proc/self/exe"),
+            command: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
             peers: find("HANARE_PEERS", "bench/peers"),
             apps: find("HANARE_APPS", "out/apps"),
         }

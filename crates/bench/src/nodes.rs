@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long a node may take until it is ready, and until its memory is populated.
 const READY_MAX: Duration = Duration::from_secs(30);
 
+/// How long a node may take to end in good order before it is killed.
+const END_MAX: Duration = Duration::from_secs(5);
+
 /// The nodes of a bench; dropping them ends them.
 pub struct Nodes {
     children: Vec<Child>,
@@ -84,6 +87,11 @@ impl Drop for Nodes {
         for child in self.children.iter_mut().rev() {
             let pid = rustix::process::Pid::from_child(child);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let deadline = Instant::now() + END_MAX;
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = child.kill();
             let _ = child.wait();
         }
     }

@@ -4,7 +4,7 @@ use super::{SIZES, bytes, compare, rounds_of};
 use crate::Options;
 use crate::peers::program::{self, Compiled};
 use crate::report::Row;
-use crate::turns::{Contestant, Figures, take_turns};
+use crate::turns::{Contestant, Figures, median, take_turns};
 use anyhow::{Context, Result};
 use hanare::{CreateOptions, Pool, Region};
 use std::path::Path;
@@ -39,20 +39,44 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
     Ok(rows)
 }
 
-/// The mean time of an operation, in ns, after a tenth as many to warm up.
+/// Batches of a measurement whose operations are too short for a clock of their own; as in the peers' programs.
+const BATCH_COUNT: usize = 20;
+
+/// The median over batches of an operation's mean time in ns, after a tenth as many to warm up. A mean over all would
+/// count every time slice that others take.
 fn time(count: usize, mut operation: impl FnMut() -> hanare::Result<()>) -> Result<f64> {
-    for _ in 0..count / 10 {
-        operation()?;
+    let each = (count / BATCH_COUNT).max(1);
+    let mut batch = || -> Result<f64> {
+        let start = Instant::now();
+        for _ in 0..each {
+            operation()?;
+        }
+        Ok(start.elapsed().as_nanos() as f64 / each as f64)
+    };
+    for _ in 0..BATCH_COUNT / 10 {
+        batch()?;
     }
-    let start = Instant::now();
-    for _ in 0..count {
-        operation()?;
+    Ok(median((0..BATCH_COUNT).map(|_| batch()).collect::<Result<_>>()?))
+}
+
+/// A buffer that begins on a page, as the peers' programs have them: how two buffers lie within their pages can make
+/// a copy take 25 times as long, and would be compared instead of what is meant.
+struct Aligned(Vec<u8>);
+
+impl Aligned {
+    fn new(byte: u8) -> Aligned {
+        Aligned(vec![byte; SIZES[2] + 4096])
     }
-    Ok(start.elapsed().as_nanos() as f64 / count as f64)
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let front = self.0.as_ptr().align_offset(4096);
+        &mut self.0[front..front + SIZES[2]]
+    }
 }
 
 fn ours(region: &Region, rounds: usize) -> Result<Figures> {
-    let mut buffer = vec![7; SIZES[2]];
+    let mut buffer = Aligned::new(7);
+    let buffer = buffer.bytes();
     let mut figures = Figures::new();
     for size in SIZES {
         let count = rounds_of(size, rounds);
@@ -65,7 +89,8 @@ fn ours(region: &Region, rounds: usize) -> Result<Figures> {
 
 /// A copy between two buffers of this process.
 fn memcpy(rounds: usize) -> Result<Figures> {
-    let (mut near, mut far) = (vec![7u8; SIZES[2]], vec![8u8; SIZES[2]]);
+    let (mut near, mut far) = (Aligned::new(7), Aligned::new(8));
+    let (near, far) = (near.bytes(), far.bytes());
     let mut figures = Figures::new();
     for size in SIZES {
         let count = rounds_of(size, rounds);

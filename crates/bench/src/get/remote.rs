@@ -29,11 +29,12 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
     let region = pool.create("bench-remote", SIZES[2] as u64, &place)?;
     region.put(0, &vec![5; SIZES[2]])?;
     let compiled = Compiled::new(options)?;
+    let ucx = compiled.build("cc", "ucx_get", &["ucp", "ucs"]);
     let contestants = vec![
         Contestant::ours("hanare", || ours(&region, rounds)),
         Contestant::peer("bare socket", program_turn(compiled.build("cc", "echo", &[]), rounds, &[])),
         Contestant::peer(&Redis::version().unwrap_or_else(|_| "redis".to_owned()), redis(rounds)),
-        Contestant::peer("UCX", program_turn(compiled.build("cc", "ucx_get", &["ucp", "ucs"]), rounds, &[("UCX_TLS", "tcp")])),
+        Contestant::peer(&ucx_name(&ucx), program_turn(ucx, rounds, &[("UCX_TLS", "tcp")])),
     ];
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     pool.remove("bench-remote")?;
@@ -57,6 +58,9 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
     for size in [SIZES[0], SIZES[1]] {
         let (case, key) = (format!("get {}, 2 nodes, tcp, target parked", bytes(size)), format!("parked_{size}"));
         rows.push(compare(case.clone(), ours, &key, echo, &key, Some(ECHO_GOAL))?);
+        // Not of our waiting kind, so without a goal; it shows what staying awake for a while costs or saves.
+        let blocking = Outcome { name: format!("{}, server blocks at once", echo.name), ..echo.clone() };
+        rows.push(compare(case.clone(), ours, &key, &blocking, &format!("blocked_{size}"), None)?);
         rows.push(compare(case, ours, &key, redis, &key, (size == SIZES[1]).then_some(1.0))?);
     }
     Ok(rows)
@@ -106,6 +110,12 @@ fn ours(region: &Region, rounds: usize) -> Result<Figures> {
     }
     anyhow::ensure!(buffer.iter().all(|byte| *byte == 5), "a get brought other bytes than were put");
     Ok(figures)
+}
+
+/// `UCX 1.13.1`, as the library that the program found says.
+fn ucx_name(program: &Result<std::path::PathBuf>) -> String {
+    let version = program.as_ref().ok().and_then(|program| program::run(program, &["version"], &[]).ok());
+    version.map_or_else(|| "UCX".to_owned(), |version| format!("UCX {}", version.trim()))
 }
 
 fn program_turn(
