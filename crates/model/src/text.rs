@@ -1,4 +1,5 @@
 //! Numbers and tables as text for a terminal.
+use crate::facts::{Fact, Relation};
 use crate::outcome::{Cell, Table, Tolerance};
 
 /// A number as a reader wants it: whole numbers whole, others with four significant digits, very small or large ones with an exponent.
@@ -20,12 +21,14 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A tolerance as words: `exactly`, `to 0.5` (in the fact's unit), `to 3 %`.
-pub fn tolerance(tolerance: Tolerance) -> String {
-    match tolerance {
-        Tolerance::Exact => "exactly".to_string(),
-        Tolerance::Absolute(distance) => format!("to {}", number(distance)),
-        Tolerance::Relative(share) => format!("to {} %", number(share * 100.0)),
+/// How closely a fact is met, as words: `exactly`, `to 0.5` (in the fact's unit), `to 3 %`; a bound is kept or not.
+pub fn closeness(fact: &Fact, tolerance: Tolerance) -> String {
+    match (fact.rel, tolerance) {
+        (Relation::AtLeast | Relation::AtMost, _) => "as a bound".to_string(),
+        (Relation::Range, _) => "as a range".to_string(),
+        (_, Tolerance::Exact) => "exactly".to_string(),
+        (_, Tolerance::Absolute(distance)) => format!("to {}", number(distance)),
+        (_, Tolerance::Relative(share)) => format!("to {} %", number(share * 100.0)),
     }
 }
 
@@ -113,6 +116,13 @@ mod tests {
         sample.row(vec!["a longer name".into(), Cell::Empty(())]);
         let expected = "times\n  call           time [us]\n  -------------  ---------\n  read                4.27\n  a longer name          -\n";
         assert_eq!(table(&sample), expected);
+    }
+
+    #[test]
+    fn closeness_follows_the_fact() {
+        let words = |key: &str, tolerance| closeness(crate::facts::facts().fact(key), tolerance);
+        assert_eq!(words("d2.atdram_loss", Tolerance::Exact), "as a bound");
+        assert_eq!(words("d2.t6.t_all.p1", Tolerance::Relative(0.001)), "to 0.1 %");
     }
 
     #[test]

@@ -39,7 +39,13 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
     }
     let mut outcomes = Vec::new();
     for experiment in experiments {
-        outcomes.push((experiment, outcome_of(experiment, &parameters)?));
+        let mut outcome = outcome_of(experiment, &parameters)?;
+        if parameters.network().is_some() {
+            // Facts and claims are about the paper's network.
+            outcome.produced.clear();
+            outcome.claims.clear();
+        }
+        outcomes.push((experiment, outcome));
     }
     write_plot(options, outcomes.iter().flat_map(|(_, outcome)| &outcome.plots))?;
     write_trace(options, &outcomes)?;
@@ -146,10 +152,12 @@ fn facts_as_text(produced: &[Produced]) -> String {
 }
 
 fn agreement(produced: &Produced) -> String {
+    let fact = facts().fact(produced.fact);
+    let closeness = text::closeness(fact, produced.tolerance);
     match produced.agreement() {
-        Agreement::Agrees => format!("agrees {}", text::tolerance(produced.tolerance)),
-        Agreement::Differs(_) => format!("differs, not {}", text::tolerance(produced.tolerance)),
-        Agreement::Shown if facts().fact(produced.fact).suspect => "suspect".to_string(),
+        Agreement::Agrees => format!("agrees {closeness}"),
+        Agreement::Differs(_) => format!("differs, not met {closeness}"),
+        Agreement::Shown if fact.suspect => "suspect".to_string(),
         Agreement::Shown => "not printed".to_string(),
     }
 }

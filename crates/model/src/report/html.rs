@@ -296,7 +296,7 @@ fn agreement(fact: &Fact, produced: &Produced) -> Markup {
         Agreement::Shown if fact.suspect => ("not-tried", "suspect"),
         Agreement::Shown => ("not-tried", "not printed"),
     };
-    html! { span class={"badge " (class)} { (word) } @if fact.is_asserted() { " " span.faint { (text::tolerance(produced.tolerance)) } } }
+    html! { span class={"badge " (class)} { (word) } @if fact.is_asserted() { " " span.faint { (text::closeness(fact, produced.tolerance)) } } }
 }
 
 fn findings_section(gathered: &Gathered) -> Markup {
