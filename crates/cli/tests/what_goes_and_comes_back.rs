@@ -194,6 +194,16 @@ fn a_clients_end_frees_nothing_that_has_a_name() {
 }
 
 #[test]
+fn a_second_node_of_the_coordinators_name_is_refused_and_disturbs_nobody() {
+    let rows = Rows::start();
+    let socket = format!("@hanare-row-{}-twin", std::process::id());
+    let words = ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--join", &rows.at, "--name", "c", "--socket", &socket];
+    pool::run(&mut pool::command(&words)).refused(&["--name", "'c'", "choose another"]);
+    let client = rows.coordinator.client();
+    assert_holds(&filled(&client, "here", 0, 6), 6);
+}
+
+#[test]
 fn a_grant_of_another_region_opens_nothing() {
     use hanare_protocol::id::{Grant, Slot};
     use hanare_protocol::shape::Strided;

@@ -56,17 +56,19 @@ impl Node {
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
         let post = Arc::new(Post::new()?);
+        let incarnation = Incarnation(u128::from_le_bytes(crate::random::bytes()?));
         let coordination = match options.join {
             Some(_) => None,
             None => {
-                let rules = coordinator::Settings { quota: options.quota, ..coordinator::Settings::new(&options.name) };
+                let own = coordinator::Settings::new(&options.name);
+                let rules = coordinator::Settings { quota: options.quota, home_life: Some(incarnation), ..own };
                 Some(control::open_coordination(rules, options.journal.as_deref())?)
             }
         };
         let home = options.join.clone().map(|join| control::Home::new(join, key, bound, post.clone()));
         let life = member::Settings {
             answer_ms: bound.as_millis() as u64,
-            ..member::Settings::new(Incarnation(u128::from_le_bytes(crate::random::bytes()?)), &options.name, &address)
+            ..member::Settings::new(incarnation, &options.name, &address)
         };
         let (ready, is_ready) = channel();
         let parts = Parts {

@@ -31,7 +31,7 @@ enum Verdict {
 impl Coordinator {
     /// A node asks to be a member.
     pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: Join) {
-        let is_home = join.name == self.settings.home;
+        let is_home = self.is_home(&join);
         if !is_home && self.roster.phase(NodeId(0)) != Phase::Member {
             return;
         }
@@ -44,10 +44,19 @@ impl Coordinator {
         }
     }
 
+    /// Whether it is the coordinator's own node that joins.
+    fn is_home(&self, join: &Join) -> bool {
+        join.name == self.settings.home && self.settings.home_life.is_none_or(|life| life == join.incarnation)
+    }
+
     /// Applies the rule of `roster`.
     fn judge(&mut self, join: &Join, is_home: bool) -> Verdict {
         if let Err(error) = super::check_name(&join.name) {
             let reason = format!("it cannot name a node: {error}");
+            return Verdict::Refused(Error::BadSetting { key: "--name".to_owned(), value: join.name.clone(), reason });
+        }
+        if join.name == self.settings.home && !is_home {
+            let reason = "the coordinator's own node has that name; choose another".to_owned();
             return Verdict::Refused(Error::BadSetting { key: "--name".to_owned(), value: join.name.clone(), reason });
         }
         let Some(record) = self.ledger.node_named(&join.name).cloned() else {

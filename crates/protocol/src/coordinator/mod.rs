@@ -46,7 +46,7 @@ pub mod tables {
 }
 
 use crate::error::{Error, Result};
-use crate::id::{Epoch, Gid, JobId, NodeId, Rank};
+use crate::id::{Epoch, Gid, Incarnation, JobId, NodeId, Rank};
 use crate::limits;
 use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
 use asks::{Arrived, Asks, Task};
@@ -72,12 +72,14 @@ pub struct Settings {
     pub quota: Option<u64>,
     /// The name of the coordinator's own node, which becomes node 0.
     pub home: String,
+    /// The life of that node; another node that has its name by chance is refused. `None` takes every life of the name for it.
+    pub home_life: Option<Incarnation>,
 }
 
 impl Settings {
     /// The defaults of [`limits`] for a coordinator on the node of that name.
     pub fn new(home: &str) -> Settings {
-        Settings { lease_ms: limits::LEASE_MS, make_ms: limits::MAKE_MS, quota: None, home: home.to_owned() }
+        Settings { lease_ms: limits::LEASE_MS, make_ms: limits::MAKE_MS, quota: None, home: home.to_owned(), home_life: None }
     }
 }
 
