@@ -113,8 +113,8 @@ pub fn coherence(runs: &[(usize, Extremes, Extremes)]) -> Vec<ClaimResult> {
     ]
 }
 
-/// The paper calls 11 of 12.5 MB/s nearly all.
-const NEARLY_ALL: f64 = 0.8;
+/// What "nearly all" is read as: the paper says it of 11 of 12.5 MB/s, 88 %, and of a figure of its own that is suspect.
+const NEARLY_ALL: f64 = 0.85;
 
 /// The claims on figure 5; best throughputs with Page Caching, from the cache, and on Ethernet.
 pub fn barrier(parameters: &Parameters, [rhinet, cached, ethernet]: [f64; 3]) -> Vec<ClaimResult> {
@@ -144,7 +144,7 @@ pub fn barrier(parameters: &Parameters, [rhinet, cached, ethernet]: [f64; 3]) ->
                 100.0 * rhinet / push,
                 100.0 * ethernet / line
             ),
-            "Of the primitive on RHiNET, of 12.5 MB/s on Ethernet, both above four fifths (the paper's own figures are 88 % on Ethernet); the barrier's own messages are a small part at 512 KB.",
+            "Of the primitive on RHiNET, of 12.5 MB/s on Ethernet. \"Nearly all\" is read as 85 %, just below the paper's own 88 % on Ethernet; the barrier's own messages are a small part at 512 KB.",
             &["rf.push_bw", "rf.env.ethernet_rate"],
         ),
     ]
@@ -171,7 +171,8 @@ pub fn lu(runs: &Runs, other: &Runs) -> Vec<ClaimResult> {
         "Nothing is fitted to figure 6. A library thread that polls for the completion of one release yields to its own program, which computes a whole step before the next release leaves. That needs the server's own thread to be let go first, which the paper does not say; so the claim holds in one of two readings and is not counted.",
         LU,
     )];
-    claims.extend(excessive.map_or_else(Vec::new, excess));
+    let in_both = is_longer(runs) && is_longer(other);
+    claims.extend(excessive.map_or_else(Vec::new, |runs| excess(runs, in_both)));
     if excessive.is_none() {
         let reason = "With these parameters polling costs RHiNET nothing over Ethernet, so that there is no excess to explain.";
         claims.extend(["RF-C13", "RF-C14"].map(|id| ClaimResult::judged(id, false, "no excess", reason, LU)));
@@ -179,8 +180,8 @@ pub fn lu(runs: &Runs, other: &Runs) -> Vec<ClaimResult> {
     claims
 }
 
-/// What the excess is made of, and what takes it away.
-fn excess(runs: &Runs) -> Vec<ClaimResult> {
+/// What the excess is made of, and what takes it away; counted only where both orders of release show one.
+fn excess(runs: &Runs, in_both: bool) -> Vec<ClaimResult> {
     let last = runs.nodes.len() - 1;
     let [polling, interrupts, parking] = [0, 1, 2].map(|completion| &runs.rhinet[completion]);
     let excess = polling[last].total.as_s() - runs.ethernet[last].total.as_s();
@@ -189,17 +190,17 @@ fn excess(runs: &Runs) -> Vec<ClaimResult> {
     vec![
         ClaimResult::judged(
             "RF-C13",
-            excess > 0.0 && in_barriers > 0.5 * excess,
+            in_both && excess > 0.0 && in_barriers > 0.5 * excess,
             format!(
                 "on {} nodes {in_barriers:.1} s of {excess:.1} s of excess are between the last arrival at a barrier and the last release",
                 runs.nodes[last]
             ),
-            "Judged in the order of release that shows an excess. Computing is the same in both; the rest is nodes waiting for each other's messages.",
+            "Shown for the order of release that has an excess; the other order, which the paper does not rule out, has none, so the claim is not counted. Computing is the same in both; the rest is nodes waiting for each other's messages.",
             LU,
         ),
         ClaimResult::judged(
             "RF-C14",
-            vanishes,
+            in_both && vanishes,
             format!(
                 "polling and yielding: {}; interrupts: {}; spin, then park: {}; Ethernet: {}",
                 list(runs, polling),
@@ -207,7 +208,7 @@ fn excess(runs: &Runs) -> Vec<ClaimResult> {
                 list(runs, parking),
                 list(runs, &runs.ethernet)
             ),
-            "Judged in the order of release that shows an excess: the same program with interrupts, on a repaired bus controller, is no slower than on Ethernet. The suspicion names a cause that suffices; the paper could not check it.",
+            "Shown for the order of release that has an excess: the same program with interrupts, on a repaired bus controller, is no slower than on Ethernet, so the suspected cause suffices. The other order has no excess to take away, so the claim is not counted; the paper could not check it either.",
             LU,
         ),
     ]
