@@ -69,6 +69,9 @@ fn find(variable: &str, folder: &str) -> PathBuf {
     named.unwrap_or_else(|| if beneath.is_dir() { beneath } else { from_build().filter(|path| path.is_dir()).unwrap_or(beneath) })
 }
 
+/// Runs a bench; the last argument hears what is being done.
+type Run = fn(&Options, &mut dyn FnMut(&str)) -> Result<Report>;
+
 /// A bench as it is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench {
@@ -76,7 +79,7 @@ pub struct Bench {
     pub name: &'static str,
     /// What it measures, in a line.
     pub about: &'static str,
-    run: fn(&Options, &mut dyn FnMut(&str)) -> Result<Report>,
+    run: Run,
 }
 
 /// All benches.
