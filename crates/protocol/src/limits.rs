@@ -63,6 +63,10 @@ pub const SPIN_PAUSE_COUNT: u32 = 20;
 /// How long a waiter checks and yields before it parks: about the cost of one wake across CPUs.
 pub const SPIN_YIELD_US: u64 = 50;
 
+/// How long a client checks and yields for a node's answer: the wake of a parked node and the way back. Giving up just before the
+/// answer comes would cost a second wake.
+pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
+
 const _: () = {
     assert!(RENEW_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");
     assert!(LEASE_MS + RENEW_MS < 5_000, "a killed node is reported within 5 s");

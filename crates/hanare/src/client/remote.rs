@@ -13,6 +13,7 @@ use crate::traffic::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_protocol::wire::head::{HEAD_LEN, Head};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -111,7 +112,7 @@ impl Remote {
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
     pub fn wait(&self, seq: u64) -> Result<()> {
         let mut inner = self.lock();
-        let mut backoff = Backoff::new();
+        let mut backoff = backoff();
         let mut deadline = None;
         loop {
             if let Some(outcome) = take_outcome(&mut inner, seq) {
@@ -237,7 +238,7 @@ impl Remote {
     /// Waits until every request has its answer; the first failure among those whose owner left is not reported here but at theirs.
     pub fn quiesce(&self) -> Result<()> {
         let mut inner = self.lock();
-        let mut backoff = Backoff::new();
+        let mut backoff = backoff();
         let mut deadline = None;
         while inner.pending.any_unanswered() {
             if self.progress(&mut inner) {
@@ -278,6 +279,11 @@ impl Remote {
     pub fn traffic(&self) -> Traffic {
         self.lock().traffic
     }
+}
+
+/// How a client waits for a node.
+fn backoff() -> Backoff {
+    Backoff::with_budget(Duration::from_micros(SPIN_ANSWER_US))
 }
 
 fn take_outcome(inner: &mut Inner, seq: u64) -> Option<Result<()>> {

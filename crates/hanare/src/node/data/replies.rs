@@ -14,7 +14,7 @@ use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
 
 /// Answers of up to this many bytes are gathered into one buffer, whatever their parts.
-const SMALL_LEN: u64 = 8 << 10;
+const SMALL_LEN: u64 = 1 << 10;
 
 /// Bytes copied before others get their turn.
 const COPY_LEN_AT_ONCE: u64 = 4 << 20;
