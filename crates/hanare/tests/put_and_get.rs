@@ -106,6 +106,11 @@ fn copies_move_bytes_within_and_between_nodes() {
             to.get(0, &mut packed).unwrap();
             let expected: Vec<u8> = (0..1000).flat_map(|k| bytes[8 + k * 256..16 + k * 256].to_vec()).collect();
             assert!(packed == expected, "{from_place} to {to_place}, strided");
+            let adjacent = Strided { offset: 0, block: 8, count: 1000, stride: 8 };
+            client.copy(&to, adjacent, &from, column).unwrap();
+            let mut again = vec![0; 8000];
+            from.get_strided(column, &mut again).unwrap();
+            assert!(again == expected, "{to_place} to {from_place}, adjacent blocks to spread ones");
             client.remove("from").unwrap();
             client.remove("to").unwrap();
         }

@@ -53,8 +53,9 @@ pub(crate) fn copy(from: &Region, from_shape: Strided, to: &Region, to_shape: St
 
 /// The runs of a copy: one where both sides are the same blocks on one extent each, else contiguous ones cut at both sides' borders.
 fn runs(from: &Layout, from_shape: Strided, to: &Layout, to_shape: Strided) -> Box<dyn Iterator<Item = Run>> {
-    if from_shape.block == to_shape.block
-        && let (Some(from), Some(to)) = (single(from, from_shape), single(to, to_shape))
+    // Adjacent blocks have become one by now, so it is the parts that must be alike.
+    if let (Some(from), Some(to)) = (single(from, from_shape), single(to, to_shape))
+        && from.shape.block == to.shape.block
     {
         return Box::new(std::iter::once(Run { from, to }));
     }
@@ -152,6 +153,20 @@ mod tests {
             .collect()
     }
 
+    #[test]
+    fn adjacent_blocks_on_one_side_alone_are_cut_like_the_other_side() {
+        let layout = layout(100, 1);
+        let (packed, spread) =
+            (Strided { offset: 5, block: 1, count: 2, stride: 1 }, Strided { offset: 9, block: 1, count: 2, stride: 8 });
+        for (from, to) in [(packed, spread), (spread, packed)] {
+            let all: Vec<Run> = runs(&layout, from, &layout, to).collect();
+            assert_eq!(bytes(all.iter().map(|run| run.from)), bytes(parts(&layout, from)));
+            assert!(
+                all.iter().all(|run| (run.from.shape.block, run.from.shape.count) == (run.to.shape.block, run.to.shape.count))
+            );
+        }
+    }
+
     proptest! {
         #[test]
         fn runs_pair_every_byte_with_its_own(from_nodes in 1u32..4, to_nodes in 1u32..4, block in 1u64..3000, count in 1u64..6, gap in 0u64..500, flat: bool) {
@@ -159,7 +174,8 @@ mod tests {
             let to_shape = if flat { Strided::contiguous(9, block * count) } else { Strided { offset: 9, block, count, stride: block + 7 } };
             let (from, to) = (layout(30_000, from_nodes), layout(30_000, to_nodes));
             let all: Vec<Run> = runs(&from, from_shape, &to, to_shape).collect();
-            prop_assert!(all.iter().all(|run| run.from.len == run.to.len && run.from.shape.count == run.to.shape.count));
+            let pair = |part: &Part| (part.len, part.shape.block, part.shape.count);
+            prop_assert!(all.iter().all(|run| pair(&run.from) == pair(&run.to)));
             prop_assert_eq!(bytes(all.iter().map(|run| run.from)), bytes(parts(&from, from_shape)));
             prop_assert_eq!(bytes(all.iter().map(|run| run.to)), bytes(parts(&to, to_shape)));
         }
