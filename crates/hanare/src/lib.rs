@@ -28,9 +28,9 @@ pub mod launch;
 pub mod node;
 mod random;
 pub mod settings;
-mod traffic;
 
 pub use client::{Batch, Completion, CreateOptions, LocalMapping, Pool, Region};
+pub use hanare_fabric::layer::Traffic;
 pub use hanare_memory::Window;
 pub use hanare_memory::file::Huge;
 pub use hanare_protocol::error::Happened;
@@ -39,4 +39,3 @@ pub use hanare_protocol::place::{Extent, Layout, Placement};
 pub use hanare_protocol::shape::Strided;
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
 pub use hanare_protocol::{Error, Result};
-pub use traffic::Traffic;

@@ -5,7 +5,7 @@ use crate::link::{Link, LinkError, Progress, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::{HEAD_LEN, Head};
 
-/// Messages and bytes each way, heads included.
+/// Messages and bytes each way, heads included; loads and stores of mapped memory are no messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Messages given to `send`.
@@ -16,6 +16,15 @@ pub struct Traffic {
     pub messages_received: u64,
     /// Bytes that arrived.
     pub bytes_received: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, more: Traffic) {
+        self.messages_sent += more.messages_sent;
+        self.bytes_sent += more.bytes_sent;
+        self.messages_received += more.messages_received;
+        self.bytes_received += more.bytes_received;
+    }
 }
 
 /// A link that counts. **Cost**: a few additions a call.

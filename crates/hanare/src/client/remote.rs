@@ -9,7 +9,7 @@
 //! caller takes back; what was pending fails, and the next use connects anew.
 
 use super::request::{Pending, Request};
-use crate::traffic::Traffic;
+use hanare_fabric::layer::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
