@@ -80,6 +80,62 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A dimension of a sub-array leads out of the region, or a product overflows.
+    #[error(
+        "dimension {dimension} ({count} steps of {stride} bytes) of a shape on region '{region}' cannot be used: {reason}; nothing was moved"
+    )]
+    BadDimension {
+        /// The region, or the buffer.
+        region: String,
+        /// Which dimension; 0 is the slowest.
+        dimension: u32,
+        /// Its steps.
+        count: u64,
+        /// Bytes from one step to the next.
+        stride: i64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An index names a block beyond the region's end.
+    #[error(
+        "index {index} (number {position} of the list) names a block of {block} bytes beyond region '{region}' of {limit} bytes; nothing was moved"
+    )]
+    BadIndex {
+        /// The region, or the buffer.
+        region: String,
+        /// Its position in the list, from 0.
+        position: u64,
+        /// The index.
+        index: u64,
+        /// Bytes of a block.
+        block: u64,
+        /// The region's length in bytes.
+        limit: u64,
+    },
+    /// Elements of that kind, at that place, do not go with that operation.
+    #[error("{operation} on elements of {element} in region '{region}': {reason}; nothing was done")]
+    BadElement {
+        /// The region.
+        region: String,
+        /// The operation.
+        operation: String,
+        /// The kind of elements.
+        element: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The connection broke while a command that must not be repeated was under way.
+    #[error("the connection to {node} broke during {what} ({reason}): the command {happened}")]
+    Broken {
+        /// The node.
+        node: NodeId,
+        /// The command.
+        what: String,
+        /// How it broke.
+        reason: String,
+        /// What the node says of it, if it could be asked.
+        happened: Happened,
+    },
     /// The user may not do that to the region.
     #[error("user {uid} may not {what} region '{region}' (owner {owner}, mode {mode:04o})")]
     NoPermission {
@@ -235,18 +291,31 @@ pub enum Error {
 }
 
 /// Whether a failed call did anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Happened {
     /// Nothing was done.
     No,
+    /// All of it was done; only the answer is missing.
+    Yes,
     /// It may have been done, in part or whole.
     Unknown,
+}
+
+impl std::fmt::Display for Happened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Happened::No => "did not happen; it may be repeated",
+            Happened::Yes => "happened; its answer is lost",
+            Happened::Unknown => "may or may not have happened",
+        })
+    }
 }
 
 impl Error {
     /// Says whether the failed call may have changed anything.
     pub fn happened(&self) -> Happened {
         match self {
+            Error::Broken { happened, .. } => *happened,
             Error::Timeout { .. } | Error::NodeLost { .. } | Error::Garbage { .. } | Error::System { .. } => Happened::Unknown,
             _ => Happened::No,
         }
@@ -256,7 +325,8 @@ impl Error {
     pub fn may_retry(&self) -> bool {
         matches!(
             self,
-            Error::Timeout { .. }
+            Error::Broken { happened: Happened::No, .. }
+                | Error::Timeout { .. }
                 | Error::NodeLost { .. }
                 | Error::NoCoordinator { .. }
                 | Error::NoNode { .. }

@@ -10,7 +10,8 @@
 //! | [`limits`] | every limit and default time, in one place |
 //! | [`error`] | the one error type that users see |
 //! | [`place`] | placement, and how a region's bytes lie in extents |
-//! | [`shape`] | contiguous and strided ranges, checked |
+//! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
+//! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`barrier`] | the barrier of a job's ranks |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
@@ -20,6 +21,7 @@
 
 pub mod barrier;
 pub mod coordinator;
+pub mod element;
 pub mod error;
 pub mod id;
 pub mod limits;

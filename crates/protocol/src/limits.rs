@@ -45,6 +45,18 @@ pub const LIST_PAGE_COUNT_MAX: usize = 4096;
 /// Largest piece staged at once when a strided command is gathered or scattered: half of a usual L2 cache.
 pub const STAGE_LEN: usize = 256 << 10;
 
+/// Most dimensions of a sub-array: as many as anyone's array libraries use in practice; its description stays within two cache lines.
+pub const DIM_COUNT_MAX: usize = 8;
+
+/// Longest block of an indexed shape: a page. Longer ones gain nothing over several commands.
+pub const BLOCK_LEN_MAX: u64 = PAGE_LEN;
+
+/// Most bytes of lists (dimensions, indices) in one message: what a node holds for one client at once. Longer lists go in several messages.
+pub const LIST_LEN_MAX: u64 = 4 << 20;
+
+/// Most bytes that updates of one message may answer with, held by the node until they have left.
+pub const OLD_LEN_MAX: u64 = 4 << 20;
+
 /// How long a peer's answer is waited for, unless set otherwise (`HANARE_ANSWER_MS`).
 pub const ANSWER_MS: u64 = 10_000;
 

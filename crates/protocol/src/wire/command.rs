@@ -1,32 +1,200 @@
-//! Vector commands as they travel: 64 bytes each, run by the node that owns the memory.
+//! Vector commands as they travel, run by the node that owns the memory.
 //!
-//! N-dimensional, indexed, atomic and reducing commands join as further [`Op`]s; those that need more than
-//! these 64 bytes bring a descriptor at the front of their data.
+//! ```text
+//! request:  head | commands, 64 bytes each | their lists | their operands
+//! answer:   head | their results
+//! ```
+//!
+//! Lists and operands come in the order of the commands. A *list* says which blocks a command touches where 64 bytes do not suffice: the
+//! outer dimensions of a sub-array, or indices; it is filled up to a multiple of 8 bytes. An *operand* is what the command takes in, a
+//! *result* what it gives. All lists come before the first operand, so that a node can admit or refuse all commands before it takes a byte.
 
 use super::Malformed;
+use crate::element::{Element, Operator, RANGE_LEN, SUMMARY_LEN};
 use crate::id::{Grant, Slot};
-use crate::shape::Strided;
+use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX};
+use crate::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of a command.
 pub const COMMAND_LEN: usize = 64;
 
+/// Bytes of the answer to a compare: the position in the stream of the first difference, or `u64::MAX`.
+pub const DIFFERENCE_LEN: u64 = 8;
+
+// Index lists travel as they lie in the programs' memory.
+#[cfg(not(target_endian = "little"))]
+compile_error!("hanare's wire is little-endian, and so must be the machine");
+
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum Op {
-    /// Read the shape's bytes into the reply. **Source**: [D2 Table 2] VL, VLS, RVL; [RF §3] Pull. FEATURE: RF-F6
-    Get = 1,
-    /// Write the request's bytes into the shape. **Source**: [D2 Table 2] VS, VSS, RVS; [RF §3] Push. FEATURE: RF-F5
-    Put = 2,
-    /// The source of a copy: read into the node's hands. Must be followed by its [`Op::CopyTo`].
-    CopyFrom = 3,
-    /// The target of the copy whose source came just before; moves as many bytes.
-    CopyTo = 4,
+    /// Read the shape's stream into the answer. **Source**: [D2 Table 2] VL, VLS, RVL; [RF §3] Pull. FEATURE: RF-F6
+    Get,
+    /// Write the operand into the shape's stream. **Source**: [D2 Table 2] VS, VSS, RVS; [RF §3] Push. FEATURE: RF-F5
+    Put,
+    /// The source of a copy, possibly on another node. Must be followed by its [`Op::CopyTo`]. FEATURE: D3-F12
+    CopyFrom,
+    /// The target of the copy whose source came just before; moves as many bytes. FEATURE: D3-F11
+    CopyTo,
+    /// Fill the stream with the operand, over and over: `pattern_len` bytes.
+    Fill {
+        /// Bytes of the operand; divides the stream's length.
+        pattern_len: u32,
+    },
+    /// Compare the stream with the operand; the result is [`DIFFERENCE_LEN`] bytes.
+    Compare,
+    /// Summarise the elements of the stream that lie in the operand, a range; the result is a summary.
+    Reduce(Element),
+    /// Update each element of the stream by its operand, atomically.
+    Update(Update),
+    /// As `Update`; the result is the elements before it.
+    Fetch(Update),
+    /// Swap each element for the second of its two operands where it equals the first; the result is the elements before it.
+    CompareAndSwap(Element),
 }
 
-/// One command on one extent.
+/// What is done to each element, and with what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Update {
+    /// The operation.
+    pub operator: Operator,
+    /// The kind of elements.
+    pub element: Element,
+    /// Whether there is one operand for all elements, not one for each.
+    pub is_same: bool,
+}
+
+impl Op {
+    /// Whether it changes memory, and so needs the right to write.
+    pub fn writes(self) -> bool {
+        !matches!(self, Op::Get | Op::CopyFrom | Op::Compare | Op::Reduce(_))
+    }
+
+    /// Whether running it twice is another thing than running it once.
+    pub fn is_once(self) -> bool {
+        matches!(self, Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_))
+    }
+
+    /// The kind of elements, where the command has one.
+    pub fn element(self) -> Option<Element> {
+        match self {
+            Op::Reduce(element) | Op::CompareAndSwap(element) => Some(element),
+            Op::Update(update) | Op::Fetch(update) => Some(update.element),
+            _ => None,
+        }
+    }
+
+    /// Bytes of its operand, where the shape's stream has `stream_len`. `None` beyond 64 bits.
+    pub fn operand_len(self, stream_len: u64) -> Option<u64> {
+        match self {
+            Op::Get | Op::CopyFrom | Op::CopyTo => Some(0),
+            Op::Put | Op::Compare => Some(stream_len),
+            Op::Fill { pattern_len } => Some(u64::from(pattern_len)),
+            Op::Reduce(_) => Some(RANGE_LEN),
+            Op::Update(update) | Op::Fetch(update) => Some(if update.is_same { update.element.len() } else { stream_len }),
+            Op::CompareAndSwap(_) => stream_len.checked_mul(2),
+        }
+    }
+
+    /// Bytes of its result.
+    pub fn result_len(self, stream_len: u64) -> u64 {
+        match self {
+            Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_) => stream_len,
+            Op::Compare => DIFFERENCE_LEN,
+            Op::Reduce(_) => SUMMARY_LEN,
+            Op::Put | Op::CopyFrom | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
+        }
+    }
+
+    /// Number, kind of elements, operator and detail on the wire.
+    fn encode(self) -> (u8, u8, u8, u32) {
+        let update = |number, update: Update| (number, update.element as u8, update.operator as u8, u32::from(update.is_same));
+        match self {
+            Op::Get => (1, 0, 0, 0),
+            Op::Put => (2, 0, 0, 0),
+            Op::CopyFrom => (3, 0, 0, 0),
+            Op::CopyTo => (4, 0, 0, 0),
+            Op::Fill { pattern_len } => (5, 0, 0, pattern_len),
+            Op::Compare => (6, 0, 0, 0),
+            Op::Reduce(element) => (7, element as u8, 0, 0),
+            Op::Update(which) => update(8, which),
+            Op::Fetch(which) => update(9, which),
+            Op::CompareAndSwap(element) => (10, element as u8, 0, 0),
+        }
+    }
+
+    fn decode(number: u8, element: u8, operator: u8, detail: u32) -> Option<Op> {
+        let kind = || Element::decode(element);
+        let update = || {
+            Some(Update {
+                operator: Operator::decode(operator)?,
+                element: kind()?,
+                is_same: [false, true].get(detail as usize).copied()?,
+            })
+        };
+        let op = match number {
+            1 => Op::Get,
+            2 => Op::Put,
+            3 => Op::CopyFrom,
+            4 => Op::CopyTo,
+            5 => Op::Fill { pattern_len: detail },
+            6 => Op::Compare,
+            7 => Op::Reduce(kind()?),
+            8 => Op::Update(update()?),
+            9 => Op::Fetch(update()?),
+            10 => Op::CompareAndSwap(kind()?),
+            _ => return None,
+        };
+        // What an op does not use is zero, so that every command has one encoding.
+        (op.encode() == (number, element, operator, detail)).then_some(op)
+    }
+}
+
+/// How a command's list is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// No list: `count` blocks, `stride` apart.
+    Strided,
+    /// So many outer dimensions as pairs of words, a count and a stride, the slowest first; the command holds the fastest.
+    Subarray {
+        /// Dimensions in the list; 0 where the command's own is the only one.
+        outer: u8,
+    },
+    /// `count` indices of 32 bits; `stride` is the scale.
+    Narrow,
+    /// `count` indices of 64 bits.
+    Wide,
+}
+
+/// First number of the forms of sub-arrays on the wire.
+const SUBARRAY_FORM: u8 = 16;
+
+impl Form {
+    fn encode(self) -> u8 {
+        match self {
+            Form::Strided => 0,
+            Form::Narrow => 1,
+            Form::Wide => 2,
+            Form::Subarray { outer } => SUBARRAY_FORM + outer,
+        }
+    }
+
+    fn decode(byte: u8) -> Option<Form> {
+        match byte {
+            0 => Some(Form::Strided),
+            1 => Some(Form::Narrow),
+            2 => Some(Form::Wide),
+            SUBARRAY_FORM.. if usize::from(byte - SUBARRAY_FORM) < DIM_COUNT_MAX => {
+                Some(Form::Subarray { outer: byte - SUBARRAY_FORM })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One command on one extent, without its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// What to do.
@@ -37,18 +205,28 @@ pub struct Command {
     pub slot: Slot,
     /// The right to do it.
     pub grant: Grant,
-    /// The bytes of the extent that it touches.
-    pub shape: Strided,
+    /// How its blocks are told.
+    pub form: Form,
+    /// First byte: of the first block, or of index 0.
+    pub offset: u64,
+    /// Bytes of a block.
+    pub block: u64,
+    /// Blocks in the fastest dimension, or indices.
+    pub count: u64,
+    /// Bytes from one block to the next, or the scale of indices; a signed number in a sub-array.
+    pub stride: u64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Raw {
     op: u8,
-    zero: [u8; 3],
+    form: u8,
+    element: u8,
+    operator: u8,
     slot: U32,
     node: U32,
-    spare: U32,
+    detail: U32,
     grant: [u8; 16],
     offset: U64,
     block: U64,
@@ -59,19 +237,39 @@ struct Raw {
 const _: () = assert!(size_of::<Raw>() == COMMAND_LEN);
 
 impl Command {
+    /// A command on the blocks of a shape; its list is [`dims_list`] or [`index_bytes`] of the same shape.
+    pub fn new(op: Op, node: u32, slot: Slot, grant: Grant, shape: &Shape<'_>) -> Command {
+        let (form, offset, block, count, stride) = match shape {
+            Shape::Strided(shape) => (Form::Strided, shape.offset, shape.block, shape.count, shape.stride),
+            Shape::Subarray(shape) => {
+                let fastest = shape.dims().last().copied().unwrap_or(Dim { count: 1, stride: 0 });
+                let outer = shape.dims().len().saturating_sub(1) as u8;
+                (Form::Subarray { outer }, shape.offset(), shape.block(), fastest.count, fastest.stride as u64)
+            }
+            Shape::Indexed(shape) => {
+                let form = if matches!(shape.indices, Indices::Narrow(_)) { Form::Narrow } else { Form::Wide };
+                (form, shape.offset, shape.block, shape.indices.len() as u64, shape.scale)
+            }
+        };
+        Command { op, node, slot, grant, form, offset, block, count, stride }
+    }
+
     /// The bytes to send.
     pub fn encode(&self) -> [u8; COMMAND_LEN] {
+        let (op, element, operator, detail) = self.op.encode();
         let raw = Raw {
-            op: self.op as u8,
-            zero: [0; 3],
+            op,
+            form: self.form.encode(),
+            element,
+            operator,
             slot: self.slot.0.into(),
             node: self.node.into(),
-            spare: 0.into(),
+            detail: detail.into(),
             grant: self.grant.0,
-            offset: self.shape.offset.into(),
-            block: self.shape.block.into(),
-            count: self.shape.count.into(),
-            stride: self.shape.stride.into(),
+            offset: self.offset.into(),
+            block: self.block.into(),
+            count: self.count.into(),
+            stride: self.stride.into(),
         };
         zerocopy::transmute!(raw)
     }
@@ -79,17 +277,63 @@ impl Command {
     /// Reads a command; its shape and grant are checked by the node against the extent.
     pub fn decode(bytes: &[u8; COMMAND_LEN]) -> Result<Command, Malformed> {
         let raw: Raw = zerocopy::transmute!(*bytes);
-        if raw.zero != [0; 3] || raw.spare.get() != 0 {
-            return Err(Malformed("not a command"));
-        }
-        let op = [Op::Get, Op::Put, Op::CopyFrom, Op::CopyTo].into_iter().find(|op| *op as u8 == raw.op);
+        let op = Op::decode(raw.op, raw.element, raw.operator, raw.detail.get());
         Ok(Command {
             op: op.ok_or(Malformed("unknown command"))?,
             node: raw.node.get(),
             slot: Slot(raw.slot.get()),
             grant: Grant(raw.grant),
-            shape: Strided { offset: raw.offset.get(), block: raw.block.get(), count: raw.count.get(), stride: raw.stride.get() },
+            form: Form::decode(raw.form).ok_or(Malformed("unknown form of a command"))?,
+            offset: raw.offset.get(),
+            block: raw.block.get(),
+            count: raw.count.get(),
+            stride: raw.stride.get(),
         })
+    }
+
+    /// Bytes of its list. Refused beyond [`LIST_LEN_MAX`].
+    pub fn list_len(&self) -> Result<u64, Malformed> {
+        let len = match self.form {
+            Form::Strided => Some(0),
+            Form::Subarray { outer } => Some(u64::from(outer) * 16),
+            Form::Narrow => self.count.checked_mul(4).and_then(|len| len.checked_next_multiple_of(8)),
+            Form::Wide => self.count.checked_mul(8),
+        };
+        len.filter(|len| *len <= LIST_LEN_MAX).ok_or(Malformed("a list beyond the limit"))
+    }
+
+    /// Its shape, with the words of its list, as many as [`Command::list_len`] says. Unchecked: it came from a peer.
+    pub fn shape(&self, list: &[u64]) -> Result<Shape<'static>, Malformed> {
+        let Command { offset, block, count, stride, .. } = *self;
+        Ok(match self.form {
+            Form::Strided => Shape::Strided(Strided { offset, block, count, stride }),
+            Form::Subarray { .. } => {
+                let outer = list.chunks_exact(2).map(|dim| Dim { count: dim[0], stride: dim[1] as i64 });
+                let dims: Vec<Dim> = outer.chain([Dim { count, stride: stride as i64 }]).collect();
+                Subarray::new(offset, block, &dims).map_err(|_| Malformed("too many dimensions")).map(Shape::Subarray)?
+            }
+            Form::Narrow => {
+                let indices: &[u32] =
+                    zerocopy::FromBytes::ref_from_bytes(list.as_bytes()).map_err(|_| Malformed("not a list"))?;
+                let indices = indices.get(..count as usize).ok_or(Malformed("a list that is too short"))?;
+                Shape::Indexed(Indexed { offset, block, scale: stride, indices: Indices::Narrow(indices.to_vec().into()) })
+            }
+            Form::Wide => Shape::Indexed(Indexed { offset, block, scale: stride, indices: Indices::Wide(list.to_vec().into()) }),
+        })
+    }
+}
+
+/// The bytes of a shape's list that must be written out; indices are sent as they lie: see [`index_bytes`].
+pub fn dims_list(shape: &Subarray) -> Vec<u8> {
+    let outer = shape.dims().split_last().map_or(&[][..], |(_, outer)| outer);
+    outer.iter().flat_map(|dim| [dim.count.to_le_bytes(), dim.stride.to_le_bytes()].concat()).collect()
+}
+
+/// A list of indices as it travels, but for the zeros that fill it up to a multiple of 8 bytes.
+pub fn index_bytes<'a>(indices: &'a Indices<'_>) -> &'a [u8] {
+    match indices {
+        Indices::Narrow(list) => list.as_bytes(),
+        Indices::Wide(list) => list.as_bytes(),
     }
 }
 
@@ -98,22 +342,79 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn ops() -> impl Strategy<Value = Op> {
+        let element = (0..Element::ALL.len()).prop_map(|k| Element::ALL[k]);
+        let update = ((0..Operator::ALL.len()).prop_map(|k| Operator::ALL[k]), element.clone(), any::<bool>())
+            .prop_map(|(operator, element, is_same)| Update { operator, element, is_same });
+        prop_oneof![
+            Just(Op::Get),
+            Just(Op::Put),
+            Just(Op::CopyFrom),
+            Just(Op::CopyTo),
+            any::<u32>().prop_map(|pattern_len| Op::Fill { pattern_len }),
+            Just(Op::Compare),
+            element.clone().prop_map(Op::Reduce),
+            update.clone().prop_map(Op::Update),
+            update.prop_map(Op::Fetch),
+            element.prop_map(Op::CompareAndSwap),
+        ]
+    }
+
+    fn shapes() -> impl Strategy<Value = Shape<'static>> {
+        let strided =
+            any::<[u64; 4]>().prop_map(|[offset, block, count, stride]| Shape::Strided(Strided { offset, block, count, stride }));
+        let dims = proptest::collection::vec(
+            (any::<u64>(), any::<i64>()).prop_map(|(count, stride)| Dim { count, stride }),
+            1..=DIM_COUNT_MAX,
+        );
+        let subarray = (any::<u64>(), any::<u64>(), dims)
+            .prop_map(|(offset, block, dims)| Shape::Subarray(Subarray::new(offset, block, &dims).unwrap()));
+        let indices = prop_oneof![
+            proptest::collection::vec(any::<u32>(), 0..9).prop_map(|list| Indices::Narrow(list.into())),
+            proptest::collection::vec(any::<u64>(), 0..9).prop_map(|list| Indices::Wide(list.into())),
+        ];
+        let indexed = (any::<[u64; 3]>(), indices)
+            .prop_map(|([offset, block, scale], indices)| Shape::Indexed(Indexed { offset, block, scale, indices }));
+        prop_oneof![strided, subarray, indexed]
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_are_a_command_or_refused(bytes: [u8; 32], more: [u8; 32]) {
+        fn any_bytes_are_a_command_or_refused(bytes: [u8; 32], more: [u8; 32], op in 0u8..12, form in 0u8..26) {
             let mut whole = [0; COMMAND_LEN];
             whole[..32].copy_from_slice(&bytes);
             whole[32..].copy_from_slice(&more);
-            if let Ok(command) = Command::decode(&whole) {
-                prop_assert_eq!(command.encode(), whole);
+            for (op, form) in [(bytes[0], bytes[1]), (op, form)] {
+                (whole[0], whole[1]) = (op, form);
+                if let Ok(command) = Command::decode(&whole) {
+                    prop_assert_eq!(command.encode(), whole);
+                    let _ = command.list_len();
+                }
             }
         }
 
         #[test]
-        fn a_command_survives_the_wire(slot: u32, node: u32, grant: [u8; 16], offset: u64, block: u64, count: u64, stride: u64) {
-            let shape = Strided { offset, block, count, stride };
-            let command = Command { op: Op::Put, node, slot: Slot(slot), grant: Grant(grant), shape };
+        fn a_command_and_its_list_survive_the_wire(op in ops(), node: u32, slot: u32, grant: [u8; 16], shape in shapes()) {
+            let command = Command::new(op, node, Slot(slot), Grant(grant), &shape);
             prop_assert_eq!(Command::decode(&command.encode()), Ok(command));
+            let mut list = match &shape {
+                Shape::Strided(_) => Vec::new(),
+                Shape::Subarray(shape) => dims_list(shape),
+                Shape::Indexed(shape) => index_bytes(&shape.indices).to_vec(),
+            };
+            list.resize(list.len().next_multiple_of(8), 0);
+            prop_assert_eq!(command.list_len(), Ok(list.len() as u64));
+            let words: Vec<u64> = list.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+            prop_assert_eq!(command.shape(&words), Ok(shape));
+        }
+    }
+
+    #[test]
+    fn a_list_beyond_the_limit_is_refused() {
+        let shape = Shape::contiguous(0, 8);
+        let command = Command::new(Op::Get, 0, Slot(0), Grant([0; 16]), &shape);
+        for (form, count) in [(Form::Wide, u64::MAX), (Form::Narrow, u64::MAX / 4), (Form::Wide, LIST_LEN_MAX / 8 + 1)] {
+            assert!(Command { form, count, ..command }.list_len().is_err());
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod greeting;
 pub mod head;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Why bytes from a peer are no message: they are dropped and the connection with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,4 @@
-//! Ranges of a region: contiguous, or blocks at equal distance, checked before anything moves.
-//!
-//! N-dimensional and indexed shapes join here: each is a list of (offset, length) pieces in order.
+//! Blocks at equal distance: the shape of most commands.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

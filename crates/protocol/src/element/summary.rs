@@ -1,0 +1,244 @@
+//! What a reduction tells of the numbers it looked at.
+
+use super::Element;
+use super::exact_sum::{ExactSum, LIMB_COUNT};
+
+/// A number of some kind: whole ones in 128 bits, floating-point ones in binary64. Every element of every kind is exactly one of these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Whole(i128),
+    /// A floating-point number.
+    Float(f64),
+}
+
+/// Which numbers a reduction counts: those from `low` to `high`, both included. NaN lies in no range.
+///
+/// Whole numbers below 2^64 and floating-point numbers as they are; the kind of elements decides which pair is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Range {
+    /// For whole numbers, cut to what the kind of element can hold.
+    Whole(i128, i128),
+    /// For floating-point numbers.
+    Float(f64, f64),
+}
+
+/// Bytes of a range on the wire.
+pub const RANGE_LEN: u64 = 32;
+
+impl Range {
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; RANGE_LEN as usize] {
+        let (low, high) = match *self {
+            Range::Whole(low, high) => (low, high),
+            Range::Float(low, high) => (i128::from(low.to_bits()), i128::from(high.to_bits())),
+        };
+        let mut bytes = [0; RANGE_LEN as usize];
+        bytes[..16].copy_from_slice(&low.to_le_bytes());
+        bytes[16..].copy_from_slice(&high.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Range::encode`] wrote for elements of that kind.
+    pub fn decode(bytes: &[u8; RANGE_LEN as usize], element: Element) -> Range {
+        let number = |at: usize| i128::from_le_bytes(bytes[at..at + 16].try_into().expect("16 bytes"));
+        let (low, high) = (number(0), number(16));
+        if element.is_float() {
+            Range::Float(f64::from_bits(low as u64), f64::from_bits(high as u64))
+        } else {
+            Range::Whole(low, high)
+        }
+    }
+
+    /// The range that leaves nothing out but NaN.
+    pub fn all(element: Element) -> Range {
+        if element.is_float() { Range::Float(f64::NEG_INFINITY, f64::INFINITY) } else { Range::Whole(i128::MIN, i128::MAX) }
+    }
+}
+
+/// How many numbers were in the range, their sum, the least and the greatest.
+///
+/// Merging summaries of parts gives that of the whole, bit for bit, whatever the parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Numbers in the range.
+    pub count: u64,
+    sum: Sum,
+    /// The least in the range; `None` when there was none.
+    pub min: Option<Value>,
+    /// The greatest in the range.
+    pub max: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Sum {
+    Whole(i128),
+    Float(Box<ExactSum>),
+}
+
+/// Bytes of a summary on the wire, for any kind of element.
+pub const SUMMARY_LEN: u64 = 8 + 16 + 16 + 8 * (LIMB_COUNT as u64 + 1);
+
+impl Summary {
+    /// Of no numbers.
+    pub fn new(element: Element) -> Summary {
+        let sum = if element.is_float() { Sum::Float(Box::default()) } else { Sum::Whole(0) };
+        Summary { count: 0, sum, min: None, max: None }
+    }
+
+    /// The sum: of whole numbers exact, of floating-point numbers exact and then rounded once.
+    pub fn sum(&self) -> Value {
+        match &self.sum {
+            Sum::Whole(sum) => Value::Whole(*sum),
+            Sum::Float(sum) => Value::Float(sum.value()),
+        }
+    }
+
+    /// Takes in `count` whole numbers with that sum, least and greatest. For a kernel that looked at them.
+    pub fn take_whole(&mut self, count: u64, sum: i128, min: i128, max: i128) {
+        let Sum::Whole(own) = &mut self.sum else { panic!("a summary of floating-point numbers") };
+        if count > 0 {
+            *own += sum;
+            self.take_bounds(count, Value::Whole(min), Value::Whole(max));
+        }
+    }
+
+    /// Takes in floating-point numbers, all of which are in the range.
+    pub fn take_floats(&mut self, values: impl Iterator<Item = f64>) {
+        let Sum::Float(own) = &mut self.sum else { panic!("a summary of whole numbers") };
+        let (mut count, mut min, mut max) = (0, f64::INFINITY, f64::NEG_INFINITY);
+        for value in values {
+            own.add(value);
+            count += 1;
+            min = min.min(value);
+            max = max.max(value);
+        }
+        if count > 0 {
+            self.take_bounds(count, Value::Float(min), Value::Float(max));
+        }
+    }
+
+    fn take_bounds(&mut self, count: u64, min: Value, max: Value) {
+        self.count += count;
+        self.min = Some(self.min.map_or(min, |own| own.lesser(min)));
+        self.max = Some(self.max.map_or(max, |own| own.greater(max)));
+    }
+
+    /// Takes in all that another summary of the same kind of elements tells.
+    pub fn merge(&mut self, other: &Summary) {
+        match (&mut self.sum, &other.sum) {
+            (Sum::Whole(own), Sum::Whole(theirs)) => *own += theirs,
+            (Sum::Float(own), Sum::Float(theirs)) => own.merge(theirs),
+            _ => panic!("summaries of different kinds"),
+        }
+        if let (Some(min), Some(max)) = (other.min, other.max) {
+            self.take_bounds(other.count, min, max);
+        }
+    }
+
+    /// The bytes to send.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SUMMARY_LEN as usize);
+        bytes.extend_from_slice(&self.count.to_le_bytes());
+        for bound in [self.min, self.max] {
+            // Every element fits 64 bits: a u64 above i64::MAX keeps its bits, and the reader knows the kind.
+            let bits = match bound {
+                None => 0,
+                Some(Value::Whole(value)) => value as u64,
+                Some(Value::Float(value)) => value.to_bits(),
+            };
+            bytes.extend_from_slice(&bits.to_le_bytes());
+        }
+        match &self.sum {
+            Sum::Whole(sum) => bytes.extend_from_slice(&sum.to_le_bytes()),
+            Sum::Float(sum) => {
+                bytes.extend_from_slice(&[0; 16]);
+                sum.encode(&mut bytes);
+            }
+        }
+        bytes.resize(SUMMARY_LEN as usize, 0);
+        bytes
+    }
+
+    /// Reads what [`Summary::encode`] wrote for elements of that kind. `None`: it makes no sense.
+    pub fn decode(bytes: &[u8], element: Element) -> Option<Summary> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let count = word(0)?;
+        let bound = |bits: u64| match element {
+            Element::F32 | Element::F64 => Value::Float(f64::from_bits(bits)),
+            Element::U8 | Element::U16 | Element::U32 | Element::U64 => Value::Whole(i128::from(bits)),
+            _ => Value::Whole(i128::from(bits as i64)),
+        };
+        let (min, max) = (bound(word(8)?), bound(word(16)?));
+        let sum = match element.is_float() {
+            true => Sum::Float(Box::new(ExactSum::decode(bytes.get(40..)?)?)),
+            false => Sum::Whole(i128::from_le_bytes(bytes.get(24..40)?.try_into().ok()?)),
+        };
+        let is_right = bytes.len() as u64 == SUMMARY_LEN;
+        is_right.then(|| Summary { count, sum, min: (count > 0).then_some(min), max: (count > 0).then_some(max) })
+    }
+}
+
+impl Value {
+    fn lesser(self, other: Value) -> Value {
+        match (self, other) {
+            (Value::Whole(a), Value::Whole(b)) => Value::Whole(a.min(b)),
+            (Value::Float(a), Value::Float(b)) => Value::Float(a.min(b)),
+            _ => panic!("values of different kinds"),
+        }
+    }
+
+    fn greater(self, other: Value) -> Value {
+        match (self, other) {
+            (Value::Whole(a), Value::Whole(b)) => Value::Whole(a.max(b)),
+            (Value::Float(a), Value::Float(b)) => Value::Float(a.max(b)),
+            _ => panic!("values of different kinds"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_survives_the_wire() {
+        let mut whole = Summary::new(Element::U64);
+        whole.take_whole(3, i128::from(u64::MAX) * 2, 0, i128::from(u64::MAX));
+        let mut negative = Summary::new(Element::I16);
+        negative.take_whole(2, -40_000, -32_768, -7232);
+        let mut float = Summary::new(Element::F32);
+        float.take_floats([1.5, -2.5, 1e30].into_iter());
+        for (summary, element) in [
+            (whole, Element::U64),
+            (negative, Element::I16),
+            (float, Element::F32),
+            (Summary::new(Element::F64), Element::F64),
+            (Summary::new(Element::I8), Element::I8),
+        ] {
+            let bytes = summary.encode();
+            assert_eq!(bytes.len() as u64, SUMMARY_LEN);
+            let back = Summary::decode(&bytes, element).unwrap();
+            assert_eq!((back.count, back.sum(), back.min, back.max), (summary.count, summary.sum(), summary.min, summary.max));
+            assert_eq!(back.encode(), bytes);
+            assert_eq!(Summary::decode(&bytes[1..], element), None);
+        }
+    }
+
+    #[test]
+    fn parts_merge_to_the_whole() {
+        let values = [3.5, -1.0, 1e200, -1e200, 7.0];
+        let mut whole = Summary::new(Element::F64);
+        whole.take_floats(values.into_iter());
+        let mut front = Summary::new(Element::F64);
+        front.take_floats(values[..2].iter().copied());
+        let mut back = Summary::new(Element::F64);
+        back.take_floats(values[2..].iter().copied());
+        back.merge(&front);
+        assert_eq!(
+            (back.count, back.sum(), back.min, back.max),
+            (5, Value::Float(9.5), Some(Value::Float(-1e200)), Some(Value::Float(1e200)))
+        );
+        assert_eq!(back.sum(), whole.sum());
+    }
+}
