@@ -58,7 +58,7 @@ const RUN_LEN: usize = 2048;
 /// # Safety
 /// Both ranges may be accessed; they may overlap.
 #[inline]
-unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
     // On Zen 3 the string instruction takes 25 times as long where the target begins 1 to 63 bytes above the source,
     // counted within a page: a page-aligned region and a buffer from malloc do. Short runs keep clear of it.
     let is_slow = len > RUN_LEN && (1..64).contains(&(to.addr().wrapping_sub(from.addr()) % 4096));
