@@ -110,10 +110,20 @@ impl Summary {
         for value in values {
             own.add(value);
             count += 1;
-            min = min.min(value);
-            max = max.max(value);
+            min = lesser(min, value);
+            max = greater(max, value);
         }
         if count > 0 {
+            self.take_bounds(count, Value::Float(min), Value::Float(max));
+        }
+    }
+
+    /// Takes in `count` floating-point numbers whose exact sum is that of `parts`, with their least and greatest. For a kernel that looked at
+    /// them; an infinity is a part as it is.
+    pub fn take_float_parts(&mut self, count: u64, parts: &[f64], min: f64, max: f64) {
+        let Sum::Float(own) = &mut self.sum else { panic!("a summary of whole numbers") };
+        if count > 0 {
+            parts.iter().for_each(|part| own.add(*part));
             self.take_bounds(count, Value::Float(min), Value::Float(max));
         }
     }
@@ -183,7 +193,7 @@ impl Value {
     fn lesser(self, other: Value) -> Value {
         match (self, other) {
             (Value::Whole(a), Value::Whole(b)) => Value::Whole(a.min(b)),
-            (Value::Float(a), Value::Float(b)) => Value::Float(a.min(b)),
+            (Value::Float(a), Value::Float(b)) => Value::Float(lesser(a, b)),
             _ => panic!("values of different kinds"),
         }
     }
@@ -191,10 +201,20 @@ impl Value {
     fn greater(self, other: Value) -> Value {
         match (self, other) {
             (Value::Whole(a), Value::Whole(b)) => Value::Whole(a.max(b)),
-            (Value::Float(a), Value::Float(b)) => Value::Float(a.max(b)),
+            (Value::Float(a), Value::Float(b)) => Value::Float(greater(a, b)),
             _ => panic!("values of different kinds"),
         }
     }
+}
+
+/// The lesser of two numbers that are no NaN. Zero is greater than its negative, so that the result does not hang on the order.
+fn lesser(a: f64, b: f64) -> f64 {
+    if b.total_cmp(&a).is_lt() { b } else { a }
+}
+
+/// As [`lesser`].
+fn greater(a: f64, b: f64) -> f64 {
+    if b.total_cmp(&a).is_gt() { b } else { a }
 }
 
 #[cfg(test)]
@@ -240,5 +260,19 @@ mod tests {
             (5, Value::Float(9.5), Some(Value::Float(-1e200)), Some(Value::Float(1e200)))
         );
         assert_eq!(back.sum(), whole.sum());
+        // The exact sum of these parts is that of the numbers.
+        let mut parts = Summary::new(Element::F64);
+        parts.take_float_parts(5, &[1e200, 9.5, -1e200], -1e200, 1e200);
+        assert_eq!(parts.encode(), whole.encode());
+    }
+
+    #[test]
+    fn the_order_of_zeros_is_told_in_no_summary() {
+        for values in [[0.0, -0.0], [-0.0, 0.0]] {
+            let mut summary = Summary::new(Element::F64);
+            summary.take_floats(values.into_iter());
+            let bits = |value| if let Some(Value::Float(value)) = value { value.to_bits() } else { panic!("a number") };
+            assert_eq!((bits(summary.min), bits(summary.max)), ((-0.0f64).to_bits(), 0));
+        }
     }
 }
