@@ -24,18 +24,20 @@
 
 mod client;
 mod control_socket;
+mod kernel;
 pub mod launch;
 pub mod node;
 mod random;
 pub mod settings;
 
-pub use client::{Batch, Completion, CreateOptions, LocalMapping, Pool, Region};
+pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region};
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_memory::Window;
 pub use hanare_memory::file::Huge;
 pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights};
 pub use hanare_protocol::place::{Extent, Layout, Placement};
-pub use hanare_protocol::shape::Strided;
+pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
+pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
 pub use hanare_protocol::{Error, Result};

@@ -50,9 +50,9 @@ impl<W: Write> Out<W> {
     fn event(&mut self, head: &Head, way: Way) {
         let Some(out) = &mut self.out else { return };
         let (phase, is_asked) = match head.kind {
-            Kind::Commands | Kind::Arrive | Kind::Ping => ("b", way == Way::Out),
-            Kind::Done | Kind::Refused | Kind::Released | Kind::Pong => ("e", way == Way::In),
-            Kind::Control => ("i", way == Way::Out),
+            Kind::Commands | Kind::Arrive | Kind::Ping | Kind::Ask => ("b", way == Way::Out),
+            Kind::Done | Kind::Refused | Kind::Released | Kind::Pong | Kind::Told => ("e", way == Way::In),
+            Kind::Control | Kind::Name | Kind::Working => ("i", way == Way::Out),
         };
         let event = json!({
             "name": name(head.kind),
@@ -77,6 +77,9 @@ fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Commands | Kind::Done | Kind::Refused => "commands",
         Kind::Control => "control",
+        Kind::Ask | Kind::Told => "question",
+        Kind::Name => "name",
+        Kind::Working => "working",
         Kind::Arrive | Kind::Released => "barrier",
         Kind::Ping | Kind::Pong => "ping",
     }

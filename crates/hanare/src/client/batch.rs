@@ -1,53 +1,202 @@
 //! Several commands at once: one message for each node that any of them touches.
 
+use super::commands::{Modify, pairs};
+use super::completion::Completion;
+use super::copy::draft_copy;
 use super::drafts::{Drafts, Tickets};
 use super::region::Region;
 use hanare_memory::Window;
 use hanare_protocol::Result;
-use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::command::Op;
-use std::marker::PhantomData;
+use hanare_protocol::element::{Element, Range, Summary};
+use hanare_protocol::shape::{Shape, Strided};
 
-/// Collects commands; see [`crate::Pool::batch`].
+/// Collects commands of any mix; see [`crate::Pool::batch`].
 pub struct Batch<'buffers> {
-    drafts: Drafts,
-    /// Buffers are borrowed until the batch has ended.
-    buffers: PhantomData<&'buffers mut [u8]>,
+    /// Buffers and index lists are borrowed until the batch has ended.
+    drafts: Drafts<'buffers>,
 }
 
 impl<'buffers> Batch<'buffers> {
     /// Runs `fill`, then everything it added; returns when all of it is done.
     pub(crate) fn run(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
-        let mut batch = Batch { drafts: Drafts::default(), buffers: PhantomData };
-        fill(&mut batch)?;
-        let mut tickets = Tickets::default();
-        // SAFETY: every buffer is borrowed for 'buffers, which is longer than this call, and all tickets are waited for before it ends.
-        let posted = unsafe { batch.drafts.post(&mut tickets) };
+        let (mut tickets, posted) = Batch::post(fill)?;
         let waited = tickets.wait();
         posted.and(waited)
     }
 
+    /// Posts what `fill` added. The tickets must be waited for.
+    fn post(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<(Tickets<'buffers>, Result<()>)> {
+        let mut batch = Batch { drafts: Drafts::default() };
+        fill(&mut batch)?;
+        let mut tickets = Tickets::default();
+        // SAFETY: every buffer is borrowed for 'buffers, which is longer than the tickets live, and both callers wait for all of them.
+        let posted = unsafe { batch.drafts.post(&mut tickets) };
+        Ok((tickets, posted))
+    }
+
+    /// What was added so far.
+    pub(crate) fn drafts(&mut self) -> &mut Drafts<'buffers> {
+        &mut self.drafts
+    }
+
     /// Adds a get of `into.len()` bytes at `offset`.
     pub fn get(&mut self, region: &Region, offset: u64, into: &'buffers mut [u8]) -> Result<()> {
-        self.get_strided(region, Strided::contiguous(offset, into.len() as u64), into)
+        self.get_shape(region, Strided::contiguous(offset, into.len() as u64), into)
     }
 
     /// Adds a put of `bytes` at `offset`.
     pub fn put(&mut self, region: &Region, offset: u64, bytes: &'buffers [u8]) -> Result<()> {
-        self.put_strided(region, Strided::contiguous(offset, bytes.len() as u64), bytes)
+        self.put_shape(region, Strided::contiguous(offset, bytes.len() as u64), bytes)
     }
 
     /// Adds a get of the blocks of `shape`.
     pub fn get_strided(&mut self, region: &Region, shape: Strided, into: &'buffers mut [u8]) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow.
-        let window = unsafe { Window::of_mut(into) };
-        region.draft(Op::Get, shape, window, &mut self.drafts)
+        self.get_shape(region, shape, into)
     }
 
     /// Adds a put of the blocks of `shape`.
     pub fn put_strided(&mut self, region: &Region, shape: Strided, bytes: &'buffers [u8]) -> Result<()> {
+        self.put_shape(region, shape, bytes)
+    }
+
+    /// Adds a [`Region::get_shape`].
+    pub fn get_shape(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, into: &'buffers mut [u8]) -> Result<()> {
+        // SAFETY: the window lives as long as the borrow.
+        region.draft_get(shape.into(), unsafe { Window::of_mut(into) }, &mut self.drafts)
+    }
+
+    /// Adds a [`Region::put_shape`].
+    pub fn put_shape(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, bytes: &'buffers [u8]) -> Result<()> {
         // SAFETY: the window lives as long as the borrow, and a put only reads it.
-        let window = unsafe { Window::of(bytes) };
-        region.draft(Op::Put, shape, window, &mut self.drafts)
+        region.draft_put(shape.into(), unsafe { Window::of(bytes) }, &mut self.drafts)
+    }
+
+    /// Adds a [`Region::get_shape_into`].
+    pub fn get_shape_into(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        into: &'buffers mut [u8],
+        local: impl Into<Shape<'buffers>>,
+    ) -> Result<()> {
+        // SAFETY: the window lives as long as the borrow.
+        region.draft_get_into(shape.into(), unsafe { Window::of_mut(into) }, local.into(), &mut self.drafts)
+    }
+
+    /// Adds a [`Region::put_shape_from`].
+    pub fn put_shape_from(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        bytes: &'buffers [u8],
+        local: impl Into<Shape<'buffers>>,
+    ) -> Result<()> {
+        // SAFETY: the window lives as long as the borrow, and a put only reads it.
+        region.draft_put_from(shape.into(), unsafe { Window::of(bytes) }, local.into(), &mut self.drafts)
+    }
+
+    /// Adds a [`crate::Pool::copy`].
+    pub fn copy(
+        &mut self,
+        from: &Region,
+        from_shape: impl Into<Shape<'buffers>>,
+        to: &Region,
+        to_shape: impl Into<Shape<'buffers>>,
+    ) -> Result<()> {
+        draft_copy(from, from_shape.into(), to, to_shape.into(), &mut self.drafts)
+    }
+
+    /// Adds a [`Region::fill`].
+    pub fn fill(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, pattern: &'buffers [u8]) -> Result<()> {
+        // SAFETY: the window lives as long as the borrow, and a fill only reads it.
+        region.draft_pattern_over(shape.into(), unsafe { Window::of(pattern) }, &mut self.drafts)
+    }
+
+    /// Adds a [`Region::compare`]; `found` gets its outcome.
+    pub fn compare(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        bytes: &'buffers [u8],
+        found: &'buffers mut Option<u64>,
+    ) -> Result<()> {
+        // SAFETY: the window lives as long as the borrow, and a compare only reads it.
+        let bytes = unsafe { Window::of(bytes) };
+        region.draft_difference(shape.into(), bytes, &mut self.drafts, move |first| *found = first)
+    }
+
+    /// Adds a [`Region::reduce`]; `into` gets its outcome.
+    pub fn reduce(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        element: Element,
+        range: Range,
+        into: &'buffers mut Option<Summary>,
+    ) -> Result<()> {
+        region.draft_summary(shape.into(), element, range, &mut self.drafts, move |summary| *into = Some(summary))
+    }
+
+    /// Adds a [`Region::update`].
+    pub fn update(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        modify: Modify,
+        operands: &'buffers [u8],
+    ) -> Result<()> {
+        // SAFETY: the window lives as long as the borrow, and an update only reads it.
+        region.draft_update(shape.into(), modify, unsafe { Window::of(operands) }, &mut self.drafts)
+    }
+
+    /// Adds a [`Region::fetch`].
+    pub fn fetch(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        modify: Modify,
+        operands: &'buffers [u8],
+        olds: &'buffers mut [u8],
+    ) -> Result<()> {
+        // SAFETY: the windows live as long as the borrows, and operands are only read.
+        let (operands, olds) = unsafe { (Window::of(operands), Window::of_mut(olds)) };
+        region.draft_fetch(shape.into(), modify, operands, olds, &mut self.drafts)
+    }
+
+    /// Adds a [`Region::compare_and_swap`].
+    pub fn compare_and_swap(
+        &mut self,
+        region: &Region,
+        shape: impl Into<Shape<'buffers>>,
+        element: Element,
+        expected: &[u8],
+        new: &[u8],
+        olds: &'buffers mut [u8],
+    ) -> Result<()> {
+        let pairs = pairs(element, expected, new);
+        // SAFETY: `olds` is borrowed as long as its window lives; the pairs' heap memory stays while the vector is moved into what is run
+        // afterwards, and is only read.
+        let (window, olds) = unsafe { (Window::of(&pairs), Window::of_mut(olds)) };
+        region.draft_swap(shape.into(), element, window, olds, &mut self.drafts)?;
+        self.drafts.after(Box::new(move || {
+            drop(pairs);
+            Ok(())
+        }));
+        Ok(())
+    }
+}
+
+impl Batch<'static> {
+    /// As [`Batch::run`], returning at once.
+    pub(crate) fn start(fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
+        let (mut tickets, posted) = Batch::post(fill)?;
+        match posted {
+            Ok(()) => Ok(Completion::new(tickets, || ())),
+            Err(error) => {
+                // What did leave must be settled before anybody takes its memory back.
+                let _ = tickets.wait();
+                Err(error)
+            }
+        }
     }
 }

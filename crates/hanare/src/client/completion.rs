@@ -1,4 +1,4 @@
-//! What a non-blocking command returns: its end, and the buffer it holds until then.
+//! What a non-blocking command returns: its end, and what it brings then.
 
 use super::drafts::Tickets;
 use hanare_protocol::Result;
@@ -6,13 +6,14 @@ use hanare_protocol::Result;
 /// A command under way. Dropping it waits for its end.
 #[must_use = "a completion that is dropped at once makes the command a blocking one"]
 pub struct Completion<T> {
-    tickets: Tickets,
-    holds: Option<T>,
+    tickets: Tickets<'static>,
+    /// What the caller gets: its buffer, or what was told. Until then the buffer is held here.
+    brings: Option<Box<dyn FnOnce() -> T + Send>>,
 }
 
 impl<T> Completion<T> {
-    pub(crate) fn new(tickets: Tickets, holds: T) -> Completion<T> {
-        Completion { tickets, holds: Some(holds) }
+    pub(crate) fn new(tickets: Tickets<'static>, brings: impl FnOnce() -> T + Send + 'static) -> Completion<T> {
+        Completion { tickets, brings: Some(Box::new(brings)) }
     }
 
     /// Whether all answers are here, so that `wait` returns at once. Moves messages along.
@@ -20,10 +21,10 @@ impl<T> Completion<T> {
         self.tickets.are_done()
     }
 
-    /// Waits for the end and gives back the buffer. **Errors**: as for the blocking call.
+    /// Waits for the end and gives what the command brings. **Errors**: as for the blocking call.
     pub fn wait(mut self) -> Result<T> {
         let outcome = self.tickets.wait();
-        outcome.map(|()| self.holds.take().expect("only wait takes it"))
+        outcome.map(|()| self.brings.take().expect("only wait takes it")())
     }
 }
 

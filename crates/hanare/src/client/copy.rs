@@ -1,136 +1,237 @@
-//! Copies from region to region.
+//! Copies from region to region, from node to node: the node that receives the bytes fetches them where they lie.
 //!
-//! Runs that lie on one node become one pair of commands there. Runs between two nodes pass through this client's
-//! memory in pieces, until nodes copy to each other.
+//! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
+//! either side is cut; other shapes become lists of blocks for each pair of extents.
 
-use super::drafts::{Drafts, Tickets};
+use super::batch::Batch;
+use super::call::list_bytes;
+use super::drafts::Drafts;
 use super::plan::{Part, parts};
 use super::region::Region;
-use hanare_memory::Window;
+use hanare_memory::vector;
+use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
 use hanare_protocol::place::Layout;
-use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::command::Op;
+use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
+use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
-/// Bytes that pass through the client at once.
-const PIECE_LEN: u64 = 1 << 20;
+/// Bytes up to which a copy between mapped extents of this host is done by the caller itself: a message costs more.
+const COPY_HERE_LEN_MAX: u64 = 64 << 10;
 
-/// A run of bytes that is one shape on one extent at either side.
-struct Run {
-    from: Part,
-    to: Part,
+/// Most blocks in one list: both lists of a pair and another pair fit a message.
+const LIST_BLOCKS_MAX: usize = LIST_LEN_MAX as usize / 8 / 4;
+
+/// Bytes that are one shape on one extent at either side.
+#[derive(Clone, Debug, PartialEq)]
+struct Run<'f, 't> {
+    from: (usize, Shape<'f>),
+    to: (usize, Shape<'t>),
 }
 
-pub(crate) fn copy(from: &Region, from_shape: Strided, to: &Region, to_shape: Strided) -> Result<()> {
-    let len = from_shape.check(from.name(), from.len())?;
-    if to_shape.check(to.name(), to.len())? != len {
+pub(crate) fn copy(from: &Region, from_shape: Shape<'_>, to: &Region, to_shape: Shape<'_>) -> Result<()> {
+    let draft = |batch: &mut Batch<'_>| draft_copy(from, from_shape.by_ref(), to, to_shape.by_ref(), batch.drafts());
+    match Batch::run(draft) {
+        // Those of yesterday are no grants today; a copy may be done again.
+        Err(Error::GrantRefused { .. } | Error::NodeLost { .. }) if from.refresh()? && to.refresh()? => Batch::run(draft),
+        outcome => outcome,
+    }
+}
+
+/// Adds a copy. Index lists are used until the tickets were waited for.
+pub(crate) fn draft_copy(
+    from: &Region,
+    from_shape: Shape<'_>,
+    to: &Region,
+    to_shape: Shape<'_>,
+    drafts: &mut Drafts<'_>,
+) -> Result<()> {
+    let from_shape = from_shape.check(from.name(), from.len())?.joined();
+    let to_shape = to_shape.check(to.name(), to.len())?.joined();
+    if from_shape.len() != to_shape.len() {
+        let block = to_shape.shape().block();
         return Err(Error::BadShape {
             region: to.name().to_owned(),
-            block: to_shape.block,
-            count: to_shape.count,
-            stride: to_shape.stride,
-            reason: format!("the source has {len} bytes, this has another number"),
+            block,
+            count: to_shape.len().checked_div(block).unwrap_or_default(),
+            stride: 0,
+            reason: format!("the source has {} bytes, this has {}", from_shape.len(), to_shape.len()),
         });
     }
-    from.check(Op::CopyFrom, from_shape, len as usize)?;
-    to.check(Op::CopyTo, to_shape, len as usize)?;
-    let mut drafts = Drafts::default();
-    let mut tickets = Tickets::default();
+    from.check_rights(Op::CopyFrom { address_len: 0 })?;
+    to.check_rights(Op::CopyTo)?;
     for run in runs(from.layout(), from_shape, to.layout(), to_shape) {
-        let (_, from_command) = from.command(Op::CopyFrom, &run.from);
-        let (target, to_command) = to.command(Op::CopyTo, &run.to);
-        if from_command.node == to_command.node {
-            drafts.push_pair(&target, &from_command, &to_command);
-        } else {
-            through_client(from, to, run)?;
-        }
-    }
-    // SAFETY: copies have no memory of ours.
-    let posted = unsafe { drafts.post(&mut tickets) };
-    let waited = tickets.wait();
-    posted.and(waited)
-}
-
-/// The runs of a copy: one where both sides are the same blocks on one extent each, else contiguous ones cut at both sides' borders.
-fn runs(from: &Layout, from_shape: Strided, to: &Layout, to_shape: Strided) -> Box<dyn Iterator<Item = Run>> {
-    // Adjacent blocks have become one by now, so it is the parts that must be alike.
-    if let (Some(from), Some(to)) = (single(from, from_shape), single(to, to_shape))
-        && from.shape.block == to.shape.block
-    {
-        return Box::new(std::iter::once(Run { from, to }));
-    }
-    let mut sources = blocks(from, from_shape).into_iter().peekable();
-    let mut targets = blocks(to, to_shape).into_iter().peekable();
-    Box::new(std::iter::from_fn(move || {
-        let (source, target) = (sources.peek_mut()?, targets.peek_mut()?);
-        let len = source.len.min(target.len);
-        let run = Run { from: take(source, len), to: take(target, len) };
-        sources.next_if(|source| source.len == 0);
-        targets.next_if(|target| target.len == 0);
-        Some(run)
-    }))
-}
-
-/// The shape's only part, if it has just one.
-fn single(layout: &Layout, shape: Strided) -> Option<Part> {
-    let mut parts = parts(layout, shape);
-    parts.next().filter(|_| parts.next().is_none())
-}
-
-/// The contiguous blocks of a shape's parts. **Cost**: memory in proportion to their number.
-fn blocks(layout: &Layout, shape: Strided) -> Vec<Part> {
-    let mut all = Vec::new();
-    for part in parts(layout, shape) {
-        let mut at = part.at;
-        for (offset, len) in part.shape.blocks() {
-            all.push(Part { extent: part.extent, shape: Strided::contiguous(offset, len), at, len });
-            at += len;
-        }
-    }
-    all
-}
-
-/// Takes the first `len` bytes off a contiguous part.
-fn take(part: &mut Part, len: u64) -> Part {
-    let taken = Part { shape: Strided::contiguous(part.shape.offset, len), len, ..*part };
-    part.shape = Strided::contiguous(part.shape.offset + len, part.len - len);
-    part.at += len;
-    part.len -= len;
-    taken
-}
-
-/// Copies a run between two nodes by get and put, a piece at a time.
-fn through_client(from: &Region, to: &Region, run: Run) -> Result<()> {
-    let block = run.from.shape.block.max(1);
-    let blocks_at_once = (PIECE_LEN / block).max(1);
-    let mut buffer = Vec::new();
-    for first in (0..run.from.shape.count).step_by(blocks_at_once as usize) {
-        let count = blocks_at_once.min(run.from.shape.count - first);
-        for within in (0..block).step_by(PIECE_LEN as usize) {
-            let len = (block - within).min(PIECE_LEN);
-            let piece = |part: &Part| {
-                let Strided { offset, stride, .. } = part.shape;
-                let shape = Strided { offset: offset + first * stride + within, block: len, count, stride };
-                Part { shape, len: len * count, ..*part }
-            };
-            buffer.resize((len * count) as usize, 0);
-            transfer(from, Op::Get, &piece(&run.from), &mut buffer)?;
-            transfer(to, Op::Put, &piece(&run.to), &mut buffer)?;
-        }
+        draft_run(from, to, run, drafts)?;
     }
     Ok(())
 }
 
-fn transfer(region: &Region, op: Op, part: &Part, buffer: &mut [u8]) -> Result<()> {
-    let (remote, command) = region.command(op, part);
-    let (mut drafts, mut tickets) = (Drafts::default(), Tickets::default());
-    // SAFETY: the buffer is borrowed until this returns, and the tickets are waited for before it does.
-    let posted = unsafe {
-        drafts.push(&remote, &command, Some(Window::of_mut(buffer)));
-        drafts.post(&mut tickets)
+fn draft_run(from: &Region, to: &Region, run: Run<'_, '_>, drafts: &mut Drafts<'_>) -> Result<()> {
+    let (source, target) = (from.door(run.from.0), to.door(run.to.0));
+    if source.node == target.node && copy_here(from, to, &run)? {
+        return Ok(());
+    }
+    let address = if source.node == target.node { &[] } else { source.address.as_bytes() };
+    let op = Op::CopyFrom { address_len: address.len() as u32 };
+    let from_command = Command::new(op, source.node, source.slot, source.grant, &run.from.1);
+    let to_command = Command::new(Op::CopyTo, target.node, target.slot, target.grant, &run.to.1);
+    let from_part = (&from_command, list_bytes(run.from.1), address.to_vec());
+    drafts.push_pair(&target.remote, from_part, (&to_command, list_bytes(run.to.1)));
+    Ok(())
+}
+
+/// Copies between two mapped extents, if there is little to copy. Returns whether it did.
+fn copy_here(from: &Region, to: &Region, run: &Run<'_, '_>) -> Result<bool> {
+    let len = |shape: &Shape<'_>| shape.by_ref().check("", u64::MAX).map(|checked| checked.len());
+    if len(&run.from.1)? > COPY_HERE_LEN_MAX {
+        return Ok(false);
+    }
+    let (Some(source), Some(target)) = (from.local(run.from.0)?, to.local(run.to.0)?) else { return Ok(false) };
+    let from_shape = run.from.1.by_ref().check(from.name(), source.len() as u64)?;
+    let to_shape = run.to.1.by_ref().check(to.name(), target.len() as u64)?;
+    vector::copy_shapes(source, &from_shape, target, &to_shape).map_err(|lost| from.lost(lost))?;
+    Ok(true)
+}
+
+fn runs<'f, 't>(from: &Layout, from_shape: Checked<'f>, to: &Layout, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
+    let is_short = |shape: &Shape<'_>| !matches!(shape, Shape::Indexed(shape) if shape.indices.len() > LIST_BLOCKS_MAX);
+    let is_single = |layout: &Layout| layout.extents().count() == 1;
+    match (from_shape.shape(), to_shape.shape()) {
+        _ if from_shape.is_empty() => Vec::new(),
+        (source, target) if is_single(from) && is_single(to) && is_short(source) && is_short(target) => {
+            vec![Run { from: (0, from_shape.into_shape()), to: (0, to_shape.into_shape()) }]
+        }
+        (Shape::Strided(source), Shape::Strided(target)) => cut_runs(from, *source, to, *target),
+        _ => list_runs(from, &from_shape, to, &to_shape),
+    }
+}
+
+/// The runs of two strided shapes: whole blocks together where both sides have them, pieces of blocks at borders.
+fn cut_runs(from: &Layout, from_shape: Strided, to: &Layout, to_shape: Strided) -> Vec<Run<'static, 'static>> {
+    let mut sources: VecDeque<Part> = parts(from, from_shape).collect();
+    let mut targets: VecDeque<Part> = parts(to, to_shape).collect();
+    let mut runs = Vec::new();
+    while let (Some(source), Some(target)) = (sources.front(), targets.front()) {
+        let len = common_len(source, target);
+        let (source, target) = (take(&mut sources, len), take(&mut targets, len));
+        runs.push(Run { from: (source.extent, source.shape.into()), to: (target.extent, target.shape.into()) });
+    }
+    runs
+}
+
+/// The most bytes that both parts can give as one shape each: whole blocks of both if there are some, else less than a block.
+fn common_len(source: &Part, target: &Part) -> u64 {
+    let len = source.len.min(target.len);
+    let unit = |part: &Part| if part.shape.is_contiguous() { 1 } else { part.shape.block };
+    let (a, b) = (unit(source), unit(target));
+    match len / lcm(a, b).unwrap_or(u64::MAX) {
+        0 => len.min(if a > 1 { a } else { len }).min(if b > 1 { b } else { len }),
+        count => count * lcm(a, b).expect("some fit"),
+    }
+}
+
+fn lcm(a: u64, b: u64) -> Option<u64> {
+    let gcd = |mut a: u64, mut b: u64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
     };
-    let waited = tickets.wait();
-    posted.and(waited)
+    (a / gcd(a, b)).checked_mul(b)
+}
+
+/// Takes the first `len` bytes off the first part: whole blocks, or no more than one.
+fn take(parts: &mut VecDeque<Part>, len: u64) -> Part {
+    let part = parts.pop_front().expect("the caller looked");
+    let shape = part.shape;
+    let rest = |shape: Strided, taken: u64| Part { shape, at: part.at + taken, len: part.len - taken, ..part };
+    if shape.is_contiguous() {
+        if len < part.len {
+            parts.push_front(rest(Strided::contiguous(shape.offset + len, part.len - len), len));
+        }
+        return Part { shape: Strided::contiguous(shape.offset, len), len, ..part };
+    }
+    let (whole, within) = (len / shape.block, len % shape.block);
+    debug_assert!(whole == 0 || within == 0, "whole blocks, or less than one");
+    let used = whole.max(1);
+    if used < shape.count {
+        let after = Strided { offset: shape.offset + used * shape.stride, count: shape.count - used, ..shape };
+        let taken = used * shape.block;
+        parts.push_front(rest(after, taken));
+    }
+    if whole == 0 {
+        let tail = Strided::contiguous(shape.offset + len, shape.block - len);
+        parts.push_front(Part { shape: tail, at: part.at + len, len: shape.block - len, ..part });
+        return Part { shape: Strided::contiguous(shape.offset, len), len, ..part };
+    }
+    Part { shape: Strided { count: whole, ..shape }, len, ..part }
+}
+
+/// The runs of shapes of any kind: lists of blocks of one length between each two extents, long blocks one by one.
+fn list_runs(from: &Layout, from_shape: &Checked<'_>, to: &Layout, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
+    let mut sources = pieces(from, from_shape);
+    let mut targets = pieces(to, to_shape);
+    let mut lists: BTreeMap<(usize, usize, u64), (Vec<u64>, Vec<u64>)> = BTreeMap::new();
+    let mut runs = Vec::new();
+    let (mut source, mut target) = (sources.next(), targets.next());
+    while let (Some(mut left), Some(mut right)) = (source, target) {
+        let len = left.len.min(right.len);
+        if len > BLOCK_LEN_MAX {
+            let (from, to) = (Shape::contiguous(left.offset, len), Shape::contiguous(right.offset, len));
+            runs.push(Run { from: (left.extent, from), to: (right.extent, to) });
+        } else {
+            let (offsets, others) = lists.entry((left.extent, right.extent, len)).or_default();
+            offsets.push(left.offset);
+            others.push(right.offset);
+            if offsets.len() == LIST_BLOCKS_MAX {
+                let (offsets, others) = (std::mem::take(offsets), std::mem::take(others));
+                runs.push(list_run((left.extent, right.extent, len), offsets, others));
+            }
+        }
+        left.advance(len);
+        right.advance(len);
+        source = if left.len == 0 { sources.next() } else { Some(left) };
+        target = if right.len == 0 { targets.next() } else { Some(right) };
+    }
+    runs.extend(lists.into_iter().filter(|(_, (offsets, _))| !offsets.is_empty()).map(|(key, (offsets, others))| list_run(key, offsets, others)));
+    runs
+}
+
+fn list_run((from, to, block): (usize, usize, u64), offsets: Vec<u64>, others: Vec<u64>) -> Run<'static, 'static> {
+    Run { from: (from, list(block, offsets)), to: (to, list(block, others)) }
+}
+
+fn list(block: u64, offsets: Vec<u64>) -> Shape<'static> {
+    let fits = offsets.iter().all(|offset| u32::try_from(*offset).is_ok());
+    let indices = match fits {
+        true => Indices::Narrow(Cow::Owned(offsets.into_iter().map(|offset| offset as u32).collect())),
+        false => Indices::Wide(Cow::Owned(offsets)),
+    };
+    Shape::Indexed(Indexed { offset: 0, block, scale: 1, indices })
+}
+
+/// Bytes of one extent without a gap.
+#[derive(Clone, Copy)]
+struct Stretch {
+    extent: usize,
+    offset: u64,
+    len: u64,
+}
+
+impl Stretch {
+    fn advance(&mut self, len: u64) {
+        self.offset += len;
+        self.len -= len;
+    }
+}
+
+/// The blocks of a shape in order, cut at borders of extents.
+fn pieces<'a>(layout: &'a Layout, shape: &'a Checked<'_>) -> impl Iterator<Item = Stretch> + 'a {
+    let block = shape.shape().block();
+    let stretch = |piece: hanare_protocol::place::Piece| Stretch { extent: piece.extent, offset: piece.offset, len: piece.len };
+    shape.block_offsets().flat_map(move |offset| layout.pieces(offset, block).map(stretch))
 }
 
 #[cfg(test)]
@@ -138,6 +239,7 @@ mod tests {
     use super::*;
     use hanare_protocol::id::{NodeId, Slot};
     use hanare_protocol::place::{Extent, Span};
+    use hanare_protocol::shape::{Dim, Subarray};
     use proptest::prelude::*;
 
     fn layout(len: u64, nodes: u32) -> Layout {
@@ -146,38 +248,72 @@ mod tests {
         Layout { spans: vec![Span { len, chunk: 4096, extents }] }
     }
 
-    /// The bytes of parts in order, as (extent, offset).
-    fn bytes(parts: impl Iterator<Item = Part>) -> Vec<(usize, u64)> {
-        parts
-            .flat_map(|part| part.shape.blocks().flat_map(move |(at, len)| (at..at + len).map(move |byte| (part.extent, byte))))
-            .collect()
+    /// The bytes of one side, as (extent, offset).
+    fn bytes(extent: usize, shape: &Shape<'_>) -> Vec<(usize, u64)> {
+        let checked = shape.by_ref().check("", u64::MAX).unwrap();
+        let block = shape.block();
+        checked.block_offsets().flat_map(|at| (at..at + block).map(|byte| (extent, byte))).collect()
     }
 
-    #[test]
-    fn adjacent_blocks_on_one_side_alone_are_cut_like_the_other_side() {
-        let layout = layout(100, 1);
-        let (packed, spread) =
-            (Strided { offset: 5, block: 1, count: 2, stride: 1 }, Strided { offset: 9, block: 1, count: 2, stride: 8 });
-        for (from, to) in [(packed, spread), (spread, packed)] {
-            let all: Vec<Run> = runs(&layout, from, &layout, to).collect();
-            assert_eq!(bytes(all.iter().map(|run| run.from)), bytes(parts(&layout, from)));
-            assert!(
-                all.iter().all(|run| (run.from.shape.block, run.from.shape.count) == (run.to.shape.block, run.to.shape.count))
-            );
+    /// Where every byte of a shape lies.
+    fn slowly(layout: &Layout, shape: &Checked<'_>) -> Vec<(usize, u64)> {
+        let block = shape.shape().block();
+        let locate = |byte| layout.pieces(byte, 1).next().map(|piece| (piece.extent, piece.offset)).unwrap();
+        shape.block_offsets().flat_map(|at| at..at + block).map(locate).collect()
+    }
+
+    const LEN: u64 = 30_000;
+
+    fn shapes() -> impl Strategy<Value = Shape<'static>> {
+        let strided = (0u64..100, 1u64..3000, 1u64..6, 0u64..500)
+            .prop_map(|(offset, block, count, gap)| Shape::from(Strided { offset, block, count, stride: block + gap }));
+        let tile = (0u64..9000, 1u64..40, 1u64..9, -600i64..600, 1u64..9, -90i64..90).prop_map(|(offset, block, rows, row, count, step)| {
+            let dims = [Dim { count: rows, stride: row }, Dim { count, stride: step }];
+            Shape::from(Subarray::new(offset, block, &dims).unwrap())
+        });
+        let list = (1u64..3000, proptest::collection::vec(0u32..LEN as u32, 1..30))
+            .prop_map(|(block, list)| Shape::from(Indexed { offset: 0, block, scale: 1, indices: Indices::Narrow(list.into()) }));
+        prop_oneof![strided, tile, list].prop_filter("inside", |shape| shape.by_ref().check("", LEN).is_ok())
+    }
+
+    /// The first `len` bytes, as a list of bytes: any two shapes can be brought to one length that way.
+    fn first(shape: Shape<'static>, len: u64) -> Shape<'static> {
+        let checked = shape.by_ref().check("", LEN).unwrap();
+        if checked.len() == len {
+            return shape;
         }
+        let block = shape.block();
+        let offsets = checked.block_offsets().flat_map(|at| at..at + block).take(len as usize).collect();
+        list(1, offsets)
     }
 
     proptest! {
         #[test]
-        fn runs_pair_every_byte_with_its_own(from_nodes in 1u32..4, to_nodes in 1u32..4, block in 1u64..3000, count in 1u64..6, gap in 0u64..500, flat: bool) {
-            let from_shape = Strided { offset: 5, block, count, stride: block + gap };
-            let to_shape = if flat { Strided::contiguous(9, block * count) } else { Strided { offset: 9, block, count, stride: block + 7 } };
-            let (from, to) = (layout(30_000, from_nodes), layout(30_000, to_nodes));
-            let all: Vec<Run> = runs(&from, from_shape, &to, to_shape).collect();
-            let pair = |part: &Part| (part.len, part.shape.block, part.shape.count);
-            prop_assert!(all.iter().all(|run| pair(&run.from) == pair(&run.to)));
-            prop_assert_eq!(bytes(all.iter().map(|run| run.from)), bytes(parts(&from, from_shape)));
-            prop_assert_eq!(bytes(all.iter().map(|run| run.to)), bytes(parts(&to, to_shape)));
+        fn runs_pair_every_byte_with_its_own(from_nodes in 1u32..4, to_nodes in 1u32..4, from in shapes(), to in shapes(), alike: bool) {
+            let to = if alike { from.clone() } else { to };
+            let len = |shape: &Shape<'_>| shape.by_ref().check("", LEN).unwrap().len();
+            let least = len(&from).min(len(&to));
+            let (from, to) = (first(from, least).check("", LEN).unwrap().joined(), first(to, least).check("", LEN).unwrap().joined());
+            let (from_layout, to_layout) = (layout(LEN, from_nodes), layout(LEN, to_nodes));
+            let mut pairs: Vec<((usize, u64), (usize, u64))> = Vec::new();
+            for run in runs(&from_layout, from.clone(), &to_layout, to.clone()) {
+                let (source, target) = (bytes(run.from.0, &run.from.1), bytes(run.to.0, &run.to.1));
+                prop_assert_eq!(source.len(), target.len());
+                pairs.extend(source.into_iter().zip(target));
+            }
+            let mut wanted: Vec<_> = slowly(&from_layout, &from).into_iter().zip(slowly(&to_layout, &to)).collect();
+            pairs.sort_unstable();
+            wanted.sort_unstable();
+            prop_assert_eq!(pairs, wanted);
         }
+    }
+
+    #[test]
+    fn strided_shapes_travel_whole() {
+        let (one, two) = (layout(LEN, 1), layout(LEN, 2));
+        let spread = Shape::from(Strided { offset: 0, block: 8, count: 1000, stride: 16 }).check("", LEN).unwrap();
+        let packed = Shape::contiguous(0, 8000).check("", LEN).unwrap();
+        assert_eq!(runs(&one, spread.clone(), &one, packed.clone()).len(), 1);
+        assert!(runs(&two, spread, &two, packed).len() < 12);
     }
 }

@@ -8,6 +8,8 @@
 //! ```
 
 mod batch;
+mod call;
+mod commands;
 mod completion;
 mod copy;
 mod drafts;
@@ -18,8 +20,10 @@ mod region;
 mod remote;
 mod request;
 mod session;
+mod spread;
 
 pub use batch::Batch;
+pub use commands::Modify;
 pub use completion::Completion;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};

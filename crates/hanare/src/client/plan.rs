@@ -28,6 +28,20 @@ pub(crate) fn parts(layout: &Layout, shape: Strided) -> impl Iterator<Item = Par
     layout.pieces(shape.offset, reach).flat_map(move |piece| if contiguous { whole(piece) } else { cut(piece, shape) })
 }
 
+/// Two strided shapes on one extent as one, where the second goes on where the first ends.
+pub(crate) fn join(before: &Strided, next: &Strided) -> Option<Strided> {
+    let is_run = |shape: &Strided| shape.count == 1;
+    if is_run(before) && is_run(next) {
+        let is_adjacent = before.offset + before.block == next.offset;
+        return is_adjacent.then(|| Strided::contiguous(before.offset, before.block + next.block));
+    }
+    let goes_on = before.block == next.block
+        && (is_run(next) || before.stride == next.stride)
+        && before.count > 1
+        && before.offset + before.count * before.stride == next.offset;
+    goes_on.then(|| Strided { count: before.count + next.count, ..*before })
+}
+
 /// A piece of a contiguous range is one part.
 fn whole(piece: Piece) -> Cut {
     let part = Part { extent: piece.extent, shape: Strided::contiguous(piece.offset, piece.len), at: piece.at, len: piece.len };

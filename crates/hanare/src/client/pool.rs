@@ -1,6 +1,7 @@
 //! The pool as a client sees it.
 
 use super::batch::Batch;
+use super::completion::Completion;
 use super::copy;
 use super::region::Region;
 use super::remote::Remote;
@@ -11,7 +12,7 @@ use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
-use hanare_protocol::shape::Strided;
+use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::control::{Answer, Arrival, Attached, PoolStatus, RegionStat, RegionView, Request};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
@@ -186,13 +187,37 @@ impl Pool {
         }
     }
 
-    /// Copies the blocks of `from_shape` to those of `to_shape`, which have as many bytes in all.
+    /// Copies the blocks of `from_shape` to those of `to_shape`, which have as many bytes in all. Shapes of any kind on either side.
     ///
-    /// **Cost**: within one node one message each way, the bytes stay there; between nodes the bytes pass through this client in pieces.
-    /// Overlapping ranges of one region give unspecified bytes.
-    /// **Source**: [D3 §3] VCOPI.
-    pub fn copy(&self, from: &Region, from_shape: Strided, to: &Region, to_shape: Strided) -> Result<()> {
-        copy::copy(from, from_shape, to, to_shape)
+    /// **Cost**: one message each way for each node that receives bytes; they go from node to node, and none passes through this program.
+    /// Overlapping ranges of one region give unspecified bytes, and so do target blocks that are named twice.
+    /// **Source**: [D3 §3] VCOPI, VDDC.
+    ///
+    /// FEATURE: D3-F11 D3-F12
+    pub fn copy<'f, 't>(
+        &self,
+        from: &Region,
+        from_shape: impl Into<Shape<'f>>,
+        to: &Region,
+        to_shape: impl Into<Shape<'t>>,
+    ) -> Result<()> {
+        copy::copy(from, from_shape.into(), to, to_shape.into())
+    }
+
+    /// As [`Pool::copy`], returning at once.
+    pub fn start_copy(
+        &self,
+        from: &Region,
+        from_shape: impl Into<Shape<'static>>,
+        to: &Region,
+        to_shape: impl Into<Shape<'static>>,
+    ) -> Result<Completion<()>> {
+        Batch::start(|batch| batch.copy(from, from_shape, to, to_shape))
+    }
+
+    /// As [`Pool::batch`], returning at once. Buffers and index lists live for ever, so that they outlive the commands.
+    pub fn start_batch(&self, fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
+        Batch::start(fill)
     }
 
     /// Runs the commands that `fill` adds: one message for each node touched, all done when this returns. They are unordered among each other.

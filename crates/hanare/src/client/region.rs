@@ -1,17 +1,15 @@
 //! A region as a client holds it: where its bytes are reached, and the commands on it.
 
-use super::completion::Completion;
 use super::drafts::{Drafts, Tickets};
 use super::mapping::{LocalMapping, map_extent};
-use super::plan::{Part, parts};
 use super::pool::Shared;
 use super::remote::Remote;
-use hanare_memory::{Lost, Mapping, Window, vector};
-use hanare_protocol::id::{Gid, Grant, Rights};
+use hanare_memory::{Lost, Mapping, Window};
+use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::place::Layout;
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,6 +45,17 @@ pub struct Region {
 struct Door {
     remote: Arc<Remote>,
     grant: Grant,
+    /// Where other nodes reach the extent's node.
+    address: Arc<str>,
+}
+
+/// How commands reach an extent, and what they name it by.
+pub(crate) struct ExtentDoor {
+    pub remote: Arc<Remote>,
+    pub node: u32,
+    pub slot: Slot,
+    pub grant: Grant,
+    pub address: Arc<str>,
 }
 
 /// A small extent that is used this often is worth a file of its own.
@@ -150,65 +159,6 @@ impl Region {
         fits.then(|| direct.slice(offset as usize, len))
     }
 
-    /// Reads the blocks of `shape` into `into`, one after another. The buffer has exactly the shape's bytes.
-    ///
-    /// **Cost**: one command a node, whatever the strides. **Errors**: as for [`Region::get`], and [`Error::BadShape`].
-    /// **Source**: [D2 Table 2] VLS.
-    ///
-    /// FEATURE: D2-F11
-    pub fn get_strided(&self, shape: Strided, into: &mut [u8]) -> Result<()> {
-        self.check_buffer(&shape, into.len())?;
-        // SAFETY: `into` is borrowed until this returns, and `run` waits for all answers before it does.
-        unsafe { self.run(Op::Get, shape, Window::of_mut(into)) }
-    }
-
-    /// Writes `bytes` into the blocks of `shape`, one after another. The buffer has exactly the shape's bytes.
-    ///
-    /// **Cost**, **Errors**: as for [`Region::get_strided`]. **Source**: [D2 Table 2] VSS.
-    ///
-    /// FEATURE: D2-F11
-    pub fn put_strided(&self, shape: Strided, bytes: &[u8]) -> Result<()> {
-        self.check_buffer(&shape, bytes.len())?;
-        // SAFETY: `bytes` is borrowed until this returns, and `run` waits for all answers before it does; a put only reads it.
-        unsafe { self.run(Op::Put, shape, Window::of(bytes)) }
-    }
-
-    /// Begins a get into `into` and returns at once; the buffer comes back from [`Completion::wait`].
-    pub fn start_get(&self, offset: u64, mut into: Vec<u8>) -> Result<Completion<Vec<u8>>> {
-        let shape = Strided::contiguous(offset, into.len() as u64);
-        // SAFETY: the completion owns the buffer's heap memory and gives it back only once all answers are here.
-        let tickets = unsafe { self.start(Op::Get, shape, Window::of_mut(&mut into)) }?;
-        Ok(Completion::new(tickets, into))
-    }
-
-    /// Begins a put of `bytes` and returns at once; the buffer comes back from [`Completion::wait`], when the bytes are at their home.
-    pub fn start_put(&self, offset: u64, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
-        let shape = Strided::contiguous(offset, bytes.len() as u64);
-        // SAFETY: as in `start_get`.
-        let tickets = unsafe { self.start(Op::Put, shape, Window::of(&bytes)) }?;
-        Ok(Completion::new(tickets, bytes))
-    }
-
-    /// Begins a get into memory that the caller vouches for.
-    ///
-    /// # Safety
-    /// `len` bytes at `into` stay valid and unused by others until the completion was waited for.
-    pub unsafe fn start_get_raw(&self, shape: Strided, into: *mut u8, len: usize) -> Result<Completion<()>> {
-        // SAFETY: promised by the caller.
-        let tickets = unsafe { self.start(Op::Get, shape, Window::new(into, len)) }?;
-        Ok(Completion::new(tickets, ()))
-    }
-
-    /// Begins a put from memory that the caller vouches for.
-    ///
-    /// # Safety
-    /// `len` bytes at `bytes` stay valid and unchanged until the completion was waited for.
-    pub unsafe fn start_put_raw(&self, shape: Strided, bytes: *const u8, len: usize) -> Result<Completion<()>> {
-        // SAFETY: promised by the caller; a put only reads.
-        let tickets = unsafe { self.start(Op::Put, shape, Window::new(bytes.cast_mut(), len)) }?;
-        Ok(Completion::new(tickets, ()))
-    }
-
     /// A plain pointer to the whole region, all of whose bytes are on this host.
     ///
     /// **Errors**: [`Error::BadUse`] where some bytes are on other nodes.
@@ -221,35 +171,37 @@ impl Region {
         LocalMapping::partly(self)
     }
 
-    /// Runs one blocking command.
+    /// Runs blocking commands that `draft` makes, once more with the grants of today where those of yesterday were refused.
     ///
     /// # Safety
-    /// The memory is valid, and unused by others if it is written, until this returns.
-    unsafe fn run(&self, op: Op, shape: Strided, memory: Window) -> Result<()> {
+    /// What `draft` gives windows of is valid, and unused by others where it is written, until this returns.
+    pub(crate) unsafe fn run<'b>(&self, is_once: bool, mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>) -> Result<()> {
         for last_try in [false, true] {
+            let mut tickets = Tickets::default();
             // SAFETY: all tickets are waited for below, whatever the outcome.
-            let outcome = match unsafe { self.start(op, shape, memory) } {
-                Ok(mut tickets) => tickets.wait(),
-                Err(error) => Err(error),
+            let posted = unsafe { post(&mut draft, &mut tickets) };
+            let settled = tickets.settle();
+            let outcome = posted.and(settled.outcome);
+            let may_repeat = match &outcome {
+                Err(Error::GrantRefused { .. }) => !is_once || !settled.any_done,
+                Err(Error::NodeLost { .. }) => !is_once,
+                _ => false,
             };
-            match outcome {
-                Err(Error::GrantRefused { .. } | Error::NodeLost { .. }) if !last_try && self.refresh()? => {}
-                other => return other,
+            if last_try || !may_repeat || !self.refresh()? {
+                return outcome;
             }
         }
         unreachable!("the last try returns")
     }
 
-    /// Begins one command. Local parts are done when it returns.
+    /// Begins the commands that `draft` makes. Local parts are done when it returns.
     ///
     /// # Safety
-    /// The memory is valid, and unused by others if it is written, until the tickets were waited for.
-    unsafe fn start(&self, op: Op, shape: Strided, memory: Window) -> Result<Tickets> {
-        let mut drafts = Drafts::default();
+    /// As for [`Region::run`], but until the tickets were waited for.
+    pub(crate) unsafe fn start<'b>(&self, draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>) -> Result<Tickets<'b>> {
         let mut tickets = Tickets::default();
-        self.draft(op, shape, memory, &mut drafts)?;
         // SAFETY: promised by the caller.
-        match unsafe { drafts.post(&mut tickets) } {
+        match unsafe { post(draft, &mut tickets) } {
             Ok(()) => Ok(tickets),
             Err(error) => {
                 // What did leave must be settled before the caller takes its memory back.
@@ -259,37 +211,12 @@ impl Region {
         }
     }
 
-    /// Does the local parts of a command and drafts the others.
-    pub(crate) fn draft(&self, op: Op, shape: Strided, memory: Window, drafts: &mut Drafts) -> Result<()> {
-        self.check(op, shape, memory.len())?;
-        for part in parts(&self.layout, shape) {
-            let memory = memory.slice(part.at as usize, part.len as usize);
-            match self.local(part.extent)? {
-                Some(extent) => self.run_here(op, extent, &part, memory)?,
-                None => {
-                    let (remote, command) = self.command(op, &part);
-                    drafts.push(&remote, &command, Some(memory));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn run_here(&self, op: Op, extent: Window, part: &Part, memory: Window) -> Result<()> {
-        let moved = match op {
-            Op::Get => vector::gather(extent, &part.shape, memory),
-            _ => vector::scatter(memory, extent, &part.shape),
-        };
-        moved.map_err(|lost| self.lost(lost))
-    }
-
-    /// The command for a part, and the node that runs it.
-    pub(crate) fn command(&self, op: Op, part: &Part) -> (Arc<Remote>, Command) {
-        let extent = self.layout.extents().nth(part.extent).expect("parts come from this layout");
+    /// How commands reach an extent.
+    pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
+        let at = self.layout.extents().nth(extent).expect("parts come from this layout");
         let doors = self.doors.read().unwrap_or_else(PoisonError::into_inner);
-        let door = &doors[part.extent];
-        let command = Command { op, node: extent.node.0, slot: extent.slot, grant: door.grant, shape: part.shape };
-        (door.remote.clone(), command)
+        let Door { remote, grant, address } = doors[extent].clone();
+        ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
     }
 
     /// The extent's bytes, if they are mapped here or can be.
@@ -338,7 +265,7 @@ impl Region {
     }
 
     /// Asks for the grants and addresses of today. Returns whether it is the same region still.
-    fn refresh(&self) -> Result<bool> {
+    pub(crate) fn refresh(&self) -> Result<bool> {
         let view = self.shared.open(&self.name, Some(self.rights))?;
         if view.gid != self.gid {
             return Err(Error::UnknownRegion { name: self.name.clone() });
@@ -350,17 +277,19 @@ impl Region {
         Ok(true)
     }
 
-    pub(crate) fn check(&self, op: Op, shape: Strided, buffer_len: usize) -> Result<()> {
-        if matches!(op, Op::Put | Op::CopyTo) && self.rights != Rights::Write {
+    /// Refuses commands that write where the handle only reads.
+    pub(crate) fn check_rights(&self, op: Op) -> Result<()> {
+        if op.writes() && self.rights != Rights::Write {
             return Err(Error::BadUse {
                 region: self.name.clone(),
-                reason: "it was opened for reading; open it for writing to put".to_owned(),
+                reason: "it was opened for reading; open it for writing to change it".to_owned(),
             });
         }
-        self.check_buffer(&shape, buffer_len)
+        Ok(())
     }
 
-    fn check_buffer(&self, shape: &Strided, buffer_len: usize) -> Result<()> {
+    /// Checks a strided shape against the region and the caller's buffer.
+    pub(crate) fn check_strided(&self, shape: &Strided, buffer_len: usize) -> Result<()> {
         let len = shape.check(&self.name, self.len)?;
         if len != buffer_len as u64 {
             return Err(Error::BadShape {
@@ -387,11 +316,23 @@ impl std::fmt::Debug for Region {
     }
 }
 
+/// Drafts and posts.
+///
+/// # Safety
+/// As for [`Region::start`].
+unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>, tickets: &mut Tickets<'b>) -> Result<()> {
+    let mut drafts = Drafts::default();
+    draft(&mut drafts)?;
+    // SAFETY: promised by the caller.
+    unsafe { drafts.post(tickets) }
+}
+
 fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<Door>> {
     let door = |(extent, grant): (&hanare_protocol::place::Extent, &Grant)| {
         let address = view.nodes.iter().find(|node| node.node == extent.node);
         let remote = shared.remote(extent.node, address.map(|node| node.address.as_str()))?;
-        Ok(Door { remote, grant: *grant })
+        let address = address.map_or("", |node| node.address.as_str()).into();
+        Ok(Door { remote, grant: *grant, address })
     };
     view.layout.extents().zip(&view.grants).map(door).collect()
 }

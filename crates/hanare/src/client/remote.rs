@@ -14,7 +14,9 @@ use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::SPIN_ANSWER_US;
-use hanare_protocol::wire::head::{HEAD_LEN, Head};
+use hanare_protocol::error::Happened;
+use hanare_protocol::wire::control::Question;
+use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -47,6 +49,8 @@ struct Inner {
     parked: bool,
     waiting: usize,
     traffic: Traffic,
+    /// What this connection is called, once it carried a command that must not be repeated.
+    name: Option<u128>,
 }
 
 impl Remote {
@@ -73,6 +77,10 @@ impl Remote {
         let mut inner = self.lock();
         self.connect(&mut inner)?;
         let inner = &mut *inner;
+        let mut request = request;
+        if request.is_once() {
+            request.connection = Some(self.name(inner)?);
+        }
         let seq = inner.pending.enter(request);
         let request = inner.pending.get(seq).expect("it was just entered");
         let head = request.head(seq);
@@ -98,6 +106,22 @@ impl Remote {
         Ok(())
     }
 
+    /// Names the connection, so that what became of its requests can be asked for when it has broken.
+    fn name(&self, inner: &mut Inner) -> Result<u128> {
+        if let Some(name) = inner.name {
+            return Ok(name);
+        }
+        let name = u128::from_le_bytes(crate::random::bytes()?);
+        let head = Head { detail: name as u64, ..Head::new(Kind::Name, (name >> 64) as u64) };
+        let link = inner.link.as_mut().expect("the caller connected");
+        // SAFETY: there is no body.
+        if let Err(error) = unsafe { link.send(&head, &[]) } {
+            return Err(self.lose(inner, error));
+        }
+        inner.name = Some(name);
+        Ok(name)
+    }
+
     /// Whether the request's answer is here (moving the link once if not).
     pub fn is_done(&self, seq: u64) -> bool {
         let mut inner = self.lock();
@@ -110,12 +134,38 @@ impl Remote {
     }
 
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
+    ///
+    /// Where the connection broke under a command that must not be repeated, the node is asked what became of it.
     pub fn wait(&self, seq: u64) -> Result<()> {
+        let mut connection = None;
+        let outcome = self.settle(seq, |request| connection = request.connection);
+        match (outcome, connection) {
+            (Err(broke @ (Error::NodeLost { .. } | Error::Timeout { .. } | Error::Garbage { .. })), Some(connection)) => {
+                let happened = self.ask(Question { connection, seq });
+                Err(Error::Broken { node: self.node, what: "an update".to_owned(), reason: broke.to_string(), happened })
+            }
+            (other, _) => other,
+        }
+    }
+
+    /// Asks what became of a request. A node that cannot be asked leaves it unknown.
+    fn ask(&self, question: Question) -> Happened {
+        let mut request = self.draft();
+        request.set_question(&question);
+        // SAFETY: a question has no memory but its own.
+        let Ok(seq) = (unsafe { self.post(request) }) else { return Happened::Unknown };
+        let mut told = Happened::Unknown;
+        let asked = self.settle(seq, |request| told = request.told().unwrap_or(Happened::Unknown));
+        asked.map_or(Happened::Unknown, |()| told)
+    }
+
+    /// Waits for a request to have an outcome, and lets `look` see it before it is put aside.
+    fn settle(&self, seq: u64, mut look: impl FnMut(&Request)) -> Result<()> {
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
         loop {
-            if let Some(outcome) = take_outcome(&mut inner, seq) {
+            if let Some(outcome) = take_outcome(&mut inner, seq, &mut look) {
                 return outcome;
             }
             if self.progress(&mut inner) {
@@ -231,6 +281,7 @@ impl Remote {
     fn close(&self, inner: &mut Inner, error: &Error) {
         inner.link = None;
         inner.event = None;
+        inner.name = None;
         inner.pending.fail_all(error);
         self.tell(inner.parked, inner.waiting);
     }
@@ -286,8 +337,9 @@ fn backoff() -> Backoff {
     Backoff::with_budget(Duration::from_micros(SPIN_ANSWER_US))
 }
 
-fn take_outcome(inner: &mut Inner, seq: u64) -> Option<Result<()>> {
+fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&Request)) -> Option<Result<()>> {
     let outcome = inner.pending.get(seq)?.outcome.take()?;
+    inner.pending.get(seq).map(|request| look(request));
     let request = inner.pending.take(seq).expect("it was just seen");
     inner.pending.keep(request);
     Some(outcome)
@@ -315,6 +367,9 @@ unsafe impl Sink for Answers<'_> {
     }
 
     fn message(&mut self, head: &Head) {
+        if head.kind == Kind::Working {
+            return;
+        }
         let fits = match self.pending.get(head.seq) {
             Some(request) if request.outcome.is_none() => request.answered(head),
             _ => false,

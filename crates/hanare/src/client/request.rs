@@ -2,106 +2,224 @@
 
 use hanare_fabric::Refusal;
 use hanare_memory::Window;
-use hanare_protocol::wire::command::{Command, Op};
+use super::drafts::ListBytes;
+use super::plan;
+use hanare_protocol::error::Happened;
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, limits};
+use zerocopy::IntoBytes;
 
 /// One message's worth of commands, and the state of its answer. Reused, so that the hot path allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// The encoded commands; a barrier's arrival instead, where `kind` says so.
+    what: What,
+    /// The encoded commands; the body of what is no command.
     front: Vec<u8>,
     count: u32,
+    /// The commands' lists, in order.
+    lists: Vec<Window>,
+    list_len: u64,
     /// Bytes to send, in command order.
-    puts: Vec<Window>,
-    put_len: u64,
+    operands: Vec<Window>,
+    operand_len: u64,
     /// Where the answer's bytes go, in command order.
-    gets: Vec<Window>,
-    get_len: u64,
-    /// The window of `gets` that is filled next.
+    results: Vec<Window>,
+    result_len: u64,
+    /// Memory of this request's own that its windows show.
+    own: Vec<Own>,
+    /// Whether it must not be carried out twice.
+    is_once: bool,
+    /// The window of `results` that is filled next.
     next: usize,
-    refusal: Vec<u8>,
+    /// A refusal, or what was told.
+    said: Vec<u8>,
+    /// The name of the connection that it was sent on, where it must not be carried out twice.
+    pub connection: Option<u128>,
     /// What came of it, once it is known.
     pub outcome: Option<Result<(), Error>>,
-    arrival: bool,
 }
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum What {
+    #[default]
+    Commands,
+    /// A rank arrives at a barrier.
+    Arrival,
+    /// What became of a request of a connection that broke.
+    Question,
+}
+
+/// Heap memory that stays where it is while its owner moves.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is held, and seen through windows alone")]
+enum Own {
+    Bytes(Vec<u8>),
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+/// What fills an odd list of 32-bit indices up.
+static ZEROS: [u8; 4] = [0; 4];
 
 impl Request {
     /// Empties the request for its next use; capacities stay.
     pub fn clear(&mut self) {
         self.front.clear();
-        self.puts.clear();
-        self.gets.clear();
-        self.refusal.clear();
-        (self.count, self.put_len, self.get_len, self.next) = (0, 0, 0, 0);
-        (self.outcome, self.arrival) = (None, false);
+        self.lists.clear();
+        self.operands.clear();
+        self.results.clear();
+        self.own.clear();
+        self.said.clear();
+        (self.count, self.list_len, self.operand_len, self.result_len, self.next) = (0, 0, 0, 0, 0);
+        (self.outcome, self.what, self.is_once, self.connection) = (None, What::Commands, false, None);
     }
 
-    /// Whether a message has no room for another command (a copy takes two).
-    pub fn is_full(&self) -> bool {
-        self.count as usize + 2 > limits::BATCH_COUNT_MAX
+    /// Whether a message has room for another command, or two, with lists and results of so many bytes.
+    pub fn has_room(&self, list_len: u64, result_len: u64) -> bool {
+        let lists_fit = list_len == 0 || self.list_len + list_len <= limits::LIST_LEN_MAX;
+        let results_fit = !self.is_once || self.result_len + result_len <= limits::OLD_LEN_MAX;
+        self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && results_fit
     }
 
-    /// Adds a command and the memory it reads (put) or fills (get); copies have none.
-    pub fn push(&mut self, command: &Command, memory: Option<Window>) {
+    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead.
+    pub fn push_plain(&mut self, command: &Command, memory: Window) {
+        if !self.join(command) {
+            self.front.extend_from_slice(&command.encode());
+            self.count += 1;
+        }
+        match command.op {
+            Op::Get => self.push_result(memory),
+            _ => self.push_operand(memory),
+        }
+    }
+
+    /// Makes the last command longer by one that goes on where it ends: pieces of an interleaved region that lie side by side.
+    fn join(&mut self, next: &Command) -> bool {
+        let Some(last) = self.front.last_chunk::<COMMAND_LEN>() else { return false };
+        let Ok(before) = Command::decode(last) else { return false };
+        let strided = |command: &Command| {
+            let Command { offset, block, count, stride, .. } = *command;
+            Strided { offset, block, count, stride }
+        };
+        let is_alike = (before.op, before.slot, before.grant, before.form) == (next.op, next.slot, next.grant, Form::Strided);
+        let Some(Strided { offset, block, count, stride }) = is_alike.then(|| plan::join(&strided(&before), &strided(next))).flatten()
+        else {
+            return false;
+        };
+        let at = self.front.len() - COMMAND_LEN;
+        self.front[at..].copy_from_slice(&Command { offset, block, count, stride, ..before }.encode());
+        true
+    }
+
+    /// Adds any command; see [`super::drafts::Drafts::push`].
+    pub fn push(&mut self, command: &Command, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
         self.front.extend_from_slice(&command.encode());
         self.count += 1;
-        match (command.op, memory) {
-            (Op::Get, Some(window)) => {
-                self.get_len += window.len() as u64;
-                self.gets.push(window);
-            }
-            (Op::Put, Some(window)) => {
-                self.put_len += window.len() as u64;
-                self.puts.push(window);
-            }
-            _ => {}
+        self.is_once |= command.op.is_once();
+        self.push_list(command.list_len().expect("lists go in pieces"), list);
+        // SAFETY: the heap memory stays where it is while its owner moves, and the owner stays until the request is cleared.
+        let operand = if operand.is_empty() { unsafe { Window::of(&packed) } } else { operand };
+        self.push_operand(operand);
+        self.push_result(result);
+        if !packed.is_empty() {
+            self.own.push(Own::Bytes(packed));
         }
+    }
+
+    fn push_list(&mut self, len: u64, list: ListBytes) {
+        // SAFETY (all): heap memory stays where it is while its owner moves, and `own` keeps it until the request is cleared.
+        let (window, own) = match list {
+            ListBytes::None => return,
+            ListBytes::Borrowed(window) => (window, None),
+            ListBytes::Dims(bytes) => (unsafe { Window::of(&bytes) }, Some(Own::Bytes(bytes))),
+            ListBytes::Narrow(list) => (unsafe { Window::of(list.as_bytes()) }, Some(Own::Narrow(list))),
+            ListBytes::Wide(list) => (unsafe { Window::of(list.as_bytes()) }, Some(Own::Wide(list))),
+        };
+        self.lists.push(window);
+        if (window.len() as u64) < len {
+            // SAFETY: a static that nobody writes.
+            self.lists.push(unsafe { Window::of(&ZEROS) });
+        }
+        self.list_len += len;
+        self.own.extend(own);
+    }
+
+    fn push_operand(&mut self, operand: Window) {
+        self.operand_len += operand.len() as u64;
+        self.operands.push(operand);
+    }
+
+    fn push_result(&mut self, result: Window) {
+        self.result_len += result.len() as u64;
+        self.results.push(result);
     }
 
     /// Makes it a rank's arrival at a barrier.
     pub fn set_arrival(&mut self, arrival: &control::Arrival) {
-        self.front = control::encode(arrival);
-        self.arrival = true;
+        (self.front, self.what) = (control::encode(arrival), What::Arrival);
+    }
+
+    /// Makes it a question for what became of a request.
+    pub fn set_question(&mut self, question: &control::Question) {
+        (self.front, self.what) = (control::encode(question), What::Question);
     }
 
     pub fn is_arrival(&self) -> bool {
-        self.arrival
+        self.what == What::Arrival
+    }
+
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        self.is_once
+    }
+
+    /// What was told in answer to a question.
+    pub fn told(&self) -> Option<Happened> {
+        control::decode(&self.said).ok()
     }
 
     pub fn head(&self, seq: u64) -> Head {
-        let kind = if self.arrival { Kind::Arrive } else { Kind::Commands };
-        Head { kind, count: self.count, seq, body_len: self.front.len() as u64 + self.put_len, detail: 0 }
+        let kind = match self.what {
+            What::Commands => Kind::Commands,
+            What::Arrival => Kind::Arrive,
+            What::Question => Kind::Ask,
+        };
+        let body_len = self.front.len() as u64 + self.list_len + self.operand_len;
+        Head { kind, count: self.count, seq, body_len, detail: 0 }
     }
 
-    /// The message's body: the commands, then the bytes of the puts.
+    /// The message's body: the commands, their lists, their operands.
     pub fn body<'a>(&'a self, windows: &'a mut Vec<Window>) -> &'a [Window] {
         windows.clear();
         // SAFETY: the commands stay in the request, which is not touched until its answer is here or the link is dropped.
         windows.push(unsafe { Window::of(&self.front) });
-        windows.extend_from_slice(&self.puts);
+        windows.extend_from_slice(&self.lists);
+        windows.extend_from_slice(&self.operands);
         windows
     }
 
     /// Where byte `at` of the answer and those after it go.
     pub fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         match head.kind {
-            Kind::Done if head.body_len == self.get_len => {
+            Kind::Done if head.body_len == self.result_len => {
                 if at == 0 {
                     self.next = 0;
                 }
                 // A window without bytes is never asked for, so it is stepped over.
-                while self.gets.get(self.next).is_some_and(Window::is_empty) {
+                while self.results.get(self.next).is_some_and(Window::is_empty) {
                     self.next += 1;
                 }
                 self.next += 1;
-                self.gets.get(self.next - 1).copied().ok_or_else(|| refusal("an answer with more bytes than were asked for"))
+                self.results.get(self.next - 1).copied().ok_or_else(|| refusal("an answer with more bytes than were asked for"))
             }
-            Kind::Refused if at == 0 => {
-                self.refusal.resize(head.body_len as usize, 0);
+            Kind::Refused | Kind::Told if at == 0 => {
+                self.said.resize(head.body_len as usize, 0);
                 // SAFETY: the buffer stays in the request, which is not touched until it is full or the link is dropped.
-                Ok(unsafe { Window::of_mut(&mut self.refusal) })
+                Ok(unsafe { Window::of_mut(&mut self.said) })
             }
             _ => Err(refusal("an answer of another length than was asked for")),
         }
@@ -110,9 +228,10 @@ impl Request {
     /// The whole answer is here. False: it is none that fits what was asked.
     pub fn answered(&mut self, head: &Head) -> bool {
         let outcome = match head.kind {
-            Kind::Done if !self.arrival && head.body_len == self.get_len => Ok(()),
-            Kind::Released if self.arrival => Ok(()),
-            Kind::Refused => match control::decode(&self.refusal) {
+            Kind::Done if self.what == What::Commands && head.body_len == self.result_len => Ok(()),
+            Kind::Released if self.what == What::Arrival => Ok(()),
+            Kind::Told if self.what == What::Question && self.told().is_some() => Ok(()),
+            Kind::Refused => match control::decode(&self.said) {
                 Ok(error) => Err(error),
                 Err(_) => return false,
             },

@@ -5,7 +5,8 @@
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
-use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::HeldExtent;
 use hanare_protocol::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -173,15 +174,12 @@ impl Extents {
         Ok(self.held())
     }
 
-    /// The extent that a command names, if its grant allows the command and its shape lies inside.
-    pub fn admit(&self, command: &Command) -> Result<Arc<Held>> {
-        let need = match command.op {
-            Op::Get | Op::CopyFrom => Rights::Read,
-            Op::Put | Op::CopyTo => Rights::Write,
-        };
+    /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside.
+    pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Arc<Held>, Checked<'static>)> {
+        let need = if command.op.writes() { Rights::Write } else { Rights::Read };
         let held = self.open(command.slot, command.grant, need)?;
-        command.shape.check(&held.gid.to_string(), held.len)?;
-        Ok(held)
+        let shape = shape.check(&held.gid.to_string(), held.len)?.joined();
+        Ok((held, shape))
     }
 
     fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {

@@ -76,7 +76,7 @@ impl Node {
             coordination,
             home,
             strangers: control::Strangers::new(listener, key, options.join, bound, post.clone()),
-            service: data::Service::start(extents.clone())?,
+            service: data::Service::start(extents.clone(), key, bound)?,
             extents,
             lender,
             post: post.clone(),

@@ -124,6 +124,11 @@ impl<'a> Checked<'a> {
         &self.shape
     }
 
+    /// The shape itself.
+    pub fn into_shape(self) -> Shape<'a> {
+        self.shape
+    }
+
     /// Bytes of its stream.
     pub fn len(&self) -> u64 {
         self.len

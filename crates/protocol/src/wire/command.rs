@@ -34,8 +34,11 @@ pub enum Op {
     Get,
     /// Write the operand into the shape's stream. **Source**: [D2 Table 2] VS, VSS, RVS; [RF §3] Push. FEATURE: RF-F5
     Put,
-    /// The source of a copy, possibly on another node. Must be followed by its [`Op::CopyTo`]. FEATURE: D3-F12
-    CopyFrom,
+    /// The source of a copy. Must be followed by its [`Op::CopyTo`]. FEATURE: D3-F12
+    CopyFrom {
+        /// Bytes of the operand: the address (`host:port`) of the source's node, or none where both are on the node that runs them.
+        address_len: u32,
+    },
     /// The target of the copy whose source came just before; moves as many bytes. FEATURE: D3-F11
     CopyTo,
     /// Fill the stream with the operand, over and over: `pattern_len` bytes.
@@ -69,7 +72,7 @@ pub struct Update {
 impl Op {
     /// Whether it changes memory, and so needs the right to write.
     pub fn writes(self) -> bool {
-        !matches!(self, Op::Get | Op::CopyFrom | Op::Compare | Op::Reduce(_))
+        !matches!(self, Op::Get | Op::CopyFrom { .. } | Op::Compare | Op::Reduce(_))
     }
 
     /// Whether running it twice is another thing than running it once.
@@ -86,10 +89,20 @@ impl Op {
         }
     }
 
+    /// Whether its operand has bytes for each byte of the stream, or of each of its elements.
+    pub fn streams_operand(self) -> bool {
+        match self {
+            Op::Put | Op::Compare | Op::CompareAndSwap(_) => true,
+            Op::Update(update) | Op::Fetch(update) => !update.is_same,
+            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) => false,
+        }
+    }
+
     /// Bytes of its operand, where the shape's stream has `stream_len`. `None` beyond 64 bits.
     pub fn operand_len(self, stream_len: u64) -> Option<u64> {
         match self {
-            Op::Get | Op::CopyFrom | Op::CopyTo => Some(0),
+            Op::Get | Op::CopyTo => Some(0),
+            Op::CopyFrom { address_len } => Some(u64::from(address_len)),
             Op::Put | Op::Compare => Some(stream_len),
             Op::Fill { pattern_len } => Some(u64::from(pattern_len)),
             Op::Reduce(_) => Some(RANGE_LEN),
@@ -104,7 +117,7 @@ impl Op {
             Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_) => stream_len,
             Op::Compare => DIFFERENCE_LEN,
             Op::Reduce(_) => SUMMARY_LEN,
-            Op::Put | Op::CopyFrom | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
+            Op::Put | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
         }
     }
 
@@ -114,7 +127,7 @@ impl Op {
         match self {
             Op::Get => (1, 0, 0, 0),
             Op::Put => (2, 0, 0, 0),
-            Op::CopyFrom => (3, 0, 0, 0),
+            Op::CopyFrom { address_len } => (3, 0, 0, address_len),
             Op::CopyTo => (4, 0, 0, 0),
             Op::Fill { pattern_len } => (5, 0, 0, pattern_len),
             Op::Compare => (6, 0, 0, 0),
@@ -137,7 +150,7 @@ impl Op {
         let op = match number {
             1 => Op::Get,
             2 => Op::Put,
-            3 => Op::CopyFrom,
+            3 => Op::CopyFrom { address_len: detail },
             4 => Op::CopyTo,
             5 => Op::Fill { pattern_len: detail },
             6 => Op::Compare,
@@ -349,7 +362,7 @@ mod tests {
         prop_oneof![
             Just(Op::Get),
             Just(Op::Put),
-            Just(Op::CopyFrom),
+            any::<u32>().prop_map(|address_len| Op::CopyFrom { address_len }),
             Just(Op::CopyTo),
             any::<u32>().prop_map(|pattern_len| Op::Fill { pattern_len }),
             Just(Op::Compare),

@@ -28,6 +28,14 @@ pub enum Kind {
     Ping = 7,
     /// Answer to `Ping`.
     Pong = 8,
+    /// Names the connection, by `seq` and `detail`: a client may ask after its end what became of its requests.
+    Name = 9,
+    /// Asks what became of request `detail` of a connection; the body is a postcard [`super::control::Question`].
+    Ask = 10,
+    /// Answer to `Ask`: the body is a postcard [`crate::error::Happened`].
+    Told = 11,
+    /// The request is being worked on: a sign of life while an answer takes its time.
+    Working = 12,
 }
 
 /// A message's head.
@@ -101,8 +109,8 @@ impl Head {
     fn within_limits(&self) -> bool {
         let body_len_max = match self.kind {
             Kind::Commands | Kind::Done => BODY_LEN_MAX,
-            Kind::Control | Kind::Refused | Kind::Arrive => CONTROL_LEN_MAX as u64,
-            Kind::Released | Kind::Ping | Kind::Pong => 0,
+            Kind::Control | Kind::Refused | Kind::Arrive | Kind::Ask | Kind::Told => CONTROL_LEN_MAX as u64,
+            Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
     }
@@ -111,7 +119,9 @@ impl Head {
 impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong].into_iter().find(|kind| *kind as u8 == byte)
+        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
 }
 

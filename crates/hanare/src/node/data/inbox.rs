@@ -1,33 +1,25 @@
 //! Where a message's bytes go, and what it asks for.
 //!
+//! ```text
+//! commands ──> lists ──> all admitted, or one refusal for all ──> operands: taken in as they arrive
+//! ```
+//!
 //! Puts are written as they arrive: straight into the extent where they are contiguous, through a staging buffer where
-//! they are strided or the extent is small. All commands are admitted before the first byte of a put is taken, so a
-//! refusal means that nothing was done. A put that is cut off by a dying peer has written a part.
+//! they are not or the extent is small. Comparisons and updates pass through the stage too. All commands are admitted before the first
+//! byte of an operand is taken, so a refusal means that nothing was done. A message that is cut off by a dying peer was done in part.
 
-use crate::node::extents::{Extents, Held};
+use super::work::Work;
+use crate::node::extents::Extents;
 use hanare_fabric::{Refusal, Sink};
-use hanare_memory::{Window, vector};
-use hanare_protocol::limits::STAGE_LEN;
-use hanare_protocol::shape::Strided;
+use hanare_memory::Window;
+use hanare_protocol::limits::{LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
-use hanare_protocol::wire::control::{self, Arrival};
+use hanare_protocol::wire::control::{self, Arrival, Question};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
-
-/// A command that was admitted.
-#[derive(Clone)]
-pub(crate) struct Work {
-    pub op: Op,
-    pub held: Arc<Held>,
-    pub shape: Strided,
-}
-
-impl Work {
-    pub fn len(&self) -> u64 {
-        self.shape.block * self.shape.count
-    }
-}
+use zerocopy::IntoBytes;
 
 /// A message that has arrived whole.
 pub(crate) struct Finished {
@@ -37,14 +29,18 @@ pub(crate) struct Finished {
 
 /// What it asks for.
 pub(crate) enum Asks {
-    /// Its puts are done; these gets and copies are not.
+    /// What could be done as it came is done; the rest of these, and their results, are left.
     Work(Vec<Work>),
     /// It was refused.
     Refused(Error),
     /// A rank arrives at its job's barrier.
     Arrival(Arrival),
+    /// What became of a request of a connection that broke.
+    Question(Question),
     /// The barrier that it arrived at is complete.
     Released,
+    /// The answer to a question.
+    Told(hanare_protocol::error::Happened),
     /// A sign of life.
     Pong,
 }
@@ -52,90 +48,122 @@ pub(crate) enum Asks {
 /// Puts of up to this many bytes in a row are asked of a link at once.
 const DIRECT_BLOCK_MIN: u64 = 4096;
 
+/// Which part of a message comes next.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Commands,
+    Lists,
+    Operands,
+}
+
 /// The sink of one link.
 pub(crate) struct Inbox {
     extents: Arc<Extents>,
-    /// Commands of the message under way, or an arrival.
+    part: Part,
+    /// Commands of the message under way, or the body of what is none.
     front: Vec<u8>,
+    lists: Vec<u64>,
     work: Vec<Work>,
     refused: Option<Error>,
-    /// The put that is being filled, and its byte that comes next.
-    put: usize,
-    put_at: u64,
-    /// Bytes of the put in the staging buffer that are still to be scattered.
+    /// The command whose operand is taken in.
+    current: usize,
+    /// Bytes of the operand in the staging buffer that are still to be taken in.
     staged_len: usize,
     stage: Vec<u8>,
     /// Messages that wait for their answer.
     pub finished: Vec<Finished>,
-    /// Whether earlier messages still read memory, which a later one's puts must not change before.
+    /// Whether earlier messages still read memory, which a later one's operands must not change before.
     pub held_back: bool,
+    /// What the client calls this connection.
+    pub name: Option<u128>,
+    /// The message whose operands are being taken in: it may have been done in part.
+    pub under_way: Option<u64>,
+    /// The last message that was admitted or refused.
+    pub last: u64,
 }
 
 impl Inbox {
     pub fn new(extents: Arc<Extents>) -> Inbox {
         Inbox {
             extents,
+            part: Part::Commands,
             front: Vec::new(),
+            lists: Vec::new(),
             work: Vec::new(),
             refused: None,
-            put: 0,
-            put_at: 0,
+            current: 0,
             staged_len: 0,
             stage: Vec::new(),
             finished: Vec::new(),
             held_back: false,
+            name: None,
+            under_way: None,
+            last: 0,
         }
+    }
+
+    fn commands(&self) -> impl Iterator<Item = Result<Command, Refusal>> {
+        let decode = |bytes: &[u8]| Command::decode(bytes.try_into().expect("a chunk")).map_err(|malformed| refusal(malformed.0));
+        self.front.chunks_exact(COMMAND_LEN).map(decode)
+    }
+
+    /// Bytes of all lists. Nonsense, or too many, end the link.
+    fn list_len(&self) -> Result<u64, Refusal> {
+        let mut sum = 0;
+        for command in self.commands() {
+            sum += command?.list_len().map_err(|malformed| refusal(malformed.0))?;
+        }
+        if sum > LIST_LEN_MAX { Err(refusal("lists beyond the limit")) } else { Ok(sum) }
     }
 
     /// Admits the commands of a message; a refusal is remembered, nonsense ends the link.
     fn admit(&mut self, head: &Head) -> Result<(), Refusal> {
-        let mut put_len = 0u64;
-        for bytes in self.front.chunks_exact(COMMAND_LEN) {
-            let command = Command::decode(bytes.try_into().expect("a chunk")).map_err(|malformed| refusal(malformed.0))?;
-            if command.op == Op::Put {
-                let len = command.shape.block.checked_mul(command.shape.count).ok_or_else(|| refusal("a put beyond 64 bits"))?;
-                put_len = put_len.checked_add(len).ok_or_else(|| refusal("puts beyond 64 bits"))?;
-            }
+        let (mut operand_len, mut old_len) = (0u64, 0u64);
+        let mut list_at = 0;
+        let commands: Vec<Command> = self.commands().collect::<Result<_, Refusal>>()?;
+        for command in commands {
+            let words = command.list_len().map_err(|malformed| refusal(malformed.0))? as usize / 8;
+            let shape = command.shape(&self.lists[list_at..list_at + words]).map_err(|malformed| refusal(malformed.0))?;
+            list_at += words;
             if self.refused.is_none() {
-                match self.extents.admit(&command) {
-                    Ok(held) => self.work.push(Work { op: command.op, held, shape: command.shape }),
+                match self.admit_one(&command, shape) {
+                    Ok((operand, old)) => (operand_len, old_len) = (operand_len.saturating_add(operand), old_len + old),
                     Err(error) => self.refused = Some(error),
                 }
             }
         }
-        if self.front.len() as u64 + put_len != head.body_len {
-            return Err(refusal("the bytes of the puts are not as many as the commands say"));
-        }
         if self.refused.is_none() {
-            self.refused = unpaired(&self.work);
+            if (self.front.len() + self.lists.len() * 8) as u64 + operand_len != head.body_len {
+                return Err(refusal("the bytes of the operands are not as many as the commands say"));
+            }
+            self.refused = unpaired(&self.work).or_else(|| (old_len > OLD_LEN_MAX).then(|| too_much_held(old_len)));
         }
-        self.put = 0;
-        self.put_at = 0;
+        self.last = head.seq;
+        self.under_way = self.refused.is_none().then_some(head.seq);
+        self.current = 0;
         Ok(())
     }
 
-    /// The place of the next bytes of the puts.
-    fn place_put(&mut self) -> Result<Window, Refusal> {
-        while let Some(work) = self.work.get(self.put) {
-            if work.op == Op::Put && self.put_at < work.len() {
-                break;
-            }
-            self.put += 1;
-            self.put_at = 0;
+    /// Returns the bytes of the operand, and of old values that are held.
+    fn admit_one(&mut self, command: &Command, shape: Shape<'static>) -> Result<(u64, u64)> {
+        let work = Work::admit(command, shape, &self.extents)?;
+        let operand_len = work.operand_len().ok_or_else(|| garbage("an operand beyond 64 bits"))?;
+        let old_len = if command.op.is_once() { work.result_len() } else { 0 };
+        self.work.push(work);
+        Ok((operand_len, old_len))
+    }
+
+    /// The place of the next bytes of the operands.
+    fn place_operand(&mut self) -> Result<Window, Refusal> {
+        let left = |work: &Work| work.operand_len().expect("it was admitted") - work.taken;
+        while self.work.get(self.current).is_some_and(|work| left(work) == 0) {
+            self.current += 1;
         }
-        let work = self.work.get(self.put).ok_or_else(|| refusal("more bytes than the commands say"))?;
-        let left = work.len() - self.put_at;
-        if let Some(window) = work.held.stays() {
-            if work.shape.is_contiguous() {
-                let at = work.shape.offset + self.put_at;
-                self.put_at += left;
-                return Ok(window.slice(at as usize, left as usize));
-            }
-            if work.shape.block >= DIRECT_BLOCK_MIN {
-                let at = work.shape.offset + self.put_at / work.shape.block * work.shape.stride;
-                self.put_at += work.shape.block;
-                return Ok(window.slice(at as usize, work.shape.block as usize));
-            }
+        let work = self.work.get_mut(self.current).ok_or_else(|| refusal("more bytes than the commands say"))?;
+        let left = left(work);
+        if let Some(window) = direct_place(work, left) {
+            work.taken += window.len() as u64;
+            return Ok(window);
         }
         self.stage.resize(STAGE_LEN, 0);
         self.staged_len = left.min(STAGE_LEN as u64) as usize;
@@ -143,26 +171,23 @@ impl Inbox {
         Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, self.staged_len))
     }
 
-    /// Scatters what the staging buffer holds.
+    /// Takes in what the staging buffer holds.
     fn settle(&mut self) {
         let len = std::mem::take(&mut self.staged_len);
         if len == 0 || self.refused.is_some() {
             return;
         }
-        let work = &self.work[self.put];
         // SAFETY: the buffer is ours, and only read here.
-        let from = unsafe { Window::of(&self.stage) }.slice(0, len);
-        let reach = work.held.reach();
-        if let Err(lost) = vector::scatter_part(from, reach.window(), &work.shape, self.put_at as usize) {
+        let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
+        if let Err(lost) = self.work[self.current].take(bytes) {
             self.refused = Some(lost_memory(&lost));
         }
-        self.put_at += len as u64;
     }
 
     /// A place for bytes that nobody wants.
     fn scratch(&mut self, left: u64) -> Window {
         self.stage.resize(STAGE_LEN, 0);
-        // SAFETY: as in `place_put`.
+        // SAFETY: as in `place_operand`.
         unsafe { Window::of_mut(&mut self.stage) }.slice(0, left.min(STAGE_LEN as u64) as usize)
     }
 
@@ -172,68 +197,123 @@ impl Inbox {
         unsafe { Window::of_mut(&mut self.front) }
     }
 
-    fn asks(&mut self, head: &Head) -> Asks {
-        match head.kind {
-            Kind::Ping => Asks::Pong,
-            Kind::Arrive => match control::decode(&self.front) {
-                Ok(arrival) => Asks::Arrival(arrival),
-                Err(malformed) => Asks::Refused(garbage(malformed.0)),
+    /// The bytes of a message of commands from `at` on.
+    fn place_commands(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
+        let front_len = (head.count as usize * COMMAND_LEN) as u64;
+        if at == 0 {
+            if front_len == 0 || front_len > head.body_len {
+                return Err(refusal("no commands where some were announced"));
+            }
+            self.work.clear();
+            self.lists.clear();
+            (self.refused, self.part) = (None, Part::Commands);
+            return Ok(self.place_front(front_len));
+        }
+        if self.part == Part::Commands {
+            self.part = Part::Lists;
+            let list_len = self.list_len()?;
+            if front_len + list_len > head.body_len {
+                return Err(refusal("lists longer than the message"));
+            }
+            if list_len > 0 {
+                self.lists.resize(list_len as usize / 8, 0);
+                // SAFETY: as in `place_front`.
+                return Ok(unsafe { Window::of_mut(self.lists.as_mut_bytes()) });
+            }
+        }
+        self.go_on(head)?;
+        if self.refused.is_some() { Ok(self.scratch(head.body_len - at)) } else { self.place_operand() }
+    }
+
+    /// What was asked for is here: the lists, or a stage of the operands.
+    fn go_on(&mut self, head: &Head) -> Result<(), Refusal> {
+        match self.part {
+            Part::Operands => self.settle(),
+            Part::Commands | Part::Lists => {
+                self.part = Part::Operands;
+                self.admit(head)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All bytes of a message of commands are here.
+    fn end_commands(&mut self, head: &Head) {
+        let ended = match self.part {
+            _ if head.body_len == 0 => Err(refusal("no commands")),
+            // Its commands were its last bytes.
+            Part::Commands => match self.list_len() {
+                Ok(0) => self.go_on(head),
+                Ok(_) => Err(refusal("lists that are not there")),
+                Err(nonsense) => Err(nonsense),
             },
+            Part::Lists | Part::Operands => self.go_on(head),
+        };
+        if let Err(nonsense) = ended {
+            self.refused = Some(garbage(&nonsense.0));
+        }
+        self.part = Part::Commands;
+        self.under_way = None;
+    }
+
+    fn asks(&mut self, head: &Head) -> Option<Asks> {
+        Some(match head.kind {
+            Kind::Name => {
+                self.name = Some(u128::from(head.seq) << 64 | u128::from(head.detail));
+                return None;
+            }
+            Kind::Ping => Asks::Pong,
+            Kind::Arrive => self.decoded().map_or_else(Asks::Refused, Asks::Arrival),
+            Kind::Ask => self.decoded().map_or_else(Asks::Refused, Asks::Question),
             _ => match self.refused.take() {
                 Some(error) => Asks::Refused(error),
                 None => {
-                    self.work.retain(|work| work.op != Op::Put);
+                    self.work.iter_mut().for_each(Work::conclude);
+                    self.work.retain(|work| work.is_left() || work.op == Op::CopyTo || work.result_len() > 0);
                     Asks::Work(std::mem::take(&mut self.work))
                 }
             },
-        }
+        })
     }
+
+    fn decoded<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        control::decode(&self.front).map_err(|malformed| garbage(malformed.0))
+    }
+}
+
+/// Where the next bytes of a put belong, if they can go there without the stage.
+fn direct_place(work: &Work, left: u64) -> Option<Window> {
+    if work.op != Op::Put {
+        return None;
+    }
+    let window = work.held().stays()?;
+    if let Some((offset, _)) = work.shape.range() {
+        return Some(window.slice((offset + work.taken) as usize, left as usize));
+    }
+    let block = work.shape.shape().block();
+    let begins = work.taken.is_multiple_of(block);
+    (block >= DIRECT_BLOCK_MIN && begins)
+        .then(|| window.slice(work.shape.block_offset(work.taken / block) as usize, block as usize))
 }
 
 // SAFETY: windows are of extents that `work` keeps alive until the message is whole, or of buffers of this inbox that stay as they are
 // until the link asks again; the session drops the link before the inbox.
 unsafe impl Sink for Inbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
-        let front_len = (head.count as usize * COMMAND_LEN) as u64;
         match head.kind {
-            Kind::Arrive if at == 0 => Ok(self.place_front(head.body_len)),
-            Kind::Commands if front_len == 0 || front_len > head.body_len => {
-                Err(refusal("no commands where some were announced"))
-            }
-            Kind::Commands if at == 0 => {
-                self.work.clear();
-                self.refused = None;
-                Ok(self.place_front(front_len))
-            }
-            Kind::Commands => {
-                if at == front_len {
-                    self.admit(head)?;
-                } else {
-                    self.settle();
-                }
-                if self.refused.is_some() {
-                    return Ok(self.scratch(head.body_len - at));
-                }
-                self.place_put()
-            }
+            Kind::Arrive | Kind::Ask if at == 0 => Ok(self.place_front(head.body_len)),
+            Kind::Commands => self.place_commands(head, at),
             _ => Err(refusal("a message that only nodes send")),
         }
     }
 
     fn message(&mut self, head: &Head) {
-        match head.kind {
-            Kind::Commands if head.body_len == 0 => self.refused = Some(garbage("no commands")),
-            Kind::Commands if head.body_len == self.front.len() as u64 => {
-                if let Err(nonsense) = self.admit(head) {
-                    self.refused = Some(garbage(&nonsense.0));
-                }
-            }
-            Kind::Commands => self.settle(),
-            _ => {}
+        if head.kind == Kind::Commands {
+            self.end_commands(head);
         }
         let asks = self.asks(head);
         self.front.clear();
-        self.finished.push(Finished { seq: head.seq, asks });
+        self.finished.extend(asks.map(|asks| Finished { seq: head.seq, asks }));
     }
 
     fn may_begin(&self) -> bool {
@@ -245,18 +325,26 @@ unsafe impl Sink for Inbox {
 /// Copies come in pairs of a source and a target with as many bytes.
 fn unpaired(work: &[Work]) -> Option<Error> {
     let bad = |work: &Work| {
-        let Strided { block, count, stride, .. } = work.shape;
+        let block = work.shape.shape().block();
         let reason = "a copy needs a source and then a target of as many bytes".to_owned();
-        Some(Error::BadShape { region: "of a copy".to_owned(), block, count, stride, reason })
+        Some(Error::BadShape { region: "of a copy".to_owned(), block, count: work.len() / block.max(1), stride: 0, reason })
     };
-    let mut copies = work.iter().filter(|work| matches!(work.op, Op::CopyFrom | Op::CopyTo));
-    while let Some(from) = copies.next() {
-        match copies.next() {
-            Some(to) if from.op == Op::CopyFrom && to.op == Op::CopyTo && from.len() == to.len() => {}
-            _ => return bad(from),
+    let mut work = work.iter();
+    while let Some(from) = work.next() {
+        match from.op {
+            Op::CopyFrom { .. } => match work.next() {
+                Some(to) if to.op == Op::CopyTo && from.len() == to.len() => {}
+                _ => return bad(from),
+            },
+            Op::CopyTo => return bad(from),
+            _ => {}
         }
     }
     None
+}
+
+fn too_much_held(len: u64) -> Error {
+    Error::LimitReached { what: format!("old values of {len} bytes in one message"), limit: OLD_LEN_MAX }
 }
 
 fn garbage(reason: &str) -> Error {

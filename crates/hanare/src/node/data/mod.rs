@@ -1,21 +1,32 @@
 //! The node's data path: vector commands of clients and their barriers, served by one thread.
 //!
 //! ```text
-//! link ──> Inbox: commands admitted, puts written where they belong ──> Finished ──> Replies: gets gathered ──> link
+//! link ──> Inbox: commands admitted, operands taken in ──> Finished ──> Replies: the rest done, results sent ──> link
+//!                                                                         └─ Fetch ──> Peer ──> the node that a copy's source is on
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
 //! | `inbox` | where a message's bytes go, and what it asks for |
-//! | `replies` | answers under way, gathered a stage at a time |
-//! | `session` | one link with its inbox and replies |
+//! | `work` | one admitted command, and what is left of it |
+//! | `replies` | answers under way, a stage at a time |
+//! | `session` | one link of a client, with its inbox and replies |
+//! | `fetches` | bytes that copies need of other nodes, and the links to those |
+//! | `peers` | how such links are made |
+//! | `seat` | what sits at a link: a client or a peer |
+//! | `graves` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
 //! | `barriers` | who waits at which barrier, on which link |
 
 mod barriers;
+mod fetches;
+mod graves;
 mod inbox;
+mod peers;
 mod replies;
+mod seat;
 mod service;
 mod session;
+mod work;
 
 pub(crate) use service::{Mail, Service};

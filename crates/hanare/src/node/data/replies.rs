@@ -1,29 +1,40 @@
-//! Answers under way on one link: copies made, gets gathered, a stage at a time.
+//! Answers under way on one link: what is left of commands done, copies made, gets gathered, a stage at a time.
 //!
-//! One answer is sent at a time, and its next stage is gathered when the one before has left, so that a client that
-//! reads slowly holds one staging buffer and nobody up.
+//! One answer is made at a time, and its next stage is gathered when the one before has left, so that a client that
+//! reads slowly holds one staging buffer and nobody up. While a copy waits for bytes of another node nothing else of this
+//! link is answered; others are.
 
-use super::inbox::{Asks, Finished, Work, lost_memory};
+use super::fetches::Fetch;
+use super::inbox::{Asks, Finished, lost_memory};
+use super::work::{Place, Work};
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::{Window, vector};
+use hanare_protocol::error::Happened;
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// Answers of up to this many bytes are gathered into one buffer, whatever their parts.
 const SMALL_LEN: u64 = 1 << 10;
 
-/// Bytes copied before others get their turn.
-const COPY_LEN_AT_ONCE: u64 = 4 << 20;
+/// Bytes copied, filled or looked at before others get their turn.
+const WORK_LEN_AT_ONCE: u64 = 4 << 20;
 
 /// Most windows given to a link at once.
 const WINDOWS_AT_ONCE: u64 = 256;
 
 /// Blocks of at least this many bytes leave from where they lie.
 const DIRECT_BLOCK_MIN: u64 = 1024;
+
+/// How often a client that waits for long work hears that it goes on.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Refusals remembered for clients that ask after their connection broke.
+const REFUSALS_MAX: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Replies {
@@ -34,6 +45,10 @@ pub(crate) struct Replies {
     /// A refusal's bytes.
     small: Vec<u8>,
     windows: Vec<Window>,
+    /// Copies whose bytes another node has, for the service to fetch.
+    pub fetches: Vec<Fetch>,
+    /// Requests of which nothing was done.
+    refused: VecDeque<u64>,
 }
 
 /// The answer that is being made.
@@ -43,12 +58,23 @@ struct Current {
     /// The command that comes next, and its byte that comes next.
     index: usize,
     at: u64,
+    /// Fetches from other nodes under way.
+    fetching: usize,
+    failed: Option<Error>,
     /// Whether the head has left.
     begun: bool,
+    /// When the client last heard of it.
+    heard: Instant,
 }
 
 impl Replies {
     pub fn push(&mut self, finished: Finished) {
+        if matches!(finished.asks, Asks::Refused(_)) {
+            self.refused.push_back(finished.seq);
+            if self.refused.len() > REFUSALS_MAX {
+                self.refused.pop_front();
+            }
+        }
         self.queue.push_back(finished);
     }
 
@@ -57,11 +83,37 @@ impl Replies {
         self.queue.is_empty() && self.current.is_none()
     }
 
+    /// Whether the answer under way waits for bytes of another node.
+    pub fn waits_for_fetch(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.fetching > 0)
+    }
+
+    /// What became of the requests that were not simply done: refused, or not yet done to the end.
+    pub fn fates(&self) -> Vec<(u64, Happened)> {
+        let is_left = |work: &[Work]| work.iter().any(Work::is_left);
+        let refused = self.refused.iter().map(|seq| (*seq, Happened::No));
+        let queued = self.queue.iter().filter(|finished| matches!(&finished.asks, Asks::Work(work) if is_left(work)));
+        let current = self.current.iter().filter(|current| is_left(&current.work) || current.fetching > 0);
+        let partly = queued.map(|finished| finished.seq).chain(current.map(|current| current.seq));
+        refused.chain(partly.map(|seq| (seq, Happened::Unknown))).collect()
+    }
+
+    /// A fetch for the answer under way has ended.
+    pub fn fetched(&mut self, outcome: Result<()>) {
+        if let Some(current) = &mut self.current {
+            current.fetching = current.fetching.saturating_sub(1);
+            current.failed = current.failed.take().or(outcome.err());
+        }
+    }
+
     /// Moves answers on as far as the link takes them. Returns whether anything was done.
     pub fn pump(&mut self, link: &mut dyn Link) -> Result<bool, LinkError> {
         let mut done_something = false;
         // What was given to the link before must have left: its buffers are used again.
         while link.unsent_len() == 0 {
+            if self.waits_for_fetch() {
+                return Ok(done_something);
+            }
             if self.current.is_none() {
                 let Some(finished) = self.queue.pop_front() else { break };
                 self.begin(finished, link)?;
@@ -73,28 +125,38 @@ impl Replies {
         Ok(done_something)
     }
 
+    /// Lets the client know that its request is being worked on.
+    pub fn show_life(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
+        let Some(current) = self.current.as_mut().filter(|current| !current.begun && link.unsent_len() == 0) else { return Ok(()) };
+        if current.heard.elapsed() < SIGN_OF_LIFE {
+            return Ok(());
+        }
+        current.heard = Instant::now();
+        // SAFETY: there is no body.
+        unsafe { link.send(&Head::new(Kind::Working, current.seq), &[]) }
+    }
+
     fn begin(&mut self, finished: Finished, link: &mut dyn Link) -> Result<(), LinkError> {
         let seq = finished.seq;
         match finished.asks {
             Asks::Work(work) if work.is_empty() => self.send_small(link, Head::new(Kind::Done, seq), &[]),
-            Asks::Work(work) => {
-                self.current = Some(Current { seq, work, index: 0, at: 0, begun: false });
+            Asks::Work(mut work) => {
+                let fetches = Fetch::all(&mut work);
+                let fetching = fetches.len();
+                self.fetches.extend(fetches);
+                let heard = Instant::now();
+                self.current = Some(Current { seq, work, index: 0, at: 0, fetching, failed: None, begun: false, heard });
                 Ok(())
             }
             Asks::Refused(error) => self.refuse(link, seq, &error),
             Asks::Released => self.send_small(link, Head::new(Kind::Released, seq), &[]),
             Asks::Pong => self.send_small(link, Head::new(Kind::Pong, seq), &[]),
-            Asks::Arrival(_) => unreachable!("arrivals go to the barriers"),
+            Asks::Told(happened) => {
+                let body = control::encode(&happened);
+                self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Told, seq) }, &body)
+            }
+            Asks::Arrival(_) | Asks::Question(_) => unreachable!("the service answers them"),
         }
-    }
-
-    /// Tells a rank that its barrier is complete, or that it never will be.
-    pub fn push_barrier(&mut self, seq: u64, outcome: Result<(), Error>) {
-        let asks = match outcome {
-            Ok(()) => Asks::Released,
-            Err(error) => Asks::Refused(error),
-        };
-        self.queue.push_back(Finished { seq, asks });
     }
 
     fn refuse(&mut self, link: &mut dyn Link, seq: u64, error: &Error) -> Result<(), LinkError> {
@@ -112,22 +174,27 @@ impl Replies {
     /// Does the next stage of the current answer. True when others should have their turn first.
     fn step(&mut self, link: &mut dyn Link) -> Result<bool, LinkError> {
         let current = self.current.as_mut().expect("the caller looked");
-        if let Some(copied) = current.copy_some() {
-            match copied {
-                Ok(()) => return Ok(true),
-                Err(error) => {
-                    let seq = current.seq;
-                    self.current = None;
-                    return self.refuse(link, seq, &error).map(|()| false);
-                }
+        let worked = match current.failed.take() {
+            Some(error) => Some(Err(error)),
+            None => current.work_some(),
+        };
+        match worked {
+            Some(Ok(())) => {
+                self.show_life(link)?;
+                Ok(true)
             }
+            Some(Err(error)) => {
+                let seq = current.seq;
+                self.current = None;
+                self.refuse(link, seq, &error).map(|()| false)
+            }
+            None => self.send_some(link).map(|()| false),
         }
-        self.send_some(link).map(|()| false)
     }
 
     fn send_some(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
         let current = self.current.as_mut().expect("the caller looked");
-        let total: u64 = current.work.iter().map(Work::len).sum();
+        let total: u64 = current.work.iter().map(Work::result_len).sum();
         self.windows.clear();
         let gathered = match current.fill(&mut self.stage, &mut self.windows, total) {
             Ok(gathered) => gathered,
@@ -138,8 +205,8 @@ impl Replies {
             self.windows.push(unsafe { Window::of(&self.stage[..gathered]) });
         }
         let begun = std::mem::replace(&mut current.begun, true);
-        // SAFETY: windows of extents are kept by `work`, which stays in `current` until the link has nothing unsent; the stage as in
-        // `send_small`.
+        // SAFETY: windows of extents and of results are kept by `work`, which stays in `current` until the link has nothing unsent; the
+        // stage as in `send_small`.
         unsafe {
             match begun {
                 true if self.windows.is_empty() => {}
@@ -168,18 +235,18 @@ impl Current {
         self.index >= self.work.len()
     }
 
-    /// Copies a stage of the first copy that is left. `None`: there is none left.
-    fn copy_some(&mut self) -> Option<Result<()>> {
-        let index = self.work.iter().position(|work| work.op == Op::CopyFrom)?;
-        let (from, to) = (&self.work[index], &self.work[index + 1..]);
-        let to = to.iter().find(|work| work.op == Op::CopyTo).expect("copies were paired");
-        let end = (self.at + COPY_LEN_AT_ONCE).min(from.len());
-        let copied = copy_range(from, to, self.at, end);
+    /// Does a stage of the first command that is left. `None`: there is none left.
+    fn work_some(&mut self) -> Option<Result<()>> {
+        let index = self.work.iter().position(Work::is_left)?;
+        let work = &mut self.work[index];
+        if !matches!(work.op, Op::CopyFrom { .. }) {
+            return Some(work.step(WORK_LEN_AT_ONCE).map_err(|lost| lost_memory(&lost)));
+        }
+        let end = (self.at + WORK_LEN_AT_ONCE).min(work.len());
+        let copied = copy_range(&self.work[index], &self.work[index + 1], self.at, end);
         self.at = end;
-        if end == from.len() || copied.is_err() {
-            let target = index + 1 + self.work[index + 1..].iter().position(|work| work.op == Op::CopyTo).expect("as above");
-            self.work.remove(target);
-            self.work.remove(index);
+        if end == self.work[index].len() {
+            self.work[index].finish();
             self.at = 0;
         }
         Some(copied)
@@ -190,72 +257,110 @@ impl Current {
         stage.resize(STAGE_LEN, 0);
         let mut gathered = 0;
         while let Some(work) = self.work.get(self.index) {
-            let left = work.len() - self.at;
+            let left = work.result_len() - self.at;
             if left == 0 {
                 (self.index, self.at) = (self.index + 1, 0);
                 continue;
             }
-            let direct = work.held.stays().filter(|_| total > SMALL_LEN && block_of(work) >= DIRECT_BLOCK_MIN);
-            match direct {
-                Some(_) if gathered > 0 => break,
-                Some(window) => self.at += give(work, window, self.at, windows),
-                None if !windows.is_empty() || gathered == STAGE_LEN => break,
-                None => {
-                    let len = (left as usize).min(STAGE_LEN - gathered);
-                    gather(work, self.at, &mut stage[gathered..gathered + len])?;
-                    gathered += len;
-                    self.at += len as u64;
-                }
+            let is_direct = total > SMALL_LEN && direct_len(work) >= DIRECT_BLOCK_MIN;
+            if is_direct && gathered > 0 {
+                break;
+            } else if is_direct {
+                self.at += give(work, self.at, windows);
+            } else if !windows.is_empty() || gathered == STAGE_LEN {
+                break;
+            } else {
+                let len = (left as usize).min(STAGE_LEN - gathered);
+                gather(work, self.at, &mut stage[gathered..gathered + len])?;
+                gathered += len;
+                self.at += len as u64;
             }
             if windows.len() as u64 >= WINDOWS_AT_ONCE {
                 break;
             }
         }
-        while self.work.get(self.index).is_some_and(|work| self.at == work.len()) {
+        while self.work.get(self.index).is_some_and(|work| self.at == work.result_len()) {
             (self.index, self.at) = (self.index + 1, 0);
         }
         Ok(gathered)
     }
 }
 
-fn block_of(work: &Work) -> u64 {
-    if work.shape.is_contiguous() { work.len() } else { work.shape.block }
+/// Bytes in a row that can leave from where they lie.
+fn direct_len(work: &Work) -> u64 {
+    if work.holds_result() {
+        return work.result_len();
+    }
+    match (work.held().stays(), work.shape.range()) {
+        (None, _) => 0,
+        (Some(_), Some((_, len))) => len,
+        (Some(_), None) => work.shape.shape().block(),
+    }
 }
 
-/// Adds windows of a get from byte `at` on; returns the bytes they hold.
-fn give(work: &Work, window: Window, at: u64, windows: &mut Vec<Window>) -> u64 {
-    if work.shape.is_contiguous() {
-        let left = work.len() - at;
-        windows.push(window.slice((work.shape.offset + at) as usize, left as usize));
-        return left;
+/// Adds windows of a result from byte `at` on; returns the bytes they hold.
+fn give(work: &Work, at: u64, windows: &mut Vec<Window>) -> u64 {
+    if work.holds_result() {
+        // SAFETY: the result does not change any more, and stays with the work until the link has nothing unsent.
+        windows.push(unsafe { Window::of(&work.result[at as usize..]) });
+        return work.result_len() - at;
     }
-    let shape = work.shape;
-    let first = at / shape.block;
-    let count = (WINDOWS_AT_ONCE - windows.len() as u64).min(shape.count - first);
-    windows
-        .extend((first..first + count).map(|k| window.slice((shape.offset + k * shape.stride) as usize, shape.block as usize)));
-    count * shape.block
+    let window = work.held().stays().expect("only memory that stays is given");
+    if let Some((offset, len)) = work.shape.range() {
+        windows.push(window.slice((offset + at) as usize, (len - at) as usize));
+        return len - at;
+    }
+    let block = work.shape.shape().block();
+    let first = at / block;
+    let count = (WINDOWS_AT_ONCE - windows.len() as u64).min(work.len() / block - first);
+    windows.extend((first..first + count).map(|k| window.slice(work.shape.block_offset(k) as usize, block as usize)));
+    count * block
 }
 
 fn gather(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
-    let reach = work.held.reach();
-    // SAFETY: the buffer is borrowed for this call.
-    let into = unsafe { Window::of_mut(into) };
-    vector::gather_part(reach.window(), &work.shape, at as usize, into).map_err(|lost| lost_memory(&lost))
+    if work.holds_result() {
+        into.copy_from_slice(&work.result[at as usize..at as usize + into.len()]);
+        return Ok(());
+    }
+    gather_stream(work, at, into)
 }
 
-/// Copies bytes `at .. end` of a pair: directly where both are contiguous, else through a buffer.
+fn gather_stream(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
+    let reach = work.held().reach();
+    // SAFETY: the buffer is borrowed for this call.
+    let into = unsafe { Window::of_mut(into) };
+    vector::gather_part(reach.window(), &work.shape, at, into).map_err(|lost| lost_memory(&lost))
+}
+
+/// Copies bytes `at .. end` of a pair: at once where a side is contiguous and both stay where they are, else through a buffer.
 fn copy_range(from: &Work, to: &Work, at: u64, end: u64) -> Result<()> {
+    if let (Some(source), Some(target)) = (from.held().stays(), to.held().stays()) {
+        let part = |window: Window, offset: u64| window.slice((offset + at) as usize, (end - at) as usize);
+        match (from.shape.range(), to.shape.range()) {
+            (Some((offset, _)), _) => {
+                return vector::scatter_part(part(source, offset), target, &to.shape, at).map_err(|lost| lost_memory(&lost));
+            }
+            (_, Some((offset, _))) => {
+                return vector::gather_part(source, &from.shape, at, part(target, offset)).map_err(|lost| lost_memory(&lost));
+            }
+            _ => {}
+        }
+    }
     let mut buffer = vec![0; STAGE_LEN.min((end - at) as usize)];
     let mut at = at;
     while at < end {
         let len = (end - at).min(buffer.len() as u64) as usize;
-        gather(from, at, &mut buffer[..len])?;
+        gather_stream(from, at, &mut buffer[..len])?;
         // SAFETY: the buffer is borrowed for this iteration, and only read.
         let bytes = unsafe { Window::of(&buffer[..len]) };
-        let reach = to.held.reach();
-        vector::scatter_part(bytes, reach.window(), &to.shape, at as usize).map_err(|lost| lost_memory(&lost))?;
+        let reach = to.held().reach();
+        vector::scatter_part(bytes, reach.window(), &to.shape, at).map_err(|lost| lost_memory(&lost))?;
         at += len as u64;
     }
     Ok(())
+}
+
+/// Whether a copy's source is on another node.
+pub(crate) fn is_elsewhere(work: &Work) -> bool {
+    matches!(work.place, Place::Elsewhere(_))
 }

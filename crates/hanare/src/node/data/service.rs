@@ -4,11 +4,18 @@
 //! doze, and wake the thread through epoll.
 
 use super::barriers::{Answered, Barriers, Waiter};
+use super::fetches::{Ended, Fetch};
+use super::graves::Graves;
+use super::inbox::Asks;
+use super::peers::{Dial, Peers};
+use super::seat::{Did, Seat};
 use super::session::Session;
 use crate::node::extents::Extents;
 use crate::node::post::Post;
-use hanare_fabric::Link;
+use hanare_fabric::{Link, LinkError};
+use hanare_protocol::error::Happened;
 use hanare_protocol::id::{JobId, Rank};
+use hanare_protocol::wire::control::Question;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::buffer::spare_capacity;
@@ -18,11 +25,14 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// What other threads tell the service.
 pub(crate) enum Mail {
     /// Serve this link.
     Serve(Box<dyn Link>),
+    /// A try to reach another node ended.
+    Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A rank of a job is gone: barriers of the job fail.
     RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String },
     /// End.
@@ -36,9 +46,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub fn start(extents: Arc<Extents>) -> Result<Service> {
+    /// Starts the thread. It proves `key` to other nodes, and waits for them as long as `bound`.
+    pub fn start(extents: Arc<Extents>, key: Option<[u8; 32]>, bound: Duration) -> Result<Service> {
         let post = Arc::new(Post::new()?);
-        let mut desk = Desk::new(extents, post.clone())?;
+        let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, post: post.clone() })?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || desk.run())
@@ -61,7 +72,7 @@ impl Drop for Service {
     }
 }
 
-/// Epoll's name for the bell; sessions count up from zero.
+/// Epoll's name for the bell; links count up from zero.
 const BELL: u64 = u64::MAX;
 
 /// Rounds of the awake before the dozing are looked at.
@@ -70,31 +81,49 @@ const ROUNDS_PER_LOOK: u32 = 32;
 /// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
+/// How often work that takes long is looked at: signs of life for clients, and the patience with other nodes.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
 /// The thread's own state.
 struct Desk {
     extents: Arc<Extents>,
     post: Arc<Post<Mail>>,
     epoll: OwnedFd,
-    sessions: HashMap<u64, Place>,
+    places: HashMap<u64, Place>,
     next_id: u64,
     awake: Vec<u64>,
     barriers: Barriers,
+    peers: Peers,
+    graves: Graves,
+    /// When work that takes long was looked at last.
+    looked: Instant,
     stopping: bool,
 }
 
 struct Place {
-    session: Session,
+    seat: Seat,
     interest: EventFlags,
     is_awake: bool,
 }
 
 impl Desk {
-    fn new(extents: Arc<Extents>, post: Arc<Post<Mail>>) -> Result<Desk> {
+    fn new(extents: Arc<Extents>, post: Arc<Post<Mail>>, dial: Dial) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|errno| system("watch the bell", errno))?;
-        let sessions = HashMap::new();
-        Ok(Desk { extents, post, epoll, sessions, next_id: 0, awake: Vec::new(), barriers: Barriers::default(), stopping: false })
+        Ok(Desk {
+            extents,
+            post,
+            epoll,
+            places: HashMap::new(),
+            next_id: 0,
+            awake: Vec::new(),
+            barriers: Barriers::default(),
+            peers: Peers::new(dial),
+            graves: Graves::default(),
+            looked: Instant::now(),
+            stopping: false,
+        })
     }
 
     fn run(&mut self) {
@@ -103,12 +132,14 @@ impl Desk {
         while !self.stopping {
             if self.awake.is_empty() {
                 self.look(self.patience().as_ref());
+                self.look_after();
                 backoff.reset();
                 continue;
             }
             rounds = rounds.wrapping_add(1);
             if rounds.is_multiple_of(ROUNDS_PER_LOOK) {
                 self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+                self.look_after();
             }
             if self.move_awake() {
                 backoff.reset();
@@ -118,58 +149,155 @@ impl Desk {
         }
     }
 
-    /// Without end, unless a client holds an answer up.
+    /// Without end, unless a client holds an answer up, or waits for bytes of another node.
     fn patience(&self) -> Option<Timespec> {
-        let is_blocked = |place: &Place| place.session.is_blocked() && !place.session.needs_write_event();
-        self.sessions.values().any(is_blocked).then_some(BLOCKED_LOOK)
+        let mut patience = None;
+        for place in self.places.values() {
+            if place.seat.is_blocked() && !place.seat.needs_write_event() {
+                return Some(BLOCKED_LOOK);
+            }
+            if place.seat.waits() {
+                patience = Some(Timespec { tv_sec: LOOK_AFTER.as_secs() as i64, tv_nsec: 0 });
+            }
+        }
+        patience
     }
 
-    /// One turn for every awake session. Returns whether anything moved.
+    /// Once in a while: clients that wait for bytes of other nodes hear that it goes on, and silent nodes are given up.
+    fn look_after(&mut self) {
+        if self.looked.elapsed() < LOOK_AFTER {
+            return;
+        }
+        self.looked = Instant::now();
+        let waiting: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.waits()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            let Some(place) = self.places.get_mut(&id) else { continue };
+            match place.seat.look_after(self.peers.bound()) {
+                Ok(()) => {}
+                Err(error) => self.end(id, &error),
+            }
+        }
+    }
+
+    /// One turn for every awake link. Returns whether anything moved.
     fn move_awake(&mut self) -> bool {
         let mut moved = false;
         let mut index = 0;
         while let Some(id) = self.awake.get(index).copied() {
             index += 1;
-            let Some(place) = self.sessions.get_mut(&id) else { continue };
-            match place.session.turn() {
-                Ok(turn) => {
-                    moved |= turn.moved;
-                    for (seq, arrival) in turn.arrivals {
-                        let answers = self.barriers.on_arrival(arrival, Waiter { session: id, seq });
-                        self.answer(answers);
-                    }
-                }
-                Err(ending) => {
-                    tracing::debug!("a data link ended: {ending}");
-                    self.close(id);
-                }
+            let Some(place) = self.places.get_mut(&id) else { continue };
+            match place.seat.turn() {
+                Ok(did) => moved |= self.act(id, did),
+                Err(error) => self.end(id, &error),
             }
         }
-        let sessions = &self.sessions;
-        self.awake.retain(|id| sessions.contains_key(id));
+        let places = &self.places;
+        self.awake.retain(|id| places.contains_key(id));
         moved
     }
 
-    fn answer(&mut self, answers: Vec<Answered>) {
-        for (waiter, outcome) in answers {
-            let Some(place) = self.sessions.get_mut(&waiter.session) else { continue };
-            if place.session.answer_arrival(waiter.seq, outcome).is_err() {
-                self.close(waiter.session);
-            } else {
-                self.wake(waiter.session);
+    /// Acts on what a turn brought. Returns whether anything moved.
+    fn act(&mut self, id: u64, did: Did) -> bool {
+        match did {
+            Did::Client(turn) => {
+                for (seq, arrival) in turn.arrivals {
+                    let answers = self.barriers.on_arrival(arrival, Waiter { session: id, seq });
+                    self.answer_arrivals(answers);
+                }
+                for (seq, question) in turn.questions {
+                    let happened = self.inquire(question);
+                    self.answer(id, seq, Asks::Told(happened));
+                }
+                for fetch in turn.fetches {
+                    self.fetch(id, fetch);
+                }
+                turn.moved
+            }
+            Did::Peer(moved, ended) => {
+                self.deliver(ended);
+                moved
             }
         }
     }
 
+    /// What became of a request of another connection, which ends here if it has not yet.
+    fn inquire(&mut self, question: Question) -> Happened {
+        let alive = self.places.iter().find(|(_, place)| place.seat.name() == Some(question.connection));
+        if let Some(id) = alive.map(|(id, _)| *id) {
+            self.close(id);
+        }
+        self.graves.happened(question)
+    }
+
+    /// Has bytes fetched from another node, over the link to it that is there or has to be made.
+    fn fetch(&mut self, session: u64, fetch: Fetch) {
+        let Some(id) = self.peers.place(&fetch.address) else { return self.peers.dial(session, fetch) };
+        self.ask_peer(id, session, fetch);
+    }
+
+    fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
+        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else { return };
+        match peer.ask(session, fetch) {
+            Ok(()) => self.wake(id),
+            Err(error) => self.end(id, &error),
+        }
+    }
+
+    /// Hands ended fetches to the sessions that wait for them.
+    fn deliver(&mut self, ended: Vec<Ended>) {
+        for Ended { session, outcome } in ended {
+            if let Some(Place { seat: Seat::Client(waiting), .. }) = self.places.get_mut(&session) {
+                waiting.fetched(outcome);
+                self.wake(session);
+            }
+        }
+    }
+
+    fn answer_arrivals(&mut self, answers: Vec<Answered>) {
+        for (waiter, outcome) in answers {
+            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, |()| Asks::Released));
+        }
+    }
+
+    fn answer(&mut self, id: u64, seq: u64, asks: Asks) {
+        let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
+        match session.answer(seq, asks) {
+            Ok(()) => self.wake(id),
+            Err(_) => self.close(id),
+        }
+    }
+
+    /// A link has ended by itself.
+    fn end(&mut self, id: u64, error: &LinkError) {
+        tracing::debug!("a data link ended: {error}");
+        if let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get(&id) {
+            let error = match error {
+                LinkError::Timeout { .. } => peer.silent(self.peers.bound()),
+                other => peer.lost(other),
+            };
+            let Some(Place { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { return };
+            self.peers.forget(&peer.address);
+            let ended = peer.fail(&error);
+            return self.deliver(ended);
+        }
+        self.close(id);
+    }
+
     fn close(&mut self, id: u64) {
-        if let Some(place) = self.sessions.remove(&id) {
-            let _ = epoll::delete(&self.epoll, place.session.event());
+        if let Some(Place { seat: Seat::Client(session), .. }) = self.unseat(id) {
+            self.graves.bury(&session);
         }
         self.barriers.forget(id);
     }
 
+    fn unseat(&mut self, id: u64) -> Option<Place> {
+        let place = self.places.remove(&id)?;
+        let _ = epoll::delete(&self.epoll, place.seat.event());
+        Some(place)
+    }
+
     fn wake(&mut self, id: u64) {
-        if let Some(place) = self.sessions.get_mut(&id)
+        if let Some(place) = self.places.get_mut(&id)
             && !std::mem::replace(&mut place.is_awake, true)
         {
             self.awake.push(id);
@@ -191,7 +319,7 @@ impl Desk {
         }
         if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
             let blocked: Vec<u64> =
-                self.sessions.iter().filter(|(_, place)| place.session.is_blocked()).map(|(id, _)| *id).collect();
+                self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
             blocked.into_iter().for_each(|id| self.wake(id));
         }
     }
@@ -199,51 +327,84 @@ impl Desk {
     fn read_mail(&mut self) {
         for letter in self.post.take() {
             match letter {
-                Mail::Serve(link) => self.serve(link),
+                Mail::Serve(link) => {
+                    self.seat(Seat::Client(Box::new(Session::new(link, self.extents.clone()))));
+                }
+                Mail::Dialed { address, link } => self.dialed(&address, link),
                 Mail::RankGone { job, rank, ranks, reason } => {
                     let answers = self.barriers.on_rank_gone(job, rank, ranks, &reason);
-                    self.answer(answers);
+                    self.answer_arrivals(answers);
                 }
                 Mail::Stop => self.stopping = true,
             }
         }
     }
 
-    fn serve(&mut self, link: Box<dyn Link>) {
-        let session = Session::new(link, self.extents.clone());
-        let id = self.next_id;
-        self.next_id += 1;
-        let interest = EventFlags::IN;
-        match epoll::add(&self.epoll, session.event(), EventData::new_u64(id), interest) {
-            Ok(()) => {
-                self.sessions.insert(id, Place { session, interest, is_awake: false });
-                // It may have sent something before it was watched.
-                self.wake(id);
+    /// Another node was reached, or not: those who wait for it go on.
+    fn dialed(&mut self, address: &str, link: Result<Box<dyn Link>>) {
+        let waiting = self.peers.dialed(address);
+        let Some(node) = waiting.first().map(|(_, fetch)| fetch.node) else { return };
+        let outcome = link.and_then(|link| {
+            let peer = super::fetches::Peer::new(link, address.to_owned(), node);
+            self.seat(Seat::Peer(Box::new(peer))).ok_or_else(|| system("watch a link", rustix::io::Errno::NOSPC))
+        });
+        match outcome {
+            Ok(id) => {
+                self.peers.enter(address, id);
+                waiting.into_iter().for_each(|(session, fetch)| self.ask_peer(id, session, fetch));
             }
-            Err(errno) => tracing::warn!("a link could not be watched and was closed: {errno}"),
+            Err(error) => {
+                // Nobody listens where the node was: to those who wait that is a lost node.
+                let error = match error {
+                    Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+                    other => other,
+                };
+                let failed = |(session, _): (u64, Fetch)| Ended { session, outcome: Err(error.clone()) };
+                self.deliver(waiting.into_iter().map(failed).collect());
+            }
         }
     }
 
-    /// Sends to sleep every awake session that lets itself be.
+    fn seat(&mut self, seat: Seat) -> Option<u64> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let interest = EventFlags::IN;
+        match epoll::add(&self.epoll, seat.event(), EventData::new_u64(id), interest) {
+            Ok(()) => {
+                self.places.insert(id, Place { seat, interest, is_awake: false });
+                // It may have sent something before it was watched.
+                self.wake(id);
+                Some(id)
+            }
+            Err(errno) => {
+                tracing::warn!("a link could not be watched and was closed: {errno}");
+                None
+            }
+        }
+    }
+
+    /// Sends to sleep every awake link that lets itself be.
     fn doze_all(&mut self) {
         let awake = std::mem::take(&mut self.awake);
         for id in awake {
-            let Some(place) = self.sessions.get_mut(&id) else { continue };
-            // A blocked one is moved by its client's reading alone; what it sent meanwhile waits. It dozes to be told of room.
-            let blocked = place.session.is_blocked();
-            if !place.session.doze() && !blocked {
+            let Some(place) = self.places.get_mut(&id) else { continue };
+            // One that is held up is moved by others alone; what it sent meanwhile waits.
+            let held_up = place.seat.is_held_up();
+            if !place.seat.doze() && !held_up {
                 self.awake.push(id);
                 continue;
             }
             place.is_awake = false;
-            let interest = match place.session.needs_write_event() {
-                true if blocked => EventFlags::OUT,
+            let interest = match place.seat.needs_write_event() {
+                true if held_up => EventFlags::OUT,
                 true => EventFlags::IN | EventFlags::OUT,
+                // Its end is told in any case.
+                false if place.seat.waits_for_fetch() => EventFlags::empty(),
                 false => EventFlags::IN,
             };
             if interest != place.interest {
-                let watched = epoll::modify(&self.epoll, place.session.event(), EventData::new_u64(id), interest);
-                debug_assert!(watched.is_ok(), "it is watched since `serve`");
+                let watched = epoll::modify(&self.epoll, place.seat.event(), EventData::new_u64(id), interest);
+                debug_assert!(watched.is_ok(), "it is watched since `seat`");
                 place.interest = interest;
             }
         }

@@ -1,11 +1,13 @@
 //! One link of a client, with what it asks and what it is told.
 
-use super::inbox::{Asks, Inbox};
+use super::fetches::Fetch;
+use super::inbox::{Asks, Finished, Inbox};
 use super::replies::Replies;
 use crate::node::extents::Extents;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
-use hanare_protocol::wire::control::Arrival;
+use hanare_protocol::error::Happened;
+use hanare_protocol::wire::control::{Arrival, Question};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -26,6 +28,10 @@ pub(crate) struct Turn {
     pub moved: bool,
     /// Ranks that arrived at barriers, with the number of their request.
     pub arrivals: Vec<(u64, Arrival)>,
+    /// Questions for what became of requests, with the number of theirs.
+    pub questions: Vec<(u64, Question)>,
+    /// Bytes to fetch from other nodes.
+    pub fetches: Vec<Fetch>,
 }
 
 impl Session {
@@ -42,6 +48,7 @@ impl Session {
             for finished in self.inbox.finished.drain(..) {
                 match finished.asks {
                     Asks::Arrival(arrival) => turn.arrivals.push((finished.seq, arrival)),
+                    Asks::Question(question) => turn.questions.push((finished.seq, question)),
                     _ => self.replies.push(finished),
                 }
             }
@@ -54,18 +61,44 @@ impl Session {
                 break;
             }
         }
+        turn.fetches = std::mem::take(&mut self.replies.fetches);
         Ok(turn)
     }
 
-    /// Answers an arrival.
-    pub fn answer_arrival(&mut self, seq: u64, outcome: Result<(), Error>) -> Result<(), LinkError> {
-        self.replies.push_barrier(seq, outcome);
+    /// Answers a barrier's arrival or a question.
+    pub fn answer(&mut self, seq: u64, asks: Asks) -> Result<(), LinkError> {
+        self.replies.push(Finished { seq, asks });
         self.replies.pump(&mut *self.link).map(|_| ())
+    }
+
+    /// A fetch that it waited for has ended.
+    pub fn fetched(&mut self, outcome: Result<(), Error>) {
+        self.replies.fetched(outcome);
+    }
+
+    /// Lets a client that waits for long work know that it goes on.
+    pub fn show_life(&mut self) -> Result<(), LinkError> {
+        self.replies.show_life(&mut *self.link)
+    }
+
+    /// What the client calls this connection.
+    pub fn name(&self) -> Option<u128> {
+        self.inbox.name
+    }
+
+    /// What would be known of this connection if it ended.
+    pub fn epitaph(&self) -> Epitaph {
+        Epitaph { last: self.inbox.last, partly: self.inbox.under_way, replies: self.replies.fates() }
     }
 
     /// Whether an answer waits for the client to read.
     pub fn is_blocked(&self) -> bool {
-        !self.replies.is_idle() || self.link.unsent_len() > 0
+        (!self.replies.is_idle() && !self.replies.waits_for_fetch()) || self.link.unsent_len() > 0
+    }
+
+    /// Whether its answer waits for bytes of another node.
+    pub fn waits_for_fetch(&self) -> bool {
+        self.replies.waits_for_fetch()
     }
 
     pub fn needs_write_event(&self) -> bool {
@@ -78,5 +111,27 @@ impl Session {
 
     pub fn event(&self) -> BorrowedFd<'_> {
         self.link.event()
+    }
+}
+
+/// What is known of a connection's requests after its end.
+pub(crate) struct Epitaph {
+    /// The last request that was begun.
+    last: u64,
+    /// One that was being taken in.
+    partly: Option<u64>,
+    /// Those that were refused, or not done to the end.
+    replies: Vec<(u64, Happened)>,
+}
+
+impl Epitaph {
+    /// What became of a request.
+    pub fn happened(&self, seq: u64) -> Happened {
+        match self.replies.iter().find(|(known, _)| *known == seq) {
+            _ if seq > self.last => Happened::No,
+            _ if self.partly == Some(seq) => Happened::Unknown,
+            Some((_, happened)) => *happened,
+            None => Happened::Yes,
+        }
     }
 }

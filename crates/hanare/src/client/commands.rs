@@ -1,0 +1,555 @@
+//! The vector commands on a region, blocking and non-blocking. Each is drafted in one way, whoever runs it.
+
+use super::call::{Call, private};
+use super::completion::Completion;
+use super::drafts::Drafts;
+use super::region::Region;
+use hanare_memory::{Window, vector};
+use hanare_protocol::element::{Element, Operator, Range, Summary};
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::shape::{Checked, Shape, Strided};
+use hanare_protocol::wire::command::{Op, Update};
+use hanare_protocol::{Error, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is done to each element of a shape. Operands have one element's bytes for all, or one for each in order.
+///
+/// **Source**: [RF §3] atomic primitives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modify {
+    /// The operation.
+    pub operator: Operator,
+    /// The kind of elements: of 32 or 64 bits; bitwise operations take whole numbers.
+    pub element: Element,
+}
+
+impl Region {
+    /// Reads the blocks of `shape` into `into`, one after another. The buffer has exactly the shape's bytes.
+    ///
+    /// **Cost**: one command a node, whatever the strides. **Errors**: as for [`Region::get`], and [`Error::BadShape`].
+    /// **Source**: [D2 Table 2] VLS.
+    ///
+    /// FEATURE: D2-F11
+    pub fn get_strided(&self, shape: Strided, into: &mut [u8]) -> Result<()> {
+        self.check_strided(&shape, into.len())?;
+        // SAFETY: `into` is borrowed until this returns, and `run` waits for all answers before it does.
+        unsafe {
+            let into = Window::of_mut(into);
+            self.run(false, |drafts| self.draft_strided(Op::Get, shape, into, drafts))
+        }
+    }
+
+    /// Writes `bytes` into the blocks of `shape`, one after another. The buffer has exactly the shape's bytes.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get_strided`]. **Source**: [D2 Table 2] VSS.
+    ///
+    /// FEATURE: D2-F11
+    pub fn put_strided(&self, shape: Strided, bytes: &[u8]) -> Result<()> {
+        self.check_rights(Op::Put)?;
+        self.check_strided(&shape, bytes.len())?;
+        // SAFETY: `bytes` is borrowed until this returns, and `run` waits for all answers before it does; a put only reads it.
+        unsafe {
+            let bytes = Window::of(bytes);
+            self.run(false, |drafts| self.draft_strided(Op::Put, shape, bytes, drafts))
+        }
+    }
+
+    /// Reads the blocks of any shape (a [`Strided`], a sub-array, indices) into `into`, one after another.
+    ///
+    /// **Cost**: one message each way for each node touched; an index list travels there, 4 or 8 bytes an index.
+    /// **Errors**: as for [`Region::get`]; [`Error::BadDimension`], [`Error::BadIndex`], [`Error::BadShape`].
+    ///
+    /// FEATURE: D3-F13
+    pub fn get_shape<'s>(&self, shape: impl Into<Shape<'s>>, into: &mut [u8]) -> Result<()> {
+        let shape = shape.into();
+        // SAFETY: buffer and list are borrowed until this returns, and `run` waits for all answers before it does.
+        unsafe {
+            let into = Window::of_mut(into);
+            self.run(false, |drafts| self.draft_get(shape.by_ref(), into, drafts))
+        }
+    }
+
+    /// Writes `bytes` into the blocks of any shape, one after another. Of several writes to one byte the last in order stays.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get_shape`].
+    pub fn put_shape<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<()> {
+        let shape = shape.into();
+        // SAFETY: as in `get_shape`; a put only reads.
+        unsafe {
+            let bytes = Window::of(bytes);
+            self.run(false, |drafts| self.draft_put(shape.by_ref(), bytes, drafts))
+        }
+    }
+
+    /// Reads the blocks of `shape` into the blocks of `local` in `into`; both have as many bytes. A halo in one command.
+    ///
+    /// **Cost**: as for [`Region::get_shape`]; bytes of other nodes are copied once more.
+    ///
+    /// FEATURE: D3-F25
+    pub fn get_shape_into<'s, 'l>(
+        &self,
+        shape: impl Into<Shape<'s>>,
+        into: &mut [u8],
+        local: impl Into<Shape<'l>>,
+    ) -> Result<()> {
+        let (shape, local) = (shape.into(), local.into());
+        // SAFETY: as in `get_shape`.
+        unsafe {
+            let into = Window::of_mut(into);
+            self.run(false, |drafts| self.draft_get_into(shape.by_ref(), into, local.by_ref(), drafts))
+        }
+    }
+
+    /// Writes the blocks of `local` in `bytes` into the blocks of `shape`; both have as many bytes.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get_shape_into`].
+    ///
+    /// FEATURE: D3-F25
+    pub fn put_shape_from<'s, 'l>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8], local: impl Into<Shape<'l>>) -> Result<()> {
+        let (shape, local) = (shape.into(), local.into());
+        // SAFETY: as in `get_shape`; a put only reads.
+        unsafe {
+            let bytes = Window::of(bytes);
+            self.run(false, |drafts| self.draft_put_from(shape.by_ref(), bytes, local.by_ref(), drafts))
+        }
+    }
+
+    /// Fills the stream of `shape` with `pattern`, over and over; the stream is a whole number of patterns.
+    ///
+    /// **Cost**: one message each way for each node touched; the pattern (256 KiB at most) travels, not the bytes.
+    pub fn fill<'s>(&self, shape: impl Into<Shape<'s>>, pattern: &[u8]) -> Result<()> {
+        let shape = shape.into();
+        // SAFETY: as in `get_shape`; a fill only reads.
+        unsafe {
+            let pattern = Window::of(pattern);
+            self.run(false, |drafts| self.draft_pattern_over(shape.by_ref(), pattern, drafts))
+        }
+    }
+
+    /// Compares the stream of `shape` with `bytes`, as many; the position in the stream of the first difference, if there is one.
+    ///
+    /// **Cost**: the bytes travel to their nodes, 8 come back from each.
+    pub fn compare<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<Option<u64>> {
+        let shape = shape.into();
+        let found = Told::default();
+        // SAFETY: as in `get_shape`; a compare only reads.
+        unsafe {
+            let bytes = Window::of(bytes);
+            self.run(false, |drafts| self.draft_difference(shape.by_ref(), bytes, drafts, found.teller()))?;
+        }
+        Ok(found.take())
+    }
+
+    /// Counts the elements of `shape` that lie in `range`, and gives their sum, least and greatest. The numbers stay where they are.
+    ///
+    /// The summary is the same, bit for bit, however the region lies on nodes. **Cost**: less than 1 KiB for each node touched.
+    /// **Errors**: [`Error::BadElement`] where a block is no whole number of elements. **Source**: [VQ §5] the database scan.
+    pub fn reduce<'s>(&self, shape: impl Into<Shape<'s>>, element: Element, range: Range) -> Result<Summary> {
+        let shape = shape.into();
+        let summary = Told::default();
+        // SAFETY: as in `get_shape`.
+        unsafe {
+            self.run(false, |drafts| self.draft_summary(shape.by_ref(), element, range, drafts, summary.teller()))?;
+        }
+        Ok(summary.take())
+    }
+
+    /// Updates every element of `shape` by its operand, each in one step that no other update of anyone divides. Repeated indices all count.
+    ///
+    /// **Cost**: as for [`Region::put_shape`]. **Errors**: [`Error::BadElement`] for elements at odd offsets; [`Error::Broken`] where the
+    /// connection broke: it says whether the update happened. The command as a whole is not one step.
+    pub fn update<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8]) -> Result<()> {
+        let shape = shape.into();
+        // SAFETY: as in `get_shape`; an update only reads its operands.
+        unsafe {
+            let operands = Window::of(operands);
+            self.run(true, |drafts| self.draft_update(shape.by_ref(), modify, operands, drafts))
+        }
+    }
+
+    /// As [`Region::update`]; `olds` gets the elements before it, in order.
+    pub fn fetch<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8], olds: &mut [u8]) -> Result<()> {
+        let shape = shape.into();
+        // SAFETY: as in `update`; `olds` is ours until this returns.
+        unsafe {
+            let (operands, olds) = (Window::of(operands), Window::of_mut(olds));
+            self.run(true, |drafts| self.draft_fetch(shape.by_ref(), modify, operands, olds, drafts))
+        }
+    }
+
+    /// Swaps every element of `shape` for that of `new` where it equals that of `expected`, bit for bit; `olds` gets the elements before.
+    pub fn compare_and_swap<'s>(
+        &self,
+        shape: impl Into<Shape<'s>>,
+        element: Element,
+        expected: &[u8],
+        new: &[u8],
+        olds: &mut [u8],
+    ) -> Result<()> {
+        let shape = shape.into();
+        let pairs = pairs(element, expected, new);
+        // SAFETY: as in `fetch`.
+        unsafe {
+            let (pairs, olds) = (Window::of(&pairs), Window::of_mut(olds));
+            self.run(true, |drafts| self.draft_swap(shape.by_ref(), element, pairs, olds, drafts))
+        }
+    }
+
+    /// Applies an operation to the 64-bit word at `offset` and returns the word before it.
+    ///
+    /// **Cost**: on this host a processor's atomic instruction; else one message each way. **Errors**: as for [`Region::update`].
+    pub fn fetch_word(&self, offset: u64, operator: Operator, operand: u64) -> Result<u64> {
+        let mut old = [0; 8];
+        let modify = Modify { operator, element: Element::U64 };
+        self.fetch(Strided::contiguous(offset, 8), modify, &operand.to_le_bytes(), &mut old)?;
+        Ok(u64::from_le_bytes(old))
+    }
+
+    /// Swaps the 64-bit word at `offset` for `new` if it is `expected`; returns the word before.
+    pub fn compare_and_swap_word(&self, offset: u64, expected: u64, new: u64) -> Result<u64> {
+        let mut old = [0; 8];
+        let shape = Strided::contiguous(offset, 8);
+        self.compare_and_swap(shape, Element::U64, &expected.to_le_bytes(), &new.to_le_bytes(), &mut old)?;
+        Ok(u64::from_le_bytes(old))
+    }
+
+    /// Begins a get into `into` and returns at once; the buffer comes back from [`Completion::wait`].
+    pub fn start_get(&self, offset: u64, into: Vec<u8>) -> Result<Completion<Vec<u8>>> {
+        let len = into.len() as u64;
+        self.start_get_shape(Strided::contiguous(offset, len), into)
+    }
+
+    /// Begins a put of `bytes` and returns at once; the buffer comes back from [`Completion::wait`], when the bytes are at their home.
+    pub fn start_put(&self, offset: u64, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
+        let len = bytes.len() as u64;
+        self.start_put_shape(Strided::contiguous(offset, len), bytes)
+    }
+
+    /// As [`Region::get_shape`], returning at once.
+    pub fn start_get_shape(&self, shape: impl Into<Shape<'static>>, mut into: Vec<u8>) -> Result<Completion<Vec<u8>>> {
+        let shape = shape.into();
+        // SAFETY: the completion owns the buffer's heap memory and gives it back only once all answers are here.
+        let tickets = unsafe {
+            let window = Window::of_mut(&mut into);
+            self.start(|drafts| self.draft_get(shape, window, drafts))?
+        };
+        Ok(Completion::new(tickets, move || into))
+    }
+
+    /// As [`Region::put_shape`], returning at once.
+    pub fn start_put_shape(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
+        let shape = shape.into();
+        // SAFETY: as in `start_get_shape`.
+        let tickets = unsafe {
+            let window = Window::of(&bytes);
+            self.start(|drafts| self.draft_put(shape, window, drafts))?
+        };
+        Ok(Completion::new(tickets, move || bytes))
+    }
+
+    /// As [`Region::fill`], returning at once.
+    pub fn start_fill(&self, shape: impl Into<Shape<'static>>, pattern: Vec<u8>) -> Result<Completion<()>> {
+        let shape = shape.into();
+        // SAFETY: as in `start_get_shape`.
+        let tickets = unsafe {
+            let window = Window::of(&pattern);
+            self.start(|drafts| self.draft_pattern_over(shape, window, drafts))?
+        };
+        Ok(Completion::new(tickets, move || drop(pattern)))
+    }
+
+    /// As [`Region::compare`], returning at once.
+    pub fn start_compare(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Option<u64>>> {
+        let (shape, found) = (shape.into(), Told::default());
+        // SAFETY: as in `start_get_shape`.
+        let tickets = unsafe {
+            let window = Window::of(&bytes);
+            self.start(|drafts| self.draft_difference(shape, window, drafts, found.teller()))?
+        };
+        Ok(Completion::new(tickets, move || {
+            drop(bytes);
+            found.take()
+        }))
+    }
+
+    /// As [`Region::reduce`], returning at once.
+    pub fn start_reduce(
+        &self,
+        shape: impl Into<Shape<'static>>,
+        element: Element,
+        range: Range,
+    ) -> Result<Completion<Summary>> {
+        let (shape, summary) = (shape.into(), Told::default());
+        // SAFETY: a reduction has no memory of the caller.
+        let tickets =
+            unsafe { self.start(|drafts| self.draft_summary(shape, element, range, drafts, summary.teller()))? };
+        Ok(Completion::new(tickets, move || summary.take()))
+    }
+
+    /// As [`Region::update`], returning at once.
+    pub fn start_update(&self, shape: impl Into<Shape<'static>>, modify: Modify, operands: Vec<u8>) -> Result<Completion<()>> {
+        let shape = shape.into();
+        // SAFETY: as in `start_get_shape`.
+        let tickets = unsafe {
+            let window = Window::of(&operands);
+            self.start(|drafts| self.draft_update(shape, modify, window, drafts))?
+        };
+        Ok(Completion::new(tickets, move || drop(operands)))
+    }
+
+    /// As [`Region::fetch`], returning at once; the elements before come from [`Completion::wait`].
+    pub fn start_fetch(
+        &self,
+        shape: impl Into<Shape<'static>>,
+        modify: Modify,
+        operands: Vec<u8>,
+    ) -> Result<Completion<Vec<u8>>> {
+        let shape = shape.into();
+        let len = shape.by_ref().check(self.name(), self.len())?.len();
+        let mut olds = vec![0u8; len as usize];
+        // SAFETY: as in `start_get_shape`.
+        let tickets = unsafe {
+            let (window, olds) = (Window::of(&operands), Window::of_mut(&mut olds));
+            self.start(|drafts| self.draft_fetch(shape, modify, window, olds, drafts))?
+        };
+        Ok(Completion::new(tickets, move || {
+            drop(operands);
+            olds
+        }))
+    }
+
+    /// As [`Region::compare_and_swap`], returning at once; the elements before come from [`Completion::wait`].
+    pub fn start_compare_and_swap(
+        &self,
+        shape: impl Into<Shape<'static>>,
+        element: Element,
+        expected: &[u8],
+        new: &[u8],
+    ) -> Result<Completion<Vec<u8>>> {
+        let shape = shape.into();
+        let (pairs, mut olds) = (pairs(element, expected, new), vec![0u8; expected.len()]);
+        // SAFETY: as in `start_get_shape`.
+        let tickets = unsafe {
+            let (window, olds) = (Window::of(&pairs), Window::of_mut(&mut olds));
+            self.start(|drafts| self.draft_swap(shape, element, window, olds, drafts))?
+        };
+        Ok(Completion::new(tickets, move || {
+            drop(pairs);
+            olds
+        }))
+    }
+}
+
+/// Drafting: checks, then shares. The windows, and borrowed index lists, stay good until the tickets were waited for.
+impl Region {
+    fn checked<'s>(&self, shape: Shape<'s>) -> Result<Checked<'s>> {
+        shape.check(self.name(), self.len()).map(Checked::joined)
+    }
+
+    /// Refuses a buffer of another length than it should have.
+    fn check_len(&self, shape: &Checked<'_>, what: &str, len: usize, wanted: u64) -> Result<()> {
+        if len as u64 == wanted {
+            return Ok(());
+        }
+        let block = shape.shape().block();
+        Err(Error::BadShape {
+            region: self.name().to_owned(),
+            block,
+            count: shape.len().checked_div(block).unwrap_or_default(),
+            stride: if let Shape::Strided(shape) = shape.shape() { shape.stride } else { 0 },
+            reason: format!("{what} must have {wanted} bytes, not {len}"),
+        })
+    }
+
+    pub(crate) fn draft_get(&self, shape: Shape<'_>, into: Window, drafts: &mut Drafts<'_>) -> Result<()> {
+        let shape = self.checked(shape)?;
+        self.check_len(&shape, "the buffer", into.len(), shape.len())?;
+        self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: into }, drafts)
+    }
+
+    pub(crate) fn draft_put(&self, shape: Shape<'_>, bytes: Window, drafts: &mut Drafts<'_>) -> Result<()> {
+        let shape = self.checked(shape)?;
+        self.check_len(&shape, "the buffer", bytes.len(), shape.len())?;
+        self.draft(Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }, drafts)
+    }
+
+    pub(crate) fn draft_get_into<'b>(&self, shape: Shape<'_>, into: Window, local: Shape<'_>, drafts: &mut Drafts<'b>) -> Result<()> {
+        let (shape, local) = (self.checked(shape)?, self.checked_local(local, into)?);
+        self.check_len(&shape, "the blocks of the buffer's shape", local.len() as usize, shape.len())?;
+        if let Some((offset, len)) = local.range() {
+            let into = into.slice(offset as usize, len as usize);
+            return self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: into }, drafts);
+        }
+        if let Some(extent) = self.only_extent()? {
+            return vector::copy_shapes(extent, &shape, into, &local).map_err(|lost| self.lost(lost));
+        }
+        let mut packed = vec![0u8; shape.len() as usize];
+        // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
+        let window = unsafe { Window::of_mut(&mut packed) };
+        self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: window }, drafts)?;
+        let local = local.into_owned();
+        drafts.after(Box::new(move || {
+            // SAFETY: the answers are here, so the buffer is ours alone, and only read.
+            vector::scatter(unsafe { Window::of(&packed) }, into, &local).map_err(|lost| private(&lost))
+        }));
+        Ok(())
+    }
+
+    pub(crate) fn draft_put_from(&self, shape: Shape<'_>, bytes: Window, local: Shape<'_>, drafts: &mut Drafts<'_>) -> Result<()> {
+        self.check_rights(Op::Put)?;
+        let (shape, local) = (self.checked(shape)?, self.checked_local(local, bytes)?);
+        self.check_len(&shape, "the blocks of the buffer's shape", local.len() as usize, shape.len())?;
+        if let Some((offset, len)) = local.range() {
+            let bytes = bytes.slice(offset as usize, len as usize);
+            return self.draft(Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }, drafts);
+        }
+        if let Some(extent) = self.only_extent()? {
+            return vector::copy_shapes(bytes, &local, extent, &shape).map_err(|lost| self.lost(lost));
+        }
+        let mut packed = vec![0u8; shape.len() as usize];
+        // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
+        let window = unsafe { Window::of_mut(&mut packed) };
+        vector::gather(bytes, &local, window).map_err(|lost| private(&lost))?;
+        self.draft(Call { op: Op::Put, shape, operand: window, result: Window::empty() }, drafts)?;
+        drafts.after(Box::new(move || {
+            drop(packed);
+            Ok(())
+        }));
+        Ok(())
+    }
+
+    fn checked_local<'l>(&self, local: Shape<'l>, memory: Window) -> Result<Checked<'l>> {
+        local.check("of the caller's buffer", memory.len() as u64).map(Checked::joined)
+    }
+
+    /// The whole region's bytes, where they are one extent of this host.
+    fn only_extent(&self) -> Result<Option<Window>> {
+        if self.layout().extents().count() == 1 { self.local(0) } else { Ok(None) }
+    }
+
+    pub(crate) fn draft_pattern_over(&self, shape: Shape<'_>, pattern: Window, drafts: &mut Drafts<'_>) -> Result<()> {
+        let shape = self.checked(shape)?;
+        let len = pattern.len();
+        if len == 0 || len > STAGE_LEN || !shape.len().is_multiple_of(len as u64) {
+            let reason = format!("a pattern of {len} bytes does not fill it: it needs 1 to {STAGE_LEN}, and a whole number of patterns");
+            let (block, stride) = (shape.shape().block(), 0);
+            return Err(Error::BadShape { region: self.name().to_owned(), block, count: shape.len() / block.max(1), stride, reason });
+        }
+        let op = Op::Fill { pattern_len: len as u32 };
+        self.draft(Call { op, shape, operand: pattern, result: Window::empty() }, drafts)
+    }
+
+    pub(crate) fn draft_difference<'b>(
+        &self,
+        shape: Shape<'_>,
+        bytes: Window,
+        drafts: &mut Drafts<'b>,
+        tell: impl FnOnce(Option<u64>) + Send + 'b,
+    ) -> Result<()> {
+        let shape = self.checked(shape)?;
+        self.check_len(&shape, "the bytes to compare with", bytes.len(), shape.len())?;
+        self.draft_compare(shape, bytes, drafts, tell)
+    }
+
+    pub(crate) fn draft_summary<'b>(
+        &self,
+        shape: Shape<'_>,
+        element: Element,
+        range: Range,
+        drafts: &mut Drafts<'b>,
+        tell: impl FnOnce(Summary) + Send + 'b,
+    ) -> Result<()> {
+        let shape = self.checked(shape)?;
+        shape.check_elements(self.name(), "a reduction", element, false)?;
+        if matches!(range, Range::Float(..)) != element.is_float() {
+            return Err(self.bad_element("a reduction", element, "the range must be of the same kind of numbers".to_owned()));
+        }
+        self.draft_reduce(Op::Reduce(element), shape, &range, drafts, tell)
+    }
+
+    /// The update, and the shape that it goes over.
+    fn checked_update<'s>(&self, shape: Shape<'s>, modify: Modify, operand_len: usize) -> Result<(Update, Checked<'s>)> {
+        let shape = self.checked(shape)?;
+        let Modify { operator, element } = modify;
+        if !operator.fits(element) {
+            let reason = "updates take elements of 32 and 64 bits, and/or/xor whole numbers".to_owned();
+            return Err(self.bad_element(&operator.to_string(), element, reason));
+        }
+        shape.check_elements(self.name(), &operator.to_string(), element, true)?;
+        let is_same = operand_len as u64 == element.len() && shape.len() != element.len();
+        if !is_same {
+            self.check_len(&shape, "the operands", operand_len, shape.len())?;
+        }
+        Ok((Update { operator, element, is_same }, shape))
+    }
+
+    fn bad_element(&self, operation: &str, element: Element, reason: String) -> Error {
+        let (region, operation, element) = (self.name().to_owned(), operation.to_owned(), element.to_string());
+        Error::BadElement { region, operation, element, reason }
+    }
+
+    pub(crate) fn draft_update(&self, shape: Shape<'_>, modify: Modify, operand: Window, drafts: &mut Drafts<'_>) -> Result<()> {
+        let (update, shape) = self.checked_update(shape, modify, operand.len())?;
+        self.draft(Call { op: Op::Update(update), shape, operand, result: Window::empty() }, drafts)
+    }
+
+    pub(crate) fn draft_fetch(
+        &self,
+        shape: Shape<'_>,
+        modify: Modify,
+        operand: Window,
+        olds: Window,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<()> {
+        let (update, shape) = self.checked_update(shape, modify, operand.len())?;
+        self.check_len(&shape, "the buffer for old values", olds.len(), shape.len())?;
+        self.draft(Call { op: Op::Fetch(update), shape, operand, result: olds }, drafts)
+    }
+
+    pub(crate) fn draft_swap(
+        &self,
+        shape: Shape<'_>,
+        element: Element,
+        pairs: Window,
+        olds: Window,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<()> {
+        let shape = self.checked(shape)?;
+        if element.len() < 4 {
+            return Err(self.bad_element("compare and swap", element, "it takes elements of 32 and 64 bits".to_owned()));
+        }
+        shape.check_elements(self.name(), "compare and swap", element, true)?;
+        self.check_len(&shape, "expected and new values together", pairs.len(), 2 * shape.len())?;
+        self.check_len(&shape, "the buffer for old values", olds.len(), shape.len())?;
+        self.draft(Call { op: Op::CompareAndSwap(element), shape, operand: pairs, result: olds }, drafts)
+    }
+}
+
+/// Expected and new values as they travel: element by element, side by side. Lists of different lengths give too few, which is refused later.
+pub(crate) fn pairs(element: Element, expected: &[u8], new: &[u8]) -> Vec<u8> {
+    let len = element.len() as usize;
+    if expected.len() != new.len() {
+        return Vec::new();
+    }
+    expected.chunks(len).zip(new.chunks(len)).flat_map(|(expected, new)| [expected, new].concat()).collect()
+}
+
+/// What a command tells when its answers are here.
+pub(crate) struct Told<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Default for Told<T> {
+    fn default() -> Told<T> {
+        Told(Arc::default())
+    }
+}
+
+impl<T: Send + 'static> Told<T> {
+    pub(crate) fn teller(&self) -> impl FnOnce(T) + Send + 'static {
+        let cell = self.0.clone();
+        move |value| *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(value)
+    }
+
+    fn take(&self) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a command that succeeded has told")
+    }
+}

@@ -1,0 +1,285 @@
+//! Copies from other nodes: this node asks for the bytes as a client would, and has them written where they belong.
+//!
+//! ```text
+//! Fetch ──> Peer: gets sent to the node that holds the bytes ──> answers written into our extents as they come ──> ended
+//! ```
+
+use super::inbox::lost_memory;
+use super::replies::is_elsewhere;
+use super::work::{Place, Work};
+use crate::node::extents::Held;
+use hanare_fabric::{Link, LinkError, Refusal, Sink};
+use hanare_memory::{Window, vector};
+use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::{BATCH_COUNT_MAX, LIST_LEN_MAX, STAGE_LEN};
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, dims_list, index_bytes};
+use hanare_protocol::wire::control;
+use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::{Error, Result};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that one request asks another node for.
+pub(crate) struct Fetch {
+    /// Where that node is reached.
+    pub address: String,
+    pub node: NodeId,
+    commands: Vec<u8>,
+    lists: Vec<u8>,
+    targets: Vec<(Arc<Held>, Checked<'static>)>,
+}
+
+/// A fetch that has ended, and whose it was.
+pub(crate) struct Ended {
+    pub session: u64,
+    pub outcome: Result<()>,
+}
+
+impl Fetch {
+    /// The fetches that a message's copies need, as few as limits allow; their sources are done as far as the message is concerned.
+    pub fn all(work: &mut [Work]) -> Vec<Fetch> {
+        let mut all: Vec<Fetch> = Vec::new();
+        for index in 0..work.len() {
+            if !is_elsewhere(&work[index]) {
+                continue;
+            }
+            let (from, to) = (&work[index], &work[index + 1]);
+            let Place::Elsewhere(command) = from.place else { unreachable!("just seen") };
+            let address = from.address().unwrap_or_default().to_owned();
+            let list = list_of(from.shape.shape());
+            let fits = |fetch: &Fetch| {
+                fetch.address == address
+                    && fetch.targets.len() < BATCH_COUNT_MAX
+                    && (fetch.lists.len() + list.len()) as u64 <= LIST_LEN_MAX
+            };
+            if !all.last().is_some_and(fits) {
+                let node = NodeId(command.node);
+                all.push(Fetch { address, node, commands: Vec::new(), lists: Vec::new(), targets: Vec::new() });
+            }
+            let fetch = all.last_mut().expect("one was made");
+            fetch.commands.extend_from_slice(&Command { op: Op::Get, ..command }.encode());
+            fetch.lists.extend_from_slice(&list);
+            fetch.targets.push((to.held().clone(), to.shape.clone()));
+            work[index].finish();
+        }
+        all
+    }
+
+    fn len(&self) -> u64 {
+        self.targets.iter().map(|(_, shape)| shape.len()).sum()
+    }
+}
+
+/// A shape's list as it travels.
+fn list_of(shape: &Shape<'_>) -> Vec<u8> {
+    let mut list = match shape {
+        Shape::Strided(_) => Vec::new(),
+        Shape::Subarray(shape) => dims_list(shape),
+        Shape::Indexed(shape) => index_bytes(&shape.indices).to_vec(),
+    };
+    list.resize(list.len().next_multiple_of(8), 0);
+    list
+}
+
+/// Another node, asked for bytes.
+pub(crate) struct Peer {
+    // Dropped first: it may hold windows of the sink.
+    link: Box<dyn Link>,
+    pub address: String,
+    node: NodeId,
+    sink: Arrivals,
+    counter: u64,
+    moved: Instant,
+}
+
+/// Answers in the order of their requests.
+struct Arrivals {
+    waiting: VecDeque<Waiting>,
+    /// The target that is written, and its byte that comes next.
+    target: usize,
+    at: u64,
+    staged_len: usize,
+    stage: Vec<u8>,
+    refusal: Vec<u8>,
+    lost: Option<Error>,
+    ended: Vec<Ended>,
+}
+
+struct Waiting {
+    seq: u64,
+    session: u64,
+    fetch: Fetch,
+}
+
+impl Peer {
+    pub fn new(link: Box<dyn Link>, address: String, node: NodeId) -> Peer {
+        let sink = Arrivals {
+            waiting: VecDeque::new(),
+            target: 0,
+            at: 0,
+            staged_len: 0,
+            stage: Vec::new(),
+            refusal: Vec::new(),
+            lost: None,
+            ended: Vec::new(),
+        };
+        Peer { link, address, node, sink, counter: 0, moved: Instant::now() }
+    }
+
+    /// Asks for bytes on behalf of a session.
+    pub fn ask(&mut self, session: u64, fetch: Fetch) -> Result<(), LinkError> {
+        self.counter += 1;
+        let count = (fetch.commands.len() / COMMAND_LEN) as u32;
+        let body_len = (fetch.commands.len() + fetch.lists.len()) as u64;
+        let head = Head { count, body_len, ..Head::new(Kind::Commands, self.counter) };
+        if self.sink.waiting.is_empty() {
+            self.moved = Instant::now();
+        }
+        self.sink.waiting.push_back(Waiting { seq: self.counter, session, fetch });
+        let asked = &self.sink.waiting.back().expect("just pushed").fetch;
+        // SAFETY: the vectors' heap memory stays with the fetch until it is answered, or the link, which is dropped first, is gone.
+        unsafe { self.link.send(&head, &[Window::of(&asked.commands), Window::of(&asked.lists)]) }
+    }
+
+    /// Moves answers on. Returns whether anything moved, and what has ended.
+    pub fn turn(&mut self) -> Result<(bool, Vec<Ended>), LinkError> {
+        let progress = self.link.progress(&mut self.sink)?;
+        if !progress.is_idle() {
+            self.moved = Instant::now();
+        }
+        Ok((!progress.is_idle(), std::mem::take(&mut self.sink.ended)))
+    }
+
+    /// Whether it is asked for nothing.
+    pub fn is_idle(&self) -> bool {
+        self.sink.waiting.is_empty()
+    }
+
+    /// Whether it has given no sign of life for so long while it was asked.
+    pub fn is_silent(&self, bound: Duration) -> bool {
+        !self.is_idle() && self.moved.elapsed() >= bound
+    }
+
+    /// The sessions that wait for it, which wait in vain.
+    pub fn fail(mut self, error: &Error) -> Vec<Ended> {
+        let waiting = std::mem::take(&mut self.sink.waiting);
+        let mut ended = std::mem::take(&mut self.sink.ended);
+        ended.extend(waiting.iter().map(|waiting| Ended { session: waiting.session, outcome: Err(error.clone()) }));
+        // The answers' windows are of extents that the fetches keep: the link goes first.
+        drop(self);
+        drop(waiting);
+        ended
+    }
+
+    /// The error for a link that has ended.
+    pub fn lost(&self, error: &LinkError) -> Error {
+        Error::NodeLost { node: self.node, reason: error.to_string() }
+    }
+
+    /// The error for a silent peer.
+    pub fn silent(&self, bound: Duration) -> Error {
+        let after_ms = bound.as_millis() as u64;
+        Error::Timeout { peer: self.node.to_string(), what: "the source of a copy".to_owned(), after_ms }
+    }
+
+    pub fn needs_write_event(&self) -> bool {
+        self.link.needs_write_event()
+    }
+
+    pub fn doze(&mut self) -> bool {
+        self.link.doze()
+    }
+
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.link.event()
+    }
+}
+
+impl Arrivals {
+    fn place_bytes(&mut self) -> Result<Window, Refusal> {
+        let waiting = self.waiting.front().expect("the caller looked");
+        while waiting.fetch.targets.get(self.target).is_some_and(|(_, shape)| self.at == shape.len()) {
+            (self.target, self.at) = (self.target + 1, 0);
+        }
+        let (held, shape) = waiting.fetch.targets.get(self.target).ok_or_else(|| refusal("more bytes than were asked for"))?;
+        let left = shape.len() - self.at;
+        if let (Some(window), Some((offset, _))) = (held.stays(), shape.range()) {
+            let place = window.slice((offset + self.at) as usize, left as usize);
+            self.at += left;
+            return Ok(place);
+        }
+        self.stage.resize(STAGE_LEN, 0);
+        self.staged_len = left.min(STAGE_LEN as u64) as usize;
+        // SAFETY: the stage is not touched until the link has filled the window and asks again, or is dropped.
+        Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, self.staged_len))
+    }
+
+    /// Writes what the stage holds where it belongs.
+    fn settle(&mut self) {
+        let len = std::mem::take(&mut self.staged_len);
+        if len == 0 {
+            return;
+        }
+        let (held, shape) = &self.waiting.front().expect("a stage is filled for somebody").fetch.targets[self.target];
+        // SAFETY: the buffer is ours, and only read here.
+        let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
+        let reach = held.reach();
+        if let Err(lost) = vector::scatter_part(bytes, reach.window(), shape, self.at) {
+            self.lost = self.lost.take().or(Some(lost_memory(&lost)));
+        }
+        self.at += len as u64;
+    }
+
+    fn outcome(&mut self, head: &Head) -> Result<()> {
+        match head.kind {
+            Kind::Refused => Err(control::decode::<Error>(&self.refusal).unwrap_or_else(|malformed| garbage(malformed.0))),
+            _ => self.lost.take().map_or(Ok(()), Err),
+        }
+    }
+}
+
+// SAFETY: windows are of extents that the fetch at the front keeps until its answer is here, or of buffers that stay as they are until
+// the link asks again; the peer drops the link before the sink.
+unsafe impl Sink for Arrivals {
+    fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
+        let waiting = self.waiting.front().filter(|waiting| waiting.seq == head.seq);
+        let waiting = waiting.ok_or_else(|| refusal("an answer to nothing that was asked"))?;
+        match head.kind {
+            Kind::Done if head.body_len == waiting.fetch.len() => {
+                if at == 0 {
+                    (self.target, self.at) = (0, 0);
+                } else {
+                    self.settle();
+                }
+                self.place_bytes()
+            }
+            Kind::Refused if at == 0 => {
+                self.refusal.resize(head.body_len as usize, 0);
+                // SAFETY: as for the stage.
+                Ok(unsafe { Window::of_mut(&mut self.refusal) })
+            }
+            _ => Err(refusal("an answer of another length than was asked for")),
+        }
+    }
+
+    fn message(&mut self, head: &Head) {
+        if head.kind == Kind::Working || self.waiting.front().is_none_or(|waiting| waiting.seq != head.seq) {
+            return;
+        }
+        self.settle();
+        let outcome = self.outcome(head);
+        let waiting = self.waiting.pop_front().expect("just seen");
+        self.ended.push(Ended { session: waiting.session, outcome });
+    }
+}
+
+fn refusal(reason: &str) -> Refusal {
+    Refusal(reason.to_owned())
+}
+
+fn garbage(reason: &str) -> Error {
+    Error::Garbage { peer: "another node".to_owned(), reason: reason.to_owned() }
+}

@@ -1,0 +1,91 @@
+//! What sits at one link of the service: a client that asks, or another node that is asked.
+
+use super::fetches::{Ended, Peer};
+use super::session::{Session, Turn};
+use hanare_fabric::LinkError;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+pub(crate) enum Seat {
+    Client(Box<Session>),
+    Peer(Box<Peer>),
+}
+
+/// What a turn brought.
+pub(crate) enum Did {
+    Client(Turn),
+    /// Whether anything moved, and the fetches that have ended.
+    Peer(bool, Vec<Ended>),
+}
+
+impl Seat {
+    pub fn turn(&mut self) -> Result<Did, LinkError> {
+        match self {
+            Seat::Client(session) => session.turn().map(Did::Client),
+            Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended)),
+        }
+    }
+
+    /// What the client calls the connection.
+    pub fn name(&self) -> Option<u128> {
+        match self {
+            Seat::Client(session) => session.name(),
+            Seat::Peer(_) => None,
+        }
+    }
+
+    /// Whether an answer waits for the client to read.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self, Seat::Client(session) if session.is_blocked())
+    }
+
+    /// Whether a client's answer waits for bytes of another node.
+    pub fn waits_for_fetch(&self) -> bool {
+        matches!(self, Seat::Client(session) if session.waits_for_fetch())
+    }
+
+    /// Whether nothing that arrives on it would be taken.
+    pub fn is_held_up(&self) -> bool {
+        self.is_blocked() || self.waits_for_fetch()
+    }
+
+    /// Whether it is looked after once in a while.
+    pub fn waits(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.waits_for_fetch(),
+            Seat::Peer(peer) => !peer.is_idle(),
+        }
+    }
+
+    /// A client that waits hears that it goes on; a node that is silent beyond the bound is given up.
+    pub fn look_after(&mut self, bound: Duration) -> Result<(), LinkError> {
+        match self {
+            Seat::Client(session) => session.show_life(),
+            Seat::Peer(peer) if peer.is_silent(bound) => {
+                Err(LinkError::Timeout { peer: peer.address.clone(), after_ms: bound.as_millis() as u64 })
+            }
+            Seat::Peer(_) => Ok(()),
+        }
+    }
+
+    pub fn needs_write_event(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.needs_write_event(),
+            Seat::Peer(peer) => peer.needs_write_event(),
+        }
+    }
+
+    pub fn doze(&mut self) -> bool {
+        match self {
+            Seat::Client(session) => session.doze(),
+            Seat::Peer(peer) => peer.doze(),
+        }
+    }
+
+    pub fn event(&self) -> BorrowedFd<'_> {
+        match self {
+            Seat::Client(session) => session.event(),
+            Seat::Peer(peer) => peer.event(),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A command that a node has admitted, and what is still to be done of it.
+
+use crate::node::extents::{Extents, Held};
+use hanare_memory::{Lost, Window, vector};
+use hanare_protocol::element::{RANGE_LEN, Range, Summary};
+use hanare_protocol::limits::{OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+
+/// Longest address of a node.
+const ADDRESS_LEN_MAX: u32 = 512;
+
+/// A command that was admitted.
+pub(crate) struct Work {
+    pub op: Op,
+    pub shape: Checked<'static>,
+    pub place: Place,
+    /// Bytes of the operand that were taken in.
+    pub taken: u64,
+    /// The operand, where it has not a byte for each of the stream.
+    operand: Vec<u8>,
+    /// The result, where it is not read from the extent as it leaves: old values, a difference, a summary.
+    pub result: Vec<u8>,
+    summary: Option<Summary>,
+    /// Bytes of the stream that were done, of what is done after the whole message is here.
+    done: u64,
+}
+
+/// Where a command's bytes are.
+#[derive(Clone)]
+pub(crate) enum Place {
+    Here(Arc<Held>),
+    /// The source of a copy, on another node.
+    Elsewhere(Command),
+}
+
+impl Work {
+    /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
+    pub fn admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
+        let (place, shape) = match command.op {
+            Op::CopyFrom { address_len: 1..=ADDRESS_LEN_MAX } => {
+                (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?)
+            }
+            _ => {
+                let (held, shape) = extents.admit(command, shape)?;
+                (Place::Here(held), shape)
+            }
+        };
+        let work =
+            Work { op: command.op, shape, place, taken: 0, operand: Vec::new(), result: Vec::new(), summary: None, done: 0 };
+        work.check()?;
+        Ok(work)
+    }
+
+    fn check(&self) -> Result<()> {
+        let (len, name) = (self.shape.len(), "of a peer");
+        let refuse = |reason: &str| {
+            let block = self.shape.shape().block();
+            Err(Error::BadShape { region: name.to_owned(), block, count: len / block.max(1), stride: 0, reason: reason.to_owned() })
+        };
+        match self.op {
+            Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => refuse("a pattern beyond the limit"),
+            Op::Fill { pattern_len } if !len.is_multiple_of(u64::from(pattern_len)) => refuse("no whole number of patterns"),
+            Op::Reduce(element) => self.shape.check_elements(name, "a reduction", element, false),
+            Op::CompareAndSwap(element) if element.len() < 4 => refuse("elements too small to be swapped"),
+            Op::Update(update) | Op::Fetch(update) if !update.operator.fits(update.element) => refuse("no such update"),
+            Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_) => {
+                if self.op.result_len(len) > OLD_LEN_MAX {
+                    return refuse("more old values than a node holds");
+                }
+                let element = self.op.element().expect("updates have elements");
+                self.shape.check_elements(name, "an update", element, true)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of the stream.
+    pub fn len(&self) -> u64 {
+        self.shape.len()
+    }
+
+    /// Bytes of the operand. `None` beyond 64 bits.
+    pub fn operand_len(&self) -> Option<u64> {
+        self.op.operand_len(self.len())
+    }
+
+    /// Bytes of the result.
+    pub fn result_len(&self) -> u64 {
+        self.op.result_len(self.len())
+    }
+
+    /// The extent, of all but sources of copies on other nodes.
+    pub fn held(&self) -> &Arc<Held> {
+        match &self.place {
+            Place::Here(held) => held,
+            Place::Elsewhere(_) => unreachable!("bytes of another node are fetched"),
+        }
+    }
+
+    /// The source's node's address.
+    pub fn address(&self) -> Option<&str> {
+        std::str::from_utf8(&self.operand).ok()
+    }
+
+    /// Takes in the next bytes of the operand.
+    pub fn take(&mut self, bytes: Window) -> Result<(), Lost> {
+        let (at, len) = (self.taken, bytes.len() as u64);
+        self.taken += len;
+        if !self.op.streams_operand() {
+            let old = self.operand.len();
+            self.operand.resize(old + bytes.len(), 0);
+            return bytes.read_into(&mut self.operand[old..]);
+        }
+        let held = self.held().clone();
+        let reach = held.reach();
+        let extent = reach.window();
+        match self.op {
+            Op::Put => vector::scatter_part(bytes, extent, &self.shape, at),
+            Op::Compare => {
+                if self.result.is_empty() {
+                    let found = vector::compare_part(extent, &self.shape, at, bytes)?;
+                    self.result.extend(found.into_iter().flat_map(u64::to_le_bytes));
+                }
+                Ok(())
+            }
+            Op::Update(update) => vector::update_part(extent, &self.shape, at, len, update, bytes, None),
+            Op::Fetch(update) => {
+                let olds = self.olds(len);
+                vector::update_part(extent, &self.shape, at, len, update, bytes, Some(olds))
+            }
+            Op::CompareAndSwap(element) => {
+                let olds = self.olds(len / 2);
+                vector::compare_and_swap_part(extent, &self.shape, at / 2, len / 2, element, bytes, olds)
+            }
+            _ => unreachable!("it takes no stream in"),
+        }
+    }
+
+    /// Room for the next old values.
+    fn olds(&mut self, len: u64) -> Window {
+        let old = self.result.len();
+        self.result.resize(old + len as usize, 0);
+        // SAFETY: the result is not touched until the kernel that gets the window has returned.
+        unsafe { Window::of_mut(&mut self.result) }.slice(old, len as usize)
+    }
+
+    /// Whether the whole message must be here before it is done, and it is not done yet.
+    pub fn is_left(&self) -> bool {
+        let is_later = match self.op {
+            Op::CopyFrom { .. } | Op::Fill { .. } => true,
+            // The first stage of a reduction of nothing makes its summary.
+            Op::Reduce(_) => return self.result.is_empty(),
+            Op::Update(update) | Op::Fetch(update) => update.is_same,
+            _ => false,
+        };
+        is_later && self.done < self.len()
+    }
+
+    /// Notes that a copy was made.
+    pub fn finish(&mut self) {
+        self.done = self.len();
+    }
+
+    /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
+    pub fn step(&mut self, most: u64) -> Result<(), Lost> {
+        let held = self.held().clone();
+        let reach = held.reach();
+        let (extent, at) = (reach.window(), self.done);
+        match self.op {
+            Op::Fill { pattern_len } => {
+                // Stages begin where patterns do.
+                let len = (most - most % u64::from(pattern_len)).max(u64::from(pattern_len)).min(self.len() - at);
+                vector::fill_part(extent, &self.shape, at, len, &self.operand)?;
+                self.done += len;
+            }
+            Op::Reduce(element) => {
+                let (whole, len) = (self.len(), (most - most % 8).min(self.len() - at));
+                let range = Range::decode(self.operand[..].first_chunk::<{ RANGE_LEN as usize }>().expect("it was taken in"), element);
+                let summary = self.summary.get_or_insert_with(|| Summary::new(element));
+                vector::reduce_part(extent, &self.shape, at, len, element, &range, summary)?;
+                self.done += len;
+                if self.done == whole {
+                    self.result = summary.encode();
+                }
+            }
+            Op::Update(update) | Op::Fetch(update) => {
+                let len = (most - most % 8).min(self.len() - at);
+                let olds = matches!(self.op, Op::Fetch(_)).then(|| self.olds(len));
+                // SAFETY: the operand is not touched until the kernel has returned, and only read.
+                let operand = unsafe { Window::of(&self.operand) };
+                vector::update_part(extent, &self.shape, at, len, update, operand, olds)?;
+                self.done += len;
+            }
+            _ => unreachable!("it is done as it comes, or a copy"),
+        }
+        Ok(())
+    }
+
+    /// Whether the result is in `result`, not in the extent.
+    pub fn holds_result(&self) -> bool {
+        self.op != Op::Get
+    }
+
+    /// Fills in the results that only the whole operand tells.
+    pub fn conclude(&mut self) {
+        if self.op == Op::Compare && self.result.is_empty() {
+            self.result = u64::MAX.to_le_bytes().to_vec();
+        }
+    }
+}
