@@ -34,10 +34,10 @@ pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, R
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_memory::Window;
 pub use hanare_memory::file::Huge;
+pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights};
 pub use hanare_protocol::place::{Extent, Layout, Placement};
-pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
 pub use hanare_protocol::{Error, Result};

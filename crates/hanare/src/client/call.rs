@@ -15,6 +15,7 @@ use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
 use hanare_protocol::wire::command::{Command, DIFFERENCE_LEN, Op, dims_list, index_bytes};
 use hanare_protocol::{Error, Result};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A command, and the memory that it reads (as many bytes as `Op::operand_len` says) or fills (`Op::result_len`).
@@ -43,8 +44,10 @@ impl Region {
             (Op::Put, Shape::Strided(shape)) => self.draft_strided(Op::Put, *shape, call.operand, drafts),
             (Op::Fill { pattern_len }, _) => self.draft_fill(call, u64::from(pattern_len), drafts),
             _ => {
+                let mut reached = Reached::default();
                 for share in shares(self.layout(), call.shape) {
-                    self.draft_share(call.op, share, call.operand, call.result, drafts)?;
+                    let local = reached.extent(self, share.extent)?;
+                    self.draft_share(call.op, share, local, call.operand, call.result, drafts)?;
                 }
                 Ok(())
             }
@@ -74,34 +77,41 @@ impl Region {
         Ok(())
     }
 
-    fn draft_share<'b>(&self, op: Op, share: Share<'_>, operand: Window, result: Window, drafts: &mut Drafts<'b>) -> Result<()> {
+    /// Does or drafts a share; `local` is its extent, where it is reached directly.
+    fn draft_share(
+        &self,
+        op: Op,
+        share: Share<'_>,
+        local: Option<Window>,
+        operand: Window,
+        result: Window,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<()> {
         if let Some(element) = op.element()
             && op.is_once()
         {
             // Where a resize has left an odd border, what is aligned in the region is not on its extent.
             share.shape.check_elements(self.name(), "an update", element, true)?;
         }
-        let local = self.local(share.extent)?;
         for share in pieces(op, share, local.is_some())? {
             let shape_len = share.shape.len();
             let operand_len = op.operand_len(shape_len).expect("the whole call was checked");
-            let is_shared_operand = !op.streams_operand();
             let whole = |window: Window, len: u64, factor: u64| match &share.stream {
                 Stream::At(at) => Some(window.slice((at * factor) as usize, len as usize)),
                 Stream::Blocks(_) => None,
             };
             let factor = if matches!(op, Op::CompareAndSwap(_)) { 2 } else { 1 };
-            let (operand, packed) = match whole(operand, operand_len, factor) {
-                _ if is_shared_operand => (operand, Vec::new()),
-                Some(operand) => (operand, Vec::new()),
-                None => self.pack(operand, &share, factor)?,
+            let (operand, packed) = match op.streams_operand().then(|| whole(operand, operand_len, factor)) {
+                None => (operand, Vec::new()),
+                Some(Some(part)) => (part, Vec::new()),
+                Some(None) => self.pack(operand, &share, factor)?,
             };
             let result_len = op.result_len(shape_len);
             let streams_result = matches!(op, Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_));
-            let (target, spread) = match whole(result, result_len, 1) {
-                _ if !streams_result => (result, None),
-                Some(target) => (target, None),
-                None => {
+            let (target, spread) = match streams_result.then(|| whole(result, result_len, 1)) {
+                None => (result, None),
+                Some(Some(part)) => (part, None),
+                Some(None) => {
                     let mut packed = vec![0u8; result_len as usize];
                     // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
                     (unsafe { Window::of_mut(&mut packed) }, Some((packed, blocks_of(&share, 1)?)))
@@ -215,13 +225,13 @@ impl Region {
         self.check_rights(Op::Compare)?;
         let first = Arc::new(Mutex::new(u64::MAX));
         for share in shares(self.layout(), shape) {
-            let is_local = self.local(share.extent)?.is_some();
-            for share in pieces(Op::Compare, share, is_local)? {
+            let local = self.local(share.extent)?;
+            for share in pieces(Op::Compare, share, local.is_some())? {
                 let mut cell = vec![0u8; DIFFERENCE_LEN as usize];
                 // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
                 let result = unsafe { Window::of_mut(&mut cell) };
                 let (stream, block) = (share.stream.clone(), share.shape.shape().block());
-                self.draft_share(Op::Compare, share, bytes, result, drafts)?;
+                self.draft_share(Op::Compare, share, local, bytes, result, drafts)?;
                 let first = first.clone();
                 drafts.after(Box::new(move || {
                     let found = u64::from_le_bytes(cell[..].try_into().expect("a cell"));
@@ -262,12 +272,12 @@ impl Region {
         for share in joined_shares(self.layout(), shape) {
             // An odd border of a resize may cut an element.
             share.shape.check_elements(self.name(), "a reduction across a border of two extents", element, false)?;
-            let is_local = self.local(share.extent)?.is_some();
-            for share in pieces(op, share, is_local)? {
+            let local = self.local(share.extent)?;
+            for share in pieces(op, share, local.is_some())? {
                 let mut cell = vec![0u8; SUMMARY_LEN as usize];
                 // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
                 let result = unsafe { Window::of_mut(&mut cell) };
-                self.draft_share(op, share, operand, result, drafts)?;
+                self.draft_share(op, share, local, operand, result, drafts)?;
                 let (whole, range) = (whole.clone(), range.clone());
                 drafts.after(Box::new(move || {
                     let _kept = range;
@@ -286,13 +296,28 @@ impl Region {
     }
 }
 
+/// Which extents one call reaches directly. Decided once for each: a share done at once must not overtake one that was drafted.
+#[derive(Default)]
+struct Reached(BTreeMap<usize, Option<Window>>);
+
+impl Reached {
+    fn extent(&mut self, region: &Region, extent: usize) -> Result<Option<Window>> {
+        if let Some(known) = self.0.get(&extent) {
+            return Ok(*known);
+        }
+        let local = region.local(extent)?;
+        self.0.insert(extent, local);
+        Ok(local)
+    }
+}
+
 /// The blocks of the stream that a spread share stands for, as a shape on the caller's memory.
 fn blocks_of(share: &Share<'_>, factor: u64) -> Result<Checked<'static>> {
     let Stream::Blocks(positions) = &share.stream else { unreachable!("only spread shares are packed") };
     let block = share.shape.shape().block();
     let end = positions.iter().max().map_or(0, |last| (last + block) * factor);
-    let indices = Indices::Wide(Cow::Owned(positions.clone()));
-    Shape::Indexed(Indexed { offset: 0, block: block * factor, scale: factor, indices }).check("", end)
+    let offsets = positions.iter().flat_map(|at| (0..factor).map(move |k| at * factor + k * block)).collect();
+    Shape::Indexed(Indexed { offset: 0, block, scale: 1, indices: Indices::Wide(Cow::Owned(offsets)) }).check("", end)
 }
 
 /// A share as commands of bounded size: lists, and old values that a node must hold, go in pieces.

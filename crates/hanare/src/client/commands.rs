@@ -273,16 +273,10 @@ impl Region {
     }
 
     /// As [`Region::reduce`], returning at once.
-    pub fn start_reduce(
-        &self,
-        shape: impl Into<Shape<'static>>,
-        element: Element,
-        range: Range,
-    ) -> Result<Completion<Summary>> {
+    pub fn start_reduce(&self, shape: impl Into<Shape<'static>>, element: Element, range: Range) -> Result<Completion<Summary>> {
         let (shape, summary) = (shape.into(), Told::default());
         // SAFETY: a reduction has no memory of the caller.
-        let tickets =
-            unsafe { self.start(|drafts| self.draft_summary(shape, element, range, drafts, summary.teller()))? };
+        let tickets = unsafe { self.start(|drafts| self.draft_summary(shape, element, range, drafts, summary.teller()))? };
         Ok(Completion::new(tickets, move || summary.take()))
     }
 
@@ -373,7 +367,13 @@ impl Region {
         self.draft(Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }, drafts)
     }
 
-    pub(crate) fn draft_get_into<'b>(&self, shape: Shape<'_>, into: Window, local: Shape<'_>, drafts: &mut Drafts<'b>) -> Result<()> {
+    pub(crate) fn draft_get_into<'b>(
+        &self,
+        shape: Shape<'_>,
+        into: Window,
+        local: Shape<'_>,
+        drafts: &mut Drafts<'b>,
+    ) -> Result<()> {
         let (shape, local) = (self.checked(shape)?, self.checked_local(local, into)?);
         self.check_len(&shape, "the blocks of the buffer's shape", local.len() as usize, shape.len())?;
         if let Some((offset, len)) = local.range() {
@@ -395,7 +395,13 @@ impl Region {
         Ok(())
     }
 
-    pub(crate) fn draft_put_from(&self, shape: Shape<'_>, bytes: Window, local: Shape<'_>, drafts: &mut Drafts<'_>) -> Result<()> {
+    pub(crate) fn draft_put_from(
+        &self,
+        shape: Shape<'_>,
+        bytes: Window,
+        local: Shape<'_>,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<()> {
         self.check_rights(Op::Put)?;
         let (shape, local) = (self.checked(shape)?, self.checked_local(local, bytes)?);
         self.check_len(&shape, "the blocks of the buffer's shape", local.len() as usize, shape.len())?;
@@ -431,9 +437,16 @@ impl Region {
         let shape = self.checked(shape)?;
         let len = pattern.len();
         if len == 0 || len > STAGE_LEN || !shape.len().is_multiple_of(len as u64) {
-            let reason = format!("a pattern of {len} bytes does not fill it: it needs 1 to {STAGE_LEN}, and a whole number of patterns");
+            let reason =
+                format!("a pattern of {len} bytes does not fill it: it needs 1 to {STAGE_LEN}, and a whole number of patterns");
             let (block, stride) = (shape.shape().block(), 0);
-            return Err(Error::BadShape { region: self.name().to_owned(), block, count: shape.len() / block.max(1), stride, reason });
+            return Err(Error::BadShape {
+                region: self.name().to_owned(),
+                block,
+                count: shape.len() / block.max(1),
+                stride,
+                reason,
+            });
         }
         let op = Op::Fill { pattern_len: len as u32 };
         self.draft(Call { op, shape, operand: pattern, result: Window::empty() }, drafts)

@@ -195,7 +195,12 @@ fn list_runs(from: &Layout, from_shape: &Checked<'_>, to: &Layout, to_shape: &Ch
         source = if left.len == 0 { sources.next() } else { Some(left) };
         target = if right.len == 0 { targets.next() } else { Some(right) };
     }
-    runs.extend(lists.into_iter().filter(|(_, (offsets, _))| !offsets.is_empty()).map(|(key, (offsets, others))| list_run(key, offsets, others)));
+    runs.extend(
+        lists
+            .into_iter()
+            .filter(|(_, (offsets, _))| !offsets.is_empty())
+            .map(|(key, (offsets, others))| list_run(key, offsets, others)),
+    );
     runs
 }
 
@@ -267,10 +272,12 @@ mod tests {
     fn shapes() -> impl Strategy<Value = Shape<'static>> {
         let strided = (0u64..100, 1u64..3000, 1u64..6, 0u64..500)
             .prop_map(|(offset, block, count, gap)| Shape::from(Strided { offset, block, count, stride: block + gap }));
-        let tile = (0u64..9000, 1u64..40, 1u64..9, -600i64..600, 1u64..9, -90i64..90).prop_map(|(offset, block, rows, row, count, step)| {
-            let dims = [Dim { count: rows, stride: row }, Dim { count, stride: step }];
-            Shape::from(Subarray::new(offset, block, &dims).unwrap())
-        });
+        let tile = (0u64..9000, 1u64..40, 1u64..9, -600i64..600, 1u64..9, -90i64..90).prop_map(
+            |(offset, block, rows, row, count, step)| {
+                let dims = [Dim { count: rows, stride: row }, Dim { count, stride: step }];
+                Shape::from(Subarray::new(offset, block, &dims).unwrap())
+            },
+        );
         let list = (1u64..3000, proptest::collection::vec(0u32..LEN as u32, 1..30))
             .prop_map(|(block, list)| Shape::from(Indexed { offset: 0, block, scale: 1, indices: Indices::Narrow(list.into()) }));
         prop_oneof![strided, tile, list].prop_filter("inside", |shape| shape.by_ref().check("", LEN).is_ok())

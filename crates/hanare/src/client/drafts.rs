@@ -82,7 +82,8 @@ impl<'b> Drafts<'b> {
 
     /// The request of that node with room in it.
     fn open(&mut self, remote: &Arc<Remote>, list_len: u64, result_len: u64) -> &mut Request {
-        let fits = |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.has_room(list_len, result_len);
+        let fits =
+            |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.has_room(list_len, result_len);
         if self.first.is_none() {
             self.first = Some((remote.clone(), remote.draft()));
         }

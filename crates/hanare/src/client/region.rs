@@ -236,6 +236,8 @@ impl Region {
 
     #[cold]
     fn map_now(&self, extent: usize) -> Result<Window> {
+        // What this client began by commands comes before what it does to the memory itself.
+        self.door(extent).remote.quiesce()?;
         let mapping = match self.try_map(extent) {
             Err(Error::GrantRefused { .. }) if self.refresh()? => self.try_map(extent)?,
             other => other?,

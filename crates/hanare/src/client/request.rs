@@ -1,9 +1,9 @@
 //! Requests on their way to a node: what is sent, where the answer goes, and what came of it.
 
-use hanare_fabric::Refusal;
-use hanare_memory::Window;
 use super::drafts::ListBytes;
 use super::plan;
+use hanare_fabric::Refusal;
+use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op};
@@ -106,7 +106,8 @@ impl Request {
             Strided { offset, block, count, stride }
         };
         let is_alike = (before.op, before.slot, before.grant, before.form) == (next.op, next.slot, next.grant, Form::Strided);
-        let Some(Strided { offset, block, count, stride }) = is_alike.then(|| plan::join(&strided(&before), &strided(next))).flatten()
+        let Some(Strided { offset, block, count, stride }) =
+            is_alike.then(|| plan::join(&strided(&before), &strided(next))).flatten()
         else {
             return false;
         };

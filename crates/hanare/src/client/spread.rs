@@ -163,10 +163,11 @@ mod tests {
         let dims = proptest::collection::vec((0u64..9, -9000i64..9000).prop_map(|(count, stride)| Dim { count, stride }), 0..3);
         let subarray = (0..limit, 1u64..6000, dims)
             .prop_map(|(offset, block, dims)| Shape::from(Subarray::new(offset, block, &dims).unwrap()));
-        let fine = (0..limit, 1u64..30, 1u64..4, 16u64..90, 1i64..9000, 1i64..60).prop_map(|(offset, block, rows, count, row, step)| {
-            let dims = [Dim { count: rows, stride: row }, Dim { count, stride: step }];
-            Shape::from(Subarray::new(offset, block, &dims).unwrap())
-        });
+        let fine =
+            (0..limit, 1u64..30, 1u64..4, 16u64..90, 1i64..9000, 1i64..60).prop_map(|(offset, block, rows, count, row, step)| {
+                let dims = [Dim { count: rows, stride: row }, Dim { count, stride: step }];
+                Shape::from(Subarray::new(offset, block, &dims).unwrap())
+            });
         let indexed = (0..limit, 1u64..4000, 1u64..5000, proptest::collection::vec(0u32..60, 0..20)).prop_map(
             |(offset, block, scale, list)| Shape::from(Indexed { offset, block, scale, indices: Indices::Narrow(list.into()) }),
         );

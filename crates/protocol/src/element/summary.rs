@@ -3,7 +3,8 @@
 use super::Element;
 use super::exact_sum::{ExactSum, LIMB_COUNT};
 
-/// A number of some kind: whole ones in 128 bits, floating-point ones in binary64. Every element of every kind is exactly one of these.
+/// A number of some kind: whole ones in 128 bits, floating-point ones in binary64. Every element of every kind is exactly one
+/// of these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// A whole number.
@@ -118,8 +119,8 @@ impl Summary {
         }
     }
 
-    /// Takes in `count` floating-point numbers whose exact sum is that of `parts`, with their least and greatest. For a kernel that looked at
-    /// them; an infinity is a part as it is.
+    /// Takes in `count` floating-point numbers whose exact sum is that of `parts`, with their least and greatest. For a
+    /// kernel that looked at them; an infinity is a part as it is.
     pub fn take_float_parts(&mut self, count: u64, parts: &[f64], min: f64, max: f64) {
         let Sum::Float(own) = &mut self.sum else { panic!("a summary of whole numbers") };
         if count > 0 {

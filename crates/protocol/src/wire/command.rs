@@ -43,7 +43,7 @@ pub enum Op {
     CopyTo,
     /// Fill the stream with the operand, over and over: `pattern_len` bytes.
     Fill {
-        /// Bytes of the operand; divides the stream's length.
+        /// Bytes of the operand. The last repetition may be cut.
         pattern_len: u32,
     },
     /// Compare the stream with the operand; the result is [`DIFFERENCE_LEN`] bytes.

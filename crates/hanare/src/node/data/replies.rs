@@ -127,7 +127,9 @@ impl Replies {
 
     /// Lets the client know that its request is being worked on.
     pub fn show_life(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
-        let Some(current) = self.current.as_mut().filter(|current| !current.begun && link.unsent_len() == 0) else { return Ok(()) };
+        let Some(current) = self.current.as_mut().filter(|current| !current.begun && link.unsent_len() == 0) else {
+            return Ok(());
+        };
         if current.heard.elapsed() < SIGN_OF_LIFE {
             return Ok(());
         }

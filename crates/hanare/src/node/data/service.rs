@@ -318,8 +318,7 @@ impl Desk {
             }
         }
         if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
-            let blocked: Vec<u64> =
-                self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
+            let blocked: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
             blocked.into_iter().for_each(|id| self.wake(id));
         }
     }

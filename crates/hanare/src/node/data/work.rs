@@ -58,11 +58,18 @@ impl Work {
         let (len, name) = (self.shape.len(), "of a peer");
         let refuse = |reason: &str| {
             let block = self.shape.shape().block();
-            Err(Error::BadShape { region: name.to_owned(), block, count: len / block.max(1), stride: 0, reason: reason.to_owned() })
+            Err(Error::BadShape {
+                region: name.to_owned(),
+                block,
+                count: len / block.max(1),
+                stride: 0,
+                reason: reason.to_owned(),
+            })
         };
         match self.op {
-            Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => refuse("a pattern beyond the limit"),
-            Op::Fill { pattern_len } if !len.is_multiple_of(u64::from(pattern_len)) => refuse("no whole number of patterns"),
+            Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
+                refuse("a pattern beyond the limit")
+            }
             Op::Reduce(element) => self.shape.check_elements(name, "a reduction", element, false),
             Op::CompareAndSwap(element) if element.len() < 4 => refuse("elements too small to be swapped"),
             Op::Update(update) | Op::Fetch(update) if !update.operator.fits(update.element) => refuse("no such update"),
@@ -178,7 +185,8 @@ impl Work {
             }
             Op::Reduce(element) => {
                 let (whole, len) = (self.len(), (most - most % 8).min(self.len() - at));
-                let range = Range::decode(self.operand[..].first_chunk::<{ RANGE_LEN as usize }>().expect("it was taken in"), element);
+                let range =
+                    Range::decode(self.operand[..].first_chunk::<{ RANGE_LEN as usize }>().expect("it was taken in"), element);
                 let summary = self.summary.get_or_insert_with(|| Summary::new(element));
                 vector::reduce_part(extent, &self.shape, at, len, element, &range, summary)?;
                 self.done += len;
