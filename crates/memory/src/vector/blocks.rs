@@ -1,7 +1,7 @@
 //! Loops that move blocks between a run and a flat range, written out for each usual length.
 //!
-//! No gathers by vector instructions and no prefetch for short elements: the processor overlaps independent loads by itself, and page walks
-//! are the limit. [measured]
+//! No gathers by vector instructions and no prefetch for short elements: the processor overlaps independent loads by itself,
+//! and page walks are the limit. [measured]
 //!
 //! Safety invariants: those of the folder; every function here says what its caller promises.
 
@@ -77,8 +77,11 @@ macro_rules! by_block {
             2 => $sized::<2>($($argument),*),
             4 => $sized::<4>($($argument),*),
             8 => $sized::<8>($($argument),*),
+            12 => $sized::<12>($($argument),*),
             16 => $sized::<16>($($argument),*),
+            24 => $sized::<24>($($argument),*),
             32 => $sized::<32>($($argument),*),
+            48 => $sized::<48>($($argument),*),
             64 => $sized::<64>($($argument),*),
             _ => $any,
         }
@@ -124,10 +127,27 @@ unsafe fn move_block<const LEN: usize>(from: *const u8, to: *mut u8) {
     unsafe { to.cast::<[u8; LEN]>().write_unaligned(from.cast::<[u8; LEN]>().read_unaligned()) }
 }
 
+/// Asks for the memory of a block that will be touched soon. It may be any address.
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and changes nothing but caches.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// # Safety
 /// As [`gather_run`].
 unsafe fn gather_list<I: Index>(base: *const u8, list: &List<'_, I>, flat: *mut u8) {
     let base = base.wrapping_add(list.offset);
+    #[cfg(target_arch = "x86_64")]
+    if list.block == 64 && is_x86_feature_detected!("avx512f") {
+        // SAFETY: passed on; the machine has what is asked for.
+        return unsafe { gather_lines(base, list, flat) };
+    }
     // SAFETY: passed on.
     unsafe {
         by_block!(list.block, gather_sized(base, list, flat), {
@@ -146,6 +166,38 @@ unsafe fn gather_sized<const LEN: usize>(base: *const u8, list: &List<'_, impl I
         // SAFETY: passed on.
         unsafe { move_block::<LEN>(base.add(index.get() * list.scale), flat.add(k * LEN)) };
     }
+}
+
+/// How many blocks ahead [`gather_lines`] asks for memory.
+#[cfg(target_arch = "x86_64")]
+const LINES_AHEAD: usize = 16;
+
+/// Least bytes that are stored past the caches: shorter ones are read again soon, by whoever sends them.
+#[cfg(target_arch = "x86_64")]
+const PAST_CACHE_LEN: usize = 4 << 20;
+
+/// Gathers blocks of 64 bytes: the one length where vectors, prefetches and stores past the caches gain.
+///
+/// # Safety
+/// As [`gather_run`]; `base` is where index 0 lies, and `list.block == 64`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn gather_lines<I: Index>(base: *const u8, list: &List<'_, I>, flat: *mut u8) {
+    use std::arch::x86_64::{_mm_sfence, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_stream_si512};
+    let count = list.indices.len();
+    let ahead = |k: usize| base.wrapping_add(list.indices[(k + LINES_AHEAD).min(count - 1)].get() * list.scale);
+    let is_past_cache = count * 64 >= PAST_CACHE_LEN && flat.addr().is_multiple_of(64);
+    for (k, index) in list.indices.iter().enumerate() {
+        prefetch(ahead(k));
+        // SAFETY: passed on; stores past the cache go to multiples of 64 only.
+        unsafe {
+            let block = _mm512_loadu_si512(base.add(index.get() * list.scale).cast());
+            let to = flat.add(k * 64).cast();
+            if is_past_cache { _mm512_stream_si512(to, block) } else { _mm512_storeu_si512(to, block) }
+        }
+    }
+    // Stores past the caches may come after later ones otherwise.
+    _mm_sfence();
 }
 
 /// # Safety

@@ -11,8 +11,8 @@ use hanare_protocol::shape::Checked;
 
 /// The position in the whole of `shape`'s stream of its first byte that differs from `bytes`, which begin at byte `at` of it.
 ///
-/// **Cost**: one read of each, up to the first difference. **Errors**: [`Lost`]; the shape's window is the source, `bytes` count as the target.
-/// Bytes that others change meanwhile may be seen as they were or as they are.
+/// **Cost**: one read of each, up to the first difference. **Errors**: [`Lost`]; the shape's window is the source, `bytes`
+/// count as the target. Bytes that others change meanwhile may be seen as they were or as they are.
 pub fn compare_part(from: Window, shape: &Checked<'_>, at: u64, bytes: Window) -> Result<Option<u64>, Lost> {
     enter(from, shape, at, bytes.len() as u64);
     if shape.shape().block() >= LONG_BLOCK || shape.range().is_some() {
@@ -93,7 +93,11 @@ mod tests {
     proptest! {
         // FEATURE: D3-F13
         #[test]
-        fn the_first_difference_is_found_wherever_it_is(shape in shapes(1), cuts in parts(), spots in proptest::collection::vec(any::<prop::sample::Index>(), 0..3)) {
+        fn the_first_difference_is_found_wherever_it_is(
+            shape in shapes(1),
+            cuts in parts(),
+            spots in proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
+        ) {
             let mut table = noise(LEN);
             let mut bytes = stream(&table, &shape);
             if !bytes.is_empty() {

@@ -9,8 +9,8 @@ use hanare_protocol::shape::Checked;
 
 /// Copies the stream of one shape to that of another, of the same length; blocks may differ.
 ///
-/// **Cost**: one copy from or to long blocks, else two, one of them within the cache. **Errors**: [`Lost`], counted in `from` or `to`. Where the
-/// two overlap in memory, what arrives there is some mixture.
+/// **Cost**: one copy from or to long blocks, else two, one of them within the cache. **Errors**: [`Lost`], counted in `from`
+/// or `to`. Where the two overlap in memory, what arrives there is some mixture.
 pub fn copy_shapes(from: Window, source: &Checked<'_>, to: Window, target: &Checked<'_>) -> Result<(), Lost> {
     assert_eq!(source.len(), target.len(), "a copy has two sides of one length");
     enter(from, source, 0, source.len());
@@ -58,7 +58,12 @@ mod tests {
         // FEATURE: D3-F11
         // FEATURE: D3-F13
         #[test]
-        fn any_shape_copies_into_any_other(source in shapes(1), block in 1..700u64, gap in 0..9u64, narrow in any::<Option<bool>>()) {
+        fn any_shape_copies_into_any_other(
+            source in shapes(1),
+            block in 1..700u64,
+            gap in 0..9u64,
+            narrow in any::<Option<bool>>(),
+        ) {
             let mut block = block;
             while !source.len().is_multiple_of(block) {
                 block -= 1;

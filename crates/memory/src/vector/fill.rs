@@ -8,7 +8,8 @@ use crate::guard::{self, Lost};
 use crate::window::Window;
 use hanare_protocol::shape::Checked;
 
-/// Sets byte k of `shape`'s stream to `pattern[k % pattern.len()]`, for the `len` bytes from `at` on. The pattern has some bytes.
+/// Sets byte k of `shape`'s stream to `pattern[k % pattern.len()]`, for the `len` bytes from `at` on. The pattern has some
+/// bytes.
 ///
 /// **Cost**: one write of each byte; no more for a long pattern than for a short one. **Errors**: [`Lost`], counted in `to`.
 pub fn fill_part(to: Window, shape: &Checked<'_>, at: u64, len: u64, pattern: &[u8]) -> Result<(), Lost> {
@@ -58,7 +59,11 @@ mod tests {
     proptest! {
         // FEATURE: D3-F13
         #[test]
-        fn a_fill_repeats_its_pattern_over_the_stream(shape in shapes(1), cuts in parts(), pattern_len in prop_oneof![1..20usize, 1..3000usize, 8190..8200usize]) {
+        fn a_fill_repeats_its_pattern_over_the_stream(
+            shape in shapes(1),
+            cuts in parts(),
+            pattern_len in prop_oneof![1..20usize, 1..3000usize, 8190..8200usize],
+        ) {
             let pattern = noise(pattern_len);
             let (mut table, mut wanted) = (vec![0xee; LEN], vec![0xee; LEN]);
             bytes_of(&shape).into_iter().zip(pattern.iter().cycle()).for_each(|(at, byte)| wanted[at] = *byte);

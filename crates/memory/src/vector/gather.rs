@@ -11,8 +11,8 @@ use hanare_protocol::shape::Checked;
 
 /// Gathers all of `shape`'s stream in `from` into `into`, which has exactly its length.
 ///
-/// **Cost**: one copy. **Errors**: [`Lost`], counted in `from` or `into`. Panics where the shape was checked against more bytes than `from` has.
-/// Where `from` and `into` overlap in memory, what arrives is some mixture.
+/// **Cost**: one copy. **Errors**: [`Lost`], counted in `from` or `into`. Panics where the shape was checked against more
+/// bytes than `from` has. Where `from` and `into` overlap in memory, what arrives is some mixture.
 pub fn gather(from: Window, shape: &Checked<'_>, into: Window) -> Result<(), Lost> {
     assert_eq!(shape.len(), into.len() as u64, "a gather fills its target");
     gather_part(from, shape, 0, into)
@@ -36,8 +36,8 @@ fn gather_blocks(from: Window, shape: &Checked<'_>, at: u64, into: Window) -> Re
     guarded(from.range(), into.range(), || {
         let mut flat = into.ptr();
         for run in runs {
-            // SAFETY: the run lies in `from` (invariant 1), all runs together have as many bytes as `into`, and the guard covers both
-            // (invariant 2).
+            // SAFETY: the run lies in `from` (invariant 1), all runs together have as many bytes as `into`, and the guard
+            // covers both (invariant 2).
             unsafe { gather_run(from.ptr(), &run, flat) };
             flat = flat.wrapping_add(run.len());
         }
@@ -49,7 +49,8 @@ fn gather_blocks(from: Window, shape: &Checked<'_>, at: u64, into: Window) -> Re
     check_side(Side::Target, into, 0)
 }
 
-/// Scatters `from`, which has exactly its length, to all of `shape`'s stream in `to`. Of several writes to a byte the last in order stays.
+/// Scatters `from`, which has exactly its length, to all of `shape`'s stream in `to`. Of several writes to a byte the last in
+/// order stays.
 ///
 /// **Cost**, **Errors**: as [`gather`].
 pub fn scatter(from: Window, to: Window, shape: &Checked<'_>) -> Result<(), Lost> {
@@ -91,7 +92,7 @@ fn scatter_blocks(from: Window, to: Window, shape: &Checked<'_>, at: u64) -> Res
 mod tests {
     use super::super::testing::{LEN, bytes_of, noise, parts, shapes, stream, window};
     use super::*;
-    use hanare_protocol::shape::{Shape, Strided};
+    use hanare_protocol::shape::{Indexed, Shape, Strided};
     use proptest::prelude::*;
 
     /// What a scatter leaves, the slow way.
@@ -143,5 +144,21 @@ mod tests {
         let whole = Shape::contiguous(0, 24).check("r", 24).unwrap();
         assert!(std::panic::catch_unwind(|| gather_part(flat, &whole, 20, flat.slice(0, 5))).is_err());
         assert!(std::panic::catch_unwind(|| scatter_part(flat.slice(0, 5), flat, &whole, 20)).is_err());
+    }
+
+    #[test]
+    fn many_lines_at_random_places_arrive_whole() {
+        const COUNT: usize = (4 << 20) / 64 + 5;
+        let indices: Vec<u32> = (0..COUNT as u32).map(|k| k.wrapping_mul(2_654_435_761) >> 23).collect();
+        let mut table = noise(64 * 512);
+        let shape = Shape::from(Indexed::elements(0, 64, &indices[..])).check("r", 64 * 512).unwrap();
+        let wanted = stream(&table, &shape);
+        // At a multiple of 64, and off it.
+        for off in [0, 1, 16] {
+            let mut flat = vec![0; wanted.len() + 128];
+            let start = flat.as_ptr().align_offset(64) + off;
+            gather(window(&mut table), &shape, window(&mut flat[start..][..wanted.len()])).unwrap();
+            assert!(flat[start..][..wanted.len()] == wanted, "off by {off}");
+        }
     }
 }

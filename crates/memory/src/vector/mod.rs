@@ -6,15 +6,18 @@
 //! | `blocks` | loops that move blocks, one for each usual length |
 //! | `gather`, `copy`, `fill`, `compare`, `reduce`, `update` | the kernels |
 //!
-//! A shape's bytes in order form its *stream*. Every kernel can do a part of the stream, so that a long command is staged through
-//! a small buffer. Shapes come checked; a kernel compares the limit they were checked against with its window, in constant time.
+//! A shape's bytes in order form its *stream*. Every kernel can do a part of the stream, so that a long command is staged
+//! through a small buffer. Shapes come checked; a kernel compares the limit they were checked against with its window, in
+//! constant time.
 //!
 //! Safety invariants of this module and its files:
 //!
-//! 1. A block that [`Runs`] gives lies within its shape's limit, because only `Shape::check` makes a checked shape; and [`enter`]
-//!    has compared that limit with the window, and the part with the stream, before any pointer is formed.
-//! 2. Memory is touched under a guard that covers every window which others can change; a caller's private buffers need none.
-//! 3. Bytes of windows are read and written by raw pointers, or by atomics where a word is changed; no reference to them exists.
+//! 1. A block that [`Runs`] gives lies within its shape's limit, because only `Shape::check` makes a checked shape; and
+//!    [`enter`] has compared that limit with the window, and the part with the stream, before any pointer is formed.
+//! 2. Memory is touched under a guard that covers every window which others can change; a caller's private buffers need
+//!    none.
+//! 3. Bytes of windows are read and written by raw pointers, or by atomics where a word is changed; no reference to them
+//!    exists.
 
 mod blocks;
 mod compare;
@@ -41,12 +44,12 @@ use hanare_protocol::shape::Checked;
 use runs::Runs;
 use std::mem::MaybeUninit;
 
-/// Checks that `shape` was checked against no more than `window`, and that `len` bytes at `at` lie in its stream; panics otherwise: both are
-/// errors of the caller, never of a peer. Invariant 1.
+/// Checks that `shape` was checked against no more than `window`, and that `len` bytes at `at` lie in its stream; panics
+/// otherwise: both are errors of the caller, never of a peer. Invariant 1.
 #[inline]
 fn enter(window: Window, shape: &Checked<'_>, at: u64, len: u64) {
-    assert!(shape.limit() <= window.len() as u64, "a shape within {} bytes is no shape of {} bytes", shape.limit(), window.len());
-    let stream = shape.len();
+    let (limit, stream) = (shape.limit(), shape.len());
+    assert!(limit <= window.len() as u64, "a shape within {limit} bytes is no shape of {} bytes", window.len());
     assert!(at <= stream && len <= stream - at, "{len} bytes at {at} leave a stream of {stream}");
 }
 

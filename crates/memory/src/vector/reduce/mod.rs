@@ -13,10 +13,11 @@ use crate::window::Window;
 use hanare_protocol::element::{Element, Range, Summary};
 use hanare_protocol::shape::Checked;
 
-/// Takes the elements of `len` bytes of `shape`'s stream from `at` on, as far as they lie in `range`, into `summary`, which is one of such elements. `at`, `len`
-/// and the shape's blocks are whole elements; they may lie at any address.
+/// Takes the elements of `len` bytes of `shape`'s stream from `at` on, as far as they lie in `range`, into `summary`, which
+/// is one of such elements. `at`, `len` and the shape's blocks are whole elements; they may lie at any address.
 ///
-/// **Cost**: one read of each; contiguous elements at the speed of memory. **Errors**: [`Lost`], counted in `from`; the summary is then of no use.
+/// **Cost**: one read of each; contiguous elements at the speed of memory. **Errors**: [`Lost`], counted in `from`; the
+/// summary is then of no use.
 pub fn reduce_part(
     from: Window,
     shape: &Checked<'_>,
@@ -51,11 +52,59 @@ pub fn reduce_part(
     if is_any_lost() { check_runs(Side::Source, from, shape, at, len) } else { Ok(()) }
 }
 
-/// Takes the elements of `len` bytes at `from`.
+/// How far ahead of a pass memory is asked for: the work on a line keeps the processor from looking as far ahead as a plain
+/// sum would.
+const AHEAD_LEN: usize = 2048;
+
+/// Takes the elements of `len` bytes at `from`, by the widest vectors that this machine has.
 ///
 /// # Safety
 /// They lie in a window.
 unsafe fn take(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
+    // SAFETY: passed on; the machine has what it is compiled for.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            return take_by_512(from, len, element, range, summary);
+        } else if is_x86_feature_detected!("avx2") {
+            return take_by_256(from, len, element, range, summary);
+        }
+        take_here(from, len, element, range, summary)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+/// # Safety
+/// As [`take`], on a machine that [`has_avx512`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn take_by_512(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
+    // SAFETY: passed on.
+    unsafe { take_here(from, len, element, range, summary) }
+}
+
+/// # Safety
+/// As [`take`], on a machine that has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn take_by_256(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
+    // SAFETY: passed on.
+    unsafe { take_here(from, len, element, range, summary) }
+}
+
+/// As [`take`], compiled for whatever its caller is.
+///
+/// # Safety
+/// As [`take`].
+#[inline(always)]
+unsafe fn take_here(from: *const u8, len: usize, element: Element, range: &Range, summary: &mut Summary) {
     // SAFETY: passed on.
     unsafe {
         match *range {
@@ -145,6 +194,24 @@ mod tests {
             reduce_part(window(&mut table), shape, *at, *len, element, range, &mut summary).unwrap();
         }
         assert_eq!(summary.encode(), wanted.encode(), "{element} {range:?} {summary:?} {wanted:?}");
+        if let Some((offset, len)) = shape.range() {
+            check_each_way(&mut table[offset as usize..][..len as usize], element, range, &wanted);
+        }
+    }
+
+    /// The loops that this machine would not choose.
+    fn check_each_way(bytes: &mut [u8], element: Element, range: &Range, wanted: &Summary) {
+        let mut here = Summary::new(element);
+        // SAFETY: the bytes are borrowed for as long.
+        unsafe { take_here(bytes.as_ptr(), bytes.len(), element, range, &mut here) };
+        assert_eq!(here.encode(), wanted.encode(), "{element} {range:?}, without wider vectors");
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            let mut wide = Summary::new(element);
+            // SAFETY: as above, and the machine has what it takes.
+            unsafe { take_by_256(bytes.as_ptr(), bytes.len(), element, range, &mut wide) };
+            assert_eq!(wide.encode(), wanted.encode(), "{element} {range:?}, with vectors of 256 bits");
+        }
     }
 
     proptest! {
@@ -183,5 +250,30 @@ mod tests {
         let mut summary = Summary::new(Element::I8);
         reduce_part(window(&mut table), &shape, 0, 8 << 14, Element::I8, &Range::Whole(-1, 5), &mut summary).unwrap();
         assert_eq!((summary.count, summary.sum(), summary.max), (8 << 14, Value::Whole(-(8 << 14)), Some(Value::Whole(-1))));
+    }
+
+    /// Numbers that the fast way cannot take, among those that it can: block after block, larger, smaller, beyond its reach
+    /// and back.
+    #[test]
+    fn floats_of_every_size_sum_exactly() {
+        let like = |size: f64| (0..5000).map(move |k| size * (f64::from(k) - 2499.75) / 7.0);
+        let sizes = [1.0, 1e-3, 1e30, 1e-300, 1e-320, 1e304, 1e15, 0.0, 1.0];
+        let mut numbers: Vec<f64> = sizes.into_iter().flat_map(like).collect();
+        numbers.extend([1e300, 1e-300, 1.0].iter().cycle().take(9001));
+        let check_all = |numbers: &[f64]| {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let small: Vec<u8> = numbers.iter().flat_map(|x| ((x / 1e270) as f32).to_le_bytes()).collect();
+            for (element, bytes) in [(Element::F64, bytes), (Element::F32, small)] {
+                let shape = Shape::contiguous(0, bytes.len() as u64).check("r", bytes.len() as u64).unwrap();
+                for range in [Range::all(element), Range::Float(-1e301, 1e301), Range::Float(0.0, f64::MAX)] {
+                    check(element, &shape, &[(0, shape.len())], &range, &bytes);
+                }
+            }
+        };
+        check_all(&numbers);
+        for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, f64::MAX] {
+            numbers[17_000] = special;
+            check_all(&numbers);
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! Whole numbers: one pass that the compiler turns into vector instructions.
 //!
-//! A number is taken as its *distance* above the range's low end, modulo its width: it lies in the range where the distance is at most the
-//! range's. So one comparison does, signed numbers are like unsigned ones, and a least needs no look at what is outside.
+//! A number is taken as its *distance* above the range's low end, modulo its width: it lies in the range where the distance
+//! is at most the range's. So one comparison does, signed numbers are like unsigned ones, and a least needs no look at what
+//! is outside.
 
+use super::super::blocks::prefetch;
+use super::AHEAD_LEN;
 use hanare_protocol::element::{Element, Summary};
 
 /// What a pass found, in distances.
@@ -17,6 +20,7 @@ struct Found {
 ///
 /// # Safety
 /// They lie in a window.
+#[inline(always)]
 pub(super) unsafe fn take(from: *const u8, len: usize, element: Element, low: i128, high: i128, summary: &mut Summary) {
     let (least, greatest) = bounds(element);
     let (low, high) = (low.max(least), high.min(greatest));
@@ -75,6 +79,7 @@ macro_rules! pass {
                 let mut counts = [0 as $number; LANES];
                 let (mut sums, mut mins, mut maxs) = ([0 as $sum; LANES], [<$number>::MAX; LANES], [0 as $number; LANES]);
                 for step in 0..steps {
+                    prefetch(from.wrapping_add(at + step * LANES_LEN + AHEAD_LEN));
                     // SAFETY: the lanes lie below `whole`.
                     let numbers = unsafe { from.add(at + step * LANES_LEN).cast::<[$number; LANES]>().read_unaligned() };
                     for lane in 0..LANES {
@@ -129,6 +134,7 @@ unsafe fn pass_u64<const ALL: bool>(from: *const u8, len: usize, low: u64, width
         let (mut counts, mut sums, mut uppers) = ([0u64; LANES], [0u64; LANES], [0u64; LANES]);
         let (mut mins, mut maxs) = ([u64::MAX; LANES], [0u64; LANES]);
         for step in 0..steps {
+            prefetch(from.wrapping_add(at + step * LANES_LEN + AHEAD_LEN));
             // SAFETY: the lanes lie below `whole`.
             let numbers = unsafe { from.add(at + step * LANES_LEN).cast::<[u64; LANES]>().read_unaligned() };
             for lane in 0..LANES {
