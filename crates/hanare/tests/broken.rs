@@ -1,0 +1,124 @@
+//! A connection that breaks under an update: the error says whether the update happened.
+//!
+//! Between client and node stands a relay that can lose the requests, or the answers, before it cuts the connection.
+
+mod support;
+
+use hanare::node::{Node, NodeOptions};
+use hanare::{CreateOptions, Element, Error, Happened, Modify, NodeId, Operator, Placement, Pool, Strided};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+use support::options;
+
+/// What the relay does with what passes.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u8)]
+enum Mode {
+    Pass,
+    /// The next request is lost, and the connection cut.
+    LoseRequest,
+    /// The next request arrives, its answer is lost, and the connection cut.
+    LoseAnswer,
+    /// Nothing passes any more.
+    Dead,
+}
+
+struct Relay {
+    mode: Arc<AtomicU8>,
+}
+
+impl Relay {
+    fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
+    }
+
+    /// Stands at `listener` in front of `to`.
+    fn start(listener: TcpListener, to: SocketAddr) -> Relay {
+        let mode = Arc::new(AtomicU8::new(Mode::Pass as u8));
+        let of_all = mode.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if of_all.load(Ordering::SeqCst) == Mode::Dead as u8 {
+                    continue;
+                }
+                let node = TcpStream::connect(to).unwrap();
+                for (from, into, cut) in [(&client, &node, Mode::LoseRequest), (&node, &client, Mode::LoseAnswer)] {
+                    let (from, into, mode) = (from.try_clone().unwrap(), into.try_clone().unwrap(), of_all.clone());
+                    std::thread::spawn(move || pass(from, into, &mode, cut));
+                }
+            }
+        });
+        Relay { mode }
+    }
+}
+
+/// Passes bytes one way until an end, or until the mode says that these are lost.
+fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
+    let mut bytes = [0; 65536];
+    while let Ok(len @ 1..) = from.read(&mut bytes) {
+        let now = mode.load(Ordering::SeqCst);
+        if now == cut as u8 || now == Mode::Dead as u8 {
+            let _ = mode.compare_exchange(cut as u8, Mode::Pass as u8, Ordering::SeqCst, Ordering::SeqCst);
+            break;
+        }
+        if into.write_all(&bytes[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = into.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn the_error_says_whether_the_update_happened() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = Node::start(options(16 << 20)).unwrap();
+    let join = Some(first.address().to_owned());
+    let advertise = Some(listener.local_addr().unwrap().to_string());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let second = Node::start(NodeOptions { join, advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
+    let relay = Relay::start(listener, port);
+
+    let pool = Pool::attach_to(first.socket(), None).unwrap();
+    let placement = Placement::Node(NodeId(1));
+    let region = pool.create("words", 4096, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
+    let near = Pool::attach_to(second.socket(), None).unwrap().open("words").unwrap();
+    let word = || {
+        let mut word = [0; 8];
+        near.get(0, &mut word).unwrap();
+        u64::from_le_bytes(word)
+    };
+    let happened = |error: Error| match error {
+        Error::Broken { happened, .. } => happened,
+        other => panic!("{other}"),
+    };
+
+    assert_eq!(region.fetch_word(0, Operator::Add, 1).unwrap(), 0);
+    relay.set(Mode::LoseAnswer);
+    let error = region.fetch_word(0, Operator::Add, 1).unwrap_err();
+    assert!(!error.may_retry());
+    assert_eq!((happened(error), word()), (Happened::Yes, 2));
+
+    assert_eq!(region.fetch_word(0, Operator::Add, 1).unwrap(), 2, "the next one goes over a fresh connection");
+    relay.set(Mode::LoseRequest);
+    let error = region.fetch_word(0, Operator::Add, 1).unwrap_err();
+    assert!(error.may_retry());
+    assert_eq!((happened(error), word()), (Happened::No, 3));
+
+    // One operand for many elements is applied after the message has arrived, yet it is known to have happened.
+    let modify = Modify { operator: Operator::Add, element: Element::U64 };
+    region.update(Strided::contiguous(0, 4096), modify, &1u64.to_le_bytes()).unwrap();
+    relay.set(Mode::LoseAnswer);
+    let error = region.update(Strided::contiguous(0, 4096), modify, &1u64.to_le_bytes()).unwrap_err();
+    assert_eq!((happened(error), word()), (Happened::Yes, 5));
+
+    region.fetch_word(0, Operator::Add, 1).unwrap();
+    relay.set(Mode::Dead);
+    let error = region.fetch_word(0, Operator::Add, 1).unwrap_err();
+    assert_eq!(happened(error), Happened::Unknown, "a node that cannot be asked");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(word(), 6);
+}
