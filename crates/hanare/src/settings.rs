@@ -28,7 +28,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("HANARE_RANK", "from the launcher, else 0", "this program's rank in its job"),
     setting("HANARE_RANKS", "from the launcher, else 1", "how many ranks the job has"),
-    setting("HANARE_JOB", "from the launcher", "the job's number, 32 hexadecimal digits"),
+    setting(
+        "HANARE_JOB",
+        "from the launcher",
+        "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
+    ),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
     setting(
