@@ -43,6 +43,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
+    setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
     setting("HANARE_LOG", "warn", "what the node writes to stderr: error, warn, info, debug, trace"),
     setting("HANARE_PLACE", "local", "placement of regions made by dn_malloc"),
     setting("HANARE_SODIMM", "64M", "bytes of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),

@@ -1,6 +1,8 @@
 //! A pool for one test: nodes of its own, the command run against them, and bounds on everything.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod remote;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::File;
