@@ -11,6 +11,7 @@
 //! | [`error`] | the one error type that users see |
 //! | [`place`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | contiguous and strided ranges, checked |
+//! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`barrier`] | the barrier of a job's ranks |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
@@ -24,6 +25,7 @@ pub mod error;
 pub mod id;
 pub mod limits;
 pub mod member;
+pub mod page;
 pub mod place;
 pub mod shape;
 pub mod table;
