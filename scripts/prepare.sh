@@ -73,6 +73,10 @@ test)
     want clang "the C face under clang" clang
     want pkg-config "the pkg-config file's test" pkg-config
     want script "the test of output on a terminal" bsdutils
+    want mpirun.openmpi "the test of ranks under Open MPI" openmpi-bin
+    want mpirun.mpich "the test of ranks under MPICH" mpich
+    want ssh "the test of hosts behind ssh" openssh-client
+    PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
     ;;
 bench)
     want mpicc "the comparison with Open MPI" openmpi-bin libopenmpi-dev

@@ -81,6 +81,8 @@ mod tests {
         for line in [
             "hanare run --nodes 2 -n 4 --memory 1G --fabric tcp -- ./program -x",
             "hanare run --main-memory 2G -- ./program",
+            "hanare run --hosts a,b:2 -n 3 --memory 1G -- ./program",
+            "hanare run --hostfile hosts -- ./program",
             "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",
             "hanare status --json",
             "hanare region create a 4GiB --place interleave=64K --mode 0644",
@@ -99,6 +101,8 @@ mod tests {
         for line in [
             "hanare run",
             "hanare run -n 0 -- x",
+            "hanare run --hosts a --nodes 2 -- x",
+            "hanare run --hosts a --hostfile f -- x",
             "hanare node",
             "hanare region create a 0",
             "hanare region create a 1 --mode 777",

@@ -29,6 +29,7 @@ mod status;
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
 use clap::Parser;
+use run::hosts::deputy;
 use run::{guard, rank};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -50,8 +51,12 @@ fn main() -> ExitCode {
 fn start(words: Vec<OsString>) -> Result<i32> {
     match &words[..] {
         [_, mark, launcher, program @ ..] if mark == rank::BECOME => rank::become_program(launcher, program).map(|()| 0),
+        [_, mark] if mark == deputy::DEPUTY => guard::stand_guard(words[1..].iter().cloned()),
         [own, mark, guard, rest @ ..] if mark == guard::INNER => {
             let guard = guard.to_str().and_then(|text| Pid::from_raw(text.parse().ok()?)).context("not started by a launch")?;
+            if rest.first().is_some_and(|word| word == deputy::DEPUTY) {
+                return deputy::serve(guard);
+            }
             guarded(Arguments::parse_from([own].into_iter().chain(rest)).command, guard)
         }
         _ => outer(Arguments::parse_from(&words).command, &words),

@@ -28,7 +28,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("HANARE_RANK", "from the launcher, else 0", "this program's rank in its job"),
     setting("HANARE_RANKS", "from the launcher, else 1", "how many ranks the job has"),
-    setting("HANARE_JOB", "from the launcher", "the job's number, 32 hexadecimal digits"),
+    setting(
+        "HANARE_JOB",
+        "from the launcher",
+        "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
+    ),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
     setting(
@@ -39,6 +43,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
+    setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
     setting("HANARE_LOG", "warn", "what the node writes to stderr: error, warn, info, debug, trace"),
     setting("HANARE_PLACE", "local", "placement of regions made by dn_malloc"),
     setting("HANARE_SODIMM", "64M", "bytes of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),

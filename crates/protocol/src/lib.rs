@@ -12,6 +12,7 @@
 //! | [`place`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
+//! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`barrier`] | the barrier of a job's ranks |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
@@ -26,6 +27,7 @@ pub mod error;
 pub mod id;
 pub mod limits;
 pub mod member;
+pub mod page;
 pub mod place;
 pub mod shape;
 pub mod table;

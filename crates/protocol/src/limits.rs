@@ -30,6 +30,9 @@ pub const REGION_COUNT_MAX: usize = 4 << 20;
 /// Most spans of a region: one at creation and one for each resize.
 pub const SPAN_COUNT_MAX: usize = 256;
 
+/// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
+pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
+
 /// Most commands in one message: descriptors of a batch stay within 256 KiB.
 pub const BATCH_COUNT_MAX: usize = 4096;
 

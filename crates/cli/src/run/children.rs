@@ -4,6 +4,7 @@
 //! it was started, and can be found and ended here.
 
 use rustix::process::{self, Pid, Signal, WaitOptions, WaitStatus};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,14 @@ use std::time::{Duration, Instant};
 const GONE_MAX: Duration = Duration::from_secs(10);
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// By itself, with this status.
     Exited(i32),
     /// By this signal.
     Killed(i32),
+    /// Nobody knows: the link to its host broke.
+    Lost,
 }
 
 impl End {
@@ -25,6 +28,7 @@ impl End {
         match self {
             End::Exited(status) => status,
             End::Killed(signal) => 128 + signal,
+            End::Lost => 1,
         }
     }
 
@@ -37,6 +41,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             End::Exited(status) => write!(f, "exit status {status}"),
+            End::Lost => f.write_str("its host was lost"),
             End::Killed(signal) => match signal_hook::low_level::signal_name(*signal) {
                 Some(name) => write!(f, "signal {signal}, {name}"),
                 None => write!(f, "signal {signal}"),

@@ -1,4 +1,4 @@
-//! One job: its ranks from start to end.
+//! One job: its ranks from start to end, wherever they run.
 //!
 //! ```text
 //!          all ranks end well
@@ -9,16 +9,14 @@
 
 use super::children::{self, End};
 use super::guard;
+use super::hosts::link::Frame;
 use super::nodes::Nodes;
-use super::output::Output;
 use super::rank::Program;
+use super::ranks::{Ranks, Sink};
 use super::signals::Event;
-use super::teller::Teller;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::process::{Pid, Signal};
-use std::io::IsTerminal;
-use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -27,7 +25,7 @@ const TERM_AFTER: Duration = Duration::from_millis(500);
 /// How long after that they have to end by themselves.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 
-/// What a job is to be.
+/// What a job on this host is to be.
 pub struct Plan {
     /// What each rank runs.
     pub program: Program,
@@ -39,7 +37,7 @@ pub struct Plan {
     pub lines: Option<Sender<Vec<u8>>>,
 }
 
-/// What the launcher needs around a job.
+/// What the launcher needs around a job on this host.
 pub struct Surroundings<'a> {
     /// Signals and ends of children.
     pub events: &'a Receiver<Event>,
@@ -58,18 +56,95 @@ pub struct Failure {
     pub end: End,
 }
 
-struct RankProcess {
-    pid: Pid,
-    end: Option<End>,
+/// Where the ranks of a job run.
+pub trait Crew {
+    /// Starts them all.
+    fn start(&mut self) -> Result<()>;
+    /// Sends a signal to those that live. One from the terminal has reached those of this host already.
+    fn signal(&self, signal: Signal, from_terminal: bool);
+    /// A child of this process ended; the rank that ended with it.
+    fn on_child(&mut self, pid: Pid, end: End) -> Option<(Rank, End)>;
+    /// The deputy on another host said something, or is gone; the ranks that ended.
+    fn on_said(&mut self, from: usize, frame: Option<Frame>) -> Result<Vec<(Rank, End)>>;
+    /// Ends what the ranks left running, and waits until what they said is out.
+    fn finish(&mut self);
+}
+
+/// The ranks of a job on this host.
+struct Here<'a> {
+    plan: &'a Plan,
+    job: JobId,
+    ranks: Ranks,
+    nodes: &'a mut Nodes,
+}
+
+impl Crew for Here<'_> {
+    fn start(&mut self) -> Result<()> {
+        for number in 0..self.plan.ranks {
+            let who = JobRank { job: self.job, rank: Rank(number), ranks: self.plan.ranks };
+            let socket = &self.plan.sockets[number as usize % self.plan.sockets.len()];
+            self.ranks.start(&self.plan.program, who, socket, &[])?;
+        }
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal, from_terminal: bool) {
+        if !from_terminal {
+            self.ranks.signal(signal);
+        }
+    }
+
+    fn on_child(&mut self, pid: Pid, end: End) -> Option<(Rank, End)> {
+        let rank = self.ranks.on_end(pid, end);
+        if rank.is_none() {
+            self.nodes.on_end(pid, end);
+        }
+        rank.map(|rank| (rank, end))
+    }
+
+    fn on_said(&mut self, _: usize, _: Option<Frame>) -> Result<Vec<(Rank, End)>> {
+        Ok(Vec::new())
+    }
+
+    fn finish(&mut self) {
+        // What the ranks left running would hold their output open.
+        for (pid, end) in children::sweep(&self.nodes.pids()) {
+            self.on_child(pid, end);
+        }
+        self.ranks.finish();
+    }
+}
+
+/// Runs a job on this host to its end. `None` where every rank ended well.
+pub fn run(plan: &Plan, around: &mut Surroundings<'_>) -> Result<Option<Failure>> {
+    let job = JobId(rand::random());
+    let sink = match &plan.lines {
+        Some(lines) => Sink::Lines(lines.clone()),
+        None => Sink::Own { alone: plan.ranks == 1 },
+    };
+    let ranks = Ranks::new(job, &plan.sockets[0], sink)?;
+    let mut here = Here { plan, job, ranks, nodes: around.nodes };
+    run_crew(&mut here, plan.ranks, &plan.program.name(), around.events, around.guard)
+}
+
+/// Runs the ranks of a crew to their end. `None` where every rank ended well.
+pub fn run_crew(crew: &mut dyn Crew, ranks: u32, program: &str, events: &Receiver<Event>, guard: Pid) -> Result<Option<Failure>> {
+    let mut job = Job { ranks, running: ranks, program: program.to_owned(), first_failure: None, unnamed: None, due: None };
+    let result = crew.start().and_then(|()| job.watch(crew, events, guard));
+    if result.is_err() {
+        crew.signal(Signal::KILL, false);
+    }
+    crew.finish();
+    job.name_failure();
+    result.map(|()| job.first_failure)
 }
 
 /// A job that runs.
 struct Job {
-    id: JobId,
+    ranks: u32,
+    /// How many of them have not ended.
+    running: u32,
     program: String,
-    ranks: Vec<RankProcess>,
-    output: Output,
-    teller: Teller,
     first_failure: Option<Failure>,
     /// The same until it is told.
     unnamed: Option<Failure>,
@@ -77,116 +152,54 @@ struct Job {
     due: Option<(Instant, Signal)>,
 }
 
-/// Runs a job to its end. `None` where every rank ended well.
-pub fn run(plan: &Plan, around: &mut Surroundings<'_>) -> Result<Option<Failure>> {
-    let mut job = Job {
-        id: JobId(rand::random()),
-        program: plan.program.name(),
-        ranks: Vec::new(),
-        output: Output::new(),
-        teller: Teller::start(&plan.sockets[0])?,
-        first_failure: None,
-        unnamed: None,
-        due: None,
-    };
-    let result = job.start(plan).and_then(|()| job.watch(around));
-    if result.is_err() {
-        job.signal(Signal::KILL);
-    }
-    // What the ranks left running would hold their output open.
-    for (pid, end) in children::sweep(&around.nodes.pids()) {
-        around.nodes.on_end(pid, end);
-    }
-    result.map(|()| job.finish())
-}
-
 impl Job {
-    fn start(&mut self, plan: &Plan) -> Result<()> {
-        for number in 0..plan.ranks {
-            let who = JobRank { job: self.id, rank: Rank(number), ranks: plan.ranks };
-            let mut command = plan.program.command(who, &plan.sockets[number as usize % plan.sockets.len()]);
-            // One rank alone keeps the terminal as its own: nothing can tear its lines.
-            if plan.ranks > 1 || plan.lines.is_some() {
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            }
-            let mut child = command.spawn().with_context(|| format!("cannot start rank {number}"))?;
-            self.ranks.push(RankProcess { pid: children::pid_of(&child), end: None });
-            let prefix = |terminal: bool| if terminal { format!("[{number}] ") } else { String::new() };
-            match (child.stdout.take(), &plan.lines) {
-                (Some(stdout), Some(lines)) => self.output.lines(stdout, lines.clone())?,
-                (Some(stdout), None) => self.output.stdout(stdout, prefix(std::io::stdout().is_terminal()))?,
-                (None, _) => {}
-            }
-            if let Some(stderr) = child.stderr.take() {
-                self.output.stderr(stderr, prefix(std::io::stderr().is_terminal()))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn watch(&mut self, around: &mut Surroundings<'_>) -> Result<()> {
-        while self.ranks.iter().any(|rank| rank.end.is_none()) {
+    fn watch(&mut self, crew: &mut dyn Crew, events: &Receiver<Event>, guard: Pid) -> Result<()> {
+        while self.running > 0 {
             let wait = self.due.map_or(Duration::MAX, |(at, _)| at.saturating_duration_since(Instant::now()));
-            match around.events.recv_timeout(wait) {
+            match events.recv_timeout(wait) {
                 Ok(Event::ChildEnded) => {
-                    for (pid, end) in std::iter::from_fn(children::reap) {
-                        if !self.on_end(pid, end) {
-                            around.nodes.on_end(pid, end);
-                        }
-                    }
+                    let ended = std::iter::from_fn(children::reap).filter_map(|(pid, end)| crew.on_child(pid, end));
+                    ended.for_each(|(rank, end)| self.on_end(rank, end));
                 }
-                Ok(Event::Signal { .. }) if !guard::is_guarded(around.guard) => {
+                Ok(Event::Said { from, frame }) => {
+                    crew.on_said(from, frame)?.into_iter().for_each(|(rank, end)| self.on_end(rank, end));
+                }
+                Ok(Event::Signal { .. }) if !guard::is_guarded(guard) => {
                     bail!("the launch was killed; its ranks and nodes were ended")
                 }
-                Ok(Event::Signal { signal, from_terminal: false }) => self.signal(signal),
-                Ok(Event::Signal { from_terminal: true, .. }) => {}
-                Err(RecvTimeoutError::Timeout) => self.on_due(),
+                Ok(Event::Signal { signal, from_terminal }) => crew.signal(signal, from_terminal),
+                Err(RecvTimeoutError::Timeout) => self.on_due(crew),
                 Err(RecvTimeoutError::Disconnected) => bail!("signals cannot be caught any more"),
             }
         }
         Ok(())
     }
 
-    /// Notes a rank's end; `false` where `pid` is no rank of ours.
-    fn on_end(&mut self, pid: Pid, end: End) -> bool {
-        let Some(number) = self.ranks.iter().position(|rank| rank.pid == pid && rank.end.is_none()) else { return false };
-        self.ranks[number].end = Some(end);
-        let rank = Rank(number as u32);
-        self.teller.tell(self.id, rank, end.to_string());
+    /// Notes a rank's end.
+    fn on_end(&mut self, rank: Rank, end: End) {
+        self.running -= 1;
         if end != End::Exited(0) && self.first_failure.is_none() {
             self.first_failure = Some(Failure { rank, end });
             self.unnamed = self.first_failure;
             self.due = Some((Instant::now() + TERM_AFTER, Signal::TERM));
         }
-        true
     }
 
-    fn on_due(&mut self) {
+    fn on_due(&mut self, crew: &dyn Crew) {
         let Some((_, signal)) = self.due.take() else { return };
-        self.signal(signal);
+        crew.signal(signal, false);
         if signal == Signal::TERM {
             self.name_failure();
             // A stopped rank takes its TERM only when it goes on.
-            self.signal(Signal::CONT);
+            crew.signal(Signal::CONT, false);
             self.due = Some((Instant::now() + KILL_AFTER, Signal::KILL));
         }
-    }
-
-    fn signal(&self, signal: Signal) {
-        self.ranks.iter().filter(|rank| rank.end.is_none()).for_each(|rank| children::send(rank.pid, signal));
     }
 
     /// Names the rank that failed, once, and after what it said itself.
     fn name_failure(&mut self) {
         if let Some(Failure { rank, end }) = self.unnamed.take() {
-            eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks.len(), self.program);
+            eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks, self.program);
         }
-    }
-
-    fn finish(mut self) -> Option<Failure> {
-        self.output.drain();
-        self.name_failure();
-        self.teller.finish();
-        self.first_failure
     }
 }

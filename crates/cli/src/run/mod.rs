@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`guard`] | the outer process, which cleans up when the inner one is killed |
 //! | [`nodes`] | the nodes of a pool that lives as long as the launch |
-//! | [`job`] | the ranks from start to end |
+//! | [`job`] | the ranks from start to end, wherever they run |
+//! | [`ranks`] | those of this host |
+//! | [`hosts`] | those of other hosts, reached by ssh |
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
 //! | [`teller`] | tells the pool of ranks that ended |
@@ -12,10 +14,12 @@
 
 pub mod children;
 pub mod guard;
+pub mod hosts;
 pub mod job;
 pub mod nodes;
 mod output;
 pub mod rank;
+mod ranks;
 pub mod signals;
 mod teller;
 
@@ -25,9 +29,14 @@ use clap::{Args, ValueEnum};
 use hanare::Pool;
 use hanare_protocol::Error;
 use hanare_protocol::limits::RANK_COUNT_MAX;
+use hosts::Hosts;
+use hosts::list::List;
 use nodes::Nodes;
 use rustix::process::Pid;
+use signals::Event;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender};
 
 /// Memory that a node of an embedded pool lends unless told otherwise: enough to try things, little enough for any laptop.
 pub const MEMORY_DEFAULT: u64 = 512 << 20;
@@ -36,13 +45,22 @@ pub const MEMORY_DEFAULT: u64 = 512 << 20;
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "A pool of its own is started where no node answers at HANARE_NODE or the default socket, or where --nodes is given; it ends with \
-    the job. Ranks are placed round robin over its nodes. A rank that fails ends the job, and its status is the command's: 128 + N for signal N."
+    the job. Ranks are placed round robin over its nodes. A rank that fails ends the job, and its status is the command's: 128 + N for signal N.\n\n\
+    With --hosts or --hostfile each host gets a node of such a pool and a block of the ranks. It is reached by ssh without questions (HANARE_SSH \
+    holds another command, as ssh -p 2222), needs the same build of hanare, and the folder that this command is run in; HANARE_... variables \
+    go there too. A host file has a host on each line, as Open MPI and MPICH read it: host, host slots=N or host:N."
 )]
 pub struct Options {
     /// Start a pool of N nodes on this machine; they treat each other as strangers.
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,
-    /// How many ranks to run [default: one a node].
+    /// Start a pool of one node on each of these hosts, by ssh, and run the ranks there.
+    #[arg(long, value_name = "A,B:SLOTS,...", conflicts_with_all = ["nodes", "hostfile"])]
+    pub hosts: Option<String>,
+    /// The same with hosts from a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
+    pub hostfile: Option<PathBuf>,
+    /// How many ranks to run [default: one a node, or one for each slot of the hosts].
     #[arg(short = 'n', long = "ranks", value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANK_COUNT_MAX)))]
     pub ranks: Option<u32>,
     /// Memory that each node of the started pool lends [default: 512MiB].
@@ -84,13 +102,32 @@ pub fn check(options: &Options) -> Result<()> {
     if options.main_memory.is_some() {
         bail!("--main-memory is not in this build; the program can use regions (hanare.h, crate hanare) instead");
     }
-    rank::Program::find(&options.program).map(|_| ())
+    match hosts(options)? {
+        // Whether the program is there, each host finds out.
+        Some(list) => {
+            list.blocks(options.ranks.unwrap_or(list.slots()))?;
+            hosts::words(&options.program).map(|_| ())
+        }
+        None => rank::Program::find(&options.program).map(|_| ()),
+    }
+}
+
+/// The hosts, where the job is to run on such.
+fn hosts(options: &Options) -> Result<Option<List>> {
+    match (&options.hosts, &options.hostfile) {
+        (Some(words), _) => List::from_words(words).map(Some),
+        (None, Some(file)) => List::from_file(file).map(Some),
+        (None, None) => Ok(None),
+    }
 }
 
 /// Runs the job in the inner process and returns its status.
 pub fn run(options: &Options, guard: Pid) -> Result<i32> {
-    let events = signals::catch()?;
+    let (sender, events) = signals::catch_with()?;
     guard::enter(guard)?;
+    if let Some(list) = hosts(options)? {
+        return run_on(list, options, &sender, &events, guard);
+    }
     let program = rank::Program::find(&options.program)?;
     let (mut nodes, sockets) = pool(options)?;
     let ranks = options.ranks.unwrap_or(sockets.len() as u32);
@@ -98,6 +135,21 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let mut around = job::Surroundings { events: &events, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
     drop(nodes);
+    Ok(failure.map_or(0, |failure| failure.end.status()))
+}
+
+/// Runs the job on other hosts and returns its status.
+fn run_on(list: List, options: &Options, sender: &Sender<Event>, events: &Receiver<Event>, guard: Pid) -> Result<i32> {
+    let plan = hosts::Plan {
+        ranks: options.ranks.unwrap_or(list.slots()),
+        list,
+        memory: options.memory.unwrap_or(MEMORY_DEFAULT),
+        program: hosts::words(&options.program)?,
+    };
+    let mut hosts = Hosts::start(&plan, events, sender, guard)?;
+    let name = Path::new(&plan.program[0]).file_name().map_or(plan.program[0].as_str().into(), |name| name.to_string_lossy());
+    let failure = job::run_crew(&mut hosts, plan.ranks, &name, events, guard)?;
+    drop(hosts);
     Ok(failure.map_or(0, |failure| failure.end.status()))
 }
 

@@ -19,6 +19,31 @@ const READY_MAX: Duration = Duration::from_secs(30);
 /// How long a node may take to end in good order.
 const END_MAX: Duration = Duration::from_secs(5);
 
+/// How one node is started.
+pub struct Plan<'a> {
+    /// Its place among those of the launch.
+    pub number: usize,
+    /// Its name in listings.
+    pub name: &'a str,
+    /// Bytes to lend.
+    pub memory: u64,
+    /// Where it listens.
+    pub listen: &'a str,
+    /// The coordinator's address; `None` makes it the coordinator.
+    pub join: Option<&'a str>,
+    /// The file with the pool's key.
+    pub key: Option<&'a str>,
+    /// Further variables.
+    pub variables: &'a [(String, String)],
+}
+
+impl Plan<'_> {
+    /// A coordinator on loopback without a name.
+    fn new(number: usize, memory: u64) -> Plan<'static> {
+        Plan { number, name: "", memory, listen: "127.0.0.1:0", join: None, key: None, variables: &[] }
+    }
+}
+
 struct NodeProcess {
     number: usize,
     pid: Pid,
@@ -43,14 +68,26 @@ impl Nodes {
         }
         let mark: u64 = rand::random();
         let mut started = Nodes::default();
-        let first = started.spawn(0, memory, mark, None)?;
+        let name = |number: usize| format!("node{number}");
+        let first = started.spawn(mark, &Plan { name: &name(0), ..Plan::new(0, memory) })?;
         let coordinator = await_ready(0, first)?;
-        let others: Vec<_> =
-            (1..count).map(|number| started.spawn(number, memory, mark, Some(&coordinator))).collect::<Result<_>>()?;
+        let other = |number: usize| {
+            let plan = Plan { name: &name(number), join: Some(&coordinator), ..Plan::new(number, memory) };
+            started.spawn(mark, &plan)
+        };
+        let others: Vec<_> = (1..count).map(other).collect::<Result<_>>()?;
         for (number, stdout) in others.into_iter().enumerate() {
             await_ready(number + 1, stdout)?;
         }
         Ok(started)
+    }
+
+    /// Starts one node, of a pool whose others are on other hosts, and returns its address too.
+    pub fn start_one(plan: &Plan<'_>) -> Result<(Nodes, String)> {
+        let mut started = Nodes::default();
+        let stdout = started.spawn(rand::random(), plan)?;
+        let address = await_ready(plan.number, stdout)?;
+        Ok((started, address))
     }
 
     /// The sockets of the nodes, in their order.
@@ -71,12 +108,15 @@ impl Nodes {
         }
     }
 
-    fn spawn(&mut self, number: usize, memory: u64, mark: u64, join: Option<&str>) -> Result<ChildStdout> {
+    fn spawn(&mut self, mark: u64, plan: &Plan<'_>) -> Result<ChildStdout> {
+        let number = plan.number;
         let socket = format!("@hanare-{mark:016x}-{number}");
         let mut command = Command::new("/proc/self/exe");
-        command.args(["node", "--json", "--listen", "127.0.0.1:0", "--memory", &memory.to_string()]);
-        command.args(["--name", &format!("node{number}"), "--socket", &socket, "--embedded-in", &getpid().to_string()]);
-        command.args(join.into_iter().flat_map(|address| ["--join", address]));
+        command.args(["node", "--json", "--listen", plan.listen, "--memory", &plan.memory.to_string()]);
+        command.args(["--name", plan.name, "--socket", &socket, "--embedded-in", &getpid().to_string()]);
+        command.args(plan.join.into_iter().flat_map(|address| ["--join", address]));
+        command.args(plan.key.into_iter().flat_map(|file| ["--key", file]));
+        command.envs(plan.variables.iter().map(|(name, value)| (name, value)));
         // Its own process group: what is typed at the terminal is meant for the ranks.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start node {number}"))?;

@@ -28,6 +28,18 @@ fn copy_lines(from: impl Read, mut to: impl FnMut(&[u8]) -> std::io::Result<()>,
     }
 }
 
+/// Writes a line, or part of one, to standard output at once.
+pub fn write_stdout(line: &[u8]) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(line)?;
+    stdout.flush()
+}
+
+/// The same to standard error.
+pub fn write_stderr(line: &[u8]) -> std::io::Result<()> {
+    std::io::stderr().lock().write_all(line)
+}
+
 /// The threads that copy the ranks' output.
 pub struct Output {
     ended: Sender<()>,
@@ -44,21 +56,26 @@ impl Output {
 
     /// Copies a rank's standard output.
     pub fn stdout(&mut self, from: impl Read + Send + 'static, prefix: String) -> std::io::Result<()> {
-        self.copy(from, prefix, |line| {
-            let mut stdout = std::io::stdout().lock();
-            stdout.write_all(line)?;
-            stdout.flush()
-        })
+        self.copy(from, prefix, write_stdout)
     }
 
     /// Copies a rank's standard error output.
     pub fn stderr(&mut self, from: impl Read + Send + 'static, prefix: String) -> std::io::Result<()> {
-        self.copy(from, prefix, |line| std::io::stderr().lock().write_all(line))
+        self.copy(from, prefix, write_stderr)
     }
 
     /// Hands a rank's standard output to whoever reads the lines.
     pub fn lines(&mut self, from: impl Read + Send + 'static, to: Sender<Vec<u8>>) -> std::io::Result<()> {
         self.copy(from, String::new(), move |line| to.send(line.to_vec()).map_err(std::io::Error::other))
+    }
+
+    /// Hands what a rank says to whoever passes it on to a launcher on another host.
+    pub fn pass_on(
+        &mut self,
+        from: impl Read + Send + 'static,
+        to: impl FnMut(&[u8]) -> std::io::Result<()> + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.copy(from, String::new(), to)
     }
 
     fn copy(

@@ -13,7 +13,8 @@ const FINISH_MAX: Duration = Duration::from_secs(1);
 
 /// The thread's end of a channel.
 pub struct Teller {
-    words: Sender<(JobId, Rank, String)>,
+    /// `None` when all is told.
+    words: Option<Sender<(JobId, Rank, String)>>,
     done: Receiver<()>,
 }
 
@@ -32,17 +33,17 @@ impl Teller {
             }
             drop(finished);
         })?;
-        Ok(Teller { words, done })
+        Ok(Teller { words: Some(words), done })
     }
 
     /// Tells the pool that a rank has ended.
     pub fn tell(&self, job: JobId, rank: Rank, reason: String) {
-        let _ = self.words.send((job, rank, reason));
+        let _ = self.words.as_ref().map(|words| words.send((job, rank, reason)));
     }
 
     /// Waits until everything is told, within a bound.
-    pub fn finish(self) {
-        drop(self.words);
+    pub fn finish(&mut self) {
+        self.words = None;
         let _ = self.done.recv_timeout(FINISH_MAX);
     }
 }

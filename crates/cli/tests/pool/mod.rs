@@ -1,7 +1,10 @@
 //! A pool for one test: nodes of its own, the command run against them, and bounds on everything.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod remote;
+
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -80,12 +83,19 @@ impl Drop for Node {
 
 /// The command with these words and a clean environment.
 pub fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(HANARE);
+    let mut command = clean(HANARE);
+    command.args(words);
+    command
+}
+
+/// A program with a clean environment.
+pub fn clean(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (variable, _) in std::env::vars().filter(|(variable, _)| variable.starts_with("HANARE_")) {
         command.env_remove(variable);
     }
     // No node of the machine's user is found by chance.
-    command.env("XDG_RUNTIME_DIR", "/nonexistent").args(words);
+    command.env("XDG_RUNTIME_DIR", "/nonexistent");
     command
 }
 

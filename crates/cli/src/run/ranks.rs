@@ -1,0 +1,120 @@
+//! Ranks that run on this host: their processes, what they say, and the word to the pool when they end.
+
+use super::children::{self, End};
+use super::hosts::mouth::Mouth;
+use super::output::Output;
+use super::rank::Program;
+use super::teller::Teller;
+use anyhow::{Context, Result};
+use hanare_protocol::id::{JobId, JobRank, Rank};
+use rustix::process::{Pid, Signal};
+use std::io::IsTerminal;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::Sender;
+
+/// Where what ranks say goes.
+#[derive(Clone)]
+pub enum Sink {
+    /// This process's own output. A rank that is alone keeps it as its own: nothing can tear its lines.
+    Own {
+        /// Whether it is.
+        alone: bool,
+    },
+    /// Standard output, line by line, to whoever reads it here; the rest to this process's own.
+    Lines(Sender<Vec<u8>>),
+    /// The launcher on another host, who has the standard input too.
+    Launcher(Mouth),
+}
+
+struct RankProcess {
+    rank: Rank,
+    pid: Pid,
+    end: Option<End>,
+}
+
+/// The ranks of one job on this host.
+pub struct Ranks {
+    job: JobId,
+    sink: Sink,
+    ranks: Vec<RankProcess>,
+    output: Output,
+    teller: Teller,
+}
+
+impl Ranks {
+    /// None yet; `socket` is that of a node of the pool.
+    pub fn new(job: JobId, socket: &str, sink: Sink) -> Result<Ranks> {
+        Ok(Ranks { job, sink, ranks: Vec::new(), output: Output::new(), teller: Teller::start(socket)? })
+    }
+
+    /// Starts one, attached to the node at `socket`, with further variables. Returns its standard input where that is the launcher's.
+    pub fn start(
+        &mut self,
+        program: &Program,
+        who: JobRank,
+        socket: &str,
+        variables: &[(String, String)],
+    ) -> Result<Option<ChildStdin>> {
+        let mut command = program.command(who, socket);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        if !matches!(self.sink, Sink::Own { alone: true }) {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        // Ours is the launcher's voice.
+        if matches!(self.sink, Sink::Launcher(_)) && who.rank.0 == 0 {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", who.rank))?;
+        self.ranks.push(RankProcess { rank: who.rank, pid: children::pid_of(&child), end: None });
+        self.listen(who.rank, &mut child)?;
+        Ok(child.stdin.take())
+    }
+
+    fn listen(&mut self, rank: Rank, child: &mut Child) -> Result<()> {
+        if let Some(stdout) = child.stdout.take() {
+            match &self.sink {
+                Sink::Own { .. } => self.output.stdout(stdout, prefix(rank, std::io::stdout().is_terminal()))?,
+                Sink::Lines(lines) => self.output.lines(stdout, lines.clone())?,
+                Sink::Launcher(mouth) => self.output.pass_on(stdout, mouth.output(rank))?,
+            }
+        }
+        if let Some(stderr) = child.stderr.take() {
+            match &self.sink {
+                Sink::Own { .. } | Sink::Lines(_) => {
+                    self.output.stderr(stderr, prefix(rank, std::io::stderr().is_terminal()))?;
+                }
+                Sink::Launcher(mouth) => self.output.pass_on(stderr, mouth.errors(rank))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the end of a process, and tells the pool; which rank's it was, if it was one of ours.
+    pub fn on_end(&mut self, pid: Pid, end: End) -> Option<Rank> {
+        let process = self.ranks.iter_mut().find(|process| process.pid == pid && process.end.is_none())?;
+        process.end = Some(end);
+        self.teller.tell(self.job, process.rank, end.to_string());
+        Some(process.rank)
+    }
+
+    /// Whether all that were started have ended.
+    pub fn have_ended(&self) -> bool {
+        self.ranks.iter().all(|process| process.end.is_some())
+    }
+
+    /// Sends a signal to those that live.
+    pub fn signal(&self, signal: Signal) {
+        self.ranks.iter().filter(|process| process.end.is_none()).for_each(|process| children::send(process.pid, signal));
+    }
+
+    /// Waits, within bounds, until what they said is out and the pool knows of their ends.
+    pub fn finish(&mut self) {
+        self.output.drain();
+        self.teller.finish();
+    }
+}
+
+/// What stands before a rank's lines.
+pub fn prefix(rank: Rank, is_terminal: bool) -> String {
+    if is_terminal { format!("[{}] ", rank.0) } else { String::new() }
+}

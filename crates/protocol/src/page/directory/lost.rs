@@ -1,0 +1,101 @@
+//! A host is gone: what it had is resolved, and nobody waits for it any more.
+
+use super::*;
+
+impl Directory {
+    /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what it was to
+    /// do is done without it.
+    ///
+    /// The driver drops what comes from it afterwards (its epoch is over), and may give its number to another.
+    ///
+    /// **Cost**: a scan of the directory, 16 bytes a page; messages only for pages that something is under way for.
+    pub fn on_host_lost(&mut self, host: HostId) {
+        assert_ne!(host, self.own, "the home goes with its own host");
+        self.seen.retain(|(who, _), _| *who != host);
+        let busy: Vec<Page> = self.busy.keys().copied().collect();
+        busy.into_iter().for_each(|page| self.lose_under_way(page, host));
+        for page in self.entries.with(host) {
+            let Entry { version, holding } = self.entries.get(page);
+            match holding {
+                Holding::Owned { .. } if !self.busy.contains_key(&page) => self.lose(page, Some(host)),
+                Holding::Free { sharers } => {
+                    let sharers = sharers.without(host);
+                    let event = if sharers.is_empty() { Event::LastSharerLost } else { Event::SharerLost };
+                    let entry = Entry { version, holding: Holding::Free { sharers } };
+                    match self.busy.contains_key(&page) {
+                        true => self.entries.set(page, entry),
+                        false => self.step(page, event, |this| this.entries.set(page, entry)),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn lose_under_way(&mut self, page: Page, host: HostId) {
+        let Some(Busy { transit, queue }) = self.busy.get_mut(&page) else { return };
+        queue.retain(|request| !request.is_of(host));
+        let transit = transit.clone();
+        match transit {
+            Transit::Granting { request, .. } if request.is_of(host) => match request.access {
+                // It may have stored already.
+                Access::Write => self.lose(page, Some(host)),
+                Access::Read => self.end_firm(page, host),
+            },
+            Transit::Granting { request, awaits } if awaits.has(host) => {
+                // The home vouches for the dead: the one that waits knows nothing of it.
+                let Who::Host { host: to, .. } = request.who else { unreachable!("a host is granted a page") };
+                let version = self.version(page);
+                self.send(to, page, ToHost::Ack { from: host, version });
+            }
+            Transit::Downgrading { owner, request: Some(request) } if owner == host && self.is_elsewhere(request) => {
+                self.inquire(page, request);
+            }
+            Transit::Transferring { owner, request } if owner == host => self.inquire(page, request),
+            Transit::Downgrading { owner, .. } | Transit::Recalling { owner, .. } if owner == host => self.lose(page, Some(host)),
+            Transit::Downgrading { owner, request: Some(request) } if request.is_of(host) => {
+                self.alter(page, Transit::Downgrading { owner, request: None });
+            }
+            Transit::Transferring { owner, request } if request.is_of(host) => {
+                let era = self.version(page);
+                self.send(owner, page, ToHost::Recall { era, keeps: false });
+                self.turn(page, Event::ReceiverLost, Transit::Recalling { owner, face: None });
+            }
+            Transit::Clearing { mut awaits, face } if awaits.has(host) => {
+                awaits.remove(host);
+                self.alter(page, Transit::Clearing { awaits, face });
+                self.on_cleared(page, Event::Ack, Event::LastAckLost);
+            }
+            Transit::Asking { request } if request.is_of(host) => self.lose(page, Some(host)),
+            _ => {}
+        }
+    }
+
+    /// What is under way goes on, for less.
+    fn alter(&mut self, page: Page, transit: Transit) {
+        self.busy.get_mut(&page).expect("something is under way").transit = transit;
+    }
+
+    /// Whether a request is one that an owner answers itself: of another host than the home's own, which the home answers.
+    fn is_elsewhere(&self, request: Request) -> bool {
+        matches!(request.who, Who::Host { host, .. } if host != self.own)
+    }
+
+    /// Asks the host that a dead owner was to send the page to whether it came.
+    fn inquire(&mut self, page: Page, request: Request) {
+        let Who::Host { host, ticket, .. } = request.who else { unreachable!("an owner sends to a host") };
+        let (access, version) = (request.access, self.version(page));
+        let version = if access == Access::Write { version.next() } else { version };
+        self.send(host, page, ToHost::OwnerGone { ticket, access, version });
+        self.turn(page, Event::SenderLost, Transit::Asking { request });
+    }
+
+    /// The reader of a firm grant is gone.
+    fn end_firm(&mut self, page: Page, host: HostId) {
+        let Entry { version, holding } = self.entries.get(page);
+        let Holding::Free { sharers } = holding else { unreachable!("what is at home was granted") };
+        let sharers = sharers.without(host);
+        let event = if sharers.is_empty() { Event::ReaderLost } else { Event::SharerLost };
+        self.settle(page, event, Entry { version, holding: Holding::Free { sharers } });
+    }
+}

@@ -1,0 +1,419 @@
+//! The directory of an extent: decides, at the home of its pages, for all hosts that map it and for the faces that read and write it
+//! by command, who may read and who may write each page.
+//!
+//! It is the paper's coherency keeper and the coherence half of its arbiter, without the one place that everybody's requests pass:
+//! each home keeps the directory of its own memory. [EU §1, §2.2, §2.3]
+//!
+//! ```text
+//!                     Write (first invalidates all sharers)                   DoneWrite
+//!       +------------------------------------------------> Granting --------------------------+
+//!       |                                                   | ^                               |
+//!       |  +---------------- DoneRead ----------------------+ | ReadFirm                      |
+//!       |  v                                                  |                               v
+//!     Home / Shared <----------------------- PutBack --------------------------------------- Owned
+//!       |  ^  ^  ^  ^                                                                        | | |
+//!       |  |  |  |  +--- WriteBack ---- Downgrading <--------------- ReadOwned --------------+ | |
+//!       |  |  |  |                           | SenderLost                                      | |
+//!       |  |  |  +--- WriteBack, PutBack - Asking ---- DoneWrite --> Owned, BytesLost --> Lost  | |
+//!       |  |  |                              | SenderLost                                      | |
+//!       |  |  +------ PutBack --------- Transferring <------------- WriteOwned ----------------+ |
+//!       |  |                                 | ReceiverLost     (DoneWrite --> Owned)            |
+//!       |  +--------- PutBack ----------- Recalling <-------------- NeedOwned -------------------+
+//!       |                                    | PutBackHeld
+//!       |                                    v
+//!       +-- HoldShared --> Clearing -----> Held -- Release... --> Home, Shared, Owned
+//!                                 AckLast    ^-- Hold ---------- Home, Shared, Owned
+//! ```
+//!
+//! (`BytesLost` leads to `Lost` from wherever a host that died may have had the newest bytes.)
+//!
+//! # What is kept true
+//!
+//! - One host owns a page, or several have copies of what is at home; a host that becomes owner stores nothing before all that had
+//!   copies have said that they dropped them.
+//! - A page whose newest bytes are gone is [`Phase::Lost`], and everybody who asks is told; it never shows older bytes or zeros.
+//!   Deaths of those who only read lose nothing, nor do deaths of others than the one that owns.
+//! - Who asks is answered, in the order in which requests came to the home.
+//!
+//! # Costs
+//!
+//! See [the module above](super#costs).
+
+mod faces;
+mod lost;
+mod serve;
+mod table;
+
+pub use table::{Event, Phase, TABLE};
+
+use super::entries::{Entries, Entry, Holding};
+use super::hosts::{HostId, Hosts};
+use super::message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
+use crate::error::Error;
+use crate::limits::PAGE_QUEUE_MAX;
+use crate::table as rows;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A get or put, or a part of one, that the home's data path works on: a number of the driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Face(pub u64);
+
+/// What the directory wants done. The driver drains all of it after each input, before anything else happens to the extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// A message to a host; with the page's bytes as they are at home now, where [`ToHost::has_bytes`] says so.
+    Send(HostId, Page, ToHost),
+    /// A face may begin. One that reads reads now, and need not say when it is done; one that writes has the page until
+    /// [`Directory::release`].
+    Ready(Page, Face),
+    /// A face fails: the page's newest bytes are gone ([`Refusal::Lost`]), or too many wait ([`Refusal::Full`]).
+    Failed(Page, Face, Refusal),
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It was acted on. Bytes that came with it are to be put in their place, before the outputs are drained.
+    Acted,
+    /// It was overtaken by another, or is a repetition: bytes that came with it are of no use. Worth counting.
+    Stale,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Who {
+    Host { host: HostId, ticket: Ticket, has: Option<Version>, firm: bool },
+    Face(Face),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Request {
+    who: Who,
+    access: Access,
+}
+
+impl Request {
+    fn is_of(&self, host: HostId) -> bool {
+        matches!(self.who, Who::Host { host: who, .. } if who == host)
+    }
+
+    fn is_ticket(&self, host: HostId, ticket: Ticket) -> bool {
+        matches!(self.who, Who::Host { host: who, ticket: number, .. } if (who, number) == (host, ticket))
+    }
+}
+
+/// What is under way for a page, and what the home waits for.
+///
+/// - The page's entry is as it was before, but for `Clearing` and `Held`, whose copies elsewhere are out of it.
+/// - A grant for writing that is under way is of the version after the entry's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Transit {
+    /// Waits for `Done` of a host's request. `awaits` are to acknowledge to it.
+    Granting { request: Request, awaits: Hosts },
+    /// Waits for the owner's `WriteBack`. Who wanted it may be gone.
+    Downgrading { owner: HostId, request: Option<Request> },
+    /// Waits for `Done` of a host's request.
+    Transferring { owner: HostId, request: Request },
+    /// Waits for the owner's `WriteBack`, for a face, or for whoever is first in the queue.
+    Recalling { owner: HostId, face: Option<Face> },
+    /// Waits for acknowledgements. The face may have gone.
+    Clearing { awaits: Hosts, face: Option<Face> },
+    /// Waits for a face; without one it is over at once.
+    Held { face: Option<Face> },
+    /// Waits for `Done`, `WriteBack` or `Abandoned` of a host's request.
+    Asking { request: Request },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Busy {
+    transit: Transit,
+    queue: VecDeque<Request>,
+}
+
+/// The directory of the pages of one extent.
+///
+/// **Cost**: 16 bytes a page; about 100 bytes and its queue for each page that something is under way for; 8 bytes for each seat of a
+/// host that ever asked.
+///
+/// **Source**: the coherency keeper [EU §1], requests combined with the access [EU §2.3], read-end notices [EU §2.1], accesses by
+/// proxy of the home [EU §2.1]. `FEATURE: EU-F12 EU-F13 EU-F15 EU-F16`
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Directory {
+    /// The home's own host: its frames are the bytes at home.
+    own: HostId,
+    entries: Entries,
+    busy: BTreeMap<Page, Busy>,
+    /// The newest request of each seat that was heard.
+    seen: BTreeMap<(HostId, u16), u32>,
+    outputs: VecDeque<Output>,
+}
+
+impl Directory {
+    /// The directory of an extent of `pages` pages, none of which anybody has. `own` is the number of the home's own host.
+    pub fn new(pages: u64, own: HostId) -> Directory {
+        let entries = Entries::new(pages);
+        Directory { own, entries, busy: BTreeMap::new(), seen: BTreeMap::new(), outputs: VecDeque::new() }
+    }
+
+    /// The state of a page.
+    pub fn phase(&self, page: Page) -> Phase {
+        match self.busy.get(&page).map(|busy| &busy.transit) {
+            None => match self.entries.get(page).holding {
+                Holding::Free { sharers } if sharers.is_empty() => Phase::Home,
+                Holding::Free { .. } => Phase::Shared,
+                Holding::Owned { .. } => Phase::Owned,
+                Holding::Lost => Phase::Lost,
+            },
+            Some(Transit::Granting { .. }) => Phase::Granting,
+            Some(Transit::Downgrading { .. }) => Phase::Downgrading,
+            Some(Transit::Transferring { .. }) => Phase::Transferring,
+            Some(Transit::Recalling { .. }) => Phase::Recalling,
+            Some(Transit::Clearing { .. }) => Phase::Clearing,
+            Some(Transit::Held { .. }) => Phase::Held,
+            Some(Transit::Asking { .. }) => Phase::Asking,
+        }
+    }
+
+    /// The version of the bytes that are good.
+    pub fn version(&self, page: Page) -> Version {
+        self.entries.get(page).version
+    }
+
+    /// How many pages something is under way for.
+    pub fn busy_count(&self) -> usize {
+        self.busy.len()
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// A message of a host.
+    ///
+    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Want`] may be repeated at any time. What a host sent that
+    /// has been given up by [`Directory::on_host_lost`] is not passed on.
+    /// **Errors**: [`Error::Garbage`] for what no correct host sends.
+    pub fn handle(&mut self, from: HostId, page: Page, message: ToHome) -> Result<Heard, Error> {
+        if page.0 >= self.entries.count() {
+            return Err(garbage(from, format!("page {} of an extent of {} pages", page.0, self.entries.count())));
+        }
+        Ok(match message {
+            ToHome::Want { ticket, access, has, firm } => self.on_want(from, page, ticket, access, has, firm),
+            ToHome::Done { ticket, version } => self.on_done(from, page, ticket, version),
+            ToHome::WriteBack { version, keeps: true } => self.on_write_back(from, page, version),
+            ToHome::WriteBack { version, keeps: false } => self.on_put_back(from, page, version),
+            ToHome::Missing { version } => self.on_missing(from, page, version),
+            ToHome::Abandoned { ticket } => self.on_abandoned(from, page, ticket),
+            ToHome::Ack { version } => self.on_ack(from, page, version),
+        })
+    }
+
+    fn on_want(&mut self, host: HostId, page: Page, ticket: Ticket, access: Access, has: Option<Version>, firm: bool) -> Heard {
+        let seen = self.seen.entry((host, ticket.seat)).or_insert(0);
+        if (ticket.number.wrapping_sub(*seen) as i32) <= 0 {
+            return Heard::Stale;
+        }
+        *seen = ticket.number;
+        self.ask(page, Request { who: Who::Host { host, ticket, has, firm }, access });
+        Heard::Acted
+    }
+
+    /// Serves a request, or puts it in the page's queue.
+    fn ask(&mut self, page: Page, request: Request) {
+        match self.busy.get_mut(&page) {
+            Some(busy) if busy.queue.len() < PAGE_QUEUE_MAX => busy.queue.push_back(request),
+            Some(_) => self.refuse(page, request, Refusal::Full),
+            None => self.advance(page, VecDeque::from([request])),
+        }
+    }
+
+    /// The host that a grant was on its way to has it.
+    fn on_done(&mut self, from: HostId, page: Page, ticket: Ticket, version: Version) -> Heard {
+        let Some(Busy { transit, .. }) = self.busy.get(&page) else { return Heard::Stale };
+        let (Transit::Granting { request, .. } | Transit::Transferring { request, .. } | Transit::Asking { request }) = transit
+        else {
+            return Heard::Stale;
+        };
+        let (request, entry) = (*request, self.entries.get(page));
+        match request.access {
+            _ if !request.is_ticket(from, ticket) => return Heard::Stale,
+            Access::Write if version != entry.version.next() => return Heard::Stale,
+            Access::Write => self.settle(page, Event::DoneWrite, Entry { version, holding: Holding::Owned { owner: from } }),
+            Access::Read => self.settle(page, Event::DoneRead, entry),
+        }
+        Heard::Acted
+    }
+
+    /// The owner keeps a copy; or the reader that its sender's death left alone has one.
+    fn on_write_back(&mut self, from: HostId, page: Page, version: Version) -> Heard {
+        let entry = self.entries.get(page);
+        let Some(Busy { transit, .. }) = self.busy.get(&page).filter(|_| entry.version == version) else { return Heard::Stale };
+        let mut sharers = Hosts::one(from);
+        match *transit {
+            Transit::Downgrading { owner, request } if owner == from => match request {
+                Some(Request { who: Who::Face(face), .. }) => self.outputs.push_back(Output::Ready(page, face)),
+                Some(request) if request.is_of(self.own) => self.push_front(page, request),
+                Some(Request { who: Who::Host { host, .. }, .. }) => sharers.insert(host),
+                None => {}
+            },
+            Transit::Asking { request } if request.is_of(from) && request.access == Access::Read => {}
+            _ => return Heard::Stale,
+        }
+        self.settle(page, Event::WriteBack, Entry { version, holding: Holding::Free { sharers } });
+        Heard::Acted
+    }
+
+    /// The page came home, and who owned it keeps nothing: it was recalled, or has been evicted.
+    fn on_put_back(&mut self, from: HostId, page: Page, version: Version) -> Heard {
+        let entry = self.entries.get(page);
+        let is_owner = |owner: HostId| owner == from && version == entry.version;
+        // The host that a grant is on its way to has got it, and given it up: this overtook its `Done`.
+        let is_next =
+            |request: &Request| request.is_of(from) && request.access == Access::Write && version == entry.version.next();
+        let mut free = Entry { version, holding: Holding::Free { sharers: Hosts::NONE } };
+        match self.busy.get(&page).map(|busy| busy.transit.clone()) {
+            None if entry.holding == (Holding::Owned { owner: from }) && is_owner(from) => {
+                self.step(page, Event::PutBack, |this| this.entries.set(page, free));
+                return Heard::Acted;
+            }
+            Some(Transit::Granting { request, .. } | Transit::Transferring { request, .. } | Transit::Asking { request })
+                if is_next(&request) => {}
+            // The home's own host evicts while a face writes to what it had.
+            Some(Transit::Held { .. }) if entry.holding == (Holding::Owned { owner: from }) && is_owner(from) => {
+                self.step(page, Event::PutBackHeld, |this| this.entries.set(page, free));
+                return Heard::Acted;
+            }
+            // It evicted before it heard of the request, and will make nothing of it: the home serves it after all.
+            Some(Transit::Downgrading { owner, request }) if is_owner(owner) => {
+                request.into_iter().for_each(|request| self.push_front(page, request));
+            }
+            Some(Transit::Transferring { owner, request }) if is_owner(owner) => self.push_front(page, request),
+            Some(Transit::Recalling { owner, face }) if is_owner(owner) => {
+                // What the owner had is never good again: it may have been told so.
+                free.version = version.next();
+                if let Some(face) = face {
+                    self.entries.set(page, free);
+                    self.turn(page, Event::PutBackHeld, Transit::Held { face: Some(face) });
+                    self.outputs.push_back(Output::Ready(page, face));
+                    return Heard::Acted;
+                }
+            }
+            _ => return Heard::Stale,
+        }
+        self.settle(page, Event::PutBack, free);
+        Heard::Acted
+    }
+
+    /// The owner passed the page on to a host that died.
+    fn on_missing(&mut self, from: HostId, page: Page, version: Version) -> Heard {
+        match self.busy.get(&page).map(|busy| &busy.transit) {
+            Some(Transit::Recalling { owner, .. }) if *owner == from && version == self.version(page) => self.lose(page, None),
+            _ => return Heard::Stale,
+        }
+        Heard::Acted
+    }
+
+    /// The host that was to get the page from one that died has not got it.
+    fn on_abandoned(&mut self, from: HostId, page: Page, ticket: Ticket) -> Heard {
+        match self.busy.get(&page).map(|busy| &busy.transit) {
+            Some(Transit::Asking { request }) if request.is_ticket(from, ticket) => self.lose(page, None),
+            _ => return Heard::Stale,
+        }
+        Heard::Acted
+    }
+
+    /// A copy has been dropped for a face.
+    fn on_ack(&mut self, from: HostId, page: Page, version: Version) -> Heard {
+        let is_asked = self.version(page) == version;
+        match self.busy.get_mut(&page).map(|busy| &mut busy.transit) {
+            Some(Transit::Clearing { awaits, .. }) if is_asked && awaits.has(from) => {
+                awaits.remove(from);
+                self.on_cleared(page, Event::Ack, Event::AckLast);
+            }
+            _ => return Heard::Stale,
+        }
+        Heard::Acted
+    }
+
+    fn push_front(&mut self, page: Page, request: Request) {
+        self.busy.get_mut(&page).expect("something is under way").queue.push_front(request);
+    }
+
+    /// What was under way is over: the page is as `entry` says, and who waits is served.
+    fn settle(&mut self, page: Page, event: Event, entry: Entry) {
+        let mut queue = VecDeque::new();
+        self.step(page, event, |this| {
+            queue = this.busy.remove(&page).expect("something is under way").queue;
+            this.entries.set(page, entry);
+        });
+        self.advance(page, queue);
+    }
+
+    /// The page's newest bytes are gone; whoever waits for them is told, but for the dead.
+    fn lose(&mut self, page: Page, dead: Option<HostId>) {
+        let entry = Entry { version: self.version(page), holding: Holding::Lost };
+        let Some(Busy { transit, .. }) = self.busy.get(&page) else {
+            return self.step(page, Event::BytesLost, |this| this.entries.set(page, entry));
+        };
+        let request = match *transit {
+            Transit::Granting { request, .. } | Transit::Transferring { request, .. } | Transit::Asking { request } => {
+                Some(request)
+            }
+            Transit::Downgrading { request, .. } => request,
+            Transit::Recalling { face, .. } | Transit::Clearing { face, .. } => {
+                face.map(|face| Request { who: Who::Face(face), access: Access::Write })
+            }
+            Transit::Held { .. } => None,
+        };
+        let live = request.filter(|request| !dead.is_some_and(|dead| request.is_of(dead)));
+        live.into_iter().for_each(|request| self.refuse(page, request, Refusal::Lost));
+        self.settle(page, Event::BytesLost, entry);
+    }
+
+    /// Goes from one thing under way to another.
+    fn turn(&mut self, page: Page, event: Event, to: Transit) {
+        self.step(page, event, |this| this.busy.get_mut(&page).expect("something is under way").transit = to);
+    }
+
+    /// Forgets which requests of a host were heard: what a test switches off.
+    #[cfg(test)]
+    pub(super) fn forget(&mut self, host: HostId) {
+        self.seen.retain(|(who, _), _| *who != host);
+    }
+
+    /// Makes a transition, and holds it against the table.
+    fn step(&mut self, page: Page, event: Event, change: impl FnOnce(&mut Directory)) {
+        let from = self.phase(page);
+        change(self);
+        let to = self.phase(page);
+        assert_eq!(rows::next(TABLE, from, event), Some(to), "{event:?} in {from:?}");
+    }
+
+    fn send(&mut self, to: HostId, page: Page, message: ToHost) {
+        self.outputs.push_back(Output::Send(to, page, message));
+    }
+
+    fn refuse(&mut self, page: Page, request: Request, reason: Refusal) {
+        match request.who {
+            Who::Host { host, ticket, .. } => self.send(host, page, ToHost::Refused { ticket, reason }),
+            Who::Face(face) => self.outputs.push_back(Output::Failed(page, face, reason)),
+        }
+    }
+}
+
+#[cold]
+fn garbage(from: HostId, reason: String) -> Error {
+    Error::Garbage { peer: from.to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(rows::contradiction(TABLE), None);
+        assert_eq!(rows::print(TABLE), include_str!("table.txt"));
+    }
+}
