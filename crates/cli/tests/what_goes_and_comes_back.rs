@@ -206,7 +206,7 @@ fn a_second_node_of_the_coordinators_name_is_refused_and_disturbs_nobody() {
 #[test]
 fn a_grant_of_another_region_opens_nothing() {
     use hanare_protocol::id::{Grant, Slot};
-    use hanare_protocol::shape::Strided;
+    use hanare_protocol::shape::Shape;
     use hanare_protocol::wire::command::{Command as Vector, Op};
     use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
     use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -223,7 +223,7 @@ fn a_grant_of_another_region_opens_nothing() {
     socket.write_all(&[0; 32]).unwrap();
     socket.read_exact(&mut [0; HEAD_LEN]).unwrap();
     for slot in [slot, Slot(77)] {
-        let command = Vector { op: Op::Get, node: 0, slot, grant: Grant([3; 16]), shape: Strided::contiguous(0, 8) };
+        let command = Vector::new(Op::Get, 0, slot, Grant([3; 16]), &Shape::contiguous(0, 8));
         socket.write_all(&Head { count: 1, body_len: 64, ..Head::new(Kind::Commands, 5) }.encode()).unwrap();
         socket.write_all(&command.encode()).unwrap();
         let mut head = [0; HEAD_LEN];
