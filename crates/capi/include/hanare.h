@@ -72,6 +72,12 @@ extern "C" {
 #define HANARE_ERR_BAD_ARGUMENT (-25)     /* NULL, not UTF-8, or a number that means nothing */
 #define HANARE_ERR_DEFECT (-26)           /* a defect of this library was caught at its border: please report it */
 #define HANARE_ERR_OTHER (-27)            /* an error younger than this header: its message says what */
+#define HANARE_ERR_BAD_DIMENSION (-28)    /* a dimension of a sub-array leads out of the region; nothing was moved */
+#define HANARE_ERR_BAD_INDEX (-29)        /* an index names a block beyond the region's end; nothing was moved */
+#define HANARE_ERR_BAD_ELEMENT (-30)      /* elements of that kind, or at that place, do not go with the operation */
+#define HANARE_ERR_BROKEN_NOT_DONE (-31)  /* the connection broke under an update, which did not happen */
+#define HANARE_ERR_BROKEN_DONE (-32)      /* it broke when the update was done: only the answer is lost */
+#define HANARE_ERR_BROKEN (-33)           /* it broke, and the update may or may not have happened */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -83,6 +89,14 @@ const char *hanare_last_error(void);
 
 /* Whether the call that returned `code` can succeed later without being changed: 1 or 0. Never blocks. */
 int hanare_may_retry(int code);
+
+#define HANARE_HAPPENED_NO 0      /* nothing was done */
+#define HANARE_HAPPENED_YES 1     /* all of it was done */
+#define HANARE_HAPPENED_UNKNOWN 2 /* it may have been done, in part or whole */
+
+/* Whether the call that returned `code` did what it was to do: one of HANARE_HAPPENED_…. Of a call on bytes of several
+ * nodes it says what is known of the part that failed; the others' parts may have been done. Never blocks. */
+int hanare_happened(int code);
 
 /* The version of the library at run time, as "0.1.0". The library's own; never blocks. */
 const char *hanare_version(void);

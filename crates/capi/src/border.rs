@@ -2,6 +2,7 @@
 
 use crate::code;
 use hanare_protocol::Error;
+use hanare_protocol::error::Happened;
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -90,6 +91,16 @@ pub extern "C" fn hanare_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn hanare_may_retry(code: c_int) -> c_int {
     c_int::from(code::may_retry(code))
+}
+
+/// See `hanare.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn hanare_happened(code: c_int) -> c_int {
+    match code::happened(code) {
+        Happened::No => 0,
+        Happened::Yes => 1,
+        Happened::Unknown => 2,
+    }
 }
 
 /// See `hanare.h`.

@@ -1,6 +1,7 @@
 //! The numbers of errors, as `hanare.h` defines them. They never change; new ones join at the end.
 
 use hanare_protocol::Error;
+use hanare_protocol::error::Happened;
 use std::ffi::c_int;
 
 /// Success.
@@ -41,13 +42,28 @@ pub fn of(error: &Error) -> c_int {
         Error::BadUse { .. } => BAD_USE,
         Error::BadSetting { .. } => -23,
         Error::System { .. } => -24,
+        Error::BadDimension { .. } => -28,
+        Error::BadIndex { .. } => -29,
+        Error::BadElement { .. } => -30,
+        Error::Broken { happened: Happened::No, .. } => -31,
+        Error::Broken { happened: Happened::Yes, .. } => -32,
+        Error::Broken { happened: Happened::Unknown, .. } => -33,
         _ => OTHER,
     }
 }
 
 /// Whether a call that returned `code` can succeed later without being changed; agrees with [`Error::may_retry`].
 pub fn may_retry(code: c_int) -> bool {
-    matches!(code, -10 | -12 | -15 | -16 | -17)
+    matches!(code, -10 | -12 | -15 | -16 | -17 | -31)
+}
+
+/// Whether a call that returned `code` did what it was to do; agrees with [`Error::happened`].
+pub fn happened(code: c_int) -> Happened {
+    match code {
+        OK.. | -32 => Happened::Yes,
+        -12 | -17 | -21 | -24 | DEFECT | OTHER | -33 => Happened::Unknown,
+        _ => Happened::No,
+    }
 }
 
 #[cfg(test)]
@@ -83,7 +99,17 @@ mod tests {
             ("BAD_USE", Error::BadUse { region: s(), reason: s() }),
             ("BAD_SETTING", Error::BadSetting { key: s(), value: s(), reason: s() }),
             ("SYSTEM", Error::System { what: s(), reason: s() }),
+            ("BAD_DIMENSION", Error::BadDimension { region: s(), dimension: 0, count: 0, stride: 0, reason: s() }),
+            ("BAD_INDEX", Error::BadIndex { region: s(), position: 0, index: 0, block: 0, limit: 0 }),
+            ("BAD_ELEMENT", Error::BadElement { region: s(), operation: s(), element: s(), reason: s() }),
+            ("BROKEN_NOT_DONE", broken(Happened::No)),
+            ("BROKEN_DONE", broken(Happened::Yes)),
+            ("BROKEN", broken(Happened::Unknown)),
         ]
+    }
+
+    fn broken(happened: Happened) -> Error {
+        Error::Broken { node: NodeId(0), what: String::new(), reason: String::new(), happened }
     }
 
     /// What the header says after `#define HANARE_ERR_<name>`.
@@ -95,11 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_error_has_the_headers_number_and_agrees_about_trying_again() {
+    fn every_kind_of_error_has_the_headers_number_and_agrees_with_it() {
         let mut numbers: Vec<c_int> = Vec::new();
         for (name, error) in kinds() {
             assert_eq!(in_header(name), Some(of(&error)), "{name}");
             assert_eq!(may_retry(of(&error)), error.may_retry(), "{name}");
+            assert_eq!(happened(of(&error)), error.happened(), "{name}");
             numbers.push(of(&error));
         }
         for (name, number) in [("BAD_ARGUMENT", BAD_ARGUMENT), ("DEFECT", DEFECT), ("OTHER", OTHER)] {
@@ -108,6 +135,7 @@ mod tests {
         }
         let defined = include_str!("../include/hanare.h").matches("#define HANARE_ERR_").count();
         assert_eq!(numbers.len(), defined, "the header and this list have the same codes");
+        assert_eq!((happened(0), happened(42), happened(BAD_ARGUMENT)), (Happened::Yes, Happened::Yes, Happened::No));
         numbers.sort_unstable();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "no number twice");
     }
@@ -122,6 +150,7 @@ mod tests {
                 postcard::take_from_bytes::<Error>(&bytes).is_ok()
             })
             .count();
-        assert_eq!(count, kinds().len());
+        let kinds: std::collections::HashSet<_> = kinds().iter().map(|(_, error)| std::mem::discriminant(error)).collect();
+        assert_eq!(count, kinds.len());
     }
 }

@@ -5,6 +5,7 @@ use crate::border::{Failure, code_of};
 use crate::code;
 use crate::region::CRegion;
 use hanare_protocol::Error;
+use hanare_protocol::shape::Strided;
 use std::ffi::{c_int, c_void};
 
 /// See `hanare.h`.
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn hanare_copy(
                 reason: format!("it and region '{}' were opened through different attachments", from.region.name()),
             }));
         }
-        from.pool.copy(&from.region, shapes.0.into(), &to.region, shapes.1.into())?;
+        from.pool.copy(&from.region, Strided::from(shapes.0), &to.region, Strided::from(shapes.1))?;
         Ok(code::OK)
     })
 }

@@ -5,7 +5,6 @@ use crate::border::code_of;
 use crate::code;
 use crate::region::CRegion;
 use hanare::{Completion, Region};
-use hanare_protocol::shape::Strided;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -32,11 +31,10 @@ pub unsafe extern "C" fn hanare_put_nb(
         let into = place(request, "request")?;
         // SAFETY: the caller's handle, and bytes that are the library's until hanare_wait.
         unsafe {
-            let region = reference(region, "region")?.region.clone();
+            let CRegion { pool, region, .. } = reference(region, "region")?;
             let from = bytes(from.cast(), len, "from")?;
-            let shape = Strided::contiguous(offset, len as u64);
-            let completion = region.start_put_raw(shape, from.as_ptr(), len)?;
-            give(CRequest { completion, _region: region }, into);
+            let completion = pool.start_batch(|batch| batch.put(region, offset, from))?;
+            give(CRequest { completion, _region: region.clone() }, into);
         }
         Ok(code::OK)
     })
@@ -58,11 +56,10 @@ pub unsafe extern "C" fn hanare_get_nb(
         let handle = place(request, "request")?;
         // SAFETY: the caller's handle, and bytes that are the library's until hanare_wait.
         unsafe {
-            let region = reference(region, "region")?.region.clone();
+            let CRegion { pool, region, .. } = reference(region, "region")?;
             let into = bytes_mut(into.cast(), len, "into")?;
-            let shape = Strided::contiguous(offset, len as u64);
-            let completion = region.start_get_raw(shape, into.as_mut_ptr(), len)?;
-            give(CRequest { completion, _region: region }, handle);
+            let completion = pool.start_batch(|batch| batch.get(region, offset, into))?;
+            give(CRequest { completion, _region: region.clone() }, handle);
         }
         Ok(code::OK)
     })

@@ -9,7 +9,7 @@ use crate::code;
 use hanare::Region;
 use hanare_memory::{Lost, Window, guard, vector};
 use hanare_protocol::Error;
-use hanare_protocol::shape::Strided;
+use hanare_protocol::shape::{Shape, Strided};
 use std::ffi::{c_int, c_void};
 
 /// The largest element: 2^6 bytes, a cache line.
@@ -57,7 +57,7 @@ fn run_here(rank: &Rank, way: Way, shape: Strided, host: Window) -> Outcome {
     let board = rank.boards.own(&rank.pool)?;
     // SAFETY: used during this call, and boards stay until the rank is dropped.
     let window = unsafe { board.window() };
-    shape.check(board.name(), window.len() as u64)?;
+    let shape = Shape::from(shape).check(board.name(), window.len() as u64)?;
     let moved = match way {
         Way::Load => vector::gather(window, &shape, host),
         Way::Store => vector::scatter(host, window, &shape),
