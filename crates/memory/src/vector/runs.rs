@@ -139,7 +139,8 @@ impl<'a> Iterator for Runs<'a> {
         if self.within > 0 || self.left < self.block {
             return Some(self.cut_block());
         }
-        let run = self.blocks.take(self.left / self.block, self.block);
+        let most = if self.left == self.block { 1 } else { self.left / self.block };
+        let run = self.blocks.take(most, self.block);
         self.left -= run.len();
         Some(run)
     }
