@@ -173,7 +173,7 @@ fn take(parts: &mut VecDeque<Part>, len: u64) -> Part {
 fn list_runs(from: &Layout, from_shape: &Checked<'_>, to: &Layout, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
     let mut sources = pieces(from, from_shape);
     let mut targets = pieces(to, to_shape);
-    let mut lists: BTreeMap<(usize, usize, u64), (Vec<u64>, Vec<u64>)> = BTreeMap::new();
+    let mut lists: BTreeMap<Between, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
     let mut runs = Vec::new();
     let (mut source, mut target) = (sources.next(), targets.next());
     while let (Some(mut left), Some(mut right)) = (source, target) {
@@ -204,7 +204,10 @@ fn list_runs(from: &Layout, from_shape: &Checked<'_>, to: &Layout, to_shape: &Ch
     runs
 }
 
-fn list_run((from, to, block): (usize, usize, u64), offsets: Vec<u64>, others: Vec<u64>) -> Run<'static, 'static> {
+/// Source and target extent, and the length of blocks.
+type Between = (usize, usize, u64);
+
+fn list_run((from, to, block): Between, offsets: Vec<u64>, others: Vec<u64>) -> Run<'static, 'static> {
     Run { from: (from, list(block, offsets)), to: (to, list(block, others)) }
 }
 

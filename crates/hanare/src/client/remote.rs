@@ -338,8 +338,9 @@ fn backoff() -> Backoff {
 }
 
 fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&Request)) -> Option<Result<()>> {
-    let outcome = inner.pending.get(seq)?.outcome.take()?;
-    inner.pending.get(seq).map(|request| look(request));
+    let request = inner.pending.get(seq)?;
+    let outcome = request.outcome.take()?;
+    look(request);
     let request = inner.pending.take(seq).expect("it was just seen");
     inner.pending.keep(request);
     Some(outcome)

@@ -132,13 +132,14 @@ impl Request {
     }
 
     fn push_list(&mut self, len: u64, list: ListBytes) {
-        // SAFETY (all): heap memory stays where it is while its owner moves, and `own` keeps it until the request is cleared.
+        // SAFETY: heap memory stays where it is while its owner moves, and `own` keeps it until the request is cleared.
+        let heap = |bytes: &[u8]| unsafe { Window::of(bytes) };
         let (window, own) = match list {
             ListBytes::None => return,
             ListBytes::Borrowed(window) => (window, None),
-            ListBytes::Dims(bytes) => (unsafe { Window::of(&bytes) }, Some(Own::Bytes(bytes))),
-            ListBytes::Narrow(list) => (unsafe { Window::of(list.as_bytes()) }, Some(Own::Narrow(list))),
-            ListBytes::Wide(list) => (unsafe { Window::of(list.as_bytes()) }, Some(Own::Wide(list))),
+            ListBytes::Dims(bytes) => (heap(&bytes), Some(Own::Bytes(bytes))),
+            ListBytes::Narrow(list) => (heap(list.as_bytes()), Some(Own::Narrow(list))),
+            ListBytes::Wide(list) => (heap(list.as_bytes()), Some(Own::Wide(list))),
         };
         self.lists.push(window);
         if (window.len() as u64) < len {

@@ -102,16 +102,17 @@ impl Inbox {
         }
     }
 
-    fn commands(&self) -> impl Iterator<Item = Result<Command, Refusal>> {
-        let decode = |bytes: &[u8]| Command::decode(bytes.try_into().expect("a chunk")).map_err(|malformed| refusal(malformed.0));
-        self.front.chunks_exact(COMMAND_LEN).map(decode)
+    /// Command number `k` of the message.
+    fn command(&self, k: usize) -> Result<Command, Refusal> {
+        let bytes = self.front[k * COMMAND_LEN..].first_chunk().expect("as many as the head says");
+        Command::decode(bytes).map_err(|malformed| refusal(malformed.0))
     }
 
     /// Bytes of all lists. Nonsense, or too many, end the link.
     fn list_len(&self) -> Result<u64, Refusal> {
         let mut sum = 0;
-        for command in self.commands() {
-            sum += command?.list_len().map_err(|malformed| refusal(malformed.0))?;
+        for k in 0..self.front.len() / COMMAND_LEN {
+            sum += self.command(k)?.list_len().map_err(|malformed| refusal(malformed.0))?;
         }
         if sum > LIST_LEN_MAX { Err(refusal("lists beyond the limit")) } else { Ok(sum) }
     }
@@ -120,8 +121,8 @@ impl Inbox {
     fn admit(&mut self, head: &Head) -> Result<(), Refusal> {
         let (mut operand_len, mut old_len) = (0u64, 0u64);
         let mut list_at = 0;
-        let commands: Vec<Command> = self.commands().collect::<Result<_, Refusal>>()?;
-        for command in commands {
+        for k in 0..head.count as usize {
+            let command = self.command(k)?;
             let words = command.list_len().map_err(|malformed| refusal(malformed.0))? as usize / 8;
             let shape = command.shape(&self.lists[list_at..list_at + words]).map_err(|malformed| refusal(malformed.0))?;
             list_at += words;
