@@ -58,6 +58,7 @@ fn ranks(remote: &Remote, end: &str) -> pool::Ended {
     run(command.env("RANK_REPORT", remote.path("report")).env("HANARE_TEST_END", end))
 }
 
+// FEATURE: D2-F5 D2-F8
 #[test]
 fn ranks_of_two_hosts_meet_and_share_memory() {
     let remote = Remote::new();
@@ -66,6 +67,7 @@ fn ranks_of_two_hosts_meet_and_share_memory() {
     assert_eq!(report(&remote), said, "in blocks");
 }
 
+// FEATURE: D2-F8
 #[test]
 fn a_rank_that_is_killed_is_named_and_the_others_are_told() {
     let remote = Remote::new();

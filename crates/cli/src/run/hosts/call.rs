@@ -218,9 +218,8 @@ impl Call {
         let said = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
         match (self.phase, self.exit) {
             // What ssh itself ends with.
-            (Phase::Calling | Phase::Gone, Some(End::Exited(255))) => {
-                format!("ssh cannot reach it: {}", said("the connection was closed"))
-            }
+            (Phase::Calling, Some(End::Exited(255))) => format!("ssh cannot reach it: {}", said("the connection was closed")),
+            (_, Some(End::Exited(255))) => format!("the connection broke: {}", said("ssh does not say why")),
             (Phase::Calling, Some(End::Exited(126 | 127))) => {
                 format!("no hanare there ({}); install the same build in its PATH", said("not found"))
             }
