@@ -97,11 +97,13 @@ fn meets(name: &str) {
     one_job(&report, 3, &ended.stderr);
 }
 
+// FEATURE: D2-F5 D2-F8
 #[test]
 fn a_job_under_open_mpi_meets() {
     meets(OPEN_MPI);
 }
 
+// FEATURE: D2-F5 D2-F8
 #[test]
 fn a_job_under_mpich_meets() {
     meets(MPICH);
@@ -185,11 +187,13 @@ fn tells_of_the_killed(name: &str) {
     assert_eq!(gone, ["rank 1 gone"; 2], "{:?} {}", lines(&report), ended.stderr);
 }
 
+// FEATURE: D2-F8
 #[test]
 fn a_killed_rank_under_open_mpi_is_told() {
     tells_of_the_killed(OPEN_MPI);
 }
 
+// FEATURE: D2-F8
 #[test]
 fn a_killed_rank_under_mpich_is_told() {
     tells_of_the_killed(MPICH);
@@ -264,6 +268,7 @@ fn indexed_jobs_under_kubernetes_meet_and_are_told_apart() {
     two_by_hand([kubernetes_job("train"), kubernetes_job("train-7")]);
 }
 
+// FEATURE: D2-F8
 #[test]
 fn a_killed_task_under_slurm_is_told() {
     let nodes = Nodes::start(2);

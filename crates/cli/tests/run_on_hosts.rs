@@ -58,6 +58,7 @@ fn ranks(remote: &Remote, end: &str) -> pool::Ended {
     run(command.env("RANK_REPORT", remote.path("report")).env("HANARE_TEST_END", end))
 }
 
+// FEATURE: D2-F5 D2-F8
 #[test]
 fn ranks_of_two_hosts_meet_and_share_memory() {
     let remote = Remote::new();
@@ -66,6 +67,7 @@ fn ranks_of_two_hosts_meet_and_share_memory() {
     assert_eq!(report(&remote), said, "in blocks");
 }
 
+// FEATURE: D2-F8
 #[test]
 fn a_rank_that_is_killed_is_named_and_the_others_are_told() {
     let remote = Remote::new();
@@ -125,6 +127,34 @@ fn signals_reach_the_ranks_of_every_host() {
         let text = job.wait().done();
         assert!(text.contains("got 0\n") && text.contains("got 1\n"), "{name}: {text}");
     }
+}
+
+#[test]
+fn what_is_typed_at_the_terminal_reaches_what_ranks_have_started() {
+    if pool::clean("script").arg("--version").output().is_err() {
+        eprintln!("skipped: no `script` to make a terminal (package bsdutils)");
+        return;
+    }
+    let remote = Remote::new();
+    // The shell waits for its child, whatever it is told itself.
+    let job = format!("{HANARE} run --hosts a,b --memory 64M -- sh -c 'echo up $HANARE_RANK; sleep 600'");
+    let line = "(until grep -q 'up 0' out && grep -q 'up 1' out; do sleep 0.02; done; printf '\\003') | \
+        script -qec \"$JOB\" /dev/null > out";
+    std::fs::write(remote.path("out"), "").unwrap();
+    let mut command = remote.dress(pool::clean("sh"));
+    let ended = run(command.args(["-c", line]).env("JOB", job));
+    let text = std::fs::read_to_string(remote.path("out")).unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{text} {}", ended.stderr);
+    assert!(text.contains("SIGINT"), "{text}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_ranks_as_a_pipe_does() {
+    let remote = Remote::new();
+    let line = format!("({HANARE} run --hosts a,b --memory 64M -- yes; echo status $? >&2) | head -n 1");
+    let ended = run(remote.dress(pool::clean("sh")).args(["-c", &line]));
+    assert_eq!(ended.stdout, b"y\n");
+    assert!(ended.stderr.contains("SIGPIPE") && ended.stderr.contains("status 141"), "{}", ended.stderr);
 }
 
 #[test]

@@ -68,6 +68,14 @@ impl Inbox {
         }
     }
 
+    /// Bytes of the body that have not come.
+    pub(crate) fn body_rest(&self) -> u64 {
+        match self {
+            Inbox::Head { .. } => 0,
+            Inbox::Body { head, at, filled, .. } => head.body_len - at - *filled as u64,
+        }
+    }
+
     /// Takes note that `len` bytes came straight into [`Inbox::rest`].
     pub(crate) fn filled(&mut self, len: usize, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
         let Inbox::Body { window, filled, .. } = self else { unreachable!("bytes came straight into no window") };

@@ -6,6 +6,7 @@
 //! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
 //! | [`layer`] | links over links: count, trace, delay, fault |
 //! | [`shm`] | links between two processes of one host: rings in shared memory |
+//! | [`ucx`] | links over UCX, loaded at run time: RDMA where it is there |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |
 //! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
 //! | [`mod@wait`] | waiting for a link: pause, yield, park |
@@ -38,6 +39,7 @@ mod outbox;
 pub mod shm;
 pub mod stream;
 pub mod tcp;
+pub mod ucx;
 pub mod wait;
 
 pub use link::{Link, LinkError, Progress, Refusal, Sink};

@@ -80,6 +80,12 @@ impl<S: Stream> StreamLink<S> {
         }
     }
 
+    /// The stream of a link that nothing was sent over and nothing has come from, and the peer's name.
+    pub(crate) fn into_stream(self) -> (S, String) {
+        assert!(self.outbox.is_empty() && self.inbox.is_whole() && self.held.is_empty(), "the link is in use already");
+        (self.stream, self.peer)
+    }
+
     /// Sends what goes. A broken connection is no error here: what the peer said before comes first.
     fn push(&mut self, done: &mut Progress) -> Result<(), Ending> {
         while !self.outbox.is_empty() {

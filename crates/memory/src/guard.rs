@@ -95,6 +95,19 @@ pub(crate) fn check_side(side: Side, window: Window, base: u64) -> Result<(), Lo
     }
 }
 
+/// Runs `body`, in which another library may touch both windows, and says afterwards whether any page of them is lost.
+///
+/// **Cost**: as a copy of no bytes. **Errors**: [`Lost`], for pages that were lost before too; what `body` did is not undone.
+///
+/// # Safety
+/// On this thread `body` touches only the two windows and memory that the kernel can always supply; it does not panic, and
+/// makes no guarded copy.
+#[inline]
+pub unsafe fn watch(from: Window, to: Window, body: impl FnOnce()) -> Result<(), Lost> {
+    guarded(from.range(), to.range(), body);
+    if is_any_lost() { check(from, to) } else { Ok(()) }
+}
+
 struct Registered {
     /// Start and end of the source, then of the target; equal where there is none.
     bounds: [AtomicUsize; 4],

@@ -6,6 +6,7 @@
 //! | [`words`] | what a ring needs of its memory: 64-bit words and bytes |
 //! | [`spsc`] | a ring of records, one producer and one consumer |
 //! | [`bell`] | a doorbell that costs a system call only while the other side sleeps |
+//! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
 //! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
@@ -13,6 +14,7 @@
 
 pub mod bell;
 pub mod layout;
+pub mod page_word;
 pub mod spsc;
 pub mod wait;
 pub mod words;
@@ -20,4 +22,4 @@ pub mod words;
 pub use bell::Doorbell;
 pub use spsc::{Consumer, Corrupt, Producer, Record};
 pub use wait::{Backoff, Step};
-pub use words::{Shared, Words};
+pub use words::{Exchange, Shared, Words};

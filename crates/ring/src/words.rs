@@ -28,6 +28,13 @@ pub trait Words {
     fn write(&self, at: usize, from: &[u8]);
 }
 
+/// Words of which several sides change the same one.
+pub trait Exchange: Words {
+    /// Writes `new` if the word is `old`, and returns what was there, as `Ok` if it was `old`. What was written before is visible to who
+    /// reads the new value, and what was written before the value that was there is visible to us (acquire and release).
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64>;
+}
+
 /// Words in memory shared with another process.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
@@ -52,6 +59,13 @@ impl Shared {
         // SAFETY: mapped, writable and aligned (invariant 1); an atomic may be changed by others at any time
         // (invariant 2), and the window stays mapped as long as this copy of it is used.
         unsafe { AtomicU64::from_ptr(ptr.cast()) }
+    }
+}
+
+impl Exchange for Shared {
+    #[inline]
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
+        self.word(word).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
     }
 }
 

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::process::{Pid, Signal};
 use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::Sender;
 
@@ -60,9 +61,13 @@ impl Ranks {
         if !matches!(self.sink, Sink::Own { alone: true }) {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        // Ours is the launcher's voice.
-        if matches!(self.sink, Sink::Launcher(_)) && who.rank.0 == 0 {
-            command.stdin(Stdio::piped());
+        if matches!(self.sink, Sink::Launcher(_)) {
+            // What a terminal sends to its whole foreground group, this group gets by word.
+            command.process_group(0);
+            // Our own input is the launcher's voice.
+            if who.rank.0 == 0 {
+                command.stdin(Stdio::piped());
+            }
         }
         let mut child = command.spawn().with_context(|| format!("cannot start {}", who.rank))?;
         self.ranks.push(RankProcess { rank: who.rank, pid: children::pid_of(&child), end: None });
@@ -105,6 +110,13 @@ impl Ranks {
     /// Sends a signal to those that live.
     pub fn signal(&self, signal: Signal) {
         self.ranks.iter().filter(|process| process.end.is_none()).for_each(|process| children::send(process.pid, signal));
+    }
+
+    /// Sends a signal to those that live and to what they have started, as a terminal does. Each must be a group of its own.
+    pub fn signal_groups(&self, signal: Signal) {
+        for process in self.ranks.iter().filter(|process| process.end.is_none()) {
+            let _ = rustix::process::kill_process_group(process.pid, signal);
+        }
     }
 
     /// Waits, within bounds, until what they said is out and the pool knows of their ends.

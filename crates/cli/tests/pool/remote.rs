@@ -15,6 +15,9 @@ const SCRIPT: &str = r#"#!/bin/sh
 while :; do case $1 in -o) shift 2 ;; -*) shift ;; *) break ;; esac; done
 host=$1
 shift
+ENTER='' ADDRESS=127.0.0.1
+# A host with a network of its own, where there is one of that name.
+[ -z "$NET" ] || { ENTER="ip netns exec $NET-$host"; ADDRESS=$(cat "$FOLDER/$host.address"); }
 case $host in
 unreachable*) echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255 ;;
 badkey*) echo "No ED25519 host key is known for $host" >&2; echo "Host key verification failed." >&2; exit 255 ;;
@@ -24,8 +27,8 @@ mute*) exec true ;;
 noisy*) echo "Welcome to $host"; printf 'Last login: never ' ;;
 esac
 mkdir -p "$FOLDER/$host"
-exec env -i PATH=/usr/bin:/bin LAUNCH_MARK="$LAUNCH_MARK" THIS_HOST="$host" XDG_RUNTIME_DIR="$FOLDER/$host" \
-    SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" RANK_REPORT="$RANK_REPORT" sh -c "$*"
+exec $ENTER env -i PATH=/usr/bin:/bin LAUNCH_MARK="$LAUNCH_MARK" THIS_HOST="$host" XDG_RUNTIME_DIR="$FOLDER/$host" \
+    SSH_CONNECTION="127.0.0.1 1 $ADDRESS 22" RANK_REPORT="$RANK_REPORT" sh -c "$*"
 "#;
 
 impl Remote {

@@ -4,6 +4,7 @@ use crate::layer::{Count, Delay, Fault, FaultPlan, Trace};
 use crate::link::Link;
 use crate::shm::{ShmLink, Side};
 use crate::tcp::{Socket, TcpLink};
+use crate::ucx::tests as ucx;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -20,10 +21,17 @@ pub(crate) struct Fabric {
 enum Base {
     Tcp,
     Shm,
+    /// UCX with these transports only.
+    Ucx(ucx::Transports),
 }
 
 pub(crate) const TCP: Fabric = Fabric { base: Base::Tcp, layer: |link| link };
 pub(crate) const SHM: Fabric = Fabric { base: Base::Shm, layer: |link| link };
+
+/// UCX as users have it: whatever it finds best between two workers of one host.
+pub(crate) const UCX: Fabric = Fabric { base: Base::Ucx(ucx::Transports::All), layer: |link| link };
+pub(crate) const UCX_SHM: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Shm), layer: |link| link };
+pub(crate) const UCX_TCP: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Tcp), layer: |link| link };
 
 pub(crate) fn count(link: Boxed) -> Boxed {
     Box::new(Count::over(link))
@@ -53,6 +61,14 @@ impl Fabric {
         Fabric { base: self.base, layer }
     }
 
+    /// Why this machine cannot have it, if it cannot.
+    pub(crate) fn lack(&self) -> Option<String> {
+        match self.base {
+            Base::Tcp | Base::Shm => None,
+            Base::Ucx(transports) => ucx::lack(transports),
+        }
+    }
+
     /// Two links, each other's peers.
     pub(crate) fn pair(&self) -> (Boxed, Boxed) {
         let (one, other): (Boxed, Boxed) = match self.base {
@@ -63,6 +79,10 @@ impl Fabric {
             Base::Shm => {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
                 (Box::new(one), Box::new(ShmLink::open(parts, "the maker").unwrap()))
+            }
+            Base::Ucx(transports) => {
+                let (one, other) = ucx::pair(transports);
+                (Box::new(one), Box::new(other))
             }
         };
         ((self.layer)(one), (self.layer)(other))
@@ -79,11 +99,16 @@ impl Fabric {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
                 ((self.layer)(Box::new(one)), Box::new(Side::open(parts).unwrap()))
             }
+            Base::Ucx(transports) => {
+                let (one, other) = ucx::pair(transports);
+                ((self.layer)(Box::new(one)), Box::new(ucx::RawPeer::of(other)))
+            }
         }
     }
 }
 
-fn sockets() -> (TcpStream, TcpStream) {
+/// Two ends of a connection.
+pub(crate) fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let other = listener.accept().unwrap().0;
@@ -100,6 +125,12 @@ fn tcp(stream: TcpStream) -> TcpLink {
 impl Raw for TcpStream {
     fn send(&mut self, bytes: &[u8]) {
         self.write_all(bytes).unwrap();
+    }
+}
+
+impl Raw for ucx::RawPeer {
+    fn send(&mut self, bytes: &[u8]) {
+        ucx::RawPeer::send(self, bytes);
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod bodies;
 mod death;
-mod fabrics;
+pub(crate) mod fabrics;
 mod garbage;
 mod lost;
 mod order;
@@ -14,7 +14,7 @@ mod store;
 
 use crate::link::{Link, LinkError, Progress, Sink};
 use crate::wait::wait;
-use fabrics::Fabric;
+use fabrics::{Fabric, UCX, UCX_SHM, UCX_TCP};
 pub(crate) use fabrics::{SHM, TCP};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -130,7 +130,10 @@ macro_rules! conformance {
     (@tests $($file:ident::$test:ident)*) => { $(
         #[test]
         fn $test() {
-            super::$file::$test(&FABRIC);
+            match FABRIC.lack() {
+                Some(reason) => println!("skipped: {reason}"),
+                None => super::$file::$test(&FABRIC),
+            }
         }
     )* };
 }
@@ -138,8 +141,12 @@ macro_rules! conformance {
 conformance! {
     tcp = TCP;
     shm = SHM;
+    ucx = UCX;
+    ucx_shm = UCX_SHM;
+    ucx_tcp = UCX_TCP;
     tcp_count = TCP.under(fabrics::count);
     shm_count = SHM.under(fabrics::count);
+    ucx_count = UCX.under(fabrics::count);
     tcp_trace = TCP.under(fabrics::trace);
     shm_trace = SHM.under(fabrics::trace);
     tcp_delay = TCP.under(fabrics::delay);

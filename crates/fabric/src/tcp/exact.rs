@@ -8,16 +8,16 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// A greeting under way: the socket, who is there, and until when.
-pub(super) struct Exact<'a> {
-    pub(super) socket: &'a Socket,
-    pub(super) peer: &'a str,
-    pub(super) begun: Instant,
-    pub(super) deadline: Instant,
+pub(crate) struct Exact<'a> {
+    pub(crate) socket: &'a Socket,
+    pub(crate) peer: &'a str,
+    pub(crate) begun: Instant,
+    pub(crate) deadline: Instant,
 }
 
 impl Exact<'_> {
     /// Sends all of the bytes.
-    pub(super) fn send(&self, mut bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn send(&self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
             match send(self.socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(len) => bytes = &bytes[len..],
@@ -28,7 +28,7 @@ impl Exact<'_> {
     }
 
     /// Receives as many bytes as there is room for.
-    pub(super) fn receive(&self, into: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn receive(&self, into: &mut [u8]) -> Result<(), Error> {
         let mut have = 0;
         while have < into.len() {
             match recv(self.socket, &mut into[have..], RecvFlags::empty()) {

@@ -9,7 +9,7 @@
 //! | `exact` | sending and receiving a known length before a deadline |
 
 mod connect;
-mod exact;
+pub(crate) mod exact;
 mod listen;
 mod proof;
 mod socket;
@@ -46,7 +46,7 @@ fn join(connector: &[u8; HELLO_LEN], acceptor: &[u8; HELLO_LEN]) -> Hellos {
     hellos
 }
 
-fn nonce() -> hanare_protocol::Result<[u8; 32]> {
+pub(crate) fn nonce() -> hanare_protocol::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     let len = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|errno| hanare_protocol::Error::System { what: "random bytes".into(), reason: errno.to_string() })?;

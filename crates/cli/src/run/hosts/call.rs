@@ -127,9 +127,11 @@ impl Call {
         let mut child = command.spawn().with_context(|| format!("cannot run '{program}' to reach host {name}"))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (stdout, stderr) = (stdout.context("a pipe")?, stderr.context("a pipe")?);
+        let voice = Arc::new(Mutex::new(stdin));
+        let answer = voice.clone();
         std::thread::Builder::new().name("host".to_owned()).spawn(move || {
             // Whatever is wrong with what it says, the link is of no more use.
-            let _ = hear(number, stdout, &events, &credit);
+            let _ = hear(number, stdout, &events, &credit, &answer);
             let _ = events.send(Event::Said { from: number, frame: None });
         })?;
         let errors = Arc::new(Errors::default());
@@ -141,7 +143,7 @@ impl Call {
             phase: Phase::Calling,
             address: None,
             living: BTreeSet::new(),
-            voice: Arc::new(Mutex::new(stdin)),
+            voice,
             pid: children::pid_of(&child),
             exit: None,
             errors,
@@ -216,9 +218,8 @@ impl Call {
         let said = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
         match (self.phase, self.exit) {
             // What ssh itself ends with.
-            (Phase::Calling | Phase::Gone, Some(End::Exited(255))) => {
-                format!("ssh cannot reach it: {}", said("the connection was closed"))
-            }
+            (Phase::Calling, Some(End::Exited(255))) => format!("ssh cannot reach it: {}", said("the connection was closed")),
+            (_, Some(End::Exited(255))) => format!("the connection broke: {}", said("ssh does not say why")),
             (Phase::Calling, Some(End::Exited(126 | 127))) => {
                 format!("no hanare there ({}); install the same build in its PATH", said("not found"))
             }
@@ -263,7 +264,7 @@ fn remote_line() -> String {
 }
 
 /// Hears a deputy out: shows what its ranks print and makes events of the rest.
-fn hear(number: usize, stdout: ChildStdout, events: &Sender<Event>, credit: &Sender<()>) -> io::Result<()> {
+fn hear(number: usize, stdout: ChildStdout, events: &Sender<Event>, credit: &Sender<()>, voice: &Voice) -> io::Result<()> {
     let mut from = BufReader::new(stdout);
     let Some(greeting) = link::read_greeting(&mut from)? else { return Ok(()) };
     let event = |frame| events.send(Event::Said { from: number, frame: Some(frame) }).map_err(io::Error::other);
@@ -271,9 +272,14 @@ fn hear(number: usize, stdout: ChildStdout, events: &Sender<Event>, credit: &Sen
     let (shows_stdout, shows_stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
     while let Some(frame) = Frame::read(&mut from)? {
         match frame.kind {
-            // Where our own output is closed the ranks are told so, as by a pipe: the link ends.
-            Kind::Output => write_stdout(&line(&frame, shows_stdout))?,
-            Kind::Errors => write_stderr(&line(&frame, shows_stderr))?,
+            // Where our own output is closed the ranks are told so, as by a pipe.
+            Kind::Output if write_stdout(&line(&frame, shows_stdout)).is_err() => {
+                say(voice, &Frame::new(Kind::Deaf, 1, Vec::new()))
+            }
+            Kind::Errors if write_stderr(&line(&frame, shows_stderr)).is_err() => {
+                say(voice, &Frame::new(Kind::Deaf, 2, Vec::new()))
+            }
+            Kind::Output | Kind::Errors => {}
             Kind::Took => credit.send(()).unwrap_or_default(),
             _ => event(frame)?,
         }

@@ -100,14 +100,19 @@ impl Deputy {
                 self.mouth.say(Frame::new(Kind::Ready, 0, address.into_bytes()));
             }
             Kind::Work => self.work(&frame.value()?)?,
-            Kind::Signal => {
+            Kind::Signal | Kind::Typed => {
                 let signal = Signal::from_named_raw(frame.number as i32).context("no signal has that number")?;
-                self.ranks.iter().for_each(|ranks| ranks.signal(signal));
+                match &self.ranks {
+                    Some(ranks) if frame.kind == Kind::Typed => ranks.signal_groups(signal),
+                    Some(ranks) => ranks.signal(signal),
+                    None => {}
+                }
             }
             Kind::Input => {
                 // Rank 0 may have closed its input; the launcher goes on reading all the same.
                 let _ = self.input.as_ref().map(|input| input.send(frame.body.clone()));
             }
+            Kind::Deaf => self.mouth.close(frame.number),
             Kind::End => return Ok(false),
             other => bail!("{other:?} is no order"),
         }

@@ -22,8 +22,12 @@ pub enum Kind {
     Work,
     /// To the deputy: send the ranks the signal of this number.
     Signal,
+    /// To the deputy: the same to their process groups, since it was typed at the terminal.
+    Typed,
     /// To the deputy: bytes for the standard input of rank 0; none at its end.
     Input,
+    /// To the deputy: nobody reads the ranks' output (1) or error output (2) any more.
+    Deaf,
     /// To the deputy: end.
     End,
     /// From the deputy: its greeting.
@@ -48,7 +52,9 @@ const KINDS: &[Kind] = &[
     Kind::Setup,
     Kind::Work,
     Kind::Signal,
+    Kind::Typed,
     Kind::Input,
+    Kind::Deaf,
     Kind::End,
     Kind::Greeting,
     Kind::Ready,
@@ -65,7 +71,7 @@ const KINDS: &[Kind] = &[
 pub struct Frame {
     /// What it says.
     pub kind: Kind,
-    /// A rank or a signal, where it speaks of one.
+    /// A rank, a signal or a stream, where it speaks of one.
     pub number: u32,
     /// The rest.
     pub body: Vec<u8>,
@@ -131,14 +137,13 @@ impl Frame {
         self.value()
     }
 
-    /// Writes it.
+    /// Writes it; a buffer between is the caller's to flush.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let mut head = [self.kind as u8, 0, 0, 0, 0, 0, 0, 0, 0];
         head[1..5].copy_from_slice(&self.number.to_le_bytes());
         head[5..].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
         to.write_all(&head)?;
-        to.write_all(&self.body)?;
-        to.flush()
+        to.write_all(&self.body)
     }
 
     /// Reads the next; `None` where the other side has ended between two.

@@ -239,9 +239,10 @@ impl Crew for Hosts<'_> {
         Ok(())
     }
 
-    fn signal(&self, signal: Signal, _from_terminal: bool) {
+    fn signal(&self, signal: Signal, from_terminal: bool) {
+        let kind = if from_terminal { Kind::Typed } else { Kind::Signal };
         for call in self.calls.iter().filter(|call| !call.living.is_empty()) {
-            call.say(&Frame::new(Kind::Signal, signal.as_raw() as u32, Vec::new()));
+            call.say(&Frame::new(kind, signal.as_raw() as u32, Vec::new()));
         }
     }
 

@@ -4,12 +4,15 @@
 
 use super::link::{Frame, Kind};
 use hanare_protocol::id::Rank;
-use std::io;
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of output that may be on their way.
 const UNSENT_LEN_MAX: usize = 1 << 20;
+/// Bytes that leave together where several frames wait.
+const BUFFER_LEN: usize = 64 << 10;
 
 /// The voice; its clones speak in turn.
 #[derive(Clone)]
@@ -23,6 +26,8 @@ struct Unsent {
     /// `None` when nobody listens any more.
     len: Mutex<Option<usize>>,
     changed: Condvar,
+    /// Whether output, or error output, is read no more.
+    is_deaf: [AtomicBool; 2],
 }
 
 impl Unsent {
@@ -36,7 +41,7 @@ impl Mouth {
     pub fn open(to: impl io::Write + Send + 'static) -> io::Result<(Mouth, Receiver<()>)> {
         let (queue, frames) = channel();
         let (ended, is_ended) = channel();
-        let unsent = Arc::new(Unsent { len: Mutex::new(Some(0)), changed: Condvar::new() });
+        let unsent = Arc::new(Unsent { len: Mutex::new(Some(0)), ..Unsent::default() });
         let shared = unsent.clone();
         std::thread::Builder::new().name("mouth".to_owned()).spawn(move || {
             speak(&frames, to, &shared);
@@ -48,6 +53,14 @@ impl Mouth {
     /// Says something, without waiting.
     pub fn say(&self, frame: Frame) {
         let _ = self.queue.send(frame);
+    }
+
+    /// Output (1) or error output (2) is read no more: whoever writes it is told so, as by a pipe.
+    pub fn close(&self, stream: u32) {
+        // Under the lock: whoever has looked and found room missing is waiting by then.
+        let _len = self.unsent.len();
+        self.unsent.is_deaf[usize::from(stream == 2)].store(true, Ordering::Relaxed);
+        self.unsent.changed.notify_all();
     }
 
     /// What passes a rank's standard output on.
@@ -67,9 +80,12 @@ impl Mouth {
         let mut len = self.unsent.len();
         loop {
             match &mut *len {
+                _ if self.unsent.is_deaf[usize::from(kind == Kind::Errors)].load(Ordering::Relaxed) => {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
                 None => return Err(io::ErrorKind::BrokenPipe.into()),
                 Some(unsent) if *unsent < UNSENT_LEN_MAX => {
-                    *unsent += bytes.len();
+                    *unsent += weight(bytes);
                     break;
                 }
                 Some(_) => len = self.unsent.changed.wait(len).unwrap_or_else(PoisonError::into_inner),
@@ -80,16 +96,83 @@ impl Mouth {
     }
 }
 
-fn speak(frames: &Receiver<Frame>, mut to: impl io::Write, unsent: &Unsent) {
-    for frame in frames {
-        let is_out = frame.write(&mut to).is_ok();
-        let is_output = matches!(frame.kind, Kind::Output | Kind::Errors);
-        let mut len = unsent.len();
-        *len = len.filter(|_| is_out).map(|len| if is_output { len - frame.body.len() } else { len });
-        drop(len);
-        unsent.changed.notify_all();
-        if !is_out {
-            return;
+fn speak(frames: &Receiver<Frame>, to: impl io::Write, unsent: &Unsent) {
+    let mut to = BufWriter::with_capacity(BUFFER_LEN, to);
+    while let Ok(first) = frames.recv() {
+        // What else waits leaves with it.
+        let is_out = std::iter::once(first).chain(frames.try_iter()).all(|frame| {
+            let is_out = frame.write(&mut to).is_ok();
+            if is_out {
+                unsent.on_written(&frame);
+            }
+            is_out
+        });
+        if !is_out || to.flush().is_err() {
+            return unsent.on_silence();
         }
+    }
+}
+
+impl Unsent {
+    fn on_written(&self, frame: &Frame) {
+        if matches!(frame.kind, Kind::Output | Kind::Errors) {
+            let mut len = self.len();
+            *len = len.map(|len| len - weight(&frame.body));
+            self.changed.notify_all();
+        }
+    }
+
+    fn on_silence(&self) {
+        *self.len() = None;
+        self.changed.notify_all();
+    }
+}
+
+/// What a line costs while it waits.
+fn weight(line: &[u8]) -> usize {
+    line.len() + 64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Takes what is written, a piece for each permit.
+    struct Gate(Receiver<()>);
+
+    impl io::Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn output_waits_for_room_and_other_words_do_not() {
+        let (permit, gate) = channel();
+        let (mouth, silence) = Mouth::open(Gate(gate)).unwrap();
+        let mut output = mouth.output(Rank(0));
+        let (passed, has_passed) = channel();
+        let writer = std::thread::spawn(move || {
+            let piece = vec![0; UNSENT_LEN_MAX];
+            while output(&piece).is_ok() {
+                passed.send(()).unwrap();
+            }
+        });
+        has_passed.recv().unwrap();
+        mouth.say(Frame::new(Kind::Over, 0, Vec::new()));
+        assert!(has_passed.try_recv().is_err(), "the second piece has no room before the first is out");
+        // Head and body of the first.
+        (0..2).for_each(|_| permit.send(()).unwrap());
+        has_passed.recv().unwrap();
+        mouth.close(1);
+        writer.join().unwrap();
+        drop(permit);
+        drop(mouth);
+        assert!(silence.recv_timeout(Duration::from_secs(60)).is_err(), "the thread ends when nobody listens");
     }
 }

@@ -1,0 +1,304 @@
+//! How two sides that have greeted each other agree on a fabric, and connect by UCX.
+//!
+//! ```text
+//!   both sides at once, over the connection that was greeted:
+//!      Offer (16 bytes)         ---><---      what each wants and has: both come to the same decision, or both refuse
+//!      token, address of worker ---><---      only where it is UCX
+//!      a first frame            ---><---      over UCX
+//!      "reached"                ---><---      each has the other's first frame
+//! ```
+
+use super::context::{Context, context};
+use super::endpoint::Endpoint;
+use super::link::UcxLink;
+use super::{Reason, available};
+use crate::link::{Link, LinkError};
+use crate::tcp::exact::Exact;
+use crate::tcp::{Greeted, Socket, TcpLink, nonce};
+use hanare_protocol::wire::greeting::Hello;
+use hanare_protocol::{Error, Result};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use std::time::Instant;
+
+/// Which fabric a side wants between hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Choice {
+    /// UCX where both sides have RDMA, or the other side wants it; TCP otherwise.
+    #[default]
+    Auto = 0,
+    /// TCP, whatever there is.
+    Tcp = 1,
+    /// UCX, or nothing.
+    Ucx = 2,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Choice> {
+        match text {
+            "auto" => Ok(Choice::Auto),
+            "tcp" => Ok(Choice::Tcp),
+            "ucx" => Ok(Choice::Ucx),
+            _ => Err(refusal(text, "it is one of auto, tcp and ucx".into())),
+        }
+    }
+}
+
+/// A link that both sides agreed on.
+pub struct Agreed {
+    /// The link, ready for messages.
+    pub link: Box<dyn Link>,
+    /// What the other side said of itself.
+    pub hello: Hello,
+    /// `tcp` or `ucx`.
+    pub fabric: &'static str,
+}
+
+/// Longest address of a worker that is taken: a machine with many cards has a few KiB.
+const ADDRESS_LEN_MAX: usize = 64 << 10;
+
+const OFFER_LEN: usize = 16;
+const OFFER_MAGIC: [u8; 8] = *b"HANAREFB";
+const REACHED: u8 = b'R';
+
+/// What a side says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Offer {
+    choice: Choice,
+    /// The version's first two numbers, where there is UCX.
+    ucx: Option<[u8; 2]>,
+    has_rdma: bool,
+}
+
+impl Offer {
+    /// The library is not even opened where it is not wanted.
+    fn ours(choice: Choice) -> Offer {
+        match (choice, available()) {
+            (Choice::Tcp, _) | (_, Err(_)) => Offer { choice, ucx: None, has_rdma: false },
+            (_, Ok(info)) => Offer { choice, ucx: Some(release(&info.version)), has_rdma: info.has_rdma },
+        }
+    }
+
+    fn encode(&self) -> [u8; OFFER_LEN] {
+        let mut bytes = [0; OFFER_LEN];
+        bytes[..8].copy_from_slice(&OFFER_MAGIC);
+        let [major, minor] = self.ucx.unwrap_or_default();
+        bytes[8..13].copy_from_slice(&[self.choice as u8, self.ucx.is_some().into(), self.has_rdma.into(), major, minor]);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; OFFER_LEN]) -> Option<Offer> {
+        let choice = [Choice::Auto, Choice::Tcp, Choice::Ucx].into_iter().find(|choice| *choice as u8 == bytes[8])?;
+        let ucx = (bytes[9] == 1).then_some([bytes[11], bytes[12]]);
+        let offer = Offer { choice, ucx, has_rdma: bytes[10] == 1 };
+        (offer.encode() == *bytes).then_some(offer)
+    }
+}
+
+/// The first two numbers of a version such as `1.13.1`.
+fn release(version: &str) -> [u8; 2] {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
+}
+
+/// What both sides make of both offers; the error is why it cannot be, from one side's view.
+///
+/// Both have the same release of UCX: 1.13 and 1.22 connect and pass small messages, but a large one hangs, or ends the process.
+/// [measured]
+fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
+    let wants_ucx = ours.choice == Choice::Ucx || theirs.choice == Choice::Ucx;
+    let wants_tcp = ours.choice == Choice::Tcp || theirs.choice == Choice::Tcp;
+    match (wants_ucx, wants_tcp, ours.ucx, theirs.ucx) {
+        (true, true, ..) if ours.choice == Choice::Tcp => Err("the other side is set to ucx and this one to tcp".into()),
+        (true, true, ..) => Err("the other side is set to tcp".into()),
+        (true, false, None, _) => Err("this side has no UCX".into()),
+        (true, false, _, None) => Err("the other side has no UCX; install it there (Debian: libucx0)".into()),
+        (true, false, Some(ours), Some(theirs)) if ours != theirs => Err(format!(
+            "UCX is {}.{} there and {}.{} here, which do not understand each other; install the same release on both",
+            theirs[0], theirs[1], ours[0], ours[1]
+        )),
+        (true, false, ..) => Ok(true),
+        (false, true, ..) => Ok(false),
+        (false, false, ..) => Ok(ours.has_rdma && theirs.has_rdma && ours.ucx == theirs.ucx),
+    }
+}
+
+/// Agrees with the other side, which calls this too, on the fabric of a connection that has just been greeted, and makes the
+/// link.
+///
+/// It waits, at most until `deadline`. **Cost**: one round trip; with UCX some milliseconds more, and a worker.
+///
+/// **Errors**: [`Error::BadSetting`] where the settings of both sides cannot be met, on both sides; [`Error::NoNode`] where the
+/// other side goes; [`Error::Garbage`], [`Error::Timeout`]; [`Error::System`] where UCX fails.
+pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
+    let Greeted { link, hello } = greeted;
+    let (socket, peer) = link.into_stream();
+    let exact = Exact { socket: &socket, peer: &peer, begun: Instant::now(), deadline };
+    let ours = Offer::ours(choice);
+    exact.send(&ours.encode())?;
+    let mut theirs = [0; OFFER_LEN];
+    exact.receive(&mut theirs)?;
+    let theirs = Offer::decode(&theirs).ok_or_else(|| garbage(&peer, "no offer of a fabric after the greeting"))?;
+    let is_ucx = is_ucx(&ours, &theirs).map_err(|why| refused(choice, &peer, &why))?;
+    if !is_ucx {
+        return Ok(Agreed { link: Box::new(TcpLink::new(socket, peer)), hello, fabric: "tcp" });
+    }
+    let context = context().map_err(|reason| failed(&peer, reason))?;
+    Ok(Agreed { link: Box::new(upgrade(socket, peer, context, deadline)?), hello, fabric: "ucx" })
+}
+
+/// The refusal, with what is known here about why there is no UCX.
+fn refused(choice: Choice, peer: &str, why: &str) -> Error {
+    let more = match available() {
+        Err(Reason(reason)) if choice != Choice::Tcp => format!(" ({reason})"),
+        _ => String::new(),
+    };
+    let value = match choice {
+        Choice::Auto => "auto",
+        Choice::Tcp => "tcp",
+        Choice::Ucx => "ucx",
+    };
+    refusal(value, format!("{peer} and this side do not agree: {why}{more}"))
+}
+
+fn refusal(value: &str, reason: String) -> Error {
+    Error::BadSetting { key: "the fabric".into(), value: value.to_owned(), reason }
+}
+
+/// Makes the link over UCX of two sides that both call this.
+pub(super) fn upgrade(socket: Socket, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
+    let exact = Exact { socket: &socket, peer: &peer, begun: Instant::now(), deadline };
+    let failed = |reason| failed(&peer, reason);
+    let token = u64::from_le_bytes(nonce()?[..8].try_into().expect("eight bytes"));
+    let mut endpoint = Endpoint::new(context, token).map_err(failed)?;
+    let address = endpoint.address().map_err(failed)?;
+    exact.send(&[&token.to_le_bytes()[..], &(address.len() as u32).to_le_bytes(), &address].concat())?;
+
+    let mut start = [0; 12];
+    exact.receive(&mut start)?;
+    let theirs = u64::from_le_bytes(start[..8].try_into().expect("eight bytes"));
+    let len = u32::from_le_bytes(start[8..].try_into().expect("four bytes")) as usize;
+    if !(1..=ADDRESS_LEN_MAX).contains(&len) {
+        return Err(garbage(&peer, "an address of UCX of no possible length"));
+    }
+    let mut address = vec![0; len];
+    exact.receive(&mut address)?;
+    endpoint.connect(&address).map_err(failed)?;
+    reach(UcxLink::new(endpoint, socket, peer.clone(), token, theirs).map_err(failed)?, deadline)
+}
+
+/// Waits until both sides have a frame of the other: UCX makes its connections when they are first used.
+fn reach(mut link: UcxLink, deadline: Instant) -> Result<UcxLink> {
+    let begun = Instant::now();
+    let peer = link.peer().to_owned();
+    let unreached = |error: LinkError| failed(&peer, Reason(error.to_string()));
+    link.reach_out().map_err(unreached)?;
+    let (mut is_reached, mut is_told) = (false, false);
+    while !(is_reached && is_told) {
+        if !is_reached && link.is_reached().map_err(unreached)? {
+            is_reached = true;
+            Exact { socket: link.beside(), peer: &peer, begun, deadline }.send(&[REACHED])?;
+        }
+        // The other side may need this one's worker until it has said so.
+        link.is_reached().map_err(unreached)?;
+        is_told |= is_told_by(&link)?;
+        if Instant::now() >= deadline {
+            let after_ms = deadline.saturating_duration_since(begun).as_millis() as u64;
+            return Err(Error::Timeout { peer, what: "connecting by UCX".into(), after_ms });
+        }
+        std::thread::yield_now();
+    }
+    Ok(link)
+}
+
+/// Whether the other side says that it has been reached.
+fn is_told_by(link: &UcxLink) -> Result<bool> {
+    let mut byte = [0];
+    let gone = |reason: &str| Error::NoNode { address: link.peer().to_owned(), reason: reason.to_owned() };
+    match recv(link.beside(), &mut byte, RecvFlags::DONTWAIT) {
+        Ok((1, _)) if byte[0] == REACHED => Ok(true),
+        Ok((1, _)) => Err(garbage(link.peer(), "something else than that it was reached")),
+        Ok(_) => Err(gone("it closed the connection while connecting by UCX")),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(errno) => Err(gone(&errno.to_string())),
+    }
+}
+
+fn failed(peer: &str, Reason(reason): Reason) -> Error {
+    Error::System { what: format!("connecting to {peer} by UCX"), reason: format!("{reason}; --fabric tcp does without") }
+}
+
+fn garbage(peer: &str, reason: &str) -> Error {
+    Error::Garbage { peer: peer.to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const V13: Option<[u8; 2]> = Some([1, 13]);
+
+    const OFFERS: [Offer; 8] = [
+        Offer { choice: Choice::Tcp, ucx: None, has_rdma: false },
+        Offer { choice: Choice::Auto, ucx: None, has_rdma: false },
+        Offer { choice: Choice::Auto, ucx: V13, has_rdma: false },
+        Offer { choice: Choice::Auto, ucx: V13, has_rdma: true },
+        Offer { choice: Choice::Ucx, ucx: None, has_rdma: false },
+        Offer { choice: Choice::Ucx, ucx: V13, has_rdma: false },
+        Offer { choice: Choice::Auto, ucx: Some([1, 22]), has_rdma: true },
+        Offer { choice: Choice::Ucx, ucx: Some([1, 22]), has_rdma: true },
+    ];
+
+    #[test]
+    fn both_sides_come_to_the_same_decision() {
+        for ours in OFFERS {
+            for theirs in OFFERS {
+                assert_eq!(is_ucx(&ours, &theirs).ok(), is_ucx(&theirs, &ours).ok(), "{ours:?} {theirs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rdma_is_used_where_both_have_it_and_ucx_where_one_wants_it() {
+        let [tcp, none, plain, rdma, ucx_without, ucx, newer, ucx_newer] = OFFERS;
+        let decided = |ours, theirs| is_ucx(&ours, &theirs);
+        assert_eq!(decided(rdma, rdma), Ok(true));
+        assert_eq!(decided(rdma, plain), Ok(false));
+        assert_eq!(decided(rdma, tcp), Ok(false));
+        assert_eq!(decided(rdma, newer), Ok(false), "two releases do not talk");
+        assert_eq!(decided(plain, none), Ok(false));
+        assert_eq!(decided(plain, ucx), Ok(true));
+        let refused = |ours, theirs, words: &str| assert!(decided(ours, theirs).unwrap_err().contains(words));
+        refused(ucx, none, "the other side has no UCX");
+        refused(none, ucx, "this side has no UCX");
+        refused(ucx, tcp, "set to tcp");
+        refused(ucx_without, ucx, "this side");
+        refused(ucx, ucx_newer, "1.22 there and 1.13 here");
+    }
+
+    #[test]
+    fn a_version_s_release_is_its_first_two_numbers() {
+        assert_eq!(release("1.13.1"), [1, 13]);
+        assert_eq!(release("2"), [2, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_offer_or_none(mut bytes: [u8; OFFER_LEN], is_named: bool) {
+            if is_named {
+                bytes[..8].copy_from_slice(&OFFER_MAGIC);
+            }
+            if let Some(offer) = Offer::decode(&bytes) {
+                prop_assert_eq!(offer.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn offers_survive_the_wire() {
+        assert!(OFFERS.iter().all(|offer| Offer::decode(&offer.encode()) == Some(*offer)));
+    }
+}

@@ -1,0 +1,322 @@
+//! The link over UCX.
+//!
+//! Safety invariants of this module: requests of both halves end before the link says that it has ended, and before it is
+//! dropped, so that nothing uses their windows afterwards (`let_go`).
+
+use super::Reason;
+use super::endpoint::{Endpoint, Outcome};
+use super::life::{Life, Phase};
+use super::receiver::Receiver;
+use super::sender::Sender;
+use crate::ending::Ending;
+use crate::link::{Link, LinkError, Progress, Sink};
+use crate::tcp::Socket;
+use hanare_memory::Window;
+use hanare_protocol::wire::head::Head;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// Idle looks between two at the connection beside the link, for a thread that never parks: a look costs a system call.
+const LIFE_INTERVAL: u32 = 1 << 12;
+
+/// A [`Link`] over UCX: InfiniBand, RoCE and what else it knows, shared memory and TCP otherwise.
+pub struct UcxLink {
+    /// None once the link has ended.
+    endpoint: Option<Endpoint>,
+    sender: Sender,
+    receiver: Receiver,
+    /// The connection that both sides met on: tells of the peer's going.
+    beside: Socket,
+    /// Watches the worker's event and the connection.
+    event: OwnedFd,
+    peer: String,
+    life: Life,
+    /// While the link is being made: whether every way to the peer is there.
+    reaching: Outcome,
+    dozed: bool,
+    has_more: bool,
+    idle_count: u32,
+    end: Option<LinkError>,
+}
+
+impl UcxLink {
+    /// A link whose endpoint is connected; `ours` and `theirs` are the tokens of frames to us and to the peer.
+    pub(super) fn new(endpoint: Endpoint, beside: Socket, peer: String, ours: u64, theirs: u64) -> Result<UcxLink, Reason> {
+        let watch = || {
+            let event = epoll::create(CreateFlags::CLOEXEC)?;
+            epoll::add(&event, &beside, EventData::new_u64(0), EventFlags::IN | EventFlags::RDHUP)?;
+            Ok::<_, Errno>(event)
+        };
+        let failed = |errno: Errno| Reason(format!("watching for events: {errno}"));
+        let event = watch().map_err(failed)?;
+        epoll::add(&event, endpoint.event()?, EventData::new_u64(1), EventFlags::IN).map_err(failed)?;
+        Ok(UcxLink {
+            endpoint: Some(endpoint),
+            sender: Sender::new(theirs),
+            receiver: Receiver::new(ours),
+            beside,
+            event,
+            peer,
+            life: Life::new(),
+            reaching: Outcome::Done(0),
+            dozed: false,
+            has_more: false,
+            idle_count: 0,
+            end: None,
+        })
+    }
+
+    /// Says a first word to the peer, and begins to wait until every way to it is there.
+    pub(super) fn reach_out(&mut self) -> Result<(), LinkError> {
+        let endpoint = self.endpoint.as_mut().expect("a link that has just been made");
+        let outcome = self.sender.send_reach(endpoint).map(|()| endpoint.begin_flush());
+        outcome.map(|outcome| self.reaching = outcome).map_err(|ending| self.finish(ending))
+    }
+
+    /// Whether a word of the peer has come, and ours has left: for the first frame that does not fit one cache line or two, UCX
+    /// asks the other side something, and while it makes connections both sides must look.
+    pub(super) fn is_reached(&mut self) -> Result<bool, LinkError> {
+        let endpoint = self.endpoint.as_mut().expect("a link that has just been made");
+        let moved = endpoint.progress(Window::empty(), Window::empty()).map_err(Ending::from);
+        let outcome = moved.and_then(|_| {
+            if let Outcome::Pending(request) = std::mem::replace(&mut self.reaching, Outcome::Done(0)) {
+                self.reaching = endpoint.poll(request);
+            }
+            match (&self.reaching, endpoint.arrivals().broken) {
+                (Outcome::Failed(reason), _) => Err(Ending::Closed(format!("UCX does not reach it: {reason}"))),
+                (_, Some(_)) => Err(Ending::Closed("UCX does not reach it".into())),
+                (Outcome::Done(_), None) => Ok(endpoint.arrivals().has_heard),
+                (Outcome::Pending(_), None) => Ok(false),
+            }
+        });
+        outcome.map_err(|ending| self.finish(ending))
+    }
+
+    /// The connection that both sides met on.
+    pub(super) fn beside(&self) -> &Socket {
+        &self.beside
+    }
+
+    /// What a raw peer is made of.
+    #[cfg(test)]
+    pub(super) fn into_parts(mut self) -> (Endpoint, Socket, u64) {
+        let endpoint = self.endpoint.take().expect("a live link");
+        let again = std::net::TcpStream::from(self.beside.as_fd().try_clone_to_owned().expect("a descriptor"));
+        (endpoint, Socket::new(again).expect("a live connection"), self.sender.token)
+    }
+
+    /// The transports of the endpoint, in UCX's words.
+    #[cfg(test)]
+    pub(super) fn describe(&self) -> String {
+        self.endpoint.as_ref().map(Endpoint::describe).unwrap_or_default()
+    }
+
+    fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
+        let UcxLink { endpoint, sender, receiver, .. } = self;
+        let Some(endpoint) = endpoint else { return Ok(()) };
+        let count = endpoint.progress(sender.window(), receiver.window())?;
+        sender.reap(endpoint, done).or_else(|ending| settle_for(&mut self.life, ending))?;
+        if self.life.phase() == Phase::Live {
+            let told = receiver.told(endpoint);
+            self.has_more |= sender.push(endpoint, told, done)?;
+        }
+        self.has_more |= receiver.pull(endpoint, sink, done)?;
+        if endpoint.arrivals().has_failed {
+            return Err(sender.failed("the peer could not receive it"));
+        }
+        if self.life.phase() == Phase::Live {
+            // What was taken is credit, and a failure is news.
+            let told = receiver.told(endpoint);
+            sender.tell(endpoint, told)?;
+        }
+        self.check_life(count == 0 && done.is_idle())
+    }
+
+    /// Looks whether the peer lives, as far as that is worth a system call.
+    fn check_life(&mut self, is_idle: bool) -> Result<(), Ending> {
+        self.idle_count = if is_idle { self.idle_count + 1 } else { 0 };
+        let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
+        let is_broken = endpoint.arrivals().broken.is_some();
+        let is_live = self.life.phase() == Phase::Live;
+        if is_live && !is_broken && !self.dozed && self.idle_count < LIFE_INTERVAL {
+            return Ok(());
+        }
+        (self.dozed, self.idle_count) = (false, 0);
+        let now = Instant::now();
+        match said(&self.beside) {
+            Said::Nothing => {}
+            Said::Bye(frame_count) => self.life.on_bye(frame_count, now),
+            Said::Gone(reason) => self.life.on_gone(&reason, now),
+        }
+        if is_broken {
+            self.life.on_gone("its process ended, or the way to it broke", now);
+        }
+        self.life.on_look(endpoint.arrivals().next(), is_idle, self.receiver.is_held, now);
+        match self.life.over() {
+            None => Ok(()),
+            Some(reason) => {
+                let place = if self.receiver.inbox.is_whole() { "" } else { " in the middle of a message" };
+                Err(Ending::Closed(format!("{reason}{place}")))
+            }
+        }
+    }
+
+    /// Ends everything that uses windows.
+    fn let_go(&mut self) {
+        let Some(endpoint) = self.endpoint.take() else { return };
+        // The worker's descriptor goes with it.
+        if let Ok(event) = endpoint.event() {
+            let _ = epoll::delete(&self.event, event);
+        }
+        let (from, to) = (self.sender.window(), self.receiver.window());
+        let mut sends = self.sender.take_requests();
+        if let Outcome::Pending(request) = std::mem::replace(&mut self.reaching, Outcome::Done(0)) {
+            sends.push(request);
+        }
+        endpoint.abandon(sends, self.receiver.take_requests(), from, to);
+    }
+
+    #[cold]
+    fn finish(&mut self, ending: Ending) -> LinkError {
+        self.let_go();
+        self.sender.outbox.clear();
+        // The peer learns of it, whatever it waits for.
+        let _ = rustix::net::shutdown(&self.beside, rustix::net::Shutdown::Both);
+        let end = ending.at(&self.peer);
+        self.end = Some(end.clone());
+        end
+    }
+
+    fn check_open(&self) -> Result<(), LinkError> {
+        match &self.end {
+            None => Ok(()),
+            Some(end) => Err(end.clone()),
+        }
+    }
+
+    fn push_now(&mut self) -> Result<(), LinkError> {
+        let UcxLink { endpoint, sender, receiver, .. } = self;
+        let Some(endpoint) = endpoint else { return Ok(()) };
+        let told = receiver.told(endpoint);
+        match sender.push(endpoint, told, &mut Progress::default()) {
+            Ok(has_more) => {
+                self.has_more |= has_more;
+                Ok(())
+            }
+            Err(ending) => settle_for(&mut self.life, ending).map_err(|ending| self.finish(ending)),
+        }
+    }
+}
+
+/// A way that broke while sending is told when nothing more arrives either.
+fn settle_for(life: &mut Life, ending: Ending) -> Result<(), Ending> {
+    match ending {
+        Ending::Closed(reason) => {
+            life.on_gone(&reason, Instant::now());
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
+/// What the connection beside the link says.
+enum Said {
+    Nothing,
+    Bye(u64),
+    Gone(String),
+}
+
+fn said(beside: &Socket) -> Said {
+    let mut bytes = [0; 8];
+    match recv(beside, &mut bytes, RecvFlags::DONTWAIT) {
+        Ok((8, _)) => Said::Bye(u64::from_le_bytes(bytes)),
+        // Eight bytes sent at once on an idle connection come at once.
+        Ok(_) => Said::Gone("its process ended".into()),
+        Err(Errno::AGAIN | Errno::INTR) => Said::Nothing,
+        Err(errno) => Said::Gone(errno.to_string()),
+    }
+}
+
+impl Link for UcxLink {
+    unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        if self.life.phase() != Phase::Live {
+            return Ok(());
+        }
+        let was_empty = self.sender.outbox.is_empty();
+        self.sender.outbox.begin(head, body);
+        // What did not go before will not go now: `progress` tries again.
+        if was_empty { self.push_now() } else { Ok(()) }
+    }
+
+    unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
+        self.check_open()?;
+        if self.life.phase() != Phase::Live {
+            return Ok(());
+        }
+        let was_empty = self.sender.outbox.is_empty();
+        self.sender.outbox.extend(body);
+        if was_empty { self.push_now() } else { Ok(()) }
+    }
+
+    fn unsent_len(&self) -> u64 {
+        self.sender.outbox.unsent_len()
+    }
+
+    fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
+        self.check_open()?;
+        self.has_more = false;
+        let mut done = Progress::default();
+        match self.step(sink, &mut done) {
+            Ok(()) => Ok(Progress { has_more: self.has_more, ..done }),
+            Err(ending) => {
+                let end = self.finish(ending);
+                if done.is_idle() { Err(end) } else { Ok(Progress { has_more: true, ..done }) }
+            }
+        }
+    }
+
+    fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    fn needs_write_event(&self) -> bool {
+        // The worker's event comes for room too.
+        false
+    }
+
+    fn doze(&mut self) -> bool {
+        if self.has_more || self.end.is_some() || self.life.phase() != Phase::Live {
+            return false;
+        }
+        let Some(endpoint) = &mut self.endpoint else { return false };
+        let has_news = !self.receiver.is_held && endpoint.arrivals().ahead(0).is_some() && !self.receiver.waits(endpoint);
+        if has_news {
+            return false;
+        }
+        self.dozed = true;
+        // Where arming fails, looking again is all that is left; the error shows in what does not work.
+        endpoint.arm().unwrap_or(false)
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+}
+
+impl Drop for UcxLink {
+    fn drop(&mut self) {
+        if let Some(endpoint) = &mut self.endpoint
+            && self.life.phase() == Phase::Live
+            && self.sender.outbox.is_empty()
+        {
+            endpoint.flush();
+            let bye = self.sender.sent_count().to_le_bytes();
+            let _ = send(&self.beside, &bye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+        self.let_go();
+    }
+}

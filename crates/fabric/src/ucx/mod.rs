@@ -1,0 +1,69 @@
+//! Links over UCX: InfiniBand, RoCE and what else it knows between hosts, shared memory on one host, TCP where there is
+//! nothing better. The library is loaded at run time; without it the rest works as ever.
+//!
+//! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]); then [`agree`] decides whether the link goes over
+//! UCX, and makes it. The TCP connection stays open beside it, since the kernel closes it when a process dies.
+//!
+//! What is used of UCX, and why: active messages for small parts (eager, 8 KiB at most), tagged messages by rendezvous for long parts of
+//! bodies (from the sender's window to the sink's). No put, no get, no lists of pieces: put and get of memory that UCX did
+//! not allocate need the target's processor all the same, and version 1.13 moves wrong bytes when one is given a list.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `bindings` | the functions of UCX 1.13 that are used, as bindgen wrote them |
+//! | `library` | finding and opening the library |
+//! | `context` | UCX initialised, with the settings a link needs; what it found on the machine |
+//! | `endpoint` | one link's worker and endpoint: the calls of the library |
+//! | `frame` | what travels: a piece of the stream, counters, how much follows from a window |
+//! | `arrivals` | frames put in order |
+//! | `sender`, `receiver` | the two halves of a link |
+//! | `life` | whether the peer lives, as a table |
+//! | `link` | the link |
+//! | `exchange` | how two sides agree on UCX and connect |
+//!
+//! Version 1.13 and later. `HANARE_UCX` names the library, or a folder such as that of the Python package `libucx-cu12`.
+
+mod arrivals;
+mod bindings;
+mod context;
+mod endpoint;
+mod exchange;
+mod frame;
+mod library;
+mod life;
+mod link;
+mod receiver;
+mod sender;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use exchange::{Agreed, Choice, agree};
+pub use link::UcxLink;
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why UCX cannot be used here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Reason(pub String);
+
+/// The UCX of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UcxInfo {
+    /// As the library says, such as `1.13.1`.
+    pub version: String,
+    /// The library that was opened.
+    pub path: PathBuf,
+    /// The transports that it found, such as `posix`, `tcp`, `rc_mlx5`, in alphabetical order.
+    pub transports: Vec<String>,
+    /// Whether a network card of this machine reads and writes memory by itself.
+    pub has_rdma: bool,
+}
+
+/// The UCX of this machine, or why there is none.
+///
+/// **Cost**: the first call opens and initialises the library, some 10 ms; later ones print and read a page of text.
+pub fn available() -> Result<UcxInfo, Reason> {
+    context::context().map(context::Context::info)
+}

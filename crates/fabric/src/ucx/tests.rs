@@ -1,0 +1,456 @@
+//! Pairs of links over UCX for the conformance suite, and what UCX would get wrong if it were left to itself.
+
+use super::context::Context;
+use super::endpoint::{Endpoint, Outcome};
+use super::exchange::upgrade;
+use super::frame::{CREDIT, FRAME_LEN, FrameHead, FrameKind};
+use super::link::UcxLink;
+use super::sender::tag;
+use super::{Agreed, Choice, Reason, agree};
+use crate::conformance::fabrics::sockets;
+use crate::conformance::{Store, body, end_of, head, pump, send};
+use crate::link::{Link, LinkError};
+use crate::tcp::{Greeted, Listener, Socket, connect};
+use crate::wait::wait;
+use hanare_memory::Window;
+use hanare_protocol::wire::greeting::Role;
+use std::ffi::CStr;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Which transports UCX may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transports {
+    All,
+    Shm,
+    Tcp,
+}
+
+/// UCX with some transports; each is initialised once.
+fn context(transports: Transports) -> Result<&'static Context, Reason> {
+    static CONTEXTS: [OnceLock<Result<Context, Reason>>; 2] = [const { OnceLock::new() }; 2];
+    let (place, list) = match transports {
+        Transports::All => return super::context::context(),
+        Transports::Shm => (0, "posix,sysv,cma"),
+        Transports::Tcp => (1, "tcp"),
+    };
+    CONTEXTS[place].get_or_init(|| Context::new(Some(list))).as_ref().map_err(Clone::clone)
+}
+
+/// Why this machine cannot have it, if it cannot.
+pub(crate) fn lack(transports: Transports) -> Option<String> {
+    context(transports).err().map(|reason| reason.0)
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(30)
+}
+
+/// Two links, each other's peers.
+pub(crate) fn pair(transports: Transports) -> (UcxLink, UcxLink) {
+    let context = context(transports).expect("asked for where it is");
+    let (one, other) = sockets();
+    let [one, other] = [one, other].map(|stream| Socket::new(stream).unwrap());
+    let other = thread::spawn(move || upgrade(other, "the connector".into(), context, soon()).unwrap());
+    let one = upgrade(one, "the acceptor".into(), context, soon()).unwrap();
+    (one, other.join().unwrap())
+}
+
+/// A peer that sends what it likes in frames as they should be; dropping it is its death.
+pub(crate) struct RawPeer {
+    endpoint: Endpoint,
+    _beside: Socket,
+    token: u64,
+    seq: u64,
+    vouched: u64,
+}
+
+impl RawPeer {
+    pub(crate) fn of(link: UcxLink) -> RawPeer {
+        let (endpoint, beside, token) = link.into_parts();
+        RawPeer { endpoint, _beside: beside, token, seq: 0, vouched: 0 }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(FRAME_LEN) {
+            self.send_frame(FrameKind::Numbered, piece, 0);
+        }
+    }
+
+    fn send_frame(&mut self, kind: FrameKind, bytes: &[u8], direct_len: u32) {
+        let seq = self.seq;
+        self.seq += 1;
+        let head = FrameHead { kind, token: self.token, seq, taken: 0, vouched: self.vouched, direct_len }.encode();
+        // SAFETY: both outlive the request, which is done when this function returns.
+        let outcome = unsafe { self.endpoint.send_frame(&head, Window::of(bytes)) };
+        self.leave(outcome, || ());
+    }
+
+    /// Sends what frame `seq` announced, while the other side moves.
+    fn send_direct(&mut self, seq: u64, bytes: &[u8], other: impl FnMut()) {
+        // SAFETY: the bytes outlive the request.
+        let outcome = unsafe { self.endpoint.send_direct(Window::of(bytes), tag(self.token, seq)) }.unwrap();
+        self.leave(outcome, other);
+    }
+
+    fn leave(&mut self, mut outcome: Outcome, mut other: impl FnMut()) {
+        let end = soon();
+        while let Outcome::Pending(request) = outcome {
+            assert!(Instant::now() < end, "it does not leave");
+            self.endpoint.progress(Window::empty(), Window::empty()).unwrap();
+            other();
+            outcome = self.endpoint.poll(request);
+        }
+    }
+}
+
+/// Runs a test where UCX is there; says why not otherwise.
+macro_rules! needs_ucx {
+    ($transports:expr) => {
+        if let Some(reason) = lack($transports) {
+            println!("skipped: {reason}");
+            return;
+        }
+    };
+}
+
+// What both sides agree on, over the whole way: connect, greet, agree.
+
+fn greeted_pair() -> (Greeted, Greeted) {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().to_string();
+    let acceptor = thread::spawn(move || {
+        loop {
+            match listener.accept().unwrap() {
+                Some(incoming) => return incoming.greet(1, &|_, _, _| Ok(()), soon()).unwrap(),
+                None => thread::yield_now(),
+            }
+        }
+    });
+    let connector = connect(&address, Role::Data, 2, &|_| Ok([0; 32]), soon()).unwrap();
+    (connector, acceptor.join().unwrap())
+}
+
+fn agreed(one: Choice, other: Choice) -> [hanare_protocol::Result<Agreed>; 2] {
+    let (connector, acceptor) = greeted_pair();
+    let acceptor = thread::spawn(move || agree(acceptor, other, soon()));
+    [agree(connector, one, soon()), acceptor.join().unwrap()]
+}
+
+fn pass_one(one: &mut dyn Link, other: &mut dyn Link) {
+    let (bytes, mut store) = (body(3, 200_000), Store::new());
+    send(one, 3, &bytes).unwrap();
+    pump((one, &mut Store::new()), (other, &mut store), |_, other| other.messages.len() == 1);
+    assert!(store.messages[0].1 == bytes);
+}
+
+#[test]
+fn two_sides_agree_and_talk() {
+    for (one, other) in [(Choice::Tcp, Choice::Auto), (Choice::Tcp, Choice::Tcp)] {
+        let [one, other] = agreed(one, other).map(Result::unwrap);
+        assert_eq!((one.fabric, other.fabric, one.hello.from, other.hello.from), ("tcp", "tcp", 1, 2));
+        pass_one(&mut { one.link }, &mut { other.link });
+    }
+    needs_ucx!(Transports::All);
+    for (one, other) in [(Choice::Ucx, Choice::Ucx), (Choice::Auto, Choice::Ucx)] {
+        let [one, other] = agreed(one, other).map(Result::unwrap);
+        assert_eq!((one.fabric, other.fabric), ("ucx", "ucx"));
+        pass_one(&mut { one.link }, &mut { other.link });
+    }
+}
+
+#[test]
+fn sides_that_do_not_agree_refuse_in_one_line_both() {
+    for outcome in agreed(Choice::Tcp, Choice::Ucx) {
+        let Err(refusal) = outcome else { panic!("they cannot agree") };
+        assert!(matches!(refusal, hanare_protocol::Error::BadSetting { .. }), "{refusal}");
+        assert!(!refusal.to_string().contains('\n'), "{refusal}");
+    }
+}
+
+#[test]
+fn what_is_there_is_told() {
+    match super::available() {
+        Err(Reason(reason)) => println!("skipped: {reason}"),
+        Ok(info) => {
+            assert!(info.version.starts_with("1.") && info.version.split('.').count() == 3, "{info:?}");
+            assert!(info.transports.contains(&"tcp".to_owned()), "{info:?}");
+        }
+    }
+}
+
+// Traps of UCX.
+
+#[test]
+fn endpoints_that_report_death_use_shared_memory_all_the_same() {
+    needs_ucx!(Transports::All);
+    let (one, _other) = pair(Transports::All);
+    let description = one.describe();
+    assert!(description.contains("posix/") || description.contains("sysv/"), "{description}");
+}
+
+#[test]
+fn crashes_stay_ours_to_handle() {
+    needs_ucx!(Transports::All);
+    for signal in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE] {
+        // SAFETY: asks only; `dladdr` takes any address.
+        let file = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action);
+            let mut about: libc::Dl_info = std::mem::zeroed();
+            let is_known = libc::dladdr(std::ptr::without_provenance(action.sa_sigaction), &mut about) != 0;
+            if is_known { CStr::from_ptr(about.dli_fname).to_string_lossy().into_owned() } else { String::new() }
+        };
+        assert!(!file.contains("libuc"), "UCX handles signal {signal}");
+    }
+}
+
+/// Put and get of lists of pieces move wrong bytes in 1.13, and the other forms need the target's processor: nothing here can
+/// call them.
+#[test]
+fn put_get_and_lists_of_pieces_are_out_of_reach() {
+    let bindings = include_str!("bindings.rs");
+    for name in ["ucp_put", "ucp_get_nb", "ucp_atomic", "ucp_dt_iov", "DATATYPE_IOV", "ucp_ep_rkey_unpack"] {
+        assert!(!bindings.contains(name), "{name} is bound");
+    }
+    for source in [include_str!("endpoint.rs"), include_str!("sender.rs"), include_str!("receiver.rs")] {
+        assert!(!source.contains("OP_ATTR_FIELD_DATATYPE"), "a datatype other than bytes side by side");
+    }
+}
+
+/// What a test asks of itself in another process: `connect:ADDRESS`, with `:leave` a program that keeps its connections open.
+const PEER: &str = "HANARE_TEST_UCX_PEER";
+
+/// Not a test by itself: the other process of those below. It sends back what it gets.
+#[test]
+fn a_peer_in_another_process() {
+    let Ok(task) = std::env::var(PEER) else { return };
+    let context = context(Transports::All).unwrap();
+    let (address, leaves) = task.strip_suffix(":leave").map_or((&*task, false), |address| (address, true));
+    let stream = TcpStream::connect(address).unwrap();
+    if leaves {
+        // SAFETY: one flag of a descriptor of ours.
+        unsafe { libc::fcntl(stream.as_raw_fd(), libc::F_SETFD, 0) };
+        // It outlives this process, which is killed, and ends by itself.
+        Command::new("sh").args(["-c", "sleep 12 &"]).status().unwrap();
+    }
+    let mut link = upgrade(Socket::new(stream).unwrap(), "the parent".into(), context, soon()).unwrap();
+    let mut store = Store::new();
+    while wait(&mut link, &mut store, None).is_ok() {
+        for (head, bytes) in std::mem::take(&mut store.messages) {
+            send(&mut link, head.seq, &bytes).unwrap();
+            while link.unsent_len() > 0 {
+                wait(&mut link, &mut Store::new(), Some(soon())).unwrap();
+            }
+        }
+    }
+}
+
+/// Another process and a link to it.
+fn process(leave: &str) -> (Child, UcxLink) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "ucx::tests::a_peer_in_another_process"]);
+    command.env(PEER, format!("{}{leave}", listener.local_addr().unwrap()));
+    let child = command.spawn().unwrap();
+    let socket = Socket::new(listener.accept().unwrap().0).unwrap();
+    (child, upgrade(socket, "the child".into(), context(Transports::All).unwrap(), soon()).unwrap())
+}
+
+fn echo(link: &mut dyn Link) {
+    let mut store = Store::new();
+    for (seq, len) in [0, 100, 7000, 100_000, 3 << 20].into_iter().enumerate() {
+        let bytes = body(seq as u64, len);
+        send(link, seq as u64, &bytes).unwrap();
+        while store.messages.is_empty() {
+            wait(link, &mut store, Some(soon())).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
+        }
+        assert!(store.messages.pop().unwrap().1 == bytes, "{len} bytes");
+    }
+}
+
+/// The bound within which the death of a peer is reported on every fabric.
+const DEATH_BOUND: Duration = Duration::from_secs(5);
+
+fn dies(leave: &str) {
+    needs_ucx!(Transports::All);
+    let (mut child, mut link) = process(leave);
+    echo(&mut link);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = Instant::now() + DEATH_BOUND;
+    let error = loop {
+        match wait(&mut link, &mut Store::new(), Some(end)) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, LinkError::Closed { .. }), "{error}");
+}
+
+#[test]
+fn a_killed_peer_is_reported() {
+    dies("");
+}
+
+/// Where nothing but UCX can tell: the connection beside the link stays open in another process. Left to itself UCX would take
+/// 19 s over shared memory.
+#[test]
+fn ucx_itself_reports_a_killed_peer_too() {
+    dies(":leave");
+}
+
+/// Libraries or folders of other versions, with `:` between them.
+const OTHERS: &str = "HANARE_TEST_UCX";
+
+fn others() -> Vec<String> {
+    let others = std::env::var(OTHERS).unwrap_or_default();
+    let others: Vec<String> = others.split(':').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    if others.is_empty() {
+        println!("skipped: {OTHERS} names no other UCX, such as the folder of the Python package libucx-cu12");
+    }
+    others
+}
+
+#[test]
+fn other_versions_pass_the_same_tests() {
+    for other in others() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let status = command.arg("ucx").env(super::library::SETTING, &other).env_remove(OTHERS).status().unwrap();
+        assert!(status.success(), "with {other}");
+    }
+}
+
+// Peers that send what no peer sends, over UCX itself.
+
+fn raw_pair() -> (UcxLink, RawPeer) {
+    let (link, other) = pair(Transports::All);
+    (link, RawPeer::of(other))
+}
+
+fn ends_with(link: &mut UcxLink, words: &str) {
+    let error = end_of(link, &mut Store::new());
+    assert!(matches!(&error, LinkError::Garbage { reason, .. } if reason.contains(words)), "{error}");
+}
+
+#[test]
+fn frames_that_make_no_sense_end_the_link() {
+    needs_ucx!(Transports::All);
+    type Misdeed = fn(&mut RawPeer);
+    let cases: [(&str, Misdeed); 6] = [
+        ("longer than its head says", |raw| raw.send_frame(FrameKind::Numbered, &[], 100_000)),
+        ("longer than its head says", |raw| {
+            raw.send_frame(FrameKind::Numbered, &head(0, 99_999).encode(), 100_000);
+        }),
+        ("longer than frames are", |raw| raw.send_frame(FrameKind::Numbered, &[1], u32::MAX)),
+        ("without bytes", |raw| raw.send_frame(FrameKind::Numbered, &[], 0)),
+        ("control frame with bytes", |raw| raw.send_frame(FrameKind::Control, &[1], 0)),
+        ("out of its turn", |raw| {
+            raw.seq = CREDIT;
+            raw.send_frame(FrameKind::Numbered, &[1], 0);
+        }),
+    ];
+    for (words, misdeed) in cases {
+        let (mut link, mut raw) = raw_pair();
+        misdeed(&mut raw);
+        ends_with(&mut link, words);
+    }
+}
+
+#[test]
+fn frames_of_strangers_are_not_heard() {
+    needs_ucx!(Transports::All);
+    let (mut link, mut raw) = raw_pair();
+    raw.token ^= 1;
+    raw.send(&head(1, 0).encode());
+    raw.token ^= 1;
+    raw.seq = 0;
+    raw.send(&head(2, 0).encode());
+    let mut store = Store::new();
+    while store.messages.is_empty() {
+        wait(&mut link, &mut store, Some(soon())).unwrap();
+    }
+    assert_eq!(store.seqs(), [2]);
+}
+
+#[test]
+fn a_body_from_a_window_counts_when_its_sender_vouches_for_it() {
+    needs_ucx!(Transports::All);
+    let (mut link, mut raw) = raw_pair();
+    let bytes = body(0, 100_000);
+    raw.send_frame(FrameKind::Numbered, &head(0, bytes.len()).encode(), 100_000);
+    let mut store = Store::new();
+    raw.send_direct(0, &bytes, || {
+        link.progress(&mut store).unwrap();
+    });
+    for _ in 0..1000 {
+        link.progress(&mut store).unwrap();
+    }
+    assert!(store.messages.is_empty(), "its memory may have been lost on the way");
+    raw.vouched = 1;
+    raw.send_frame(FrameKind::Control, &[], 0);
+    while store.messages.is_empty() {
+        wait(&mut link, &mut store, Some(soon())).unwrap();
+    }
+    assert!(store.messages[0].1 == bytes);
+}
+
+#[test]
+fn a_body_of_another_length_than_announced_ends_the_link() {
+    needs_ucx!(Transports::All);
+    let (mut link, mut raw) = raw_pair();
+    let bytes = body(0, 100_000);
+    raw.vouched = 1;
+    raw.send_frame(FrameKind::Numbered, &head(0, bytes.len()).encode(), 100_000);
+    let mut end = None;
+    let mut store = Store::new();
+    raw.send_direct(0, &bytes[..70_000], || {
+        end = end.take().or(link.progress(&mut store).err());
+    });
+    let error = end.unwrap_or_else(|| end_of(&mut link, &mut store));
+    assert!(matches!(error, LinkError::Garbage { .. }), "{error}");
+}
+
+/// Either side goes in the middle of a rendezvous: the other is told, and nobody touches a window afterwards.
+#[test]
+fn a_side_may_go_in_the_middle_of_a_rendezvous() {
+    for transports in [Transports::All, Transports::Tcp] {
+        needs_ucx!(transports);
+        for looks in [0, 1, 2, 4, 8] {
+            for sender_goes in [true, false] {
+                let (mut one, mut other) = pair(transports);
+                let (bytes, mut store) = (body(0, 4 << 20), Store::new());
+                send(&mut one, 0, &bytes).unwrap();
+                for _ in 0..looks {
+                    other.progress(&mut store).unwrap();
+                    one.progress(&mut Store::new()).unwrap();
+                }
+                if store.messages.is_empty() {
+                    let (gone, mut left) = if sender_goes { (one, other) } else { (other, one) };
+                    drop(gone);
+                    let error = end_of(&mut left, &mut store);
+                    assert!(matches!(error, LinkError::Closed { .. }), "{error}");
+                    assert_eq!(left.unsent_len(), 0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_is_used_by_one_thread_after_another() {
+    needs_ucx!(Transports::All);
+    let (mut one, mut other) = pair(Transports::All);
+    for _ in 0..4 {
+        (one, other) = thread::spawn(move || {
+            pass_one(&mut one, &mut other);
+            (one, other)
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,515 @@
+//! Safety invariant of this module: the words of a test that has real memory are used through their window only.
+
+use super::*;
+use crate::words::{Shared, Words};
+use hanare_protocol::page::host::Phase;
+use hanare_protocol::page::{Copies, Heard, HostId, Hosts, Page, Ticket, ToHome, ToHost, Touch, host};
+use hanare_protocol::table;
+use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+const PAGES: u64 = 3;
+const SEATS: u16 = 4;
+/// The node's own seat.
+const NODE: u16 = 3;
+
+/// Memory of one thread, in which the side that uses it can be stopped before any of its writes.
+#[derive(Clone)]
+struct Steps {
+    words: Rc<RefCell<Vec<u64>>>,
+    /// Writes that still work; those after them are lost, as those of a killed process are.
+    left: Rc<Cell<usize>>,
+}
+
+impl Steps {
+    fn new() -> Steps {
+        let len = page_words_len(PAGES, SEATS) as usize / WORD_LEN;
+        Steps { words: Rc::new(RefCell::new(vec![0; len])), left: Rc::new(Cell::new(usize::MAX)) }
+    }
+
+    /// The same memory as another process sees it, which is not stopped.
+    fn other_process(&self) -> Steps {
+        Steps { words: Rc::clone(&self.words), left: Rc::new(Cell::new(usize::MAX)) }
+    }
+
+    fn may_write(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+impl Words for Steps {
+    fn count(&self) -> usize {
+        self.words.borrow().len()
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.words.borrow()[word]
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        if self.may_write() {
+            self.words.borrow_mut()[word] = value;
+        }
+    }
+
+    fn swap(&self, word: usize, value: u64) -> u64 {
+        let old = self.load(word);
+        self.store(word, value);
+        old
+    }
+
+    fn fence(&self) {}
+
+    fn read(&self, _: usize, _: &mut [u8]) {
+        unreachable!("a page word has no bytes");
+    }
+
+    fn write(&self, _: usize, _: &[u8]) {
+        unreachable!("a page word has no bytes");
+    }
+}
+
+impl Exchange for Steps {
+    /// One that is lost says that it worked: its process is dead and will not know.
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
+        let now = self.load(word);
+        if now != old {
+            return Err(now);
+        }
+        self.store(word, new);
+        Ok(old)
+    }
+}
+
+fn pages() -> PageWords<Steps> {
+    PageWords::new(Steps::new(), PAGES, SEATS)
+}
+
+fn other(pages: &PageWords<Steps>) -> PageWords<Steps> {
+    PageWords::new(pages.words.other_process(), PAGES, SEATS)
+}
+
+/// The page in a state, in version 5, with nobody at it.
+fn page_in(state: State) -> PageWords<Steps> {
+    let pages = pages();
+    let claim = |pages: &PageWords<Steps>| assert!(matches!(pages.fault(1, NODE, Access::Read), Ok(Fault::Fetch { .. })));
+    match state {
+        State::Absent => {}
+        State::Shared => {
+            claim(&pages);
+            assert!(matches!(pages.grant(1, NODE, Version(5), Access::Read), Ok(Granted::Here(_))));
+        }
+        State::Owned => {
+            assert!(matches!(pages.fault(1, NODE, Access::Write), Ok(Fault::Fetch { .. })));
+            assert!(matches!(pages.grant(1, NODE, Version(5), Access::Write), Ok(Granted::Here(_))));
+        }
+        other => panic!("{other:?} has somebody at it"),
+    }
+    pages.clear_seat(NODE);
+    pages
+}
+
+#[test]
+fn the_table_is_this() {
+    assert_eq!(table::contradiction(word::TABLE), None);
+    assert_eq!(table::print(word::TABLE), include_str!("table.txt"));
+}
+
+#[test]
+fn a_word_is_what_is_put_into_it() {
+    let word = Word::NEVER.with_version(Version(u32::MAX)).with_claimer(u16::MAX).with_installers(word::INSTALLER_COUNT_MAX);
+    assert_eq!((word.version(), word.claimer()), (Version(u32::MAX), u16::MAX));
+    assert_eq!((word.installers(), word.is_parked()), (word::INSTALLER_COUNT_MAX, false));
+    assert_eq!(word.state(), Ok(State::Absent));
+    assert_eq!(word.parked().with_version(Version(0)).with_claimer(0).with_installers(0), Word::NEVER.parked());
+}
+
+#[test]
+fn a_page_is_fetched_once_and_mapped_by_all() {
+    let pages = pages();
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(0) }));
+    let Ok(Fault::Wait(seen)) = pages.fault(1, 1, Access::Read) else { panic!("another fetches it") };
+    assert!(pages.doze(1, seen).is_some());
+    assert_eq!(pages.grant(1, 0, Version(1), Access::Read), Ok(Granted::Here(Changed { wakes: true })));
+    assert_eq!(pages.doze(1, seen), None, "it is another word");
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
+    assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Map(Access::Read)));
+    assert_eq!(pages.look(1).installers(), 2);
+    assert_eq!(pages.leave(1, 0), Ok(Changed { wakes: false }));
+    assert_eq!(pages.leave(1, 1), Ok(Changed { wakes: false }));
+    assert_eq!(pages.fault(1, 1, Access::Write), Ok(Fault::Upgrade { has: Version(1) }));
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)), "the copy stays until it is answered");
+    assert!(matches!(pages.fault(1, 2, Access::Write), Ok(Fault::Wait(_))));
+    assert_eq!(pages.grant(1, 1, Version(2), Access::Write), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.fault(1, 2, Access::Write), Ok(Fault::Map(Access::Write)));
+    assert_eq!(pages.look(2), Word::NEVER, "another page");
+}
+
+#[test]
+fn a_page_that_is_being_mapped_is_not_taken() {
+    let pages = page_in(State::Owned);
+    assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Map(Access::Write)));
+    assert_eq!(pages.take_owned(1, Version(4)), Ok(Taken::Elsewhere { floor: Version(4) }), "an older era");
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Take));
+    assert!(!pages.is_clear(1));
+    assert!(matches!(pages.fault(1, 1, Access::Read), Ok(Fault::Wait(_))), "nobody enters any more");
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Later));
+    assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Later));
+    let seen = pages.look(1);
+    assert!(pages.doze(1, seen).is_some());
+    assert_eq!(pages.leave(1, 0), Ok(Changed { wakes: true }), "the node may be parked");
+    assert!(pages.is_clear(1));
+    assert_eq!(pages.keep_taken(1), Ok(Changed { wakes: false }));
+    assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Map(Access::Read)));
+    assert!(pages.leave(1, 1).is_ok());
+    assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));
+    assert!(pages.is_clear(1) && pages.drop_taken(1, Version(5)).is_ok());
+    assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Fetch { floor: Version(5) }));
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Elsewhere { floor: Version(5) }));
+}
+
+#[test]
+// FEATURE: EU-F13
+fn a_grant_that_an_invalidation_overtook_is_void() {
+    let pages = pages();
+    assert!(matches!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { .. })));
+    assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Nothing));
+    assert_eq!(pages.invalidate(1, Version(6)), Ok(Invalidated::Nothing), "an older one raises nothing");
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Granted::Void));
+    assert_eq!(pages.grant(1, 2, Version(8), Access::Read), Ok(Granted::Gone), "of another seat");
+    assert_eq!(pages.grant(1, 0, Version(8), Access::Read), Ok(Granted::Here(Changed { wakes: false })));
+}
+
+#[test]
+fn an_upgrade_whose_copy_is_taken_fetches() {
+    let pages = page_in(State::Shared);
+    assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
+    assert_eq!(pages.invalidate(1, Version(4)), Ok(Invalidated::Nothing), "an older copy");
+    assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));
+    assert!(pages.is_clear(1), "who waits for an answer does not map");
+    assert!(pages.drop_taken(1, Version(5)).is_ok());
+    assert_eq!(pages.look(1).state(), Ok(State::FetchingWrite));
+    assert_eq!(pages.grant(1, 0, Version(6), Access::Read), Ok(Granted::Gone), "less than was asked for");
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Write), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.look(1).state(), Ok(State::Owned));
+}
+
+#[test]
+fn a_page_is_given_up_or_evicted() {
+    let pages = page_in(State::Shared);
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
+    assert!(pages.take_to_evict(1).unwrap().is_some() && !pages.is_clear(1));
+    assert!(pages.give_up(1).is_ok(), "its installer is stopped");
+    assert!(pages.leave(1, 0).is_ok(), "and goes on");
+    let word = pages.take_to_evict(1).unwrap().unwrap();
+    assert!(pages.is_clear(1) && pages.drop_taken(1, word.floor()).is_ok());
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(4) }), "the same version is good again");
+    assert_eq!(pages.take_to_evict(1), Ok(None));
+    assert!(pages.fail(1, 0).is_ok());
+    assert_eq!(pages.look(1).state(), Ok(State::Absent));
+}
+
+#[test]
+fn nonsense_in_the_words_is_refused() {
+    for value in [9, 0xf, u64::MAX] {
+        let pages = pages();
+        pages.words.store(pages.at(1), value);
+        let corrupt = pages.fault(1, 0, Access::Read).is_err()
+            && pages.grant(1, 0, Version(1), Access::Read).is_err()
+            && pages.invalidate(1, Version(1)).is_err()
+            && pages.take_owned(1, Version(1)).is_err()
+            && pages.take_to_evict(1).is_err()
+            && pages.take_over(1, 0, NODE).is_err();
+        assert!(corrupt && pages.leave(1, 0).is_err() && pages.fail(1, 0).is_err() && pages.give_up(1).is_err());
+        assert!(pages.drop_taken(1, Version(1)).is_err() && pages.keep_taken(1).is_err());
+        assert_eq!(pages.words.load(pages.at(1)), value, "nothing is done to it");
+    }
+    let pages = page_in(State::Owned);
+    assert!(pages.leave(1, 0).is_err(), "nobody maps it");
+    assert!(pages.invalidate(1, Version(5)).is_err(), "it is owned");
+    for place in [u64::MAX, PAGES + 1, MAPS] {
+        pages.words.store(pages.seat_at(2), place);
+        assert_eq!(pages.bury(2), Ok(Estate::Nothing));
+    }
+}
+
+/// What a thread does at one fault, to its end, as long as its process lives.
+fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped: &Cell<bool>) {
+    for _ in 0..3 {
+        match pages.fault(1, seat, access) {
+            Ok(Fault::Map(_)) => {
+                mapped.set(pages.words.left.get() > 0);
+                let _ = pages.leave(1, seat);
+                return;
+            }
+            Ok(Fault::Fetch { floor }) => drop(pages.grant(1, seat, floor.next(), access)),
+            Ok(Fault::Upgrade { has }) => drop(pages.grant(1, seat, has.next(), access)),
+            // A dead process does nothing more.
+            _ if pages.words.left.get() == 0 => return,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The node takes the page, whatever is there, and the page is free for others after.
+fn take_all(node: &PageWords<Steps>) {
+    let word = node.look(1);
+    let is_taken = match word.state().unwrap() {
+        State::Absent | State::Fetching | State::FetchingWrite => return,
+        State::Owned => node.take_owned(1, word.version()) == Ok(Taken::Take),
+        _ => node.invalidate(1, word.version()) == Ok(Invalidated::Take),
+    };
+    assert!(is_taken && node.is_clear(1), "nobody who lives maps it: {:?}", node.look(1));
+    assert!(node.drop_taken(1, word.version()).is_ok());
+    assert_eq!(node.look(1).installers(), 0);
+}
+
+#[test]
+fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
+    for state in [State::Absent, State::Shared, State::Owned] {
+        for access in [Access::Read, Access::Write] {
+            for dies_after in 0..12 {
+                for dead_before_taking in [true, false] {
+                    let pages = page_in(state);
+                    let (client, node) = (other(&pages), other(&pages));
+                    client.words.left.set(dies_after);
+                    let mapped = Cell::new(false);
+                    fault_to_the_end(&client, 0, access, &mapped);
+                    let is_dead = client.words.left.get() == 0;
+                    let is_marked = !dead_before_taking && {
+                        let word = node.look(1);
+                        let mark = match word.state().unwrap() {
+                            State::Owned => node.take_owned(1, word.version()) == Ok(Taken::Take),
+                            State::Shared | State::Upgrading => node.invalidate(1, word.version()) == Ok(Invalidated::Take),
+                            _ => false,
+                        };
+                        mark && (is_dead || node.is_clear(1))
+                    };
+                    // The node hears of the death, and goes on with what was asked for.
+                    if let Estate::Claim { page } = node.bury(0).unwrap() {
+                        assert_eq!(node.take_over(page, 0, NODE), Ok(true));
+                    }
+                    if is_marked {
+                        assert!(node.is_clear(1));
+                        assert!(node.drop_taken(1, node.look(1).version()).is_ok());
+                    }
+                    let word = node.look(1);
+                    if matches!(word.state().unwrap(), State::Fetching | State::FetchingWrite | State::Upgrading) {
+                        assert_eq!(word.claimer(), NODE, "nobody waits for the dead: {word:?}");
+                        let granted = node.grant(1, NODE, word.version().next(), access);
+                        assert!(matches!(granted, Ok(Granted::Here(_))));
+                        node.clear_seat(NODE);
+                    }
+                    take_all(&node);
+                    // Another thread gets the page, to write.
+                    fault_to_the_end(&other(&pages), 1, Access::Write, &mapped);
+                    assert!(mapped.get(), "{state:?} {access:?} {dies_after}");
+                    take_all(&node);
+                    assert_eq!(node.look(1).state(), Ok(State::Absent));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stopped_thread_holds_up_its_page_alone() {
+    let pages = page_in(State::Owned);
+    assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Map(Access::Write)));
+    assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Take));
+    assert!(!pages.is_clear(1));
+    assert!(matches!(pages.fault(2, 1, Access::Write), Ok(Fault::Fetch { .. })));
+    assert!(matches!(pages.grant(2, 1, Version(9), Access::Write), Ok(Granted::Here(_))));
+    assert_eq!(pages.fault(2, 1, Access::Write), Ok(Fault::Map(Access::Write)));
+    assert!(!pages.is_clear(1), "it is still at it");
+    assert!(pages.leave(1, 0).is_ok());
+    assert!(pages.is_clear(1));
+}
+
+#[test]
+fn two_threads_and_a_taker_in_real_memory() {
+    let (pages, seats) = (2, 3);
+    let mut memory = vec![0u64; page_words_len(pages, seats) as usize / WORD_LEN];
+    // SAFETY: the memory outlives all threads, which use it through the window only.
+    let window = unsafe { hanare_memory::Window::new(memory.as_mut_ptr().cast(), page_words_len(pages, seats) as usize) };
+    let words = PageWords::new(Shared::new(window), pages, seats);
+    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    // Who maps the page at this moment; the taker must see nobody.
+    let inside = std::sync::atomic::AtomicU64::new(0);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let done = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seat in 0..2u16 {
+            let (words, inside, done) = (words.clone(), &inside, &done);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let access = if (round + u64::from(seat)) % 3 == 0 { Access::Write } else { Access::Read };
+                    loop {
+                        match words.fault(1, seat, access).unwrap() {
+                            Fault::Map(_) => break,
+                            Fault::Fetch { floor } => drop(words.grant(1, seat, floor.next(), access).unwrap()),
+                            Fault::Upgrade { has } => drop(words.grant(1, seat, has.next(), access).unwrap()),
+                            Fault::Wait(_) => std::thread::yield_now(),
+                        }
+                    }
+                    inside.fetch_add(1, order);
+                    inside.fetch_sub(1, order);
+                    let _ = words.leave(1, seat).unwrap();
+                }
+                done.fetch_add(1, order);
+            });
+        }
+        while done.load(order) < 2 {
+            let word = words.look(1);
+            let is_taken = match word.state().unwrap() {
+                State::Owned => words.take_owned(1, word.version()) == Ok(Taken::Take),
+                // It may have become owned since.
+                State::Shared | State::Upgrading => words.invalidate(1, word.version()) == Ok(Invalidated::Take),
+                _ => false,
+            };
+            if is_taken {
+                while !words.is_clear(1) {
+                    std::thread::yield_now();
+                }
+                assert_eq!(inside.load(order), 0, "somebody maps a page that is taken");
+                let _ = words.drop_taken(1, words.look(1).version()).unwrap();
+            }
+            std::thread::yield_now();
+        }
+    });
+}
+
+/// One page at a host, as the rules have it and as the page word has it.
+struct Both {
+    copies: Copies,
+    words: PageWords<Steps>,
+    newest: Version,
+}
+
+const PAGE: Page = Page(1);
+
+impl Both {
+    fn answers(&mut self) -> Vec<host::Output> {
+        std::iter::from_fn(|| self.copies.poll()).collect()
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let word = self.words.look(1);
+        let phase = match word.state().unwrap() {
+            State::Absent => Phase::Absent,
+            State::Fetching | State::FetchingWrite => Phase::Fetching,
+            State::Shared => Phase::Shared,
+            State::Upgrading => Phase::Upgrading,
+            State::Owned => Phase::Owned,
+            taking => panic!("{taking:?} between messages"),
+        };
+        prop_assert_eq!(phase, self.copies.phase(PAGE));
+        let version = matches!(phase, Phase::Shared | Phase::Upgrading | Phase::Owned).then(|| word.version());
+        prop_assert_eq!(version, self.copies.version(PAGE));
+        Ok(())
+    }
+
+    fn touch(&mut self, access: Access) -> Result<(), TestCaseError> {
+        let touch = self.copies.touch(PAGE, access, 0);
+        let fault = self.words.fault(1, 0, access).unwrap();
+        let agree = match (touch, fault) {
+            (Touch::Have, Fault::Map(_)) => self.words.leave(1, 0).is_ok(),
+            (Touch::Asked, Fault::Fetch { .. } | Fault::Upgrade { .. }) | (Touch::Wait, Fault::Wait(_)) => true,
+            _ => false,
+        };
+        prop_assert!(agree, "{:?} {:?}", touch, fault);
+        Ok(())
+    }
+
+    fn grant(&mut self, access: Access, back: u32) -> Result<(), TestCaseError> {
+        let Some(ticket) = self.copies.ticket(PAGE) else { return Ok(()) };
+        // A grant to write is of a version after all others; one to read may have been overtaken.
+        if access == Access::Write {
+            self.newest = self.newest.next();
+        }
+        let version = if access == Access::Write { self.newest } else { Version(self.newest.0.saturating_sub(back)) };
+        let grant = ToHost::Grant { ticket, version, access, has_bytes: true, awaits: Hosts::NONE, firm: false };
+        let Ok(heard) = self.copies.handle(PAGE, grant) else { return Ok(()) };
+        let is_void = self.answers().iter().any(|output| matches!(output, host::Output::ToHome(_, ToHome::Want { .. })));
+        let granted = self.words.grant(1, 0, version, access).unwrap();
+        let wanted = match (heard, is_void) {
+            (Heard::Acted, _) => matches!(granted, Granted::Here(_)),
+            (Heard::Stale, true) => granted == Granted::Void,
+            (Heard::Stale, false) => granted == Granted::Gone,
+        };
+        prop_assert!(wanted, "{:?} {} {:?}", heard, is_void, granted);
+        Ok(())
+    }
+
+    fn invalidate(&mut self, back: u32) {
+        let version = Version(self.newest.0.saturating_sub(back));
+        if self.copies.handle(PAGE, ToHost::Invalidate { version, tell: None }).is_ok()
+            && self.words.invalidate(1, version).unwrap() == Invalidated::Take
+        {
+            assert!(self.words.is_clear(1) && self.words.drop_taken(1, version).is_ok());
+        }
+    }
+
+    fn give(&mut self, message: ToHost, back: u32, keeps: bool) -> Result<(), TestCaseError> {
+        let era = Version(self.newest.0.saturating_sub(back));
+        let is_recall = matches!(message, ToHost::Recall { .. });
+        let message = match message {
+            ToHost::Recall { keeps, .. } => ToHost::Recall { era, keeps },
+            ToHost::Forward { to, ticket, access, .. } => ToHost::Forward { era, to, ticket, access },
+            other => other,
+        };
+        let heard = self.copies.handle(PAGE, message).unwrap();
+        let is_missing = self.answers().iter().any(|output| matches!(output, host::Output::ToHome(_, ToHome::Missing { .. })));
+        match self.words.take_owned(1, era).unwrap() {
+            Taken::Take if keeps => assert!(self.words.keep_taken(1).is_ok()),
+            Taken::Take => assert!(self.words.drop_taken(1, era).is_ok()),
+            Taken::Elsewhere { floor } => {
+                prop_assert_eq!(heard, Heard::Stale);
+                prop_assert_eq!(is_missing, is_recall && !era.is_after(floor));
+                return Ok(());
+            }
+            Taken::Later => panic!("nothing else is under way"),
+        }
+        prop_assert_eq!(heard, Heard::Acted);
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_page_word_does_what_the_rules_of_a_host_do(steps in prop::collection::vec((0..10u8, any::<bool>(), 0..3u32), 1..200)) {
+        let mut both = Both { copies: Copies::new(HostId(1)), words: pages(), newest: Version(3) };
+        for (step, flag, back) in steps {
+            let access = if flag { Access::Write } else { Access::Read };
+            let ticket = Ticket { seat: 9, number: 1 };
+            match step {
+                0..=2 => both.touch(access)?,
+                3..=5 => both.grant(access, back)?,
+                6 => both.invalidate(back),
+                7 => both.give(ToHost::Forward { era: Version(0), to: HostId(2), ticket, access }, back, !flag)?,
+                8 => both.give(ToHost::Recall { era: Version(0), keeps: flag }, back, flag)?,
+                _ if flag => {
+                    if let Some(ticket) = both.copies.ticket(PAGE) {
+                        let reason = hanare_protocol::page::Refusal::Lost;
+                        both.copies.handle(PAGE, ToHost::Refused { ticket, reason }).unwrap();
+                        prop_assert!(both.words.fail(1, 0).is_ok());
+                    }
+                }
+                _ => {
+                    let word = both.words.take_to_evict(1).unwrap();
+                    let is_evictable = matches!(both.copies.phase(PAGE), Phase::Shared | Phase::Owned);
+                    prop_assert_eq!(word.is_some(), is_evictable);
+                    if let Some(word) = word {
+                        both.copies.evict(PAGE);
+                        prop_assert!(both.words.drop_taken(1, word.floor()).is_ok());
+                    }
+                }
+            }
+            both.answers();
+            both.check()?;
+        }
+    }
+}

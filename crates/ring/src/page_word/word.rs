@@ -1,0 +1,224 @@
+//! One page's word: its 64 bits, its states, and every transition between them.
+//!
+//! ```text
+//! bits 0..4    state
+//! bits 4..15   installers: threads that are mapping the page at this moment
+//! bit  15      somebody is parked until the word changes
+//! bits 16..32  claimer: the seat that fetches the page, in both `Fetching…`, `Upgrading` and `TakingUpgrade`
+//! bits 32..64  version of what is here; where nothing is, the floor: the newest version that is known not to be good
+//! ```
+//!
+//! A word of zeros is a page that was never here.
+
+use crate::spsc::Corrupt;
+use hanare_protocol::page::{Access, Version};
+use hanare_protocol::table::{self, Row};
+
+/// The states of a page word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// No copy is here.
+    Absent = 0,
+    /// The claimer fetches a copy.
+    Fetching = 1,
+    /// A copy is here, and may be mapped for reading.
+    Shared = 2,
+    /// The same, and the claimer has asked to write.
+    Upgrading = 3,
+    /// It is here, and may be mapped for writing.
+    Owned = 4,
+    /// The node takes a copy from the programs.
+    TakingShared = 5,
+    /// The same, and the claimer's request goes on.
+    TakingUpgrade = 6,
+    /// The node takes an owned page from the programs.
+    TakingOwned = 7,
+    /// The claimer fetches the page to write.
+    FetchingWrite = 8,
+}
+
+/// What happens to a page word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A thread will fetch a copy.
+    Claim,
+    /// A thread will ask for the page to write.
+    ClaimWrite,
+    /// The seat that claimed it is dead; the node goes on in its place.
+    TakeOver,
+    /// The grant to read is here.
+    GrantRead,
+    /// The grant to write is here.
+    GrantWrite,
+    /// The request failed.
+    Fail,
+    /// A thread begins to map the page.
+    Enter,
+    /// It has mapped it.
+    Leave,
+    /// A version is not good any more, and no copy is here.
+    RaiseFloor,
+    /// The node begins to take the page.
+    Take,
+    /// The node has taken it, and nothing stays here.
+    Drop,
+    /// The node has taken it, and a copy stays.
+    Keep,
+    /// The node leaves the page where it is.
+    GiveUp,
+}
+
+use State::{Absent, Fetching, FetchingWrite, Owned, Shared, TakingOwned, TakingShared, TakingUpgrade, Upgrading};
+
+/// Every transition of a page word.
+pub const TABLE: &[Row<State, Event>] = &[
+    Row { event: Event::Claim, from: &[Absent], to: Fetching },
+    Row { event: Event::ClaimWrite, from: &[Absent], to: FetchingWrite },
+    Row { event: Event::ClaimWrite, from: &[Shared], to: Upgrading },
+    Row { event: Event::TakeOver, from: &[Fetching], to: Fetching },
+    Row { event: Event::TakeOver, from: &[FetchingWrite], to: FetchingWrite },
+    Row { event: Event::TakeOver, from: &[Upgrading], to: Upgrading },
+    Row { event: Event::TakeOver, from: &[TakingUpgrade], to: TakingUpgrade },
+    Row { event: Event::GrantRead, from: &[Fetching], to: Shared },
+    Row { event: Event::GrantWrite, from: &[FetchingWrite, Upgrading], to: Owned },
+    Row { event: Event::Fail, from: &[Fetching, FetchingWrite], to: Absent },
+    Row { event: Event::Fail, from: &[Upgrading], to: Shared },
+    Row { event: Event::Fail, from: &[TakingUpgrade], to: TakingShared },
+    Row { event: Event::Enter, from: &[Shared], to: Shared },
+    Row { event: Event::Enter, from: &[Upgrading], to: Upgrading },
+    Row { event: Event::Enter, from: &[Owned], to: Owned },
+    Row { event: Event::Leave, from: &[Shared], to: Shared },
+    Row { event: Event::Leave, from: &[Upgrading], to: Upgrading },
+    Row { event: Event::Leave, from: &[Owned], to: Owned },
+    Row { event: Event::Leave, from: &[TakingShared], to: TakingShared },
+    Row { event: Event::Leave, from: &[TakingUpgrade], to: TakingUpgrade },
+    Row { event: Event::Leave, from: &[TakingOwned], to: TakingOwned },
+    Row { event: Event::RaiseFloor, from: &[Absent], to: Absent },
+    Row { event: Event::RaiseFloor, from: &[Fetching], to: Fetching },
+    Row { event: Event::RaiseFloor, from: &[FetchingWrite], to: FetchingWrite },
+    Row { event: Event::Take, from: &[Shared], to: TakingShared },
+    Row { event: Event::Take, from: &[Upgrading], to: TakingUpgrade },
+    Row { event: Event::Take, from: &[Owned], to: TakingOwned },
+    Row { event: Event::Drop, from: &[TakingShared, TakingOwned], to: Absent },
+    Row { event: Event::Drop, from: &[TakingUpgrade], to: FetchingWrite },
+    Row { event: Event::Keep, from: &[TakingOwned], to: Shared },
+    Row { event: Event::GiveUp, from: &[TakingShared], to: Shared },
+    Row { event: Event::GiveUp, from: &[TakingUpgrade], to: Upgrading },
+    Row { event: Event::GiveUp, from: &[TakingOwned], to: Owned },
+];
+
+/// Most threads that can be mapping one page at a time; one more waits.
+pub const INSTALLER_COUNT_MAX: u16 = (1 << 11) - 1;
+
+const STATE_MASK: u64 = 0xf;
+const INSTALLERS_SHIFT: u32 = 4;
+const PARKED: u64 = 1 << 15;
+const CLAIMER_SHIFT: u32 = 16;
+const VERSION_SHIFT: u32 = 32;
+
+/// The value of a page word, as it was read: input, since any client of the region may write to it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Word(pub u64);
+
+impl Word {
+    /// A page that was never here.
+    pub const NEVER: Word = Word(0);
+
+    /// Its state.
+    ///
+    /// **Errors**: [`Corrupt`] for a number that is none.
+    pub fn state(self) -> Result<State, Corrupt> {
+        const STATES: [State; 9] =
+            [Absent, Fetching, Shared, Upgrading, Owned, TakingShared, TakingUpgrade, TakingOwned, FetchingWrite];
+        STATES.get((self.0 & STATE_MASK) as usize).copied().ok_or(Corrupt("a page word in no state"))
+    }
+
+    /// How many threads are mapping it, and those that died while they did.
+    pub fn installers(self) -> u16 {
+        (self.0 >> INSTALLERS_SHIFT) as u16 & INSTALLER_COUNT_MAX
+    }
+
+    /// The seat that fetches it.
+    pub fn claimer(self) -> u16 {
+        (self.0 >> CLAIMER_SHIFT) as u16
+    }
+
+    /// The version of what is here, or the floor.
+    pub fn version(self) -> Version {
+        Version((self.0 >> VERSION_SHIFT) as u32)
+    }
+
+    /// Whether somebody has to be woken when it changes.
+    pub fn is_parked(self) -> bool {
+        self.0 & PARKED != 0
+    }
+
+    /// Whether the page may be mapped for `access` as it is.
+    pub fn may_map(self, access: Access) -> bool {
+        match self.state() {
+            Ok(Owned) => true,
+            Ok(Shared | Upgrading) => access == Access::Read,
+            _ => false,
+        }
+    }
+
+    /// The newest version that is known not to be good here.
+    pub fn floor(self) -> Version {
+        match self.state() {
+            Ok(Absent | Fetching | FetchingWrite) | Err(_) => self.version(),
+            Ok(_) => self.version().prev(),
+        }
+    }
+
+    /// Where an event leads, or `None` where the table does not allow it.
+    ///
+    /// The claimer stays as it is wherever the state has one after; the installers stay until a taken page is published. Where the event
+    /// ends what somebody may wait for, the mark of who is parked goes, and they are to be woken.
+    pub(super) fn after(self, event: Event) -> Option<Word> {
+        let to = table::next(TABLE, self.state().ok()?, event)?;
+        let is_end = matches!(
+            event,
+            Event::GrantRead | Event::GrantWrite | Event::Fail | Event::Leave | Event::Drop | Event::Keep | Event::GiveUp
+        );
+        let kept = if is_end { !STATE_MASK & !PARKED } else { !STATE_MASK };
+        Some(Word(self.0 & kept | to as u64))
+    }
+
+    pub(super) fn with_version(self, version: Version) -> Word {
+        Word(self.0 & ((1 << VERSION_SHIFT) - 1) | u64::from(version.0) << VERSION_SHIFT)
+    }
+
+    pub(super) fn with_claimer(self, seat: u16) -> Word {
+        Word(self.0 & !(0xffff << CLAIMER_SHIFT) | u64::from(seat) << CLAIMER_SHIFT)
+    }
+
+    pub(super) fn with_installers(self, count: u16) -> Word {
+        Word(self.0 & !(u64::from(INSTALLER_COUNT_MAX) << INSTALLERS_SHIFT) | u64::from(count) << INSTALLERS_SHIFT)
+    }
+
+    pub(super) fn parked(self) -> Word {
+        Word(self.0 | PARKED)
+    }
+
+    /// One more thread maps the page; the others are not disturbed.
+    pub(super) fn enter(self) -> Option<Word> {
+        let word = self.after(Event::Enter).filter(|_| self.installers() < INSTALLER_COUNT_MAX)?;
+        Some(word.with_installers(self.installers() + 1))
+    }
+
+    /// One thread less.
+    pub(super) fn leave(self) -> Option<Word> {
+        Some(self.after(Event::Leave)?.with_installers(self.installers().checked_sub(1)?))
+    }
+}
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (installers, parked) = (self.installers(), if self.is_parked() { ", parked" } else { "" });
+        match self.state() {
+            Ok(state) => write!(f, "{state:?} v{} of seat {}, {installers} installers{parked}", self.version().0, self.claimer()),
+            Err(_) => write!(f, "corrupt {:#x}", self.0),
+        }
+    }
+}
