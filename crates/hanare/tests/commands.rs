@@ -380,7 +380,9 @@ fn random_commands_on_random_placements_equal_plain_slices() {
     let pool = TestPool::start(3, 64 << 20);
     let client = pool.client(0);
     let only = std::env::var("HANARE_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
-    for seed in only.map_or(0..60, |seed| seed..seed + 1) {
+    // 142 and 148 found fills whose overlapping blocks lost their order; 55 shares that overtook each other.
+    let usual = (0..60).chain([142, 148, 180, 188, 267]);
+    for seed in only.map_or(usual.collect::<Vec<u64>>(), |seed| vec![seed]) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_case(&client, seed)));
         assert!(outcome.is_ok(), "seed {seed}");
     }

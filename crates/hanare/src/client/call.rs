@@ -151,55 +151,50 @@ impl Region {
         let mut pattern = vec![0u8; pattern_len as usize];
         call.operand.read_into(&mut pattern).map_err(|lost| private(&lost))?;
         let all = if pattern_len == 1 { joined_shares(self.layout(), call.shape) } else { shares(self.layout(), call.shape) };
+        // A node fills when the whole message is there, and puts as it comes: blocks that overlap keep their order in one of the two alone.
+        let is_patterned = all.iter().all(|share| phase(share, pattern_len).is_some());
+        let mut reached = Reached::default();
         for share in all {
-            let block = share.shape.shape().block();
-            let phase = match &share.stream {
-                Stream::At(at) => Some(at % pattern_len),
-                // Each block begins the pattern anew where blocks hold it whole.
-                Stream::Blocks(_) if block.is_multiple_of(pattern_len) => Some(0),
-                Stream::Blocks(_) => None,
-            };
-            match phase {
+            let local = reached.extent(self, share.extent)?;
+            match phase(&share, pattern_len).filter(|_| is_patterned) {
                 Some(phase) => {
                     let mut turned = pattern.clone();
                     turned.rotate_left(phase as usize);
-                    self.draft_pattern(share, turned, drafts)?;
+                    self.draft_pattern(share, local, turned, drafts)?;
                 }
-                None => self.draft_written_out(share, &pattern, drafts)?,
+                None => self.draft_written_out(share, local, &pattern, drafts)?,
             }
         }
         Ok(())
     }
 
-    fn draft_pattern(&self, share: Share<'_>, pattern: Vec<u8>, drafts: &mut Drafts<'_>) -> Result<()> {
+    fn draft_pattern(&self, share: Share<'_>, local: Option<Window>, pattern: Vec<u8>, drafts: &mut Drafts<'_>) -> Result<()> {
         let op = Op::Fill { pattern_len: pattern.len() as u32 };
         // SAFETY: the heap memory stays where it is while the vector is moved into the request; it is only read.
         let operand = unsafe { Window::of(&pattern) };
-        match self.local(share.extent)? {
-            Some(extent) => kernel::run(op, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost)),
-            None => {
-                for share in pieces(op, share, false)? {
-                    let door = self.door(share.extent);
-                    let command = Command::new(op, door.node, door.slot, door.grant, share.shape.shape());
-                    let list = list_bytes(share.shape.into_shape());
-                    drafts.push(&door.remote, &command, list, Window::empty(), Window::empty(), pattern.clone());
-                }
-                Ok(())
-            }
+        if let Some(extent) = local {
+            return kernel::run(op, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
         }
+        for share in pieces(op, share, false)? {
+            let door = self.door(share.extent);
+            let command = Command::new(op, door.node, door.slot, door.grant, share.shape.shape());
+            let list = list_bytes(share.shape.into_shape());
+            drafts.push(&door.remote, &command, list, Window::empty(), Window::empty(), pattern.clone());
+        }
+        Ok(())
     }
 
     /// Blocks that each begin the pattern elsewhere are put, not filled.
-    fn draft_written_out(&self, share: Share<'_>, pattern: &[u8], drafts: &mut Drafts<'_>) -> Result<()> {
-        let Stream::Blocks(positions) = &share.stream else { unreachable!("the caller looked") };
-        let block = share.shape.shape().block();
-        let bytes: Vec<u8> = positions
-            .iter()
-            .flat_map(|position| (*position..position + block).map(|at| pattern[(at % pattern.len() as u64) as usize]))
-            .collect();
-        // SAFETY: the heap memory stays where it is while the vector is moved into the request; it is only read.
+    fn draft_written_out(&self, share: Share<'_>, local: Option<Window>, pattern: &[u8], drafts: &mut Drafts<'_>) -> Result<()> {
+        let (block, len) = (share.shape.shape().block(), share.shape.len());
+        let byte = |at: u64| pattern[(at % pattern.len() as u64) as usize];
+        let bytes: Vec<u8> = match &share.stream {
+            Stream::At(at) => (*at..at + len).map(byte).collect(),
+            Stream::Blocks(positions) => positions.iter().flat_map(|position| *position..position + block).map(byte).collect(),
+        };
+        // SAFETY: the bytes live until this has returned, and are only read.
         let operand = unsafe { Window::of(&bytes) };
-        if let Some(extent) = self.local(share.extent)? {
+        if let Some(extent) = local {
             return kernel::run(Op::Put, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
         }
         let mut at = 0;
@@ -308,6 +303,15 @@ impl Reached {
         let local = region.local(extent)?;
         self.0.insert(extent, local);
         Ok(local)
+    }
+}
+
+/// Where in the pattern a share begins, if all of its blocks begin there.
+fn phase(share: &Share<'_>, pattern_len: u64) -> Option<u64> {
+    match &share.stream {
+        Stream::At(at) => Some(at % pattern_len),
+        // Each block begins the pattern anew where blocks hold it whole.
+        Stream::Blocks(_) => share.shape.shape().block().is_multiple_of(pattern_len).then_some(0),
     }
 }
 
