@@ -2,6 +2,7 @@
 #ifndef FIGURES_H
 #define FIGURES_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,35 @@ static inline double median(double *values, size_t count)
 {
     qsort(values, count, sizeof *values, by_size);
     return values[(count - 1) / 2];
+}
+
+/* Tells the bench that this turn's figures are complete; for programs that take several turns. */
+static inline void end_turn(void)
+{
+    puts(".");
+    fflush(stdout);
+}
+
+/* The median time of a step in ns, repeated for about `budget_ns` but three times at least; the first is not counted. */
+static inline double time_step(void (*step)(void *), void *state, double budget_ns)
+{
+    enum { STEP_COUNT_MAX = 1000 };
+    static double times[STEP_COUNT_MAX];
+    size_t count = 0;
+    double begin = now_ns();
+    step(state);
+    while (count < STEP_COUNT_MAX && (count < 3 || now_ns() - begin < budget_ns)) {
+        double start = now_ns();
+        step(state);
+        times[count++] = now_ns() - start;
+    }
+    return median(times, count);
+}
+
+static inline uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;
+    return *state;
 }
 
 static inline void die(const char *what)

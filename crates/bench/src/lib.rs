@@ -6,24 +6,34 @@
 //! | [`turns`] | the harness that lets contestants run in turn |
 //! | [`nodes`] | pools of nodes for a bench, each node a process |
 //! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
-//! | [`get`], [`matmul`] | one module a bench |
+//! | [`table`] | regions full of numbers that can be checked |
+//! | [`compare`] | rows from two contestants' medians |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`] | one module a bench |
 //!
 //! A bench is added by a module and its line in [`list`].
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
+pub mod copy;
+pub mod gather;
 pub mod get;
+pub mod gups;
 pub mod machine;
 pub mod matmul;
 pub mod nodes;
 pub mod peers;
 pub mod report;
+pub mod scan;
+pub mod strided;
+pub mod table;
 pub mod turns;
 
 pub use report::{Claim, Report, Row};
 
 use anyhow::{Result, bail};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How to run a bench.
 #[derive(Clone, Debug)]
@@ -53,6 +63,11 @@ impl Options {
             peers: find("HANARE_PEERS", "bench/peers"),
             apps: find("HANARE_APPS", "out/apps"),
         }
+    }
+
+    /// About how long one figure of a turn is measured; as in the peers' programs.
+    pub(crate) fn budget(&self) -> Duration {
+        Duration::from_millis(if self.quick { 10 } else { 60 })
     }
 
     /// Rounds of a contest: an odd number, so that a median is a measured value.
@@ -86,6 +101,11 @@ pub struct Bench {
 pub fn list() -> &'static [Bench] {
     &[
         Bench { name: get::NAME, about: "get and put on one host, and get between two over TCP", run: get::run },
+        Bench { name: strided::NAME, about: "elements at a stride, on one host and between two", run: strided::run },
+        Bench { name: gather::NAME, about: "random elements by their indices, on one host and between two", run: gather::run },
+        Bench { name: copy::NAME, about: "bytes from node to node that the client never touches", run: copy::run },
+        Bench { name: gups::NAME, about: "random 64-bit updates in batches, on one node and over two", run: gups::run },
+        Bench { name: scan::NAME, about: "count and sum of a table on another node that stays there", run: scan::run },
         Bench { name: matmul::NAME, about: "the matrix product of the drivers paper in five variants", run: matmul::run },
     ]
 }
@@ -117,7 +137,9 @@ mod tests {
     #[test]
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
-        for name in ["figures.h", "echo.c", "mpi_window.c", "ucx_get.c"] {
+        let shared = ["figures.h", "window.h", "echo.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
+        let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c"];
+        for name in shared.into_iter().chain(mpi) {
             assert!(sources.join(name).is_file(), "{name}");
         }
     }

@@ -41,7 +41,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let n = if options.quick { N_QUICK } else { N };
     let ranks = options.ranks.unwrap_or(2);
     let nodes = options.nodes.unwrap_or(ranks);
-    let pages = pages(options)?;
+    let pages = Nodes::start(options, 1, 64 << 20)?.pages()?;
     let variants = variants(pages, nodes, ranks);
     let contestants = variants.iter().map(|variant| Contestant::ours(&variant.name, || turn(options, variant, n)));
     let outcomes = take_turns(options.rounds(), contestants.collect(), progress)?;
@@ -74,14 +74,6 @@ fn variants(pages: &str, nodes: u32, ranks: u32) -> Vec<Variant> {
         in_pool("VL without stride", "vector", &["--no-stride"], (1, 1)),
         in_pool("VL with stride", "vector", &[], (1, 1)),
     ]
-}
-
-/// The kind of pages that nodes lend here, as the plain program calls it.
-fn pages(options: &Options) -> Result<&'static str> {
-    let nodes = Nodes::start(options, 1, 64 << 20)?;
-    let status = nodes.attach(0)?.status()?;
-    let page = status.nodes.first().context("a pool has a node")?.memory.page;
-    Ok(if page > 4096 { "huge" } else { "4k" })
 }
 
 fn turn(options: &Options, variant: &Variant, n: u64) -> Result<Figures> {

@@ -40,6 +40,13 @@ impl Nodes {
         Ok(Pool::attach_to(&self.sockets[number], None)?)
     }
 
+    /// The kind of pages that these nodes lend, as the peers' programs call it: `huge` or `4k`.
+    pub fn pages(&self) -> Result<&'static str> {
+        let status = self.attach(0)?.status()?;
+        let page = status.nodes.first().context("a pool has a node")?.memory.page;
+        Ok(if page > 4096 { "huge" } else { "4k" })
+    }
+
     fn add(&mut self, options: &Options, mark: u64, number: usize, memory: u64, join: Option<&str>) -> Result<String> {
         let socket = format!("@hanare-bench-{mark:016x}-{number}");
         let mut command = Command::new(&options.command);

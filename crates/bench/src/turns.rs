@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// What one turn measured: a figure for each key.
 pub type Figures = BTreeMap<String, f64>;
@@ -102,6 +103,46 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[(values.len() - 1) / 2]
 }
 
+/// Most repetitions of a step that are counted.
+const STEP_COUNT_MAX: usize = 1000;
+
+/// The median time of a step in ns, repeated for about `budget` but three times at least; the first is not counted. As the
+/// peers' programs do it.
+pub fn time_step(budget: Duration, mut step: impl FnMut() -> hanare::Result<()>) -> Result<f64> {
+    let begin = Instant::now();
+    step()?;
+    let mut times = Vec::with_capacity(STEP_COUNT_MAX);
+    while times.len() < STEP_COUNT_MAX && (times.len() < 3 || begin.elapsed() < budget) {
+        let start = Instant::now();
+        step()?;
+        times.push(start.elapsed().as_nanos() as f64);
+    }
+    Ok(median(times))
+}
+
+/// Numbers that look random, cheap to make, the same in every run; as in the peers' programs.
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// What a bench begins with.
+    pub const SEED: Random = Random(88_172_645_463_325_252);
+
+    /// The next one, never 0. The state must not be 0.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// The next one below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +186,17 @@ mod tests {
     fn the_median_is_a_measured_value() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0]), 1.0);
+    }
+
+    #[test]
+    fn a_step_is_repeated_and_its_failure_told() {
+        let mut count = 0;
+        let step = || {
+            count += 1;
+            Ok(())
+        };
+        assert!(time_step(Duration::ZERO, step).unwrap() >= 0.0);
+        assert_eq!(count, 4);
+        assert!(time_step(Duration::ZERO, || Err(hanare::Error::UnknownRegion { name: "x".into() })).is_err());
     }
 }

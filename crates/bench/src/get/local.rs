@@ -1,7 +1,8 @@
 //! One host: get and put through the mapped extent, beside MPI on a shared window and a bare memcpy.
 
-use super::{SIZES, bytes, compare, rounds_of};
+use super::{SIZES, rounds_of};
 use crate::Options;
+use crate::compare::{bytes, compare};
 use crate::peers::program::{self, Compiled};
 use crate::report::Row;
 use crate::turns::{Contestant, Figures, median, take_turns};
@@ -29,7 +30,7 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
     let mut rows = Vec::new();
     for size in SIZES {
         for what in ["get", "put"] {
-            let (case, key) = (format!("{what} {}, same host", bytes(size)), format!("{what}_{size}"));
+            let (case, key) = (format!("{what} {}, same host", bytes(size as u64)), format!("{what}_{size}"));
             rows.push(compare(case.clone(), ours, &key, mpi, &key, Some(1.0))?);
             // A call that checks its range cannot be as short as a move of 8 bytes: only the large one has a goal.
             let goal = (size == SIZES[2]).then_some(0.9);

@@ -3,8 +3,9 @@
 //! `awake`: gets follow each other at once, so that nobody parks. `parked`: 1 ms of silence before each, so that the
 //! target has parked and must be woken.
 
-use super::{SIZES, bytes, compare, rounds_of};
+use super::{SIZES, rounds_of};
 use crate::Options;
+use crate::compare::{bytes, compare};
 use crate::peers::program::{self, Compiled};
 use crate::peers::redis::{Redis, Wait};
 use crate::report::{Better, Row};
@@ -29,7 +30,7 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
     let region = pool.create("bench-remote", SIZES[2] as u64, &place)?;
     region.put(0, &vec![5; SIZES[2]])?;
     let compiled = Compiled::new(options)?;
-    let ucx = compiled.build("cc", "ucx_get", &["ucp", "ucs"]);
+    let ucx = compiled.build("cc", "ucx_get", &["-lucp", "-lucs"]);
     let contestants = vec![
         Contestant::ours("hanare", || ours(&region, rounds)),
         Contestant::peer("bare socket", program_turn(compiled.build("cc", "echo", &[]), rounds, &[])),
@@ -41,7 +42,7 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
     let [ours, echo, redis, ucx] = &outcomes[..] else { unreachable!("there are four contestants") };
     let mut rows = Vec::new();
     for size in SIZES {
-        let (case, key) = (format!("get {}, 2 nodes, tcp", bytes(size)), format!("awake_{size}"));
+        let (case, key) = (format!("get {}, 2 nodes, tcp", bytes(size as u64)), format!("awake_{size}"));
         let ahead = (size == SIZES[1]).then_some(1.0);
         if size < SIZES[2] {
             rows.push(compare(case.clone(), ours, &key, echo, &key, Some(ECHO_GOAL))?);
@@ -56,7 +57,7 @@ pub fn rows(options: &Options, pool: &Pool, progress: &mut dyn FnMut(&str)) -> R
         }
     }
     for size in [SIZES[0], SIZES[1]] {
-        let (case, key) = (format!("get {}, 2 nodes, tcp, target parked", bytes(size)), format!("parked_{size}"));
+        let (case, key) = (format!("get {}, 2 nodes, tcp, target parked", bytes(size as u64)), format!("parked_{size}"));
         rows.push(compare(case.clone(), ours, &key, echo, &key, Some(ECHO_GOAL))?);
         // Not of our waiting kind, so without a goal; it shows what staying awake for a while costs or saves.
         let blocking = Outcome { name: format!("{}, server blocks at once", echo.name), ..echo.clone() };

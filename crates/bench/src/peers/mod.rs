@@ -1,4 +1,7 @@
 //! The programs beside us: C sources compiled when a bench runs, and servers that are installed.
 
+pub mod local;
+pub mod mpi;
 pub mod program;
 pub mod redis;
+pub mod session;

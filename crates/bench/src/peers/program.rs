@@ -29,13 +29,13 @@ impl Compiled {
         Ok(Compiled { folder, sources: options.peers.clone() })
     }
 
-    /// Compiles `NAME.c` with `compiler`, linking `libraries`, and returns the program.
-    pub fn build(&self, compiler: &str, name: &str, libraries: &[&str]) -> Result<PathBuf> {
+    /// Compiles `NAME.c` with `compiler` and further words (flags and libraries), and returns the program.
+    pub fn build(&self, compiler: &str, name: &str, words: &[&str]) -> Result<PathBuf> {
         let source = self.sources.join(format!("{name}.c"));
         ensure!(source.is_file(), "{} is not there; run this in the folder of the sources", source.display());
-        let program = self.folder.path().join(name);
+        let program = self.folder.path().join(format!("{name}-{compiler}"));
         let mut command = Command::new(compiler);
-        command.args(FLAGS).arg(&source).arg("-o").arg(&program).args(libraries.iter().map(|name| format!("-l{name}")));
+        command.args(FLAGS).arg(&source).arg("-o").arg(&program).args(words);
         let output = command.output().with_context(|| format!("{compiler} is not installed"))?;
         ensure!(output.status.success(), "{compiler} cannot build it: {}", first_error(&output.stderr));
         Ok(program)
