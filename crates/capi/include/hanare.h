@@ -1,7 +1,8 @@
 /* hanare.h: memory in addition to main memory, for C99 and C++17.
  *
  * A pool is the RAM that nodes lend; a region is a named range of it. This header has the vector commands
- * (put, get, copy), naming, mapping of local bytes, and the job's barrier. dimmnet.h has the calls of the
+ * (put, get, copy, fill, compare, reduce, update, on shapes of any kind), batches of them, naming, mapping of local
+ * bytes, and the job's barrier. dimmnet.h has the calls of the
  * DIMMnet-2 papers on top of the same regions.
  *
  *     hanare_pool *pool;
@@ -22,7 +23,7 @@
  *            to do next. A NULL where none is allowed is refused with HANARE_ERR_BAD_ARGUMENT. No call aborts the
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
- *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait) must be the last on that handle.
+ *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop) must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
  *            given back in any order.
@@ -105,7 +106,7 @@ const char *hanare_version(void);
 
 typedef struct hanare_pool hanare_pool;       /* an attachment to this host's node */
 typedef struct hanare_region hanare_region;   /* an open region */
-typedef struct hanare_request hanare_request; /* a put or get under way */
+typedef struct hanare_request hanare_request; /* a command or batch under way */
 
 /* ---- Pool ------------------------------------------------------------------------------------------------------- */
 
@@ -291,8 +292,8 @@ int hanare_get_strided(hanare_region *region, const hanare_strided *shape, void 
 
 /* Copies blocks of one region to blocks of another (or of the same).
  *
- * Cost       within a node the bytes stay there: one message each way. Between nodes they pass through this program, in
- *            pieces.
+ * Cost       one message each way for each node that receives bytes. They go from node to node, or stay within one, and
+ *            none passes through this program, but for small copies within this host's mapped memory.
  * Ordering   overlapping source and target of one region give unspecified bytes there.
  * Errors     as hanare_put; BAD_SHAPE when the shapes have different amounts of bytes; BAD_USE when the regions were
  *            opened through different attachments.
@@ -322,6 +323,327 @@ int hanare_wait(hanare_request *request);
 
 /* 1 if hanare_wait would return at once, 0 if not. Moves what has arrived; never waits. The request stays the caller's. */
 int hanare_test(hanare_request *request);
+
+/* ---- Shapes ----------------------------------------------------------------------------------------------------- */
+
+/* FEATURE: D3-F13 D3-F25 */
+
+/* Which bytes of a region, or of a buffer, a command touches: blocks of equal length, in an order. Block by block they
+ * form the shape's stream, of block times (number of blocks) bytes; what a command moves or compares is streams.
+ *
+ *   strided    `count` blocks, each `stride` bytes after the one before, without overlap
+ *   sub-array  of up to 8 dimensions, the slowest first; strides may be negative or zero, so that blocks come in any
+ *              order. `offset` is that of the first block in order, not of the lowest
+ *   indexed    number k is at offset + indices[k] * stride; 32- or 64-bit indices, blocks of 1 to 4096 bytes
+ *
+ * Blocks of sub-arrays and indexed shapes may repeat and overlap: of several writes to a byte the last in order stays,
+ * while updates (below) all count. A copy's target must not name a byte twice.
+ *
+ * Make shapes with the functions below: a caller that fills the struct itself sets struct_size and zeroes the rest.
+ */
+enum { HANARE_STRIDED = 1, HANARE_SUBARRAY = 2, HANARE_INDEXED32 = 3, HANARE_INDEXED64 = 4 };
+enum { HANARE_DIM_COUNT_MAX = 8 };
+
+typedef struct hanare_dim {
+    uint64_t count; /* steps in this dimension */
+    int64_t stride; /* bytes from one step to the next */
+} hanare_dim;
+
+typedef struct hanare_shape {
+    size_t struct_size;  /* sizeof(hanare_shape) */
+    uint32_t kind;       /* HANARE_STRIDED … HANARE_INDEXED64 */
+    uint32_t dim_count;  /* sub-array: dimensions in `dims` */
+    uint64_t offset;     /* first byte of the first block; of index 0 */
+    uint64_t block;      /* bytes of a block */
+    uint64_t count;      /* strided: blocks; indexed: indices */
+    uint64_t stride;     /* strided: bytes from block to block; indexed: bytes of one index step */
+    const void *indices; /* indexed: the caller's list, not copied: it must stay as long as the command's buffers */
+    hanare_dim dims[HANARE_DIM_COUNT_MAX]; /* sub-array: the slowest first */
+} hanare_shape;
+
+/* `count` blocks of `block` bytes, the first at `offset`, each `stride` bytes after the one before. */
+static inline hanare_shape hanare_shape_strided(uint64_t offset, uint64_t block, uint64_t count, uint64_t stride)
+{
+    hanare_shape shape;
+    shape.struct_size = sizeof shape;
+    shape.kind = HANARE_STRIDED;
+    shape.dim_count = 0;
+    shape.offset = offset;
+    shape.block = block;
+    shape.count = count;
+    shape.stride = stride;
+    shape.indices = NULL;
+    for (int at = 0; at < HANARE_DIM_COUNT_MAX; at++)
+        shape.dims[at].count = 0, shape.dims[at].stride = 0;
+    return shape;
+}
+
+/* `len` bytes at `offset`. */
+static inline hanare_shape hanare_shape_contiguous(uint64_t offset, uint64_t len)
+{
+    return hanare_shape_strided(offset, len, 1, len);
+}
+
+/* Blocks of `block` bytes in `dim_count` dimensions, copied from `dims`, the slowest first. */
+static inline hanare_shape hanare_shape_subarray(uint64_t offset, uint64_t block, uint32_t dim_count,
+                                                 const hanare_dim *dims)
+{
+    hanare_shape shape = hanare_shape_strided(offset, block, 0, 0);
+    shape.kind = HANARE_SUBARRAY;
+    shape.dim_count = dim_count; /* beyond 8 the command that gets it refuses */
+    for (uint32_t at = 0; at < dim_count && at < HANARE_DIM_COUNT_MAX; at++)
+        shape.dims[at] = dims[at];
+    return shape;
+}
+
+/* Elements of `element` bytes of an array that begins at `offset`, by their indices. */
+static inline hanare_shape hanare_shape_indexed32(uint64_t offset, uint64_t element, uint64_t count,
+                                                  const uint32_t *indices)
+{
+    hanare_shape shape = hanare_shape_strided(offset, element, count, element);
+    shape.kind = HANARE_INDEXED32;
+    shape.indices = indices;
+    return shape;
+}
+
+/* The same with 64-bit indices. */
+static inline hanare_shape hanare_shape_indexed64(uint64_t offset, uint64_t element, uint64_t count,
+                                                  const uint64_t *indices)
+{
+    hanare_shape shape = hanare_shape_strided(offset, element, count, element);
+    shape.kind = HANARE_INDEXED64;
+    shape.indices = indices;
+    return shape;
+}
+
+/* What holds for the commands on shapes
+ * -------------------------------------
+ * Cost       one message each way for each node touched, whatever the shape; an index list travels, 4 or 8 bytes each.
+ *            On bytes of this host no message, but for regions below 64 KiB that are seldom used. Work is done at the
+ *            memory's side.
+ * Ordering   none among the blocks of one command, nor among the commands of one batch, but as said above for blocks
+ *            that repeat. Of one client's commands, one that begins when another has ended comes after it.
+ * Errors     OUT_OF_RANGE, BAD_SHAPE, BAD_DIMENSION, BAD_INDEX (each names what is wrong; nothing was moved);
+ *            NO_PERMISSION, BAD_USE, NODE_LOST, REGION_LOST, GRANT_REFUSED, TIMEOUT; LIMIT_REACHED.
+ */
+
+/* Writes the bytes at `from` to the blocks of `shape`.
+ *
+ * from_shape which blocks of the `from_len` bytes, as many bytes in all; NULL: all of them, in order. With one, a halo
+ *            is one command.
+ */
+int hanare_put_shape(hanare_region *region, const hanare_shape *shape, const void *from, size_t from_len,
+                     const hanare_shape *from_shape);
+
+/* Reads the blocks of `shape` into the `into_len` bytes at `into`, or into those blocks of them that `into_shape` names;
+ * other bytes stay as they are. After a failure the named bytes are unspecified. */
+int hanare_get_shape(hanare_region *region, const hanare_shape *shape, void *into, size_t into_len,
+                     const hanare_shape *into_shape);
+
+/* Copies as hanare_copy, between shapes of any kind. */
+int hanare_copy_shape(hanare_region *from, const hanare_shape *from_shape, hanare_region *to,
+                      const hanare_shape *to_shape);
+
+/* Fills the stream of `shape` with the `pattern_len` bytes at `pattern` (at most 256 KiB), over and over.
+ *
+ * Cost       the pattern travels, not the bytes.
+ * Errors     BAD_SHAPE when the stream is no whole number of patterns.
+ */
+int hanare_fill(hanare_region *region, const hanare_shape *shape, const void *pattern, size_t pattern_len);
+
+#define HANARE_EQUAL UINT64_MAX /* what hanare_compare tells where there is no difference */
+
+/* Compares the stream of `shape` with the `len` bytes at `bytes`, as many.
+ *
+ * *position  the position in the stream of the first byte that differs, or HANARE_EQUAL.
+ * Cost       the bytes travel to the nodes, a few come back from each.
+ */
+int hanare_compare(hanare_region *region, const hanare_shape *shape, const void *bytes, size_t len, uint64_t *position);
+
+/* ---- Numbers ---------------------------------------------------------------------------------------------------- */
+
+/* Kinds of numbers in regions, little-endian. Blocks of commands that take one are whole numbers of elements. */
+enum {
+    HANARE_U8 = 1,
+    HANARE_I8 = 2,
+    HANARE_U16 = 3,
+    HANARE_I16 = 4,
+    HANARE_U32 = 5,
+    HANARE_I32 = 6,
+    HANARE_U64 = 7,
+    HANARE_I64 = 8,
+    HANARE_F32 = 9, /* IEEE 754 binary32 */
+    HANARE_F64 = 10 /* IEEE 754 binary64 */
+};
+
+/* Which numbers a reduction takes: those from low to high, both included. The pair of the element's kind is looked at:
+ * signed_… for HANARE_I8 to I64, unsigned_… for U8 to U64, float_… for F32 and F64. NaN is in no range. */
+typedef struct hanare_range {
+    size_t struct_size; /* sizeof(hanare_range), set by the caller */
+    int64_t signed_low;
+    int64_t signed_high;
+    uint64_t unsigned_low;
+    uint64_t unsigned_high;
+    double float_low;
+    double float_high;
+} hanare_range;
+
+static inline hanare_range hanare_range_signed(int64_t low, int64_t high)
+{
+    hanare_range range = {sizeof(hanare_range), low, high, 0, 0, 0.0, 0.0};
+    return range;
+}
+
+static inline hanare_range hanare_range_unsigned(uint64_t low, uint64_t high)
+{
+    hanare_range range = {sizeof(hanare_range), 0, 0, low, high, 0.0, 0.0};
+    return range;
+}
+
+static inline hanare_range hanare_range_float(double low, double high)
+{
+    hanare_range range = {sizeof(hanare_range), 0, 0, 0, 0, low, high};
+    return range;
+}
+
+/* What a reduction tells. Least and greatest are in the pair of the element's kind, the other pairs are 0; all are 0
+ * where count is 0. */
+typedef struct hanare_summary {
+    size_t struct_size; /* sizeof(hanare_summary), set by the caller */
+    uint64_t count;     /* numbers in the range */
+    double sum;         /* the exact sum, rounded once to the nearest double */
+    uint64_t sum_low;   /* of whole numbers the exact sum, in 128 bits of two's complement: the low 64 … */
+    int64_t sum_high;   /* … and the high 64; of floating-point numbers 0 */
+    int64_t signed_min;
+    int64_t signed_max;
+    uint64_t unsigned_min;
+    uint64_t unsigned_max;
+    double float_min;
+    double float_max;
+} hanare_summary;
+
+/* Counts the elements of `shape` in the range, and tells their sum, least and greatest: a scan whose table stays where
+ * it is. Set summary->struct_size first; a NULL range leaves out nothing but NaN.
+ *
+ * Return     0; the summary is the same, bit for bit, however the region lies on nodes.
+ * Cost       less than 1 KiB for each node touched.
+ * Errors     BAD_ELEMENT where a block is no whole number of elements.
+ */
+int hanare_reduce(hanare_region *region, const hanare_shape *shape, int element, const hanare_range *range,
+                  hanare_summary *summary);
+
+/* What an update makes of an element and its operand. */
+enum {
+    HANARE_ADD = 1, /* the sum; whole numbers wrap around */
+    HANARE_MIN = 2, /* the lesser; of floating-point numbers the one that is no NaN */
+    HANARE_MAX = 3, /* the greater; likewise */
+    HANARE_AND = 4, /* bitwise, as the next two: for whole numbers */
+    HANARE_OR = 5,
+    HANARE_XOR = 6,
+    HANARE_SWAP = 7 /* the operand */
+};
+
+/* What holds for updates
+ * ----------------------
+ * Elements   of 32 or 64 bits, each at a multiple of its length.
+ * Operands   one element's bytes, for all; or one for each element of the stream, in order.
+ * Atomicity  each element is updated in one step that no update, fetch or swap of anyone divides, nor the processor's
+ *            atomic instructions through a map. The command as a whole is not one step.
+ * Errors     BAD_ELEMENT. An update is never sent twice: where its connection breaks, the node is asked what became of
+ *            it, and the call ends with BROKEN_NOT_DONE, BROKEN_DONE or, where nobody can know, BROKEN.
+ */
+
+/* FEATURE: RF-F4 */
+
+/* Updates every element of `shape`. Repeated indices all count. */
+int hanare_update(hanare_region *region, const hanare_shape *shape, int element, int operation, const void *operands,
+                  size_t operands_len);
+
+/* As hanare_update; `olds` gets the elements before it, in order: olds_len is the stream's length. */
+int hanare_fetch(hanare_region *region, const hanare_shape *shape, int element, int operation, const void *operands,
+                 size_t operands_len, void *olds, size_t olds_len);
+
+/* Swaps every element of `shape` for that of `desired` where it equals that of `expected`, bit for bit; `olds` gets the
+ * elements before. All three have `len` bytes, the stream's length; `olds` may not overlap the others. */
+int hanare_compare_and_swap(hanare_region *region, const hanare_shape *shape, int element, const void *expected,
+                            const void *desired, void *olds, size_t len);
+
+/* The same on the 64-bit word at `offset`, a multiple of 8. *old gets the word before; NULL if not wanted.
+ *
+ * Cost       on this host a processor's instruction, where the region is mapped; else one message each way.
+ */
+int hanare_fetch_add(hanare_region *region, uint64_t offset, uint64_t operand, uint64_t *old);
+int hanare_fetch_and(hanare_region *region, uint64_t offset, uint64_t operand, uint64_t *old);
+int hanare_fetch_or(hanare_region *region, uint64_t offset, uint64_t operand, uint64_t *old);
+int hanare_fetch_xor(hanare_region *region, uint64_t offset, uint64_t operand, uint64_t *old);
+int hanare_swap(hanare_region *region, uint64_t offset, uint64_t operand, uint64_t *old);
+int hanare_compare_and_swap_word(hanare_region *region, uint64_t offset, uint64_t expected, uint64_t desired,
+                                 uint64_t *old);
+
+/* ---- Batches ---------------------------------------------------------------------------------------------------- */
+
+/* Commands of any mix, run together: one message each way for each node that any of them touches. A batch of one is how
+ * any command is run without waiting for it.
+ *
+ *     hanare_batch *batch;
+ *     hanare_batch_begin(pool, &batch);
+ *     hanare_batch_put(batch, region, &north, tile, tile_len, &north_edge);
+ *     hanare_batch_get(batch, region, &south, tile, tile_len, &south_edge);
+ *     for (int step = 0; step < steps; step++) {
+ *         hanare_batch_run(batch);
+ *         compute(tile);
+ *     }
+ *     hanare_batch_drop(batch);
+ *
+ * Adding     checks the command as the call itself would, and moves nothing. A command that is refused leaves the
+ *            batch as it was.
+ * Running    as often as wanted, with what the buffers hold then. A batch's commands are not ordered among each other.
+ * Ownership  buffers, index lists and variables for results stay the caller's: they must be there whenever the batch
+ *            is run, and belong to the library from hanare_batch_start until hanare_wait. Shapes, ranges and region handles
+ *            are needed only while a command is added.
+ */
+typedef struct hanare_batch hanare_batch;
+
+/* Begins an empty batch. *batch is the caller's until hanare_batch_drop. Never blocks. */
+int hanare_batch_begin(hanare_pool *pool, hanare_batch **batch);
+
+/* Add a command: arguments and errors as for the call of that name (hanare_put_shape and so on). Never block. */
+int hanare_batch_put(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, const void *from,
+                     size_t from_len, const hanare_shape *from_shape);
+int hanare_batch_get(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, void *into, size_t into_len,
+                     const hanare_shape *into_shape);
+int hanare_batch_copy(hanare_batch *batch, hanare_region *from, const hanare_shape *from_shape, hanare_region *to,
+                      const hanare_shape *to_shape);
+int hanare_batch_fill(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, const void *pattern,
+                      size_t pattern_len);
+int hanare_batch_compare(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, const void *bytes,
+                         size_t len, uint64_t *position);
+int hanare_batch_reduce(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, int element,
+                        const hanare_range *range, hanare_summary *summary);
+int hanare_batch_update(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, int element,
+                        int operation, const void *operands, size_t operands_len);
+int hanare_batch_fetch(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, int element,
+                       int operation, const void *operands, size_t operands_len, void *olds, size_t olds_len);
+int hanare_batch_compare_and_swap(hanare_batch *batch, hanare_region *region, const hanare_shape *shape, int element,
+                                  const void *expected, const void *desired, void *olds, size_t len);
+
+/* Runs the commands of the batch.
+ *
+ * Return     0 when all are done, with their results told.
+ * Blocking   one round trip to each other node touched, all at the same time.
+ * Errors     the first that any command met; others may have been done all the same. Results are told only with 0.
+ */
+int hanare_batch_run(hanare_batch *batch);
+
+/* Begins the commands of the batch and returns: hanare_wait ends the request and tells results. The batch may be dropped
+ * meanwhile, but must not be run again before hanare_wait. Commands on this host's memory are done at once.
+ *
+ * Blocking   never waits for an answer.
+ */
+int hanare_batch_start(hanare_batch *batch, hanare_request **request);
+
+/* Takes the batch away. Requests of it that are under way go on. Never blocks. */
+int hanare_batch_drop(hanare_batch *batch);
 
 /* ---- Map -------------------------------------------------------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
 //! `hanare.h`, "Put, get, copy": the blocking ones.
 
 use crate::argument::{CStrided, bytes, bytes_mut, reference};
-use crate::border::{Failure, code_of};
+use crate::border::code_of;
 use crate::code;
+use crate::recorded::check_attachment;
 use crate::region::CRegion;
-use hanare_protocol::Error;
 use hanare_protocol::shape::Strided;
 use std::ffi::{c_int, c_void};
 
@@ -92,12 +92,7 @@ pub unsafe extern "C" fn hanare_copy(
         let (from, to) = unsafe { (reference(from, "from")?, reference(to, "to")?) };
         // SAFETY: the caller's shapes.
         let shapes = unsafe { (*reference(from_shape, "from_shape")?, *reference(to_shape, "to_shape")?) };
-        if from.pool.client() != to.pool.client() {
-            return Err(Failure::Pool(Error::BadUse {
-                region: to.region.name().to_owned(),
-                reason: format!("it and region '{}' were opened through different attachments", from.region.name()),
-            }));
-        }
+        check_attachment(&from.pool, to, &from.region)?;
         from.pool.copy(&from.region, Strided::from(shapes.0), &to.region, Strided::from(shapes.1))?;
         Ok(code::OK)
     })

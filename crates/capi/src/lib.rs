@@ -8,7 +8,9 @@
 //! | [`border`] | the one way in and out: panics stop here, errors become codes and messages |
 //! | [`code`] | the numbers of errors |
 //! | [`argument`] | C pointers and strings, checked |
-//! | [`pool`], [`region`], [`naming`], [`command`], [`request`], [`map`] | `hanare.h`, by its headings |
+//! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
+//! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
+//! | [`pool`], [`region`], [`naming`], [`command`], [`shaped`], [`request`], [`batch`], [`map`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -16,16 +18,21 @@
 //! 1. A handle that C holds is a `Box` turned into a pointer, given out once, and turned back by the one call that the
 //!    header names for it. That C does not use it afterwards is the caller's promise.
 //! 2. Any other pointer is used during the call only, for the length that came with it, except where the header says
-//!    that the bytes belong to the library until `hanare_wait`.
+//!    that the bytes belong to the library until `hanare_wait`, or that a batch keeps them ([`recorded`]).
 //! 3. No panic leaves an exported function.
 
 pub mod argument;
+pub mod batch;
 pub mod border;
 pub mod code;
 pub mod command;
 pub mod dimmnet;
+pub mod element;
 pub mod map;
 pub mod naming;
 pub mod pool;
+pub mod recorded;
 pub mod region;
 pub mod request;
+pub mod shape;
+pub mod shaped;

@@ -1,18 +1,50 @@
-//! `hanare.h`, "Put, get, copy": the non-blocking ones.
+//! `hanare.h`: requests, and the put and get that give one.
 
 use crate::argument::{bytes, bytes_mut, give, place, reference, take};
-use crate::border::code_of;
+use crate::border::{Outcome, code_of};
 use crate::code;
+use crate::recorded::{Command, Told};
 use crate::region::CRegion;
-use hanare::{Completion, Region};
+use hanare::{Batch, Completion, Pool, Result};
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 /// What `hanare_request *` points to.
 pub struct CRequest {
     completion: Completion<()>,
-    /// The region may be closed while the request is under way.
-    _region: Arc<Region>,
+    /// What C is told in the end. After the completion: dropped when that has ended.
+    told: Vec<Told>,
+    /// Regions and the pool may be given back while the request is under way.
+    _pool: Pool,
+}
+
+impl CRequest {
+    fn of(pool: &Pool, fill: impl FnOnce(&mut Batch<'static>, &mut Vec<Told>) -> Result<()>) -> Outcome<CRequest> {
+        let mut told = Vec::new();
+        let completion = pool.start_batch(|batch| fill(batch, &mut told))?;
+        Ok(CRequest { completion, told, _pool: pool.clone() })
+    }
+
+    /// Begins commands as one batch.
+    ///
+    /// # Safety
+    /// All memory that the commands name is good until the request has ended.
+    pub unsafe fn start(pool: &Pool, commands: &[Command]) -> Outcome<CRequest> {
+        CRequest::of(pool, |batch, told| {
+            // SAFETY: promised by the caller.
+            commands.iter().try_for_each(|command| unsafe { command.add(batch, told) })
+        })
+    }
+
+    /// Waits for its end and tells C what came of it.
+    ///
+    /// # Safety
+    /// C's variables are still good.
+    pub unsafe fn wait(self) -> Outcome {
+        self.completion.wait()?;
+        // SAFETY: the batch has ended; the caller promises the rest.
+        self.told.into_iter().try_for_each(|told| unsafe { told.tell() })?;
+        Ok(code::OK)
+    }
 }
 
 /// See `hanare.h`.
@@ -33,8 +65,7 @@ pub unsafe extern "C" fn hanare_put_nb(
         unsafe {
             let CRegion { pool, region, .. } = reference(region, "region")?;
             let from = bytes(from.cast(), len, "from")?;
-            let completion = pool.start_batch(|batch| batch.put(region, offset, from))?;
-            give(CRequest { completion, _region: region.clone() }, into);
+            give(CRequest::of(pool, |batch, _| batch.put(region, offset, from))?, into);
         }
         Ok(code::OK)
     })
@@ -58,8 +89,7 @@ pub unsafe extern "C" fn hanare_get_nb(
         unsafe {
             let CRegion { pool, region, .. } = reference(region, "region")?;
             let into = bytes_mut(into.cast(), len, "into")?;
-            let completion = pool.start_batch(|batch| batch.get(region, offset, into))?;
-            give(CRequest { completion, _region: region.clone() }, handle);
+            give(CRequest::of(pool, |batch, _| batch.get(region, offset, into))?, handle);
         }
         Ok(code::OK)
     })
@@ -71,11 +101,8 @@ pub unsafe extern "C" fn hanare_get_nb(
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_wait(request: *mut CRequest) -> c_int {
-    code_of("hanare_wait", || {
-        // SAFETY: the header makes this the request's last call.
-        unsafe { take(request, "request") }?.completion.wait()?;
-        Ok(code::OK)
-    })
+    // SAFETY: the header makes this the request's last call, and keeps what it tells to until then.
+    code_of("hanare_wait", || unsafe { take(request, "request")?.wait() })
 }
 
 /// See `hanare.h`.

@@ -13,8 +13,15 @@ fn declared(header: &str) -> BTreeSet<String> {
     for (index, part) in text.split("/*").enumerate() {
         code.push_str(if index == 0 { part } else { part.split_once("*/").unwrap().1 });
     }
-    let lines = code.lines().filter(|line| !line.starts_with('#') && !line.starts_with("inline") && !line.starts_with("typedef"));
-    let code = lines.collect::<Vec<_>>().join("\n");
+    // A helper that the header defines itself ends with the first brace at the beginning of a line.
+    let mut in_helper = false;
+    let is_declared = |line: &&str| {
+        in_helper |= line.starts_with("static inline");
+        let was_helper = in_helper;
+        in_helper &= !line.starts_with('}');
+        !was_helper && !["#", "inline", "typedef"].iter().any(|start| line.starts_with(start))
+    };
+    let code = code.lines().filter(is_declared).collect::<Vec<_>>().join("\n");
     let before_parenthesis = code.split('(').map(|part| part.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
     before_parenthesis.filter(|name| is_ours(name)).map(str::to_owned).collect()
 }

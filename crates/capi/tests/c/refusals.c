@@ -92,6 +92,90 @@ static void bad_rights(hanare_pool *pool)
     EXPECT_OK(hanare_close(region));
 }
 
+/* Shapes, elements and operations that make no sense are refused, with the dimension or index named. */
+static void bad_shapes(hanare_pool *pool, hanare_region *region)
+{
+    unsigned char bytes[64] = {0};
+    uint64_t old = 5, position = 5;
+    uint32_t indices[4] = {0, 1, 8192, 9000};
+    hanare_dim dims[9] = {{4, -32}, {4, 8}, {1, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}};
+    hanare_shape below = hanare_shape_subarray(64, 8, 2, dims), deep = hanare_shape_subarray(96, 8, 9, dims);
+    hanare_shape list = hanare_shape_indexed32(0, 8, 4, indices), none = hanare_shape_indexed64(0, 8, 4, NULL);
+    hanare_shape whole = hanare_shape_contiguous(0, 64), odd = hanare_shape_contiguous(4, 8), nothing = whole;
+    hanare_shape wide = hanare_shape_strided(0, 8, 8, 16);
+    hanare_summary summary;
+    hanare_batch *batch;
+    hanare_region *reader, *foreign;
+    hanare_pool *other;
+    const char *why = "region 'r'";
+    nothing.kind = 0;
+    summary.struct_size = 0;
+    EXPECT_ERROR(hanare_get_shape(region, &below, bytes, 64, NULL), HANARE_ERR_BAD_DIMENSION, "dimension 0 (4 steps of -32 bytes)");
+    EXPECT_ERROR(hanare_get_shape(region, &deep, bytes, 64, NULL), HANARE_ERR_LIMIT_REACHED, "9 dimensions");
+    EXPECT_ERROR(hanare_put_shape(region, &list, bytes, 32, NULL), HANARE_ERR_BAD_INDEX, "index 8192 (number 2 of the list)");
+    EXPECT_ERROR(hanare_put_shape(region, &none, bytes, 32, NULL), HANARE_ERR_BAD_ARGUMENT, "shape->indices is NULL");
+    EXPECT_ERROR(hanare_put_shape(region, &nothing, bytes, 64, NULL), HANARE_ERR_BAD_ARGUMENT, "shape->kind is 0");
+    EXPECT_ERROR(hanare_put_shape(region, NULL, bytes, 64, NULL), HANARE_ERR_BAD_ARGUMENT, "shape is NULL");
+    EXPECT_ERROR(hanare_put_shape(region, &whole, bytes, 63, NULL), HANARE_ERR_BAD_SHAPE, "64 bytes, not 63");
+    EXPECT_ERROR(hanare_put_shape(region, &whole, bytes, 64, &odd), HANARE_ERR_BAD_SHAPE, why);
+    EXPECT_ERROR(hanare_get_shape(region, &whole, bytes, 64, &wide), HANARE_ERR_OUT_OF_RANGE, "64 bytes");
+    EXPECT_ERROR(hanare_copy_shape(region, &whole, region, &odd), HANARE_ERR_BAD_SHAPE, why);
+    EXPECT_ERROR(hanare_fill(region, &whole, "abc", 3), HANARE_ERR_BAD_SHAPE, why);
+    EXPECT_ERROR(hanare_fill(region, &whole, NULL, 0), HANARE_ERR_BAD_SHAPE, why);
+    EXPECT_ERROR(hanare_compare(region, &whole, bytes, 8, &position), HANARE_ERR_BAD_SHAPE, "64 bytes, not 8");
+    EXPECT_ERROR(hanare_compare(region, &whole, bytes, 64, NULL), HANARE_ERR_BAD_ARGUMENT, "position is NULL");
+    EXPECT_ERROR(hanare_reduce(region, &whole, 11, NULL, &summary), HANARE_ERR_BAD_ARGUMENT, "element 11");
+    EXPECT_ERROR(hanare_reduce(region, &whole, HANARE_U8, NULL, &summary), HANARE_ERR_BAD_ARGUMENT, "struct_size");
+    EXPECT_ERROR(hanare_update(region, &whole, HANARE_U64, 8, bytes, 8), HANARE_ERR_BAD_ARGUMENT, "operator 8");
+    EXPECT_ERROR(hanare_update(region, &whole, HANARE_F64, HANARE_XOR, bytes, 8), HANARE_ERR_BAD_ELEMENT, "xor on elements of f64");
+    EXPECT_ERROR(hanare_update(region, &whole, HANARE_U16, HANARE_ADD, bytes, 2), HANARE_ERR_BAD_ELEMENT, "u16");
+    EXPECT_ERROR(hanare_update(region, &whole, HANARE_U64, HANARE_ADD, bytes, 16), HANARE_ERR_BAD_SHAPE, "64 bytes, not 16");
+    EXPECT_ERROR(hanare_fetch(region, &odd, HANARE_U64, HANARE_ADD, bytes, 8, bytes + 8, 8), HANARE_ERR_BAD_ELEMENT, "offset 4");
+    EXPECT_ERROR(hanare_compare_and_swap(region, &odd, HANARE_U8, bytes, bytes, bytes + 8, 8), HANARE_ERR_BAD_ELEMENT, "u8");
+    EXPECT_ERROR(hanare_fetch_add(region, 4, 1, &old), HANARE_ERR_BAD_ELEMENT, "offset 4");
+    EXPECT_ERROR(hanare_swap(region, 65536, 1, &old), HANARE_ERR_OUT_OF_RANGE, "offset 65536");
+    EXPECT_ERROR(hanare_compare_and_swap_word(NULL, 0, 1, 2, &old), HANARE_ERR_BAD_ARGUMENT, "region is NULL");
+    /* A batch refuses the same when a command is added. */
+    EXPECT_ERROR(hanare_batch_begin(NULL, &batch), HANARE_ERR_BAD_ARGUMENT, "pool is NULL");
+    EXPECT_ERROR(hanare_batch_run(NULL), HANARE_ERR_BAD_ARGUMENT, "batch is NULL");
+    EXPECT_OK(hanare_batch_begin(pool, &batch));
+    EXPECT_OK(hanare_open(pool, "r", HANARE_READ, &reader));
+    EXPECT_OK(hanare_attach(&other));
+    EXPECT_OK(hanare_open(other, "r", HANARE_MOST, &foreign));
+    EXPECT_ERROR(hanare_batch_get(batch, region, &below, bytes, 64, NULL), HANARE_ERR_BAD_DIMENSION, "dimension 0");
+    EXPECT_ERROR(hanare_batch_put(batch, region, &list, bytes, 32, NULL), HANARE_ERR_BAD_INDEX, "number 2");
+    EXPECT_ERROR(hanare_batch_put(batch, region, &whole, bytes, 64, &odd), HANARE_ERR_BAD_SHAPE, "64 bytes, not 8");
+    EXPECT_ERROR(hanare_batch_put(batch, reader, &whole, bytes, 64, NULL), HANARE_ERR_BAD_USE, "for reading");
+    EXPECT_ERROR(hanare_batch_copy(batch, region, &whole, region, &odd), HANARE_ERR_BAD_SHAPE, "8 bytes, not 64");
+    EXPECT_ERROR(hanare_batch_copy(batch, region, &whole, foreign, &whole), HANARE_ERR_BAD_USE, "different attachments");
+    EXPECT_ERROR(hanare_batch_get(batch, foreign, &whole, bytes, 64, NULL), HANARE_ERR_BAD_USE, "another attachment");
+    EXPECT_ERROR(hanare_batch_fill(batch, region, &whole, "abc", 3), HANARE_ERR_BAD_SHAPE, "pattern");
+    EXPECT_ERROR(hanare_batch_compare(batch, region, &whole, bytes, 8, &position), HANARE_ERR_BAD_SHAPE, "not 8");
+    EXPECT_ERROR(hanare_batch_reduce(batch, region, &odd, HANARE_U8, NULL, &summary), HANARE_ERR_BAD_ARGUMENT, "struct_size");
+    EXPECT_ERROR(hanare_batch_update(batch, region, &whole, HANARE_F32, HANARE_AND, bytes, 4), HANARE_ERR_BAD_ELEMENT, "f32");
+    EXPECT_ERROR(hanare_batch_fetch(batch, region, &whole, HANARE_U64, HANARE_ADD, bytes, 8, bytes, 8), HANARE_ERR_BAD_SHAPE, "old values");
+    EXPECT_ERROR(hanare_batch_compare_and_swap(batch, region, &odd, HANARE_U64, bytes, bytes, bytes + 8, 8), HANARE_ERR_BAD_ELEMENT, "offset 4");
+    EXPECT_ERROR(hanare_batch_start(batch, NULL), HANARE_ERR_BAD_ARGUMENT, "request is NULL");
+    EXPECT_OK(hanare_batch_run(batch)); /* nothing was added */
+    EXPECT_OK(hanare_batch_drop(batch));
+    EXPECT_OK(hanare_close(foreign));
+    EXPECT_OK(hanare_detach(other));
+    EXPECT_OK(hanare_close(reader));
+    EXPECT(old == 5 && position == 5);
+}
+
+/* What is known of a failed call follows from its code. */
+static void happened(void)
+{
+    EXPECT(hanare_happened(HANARE_OK) == HANARE_HAPPENED_YES && hanare_happened(42) == HANARE_HAPPENED_YES);
+    EXPECT(hanare_happened(HANARE_ERR_BAD_INDEX) == HANARE_HAPPENED_NO);
+    EXPECT(hanare_happened(HANARE_ERR_TIMEOUT) == HANARE_HAPPENED_UNKNOWN);
+    EXPECT(hanare_happened(HANARE_ERR_BROKEN_NOT_DONE) == HANARE_HAPPENED_NO);
+    EXPECT(hanare_happened(HANARE_ERR_BROKEN_DONE) == HANARE_HAPPENED_YES);
+    EXPECT(hanare_happened(HANARE_ERR_BROKEN) == HANARE_HAPPENED_UNKNOWN);
+    EXPECT(hanare_may_retry(HANARE_ERR_BROKEN_NOT_DONE) == 1 && hanare_may_retry(HANARE_ERR_BROKEN) == 0);
+}
+
 int main(void)
 {
     hanare_pool *pool, *none = NULL;
@@ -106,6 +190,8 @@ int main(void)
     bad_names_and_lengths(pool);
     bad_ranges(region);
     bad_rights(pool);
+    bad_shapes(pool, region);
+    happened();
     EXPECT_OK(hanare_get(region, 65528, into, 8));
     EXPECT(memcmp(into, zero, 8) == 0);
     EXPECT_OK(hanare_close(region));
