@@ -31,9 +31,9 @@ pub struct BenchOptions {
     /// Ranks of the job that is measured.
     #[arg(short = 'n', long = "ranks", value_name = "RANKS")]
     pub ranks: Option<u32>,
-    /// What moves bytes between nodes.
+    /// What moves bytes between hosts [default: tcp].
     #[arg(long, value_name = "FABRIC", default_value = "tcp")]
-    pub fabric: crate::run::Fabric,
+    pub fabric: crate::fabric::Fabric,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -102,7 +102,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     if options.list {
         return list_benches(options.json);
     }
-    options.fabric.check()?;
+    crate::fabric::settle(Some(options.fabric))?;
     let asked = options.name.as_deref().unwrap_or(ALL);
     let names: Vec<&str> = match asked {
         ALL => hanare_bench::list().iter().map(|bench| bench.name).collect(),

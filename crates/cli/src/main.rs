@@ -14,6 +14,7 @@
 
 mod arguments;
 mod demo;
+mod fabric;
 mod forward;
 mod info;
 mod manual;
@@ -76,6 +77,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
     let rest = words[1..].iter().cloned();
     match command {
         Command::Run(options) => {
+            fabric::settle(options.fabric)?;
             run::check(&options)?;
             return guard::stand_guard(rest);
         }

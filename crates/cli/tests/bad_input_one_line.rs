@@ -34,7 +34,6 @@ fn requests_without_a_pool() {
         (&["region", "ls"], &["no node answers"]),
         (&["run", "--", "no-such-program"], &["no-such-program", "PATH"]),
         (&["run", "--", "/no/such"], &["/no/such"]),
-        (&["run", "--fabric", "ucx", "--", "true"], &["ucx", "not in this build"]),
         (&["run", "--main-memory", "1G", "--", "true"], &["--main-memory", "not in this build"]),
         (&["run", "--nodes", "0", "--", "true"], &["1 to 1024"]),
         (&["run", "--nodes", "1", "--memory", "1000TiB", "--", "true"], &["node 0"]),
@@ -47,6 +46,7 @@ fn requests_without_a_pool() {
         let state = tempfile::tempdir().unwrap();
         run(command(words).env("HANARE_STATE", state.path())).refused(told);
     }
+    run(command(&["run", "--fabric", "ucx", "--", "true"]).env("HANARE_UCX", "/no/such")).refused(&["ucx fabric", "/no/such"]);
     run(command(&["run", "--", "true"]).env("HANARE_NODE", "@hanare-test-nobody")).refused(&["@hanare-test-nobody"]);
 }
 

@@ -42,8 +42,11 @@ fn info_names_every_setting_and_why_a_fabric_is_refused() {
     let info = run(&mut command(&["info", "--json"])).json();
     assert!(info["settings"].as_array().unwrap().iter().any(|setting| setting["variable"] == "HANARE_NODE"));
     let ucx = info["fabrics"].as_array().unwrap().iter().find(|fabric| fabric["name"] == "ucx").unwrap().clone();
-    assert_eq!(ucx["usable"], false);
-    assert!(ucx["why"].as_str().unwrap().contains("not in this build"));
+    let why = ucx["why"].as_str().unwrap();
+    match ucx["usable"].as_bool() {
+        Some(true) => assert!(why.contains("UCX 1.") && why.contains("transports"), "{why}"),
+        _ => assert!(why.starts_with("refused: "), "{why}"),
+    }
     let text = run(&mut command(&["info"])).done();
     assert!(["Machine", "Fabrics", "Kernel", "Settings", "HANARE_ANSWER_MS"].iter().all(|word| text.contains(word)), "{text}");
 }

@@ -222,6 +222,9 @@ fn a_grant_of_another_region_opens_nothing() {
     socket.read_exact(&mut [0; HELLO_LEN]).unwrap();
     socket.write_all(&[0; 32]).unwrap();
     socket.read_exact(&mut [0; HEAD_LEN]).unwrap();
+    // Both sides say which fabric they want; this one wants tcp.
+    socket.write_all(b"HANAREFB\x01\0\0\0\0\0\0\0").unwrap();
+    socket.read_exact(&mut [0; 16]).unwrap();
     for slot in [slot, Slot(77)] {
         let command = Vector::new(Op::Get, 0, slot, Grant([3; 16]), &Shape::contiguous(0, 8));
         socket.write_all(&Head { count: 1, body_len: 64, ..Head::new(Kind::Commands, 5) }.encode()).unwrap();

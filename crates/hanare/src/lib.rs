@@ -29,9 +29,11 @@ pub mod launch;
 pub mod node;
 mod random;
 pub mod settings;
+mod trace;
 
 pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region};
 pub use hanare_fabric::layer::Traffic;
+pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
 pub use hanare_memory::file::Huge;
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};

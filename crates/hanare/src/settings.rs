@@ -1,5 +1,6 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
+use hanare_fabric::ucx::Choice;
 use hanare_protocol::{Error, Result, limits};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,11 +41,18 @@ pub const SETTINGS: &[Setting] = &[
         "the listening address, or the host's name",
         "host:port at which a node tells others to reach it",
     ),
+    setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
+    setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
     setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
     setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
     setting("HANARE_LOG", "warn", "what the node writes to stderr: error, warn, info, debug, trace"),
+    setting(
+        "HANARE_TRACE",
+        "none",
+        "file for a timeline of commands (load it in ui.perfetto.dev); %r in it is the rank, %p the process",
+    ),
     setting("HANARE_PLACE", "local", "placement of regions made by dn_malloc"),
     setting("HANARE_SODIMM", "64M", "bytes of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),
 ];
@@ -68,6 +76,11 @@ pub(crate) fn number(variable: &str) -> Result<Option<u64>> {
 /// How long a peer's answer is waited for.
 pub(crate) fn answer_bound() -> Result<Duration> {
     Ok(Duration::from_millis(number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS)))
+}
+
+/// What moves bytes between hosts.
+pub(crate) fn fabric() -> Result<Choice> {
+    text("HANARE_FABRIC").map_or(Ok(Choice::Auto), |text| text.parse())
 }
 
 /// The socket of this host's node: `HANARE_NODE`, or the place where `hanare node` listens by default.

@@ -2,20 +2,26 @@
 
 use super::Finding;
 
-/// Each fabric of the design, in the order of preference between two hosts.
+/// Each fabric, in the order of preference between two hosts.
 pub fn findings() -> Vec<Finding> {
     vec![
         Finding::new("shm", true, "chosen between a program and the node of its own host"),
-        Finding::new("ucx", false, format!("refused: not in this build; {}", ucx_library())),
-        Finding::new("tcp", true, "chosen between nodes and to regions of other nodes"),
+        ucx(),
+        Finding::new("tcp", true, "chosen between hosts where ucx is not"),
         Finding::new("main memory", false, "refused: `hanare run --main-memory` is not in this build"),
     ]
 }
 
-fn ucx_library() -> &'static str {
-    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
-    match folders.iter().any(|folder| std::path::Path::new(folder).join("libucp.so.0").exists()) {
-        true => "libucp.so.0 is installed",
-        false => "libucp.so.0 is not installed either",
+fn ucx() -> Finding {
+    match hanare::ucx::available() {
+        Ok(info) => {
+            let found = format!("UCX {} at {}, transports {}", info.version, info.path.display(), info.transports.join(" "));
+            let why = match info.has_rdma {
+                true => format!("chosen between hosts that all have RDMA: {found}"),
+                false => format!("not chosen, for this machine has no RDMA; used with --fabric ucx: {found}"),
+            };
+            Finding::new("ucx", true, why)
+        }
+        Err(reason) => Finding::new("ucx", false, format!("refused: {reason}")),
     }
 }

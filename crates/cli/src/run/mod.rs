@@ -23,9 +23,10 @@ mod ranks;
 pub mod signals;
 mod teller;
 
+use crate::fabric::Fabric;
 use crate::size;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hanare::Pool;
 use hanare_protocol::Error;
 use hanare_protocol::limits::RANK_COUNT_MAX;
@@ -66,9 +67,9 @@ pub struct Options {
     /// Memory that each node of the started pool lends [default: 512MiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub memory: Option<u64>,
-    /// What moves bytes between nodes.
-    #[arg(long, value_name = "FABRIC", default_value = "tcp")]
-    pub fabric: Fabric,
+    /// What moves bytes between hosts [default: ucx where all have RDMA, else tcp].
+    #[arg(long, value_name = "FABRIC")]
+    pub fabric: Option<Fabric>,
     /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache (not in this build).
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub main_memory: Option<u64>,
@@ -77,28 +78,8 @@ pub struct Options {
     pub program: Vec<OsString>,
 }
 
-/// What moves bytes between nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Fabric {
-    /// Any two machines.
-    Tcp,
-    /// InfiniBand, RoCE, Slingshot; not in this build.
-    Ucx,
-}
-
-impl Fabric {
-    /// Refuses a fabric that this build has not.
-    pub fn check(self) -> Result<()> {
-        match self {
-            Fabric::Tcp => Ok(()),
-            Fabric::Ucx => bail!("the ucx fabric is not in this build; use --fabric tcp (`hanare info` lists the fabrics)"),
-        }
-    }
-}
-
 /// Refuses, before any process is started, what cannot be done.
 pub fn check(options: &Options) -> Result<()> {
-    options.fabric.check()?;
     if options.main_memory.is_some() {
         bail!("--main-memory is not in this build; the program can use regions (hanare.h, crate hanare) instead");
     }

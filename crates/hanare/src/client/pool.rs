@@ -6,10 +6,10 @@ use super::copy;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
-use crate::{launch, settings};
+use crate::{launch, settings, trace};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
-use hanare_fabric::tcp;
+use hanare_fabric::{tcp, ucx};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::shape::Shape;
@@ -51,6 +51,7 @@ pub(crate) struct Shared {
     pub attached: Attached,
     job: Option<JobRank>,
     bound: Duration,
+    fabric: ucx::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
@@ -76,11 +77,12 @@ impl Pool {
 
     /// Attaches to the node at `address` (a path, or `@name`).
     pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {
-        let bound = settings::answer_bound()?;
+        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
+        trace::on_attach(job)?;
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let shared = Arc::new(Shared { session, attached, job, bound, remotes, barriers: Mutex::new(0) });
+        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, barriers: Mutex::new(0) });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -247,7 +249,7 @@ impl Pool {
     pub fn flush(&self) -> Result<()> {
         fence(Ordering::SeqCst);
         let remotes: Vec<Arc<Remote>> = self.shared.places().values().map(|place| place.remote.clone()).collect();
-        remotes.iter().try_for_each(|remote| remote.quiesce())
+        trace::slice("flush", || remotes.iter().try_for_each(|remote| remote.quiesce()))
     }
 
     /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
@@ -264,9 +266,11 @@ impl Pool {
         let remote = self.shared.remote(home.node, Some(&home.address))?;
         let mut request = remote.draft();
         request.set_arrival(&Arrival { who, generation: *generation });
-        // SAFETY: an arrival has no memory of ours.
-        let seq = unsafe { remote.post(request) }?;
-        remote.wait(seq)?;
+        trace::slice("barrier", || {
+            // SAFETY: an arrival has no memory of ours.
+            let seq = unsafe { remote.post(request) }?;
+            remote.wait(seq)
+        })?;
         *generation += 1;
         Ok(())
     }
@@ -336,7 +340,7 @@ impl Shared {
                     Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
                     other => other,
                 })?;
-            Ok(Box::new(greeted.link) as Box<dyn hanare_fabric::Link>)
+            Ok(ucx::agree(greeted, shared.fabric, deadline)?.link)
         })
     }
 

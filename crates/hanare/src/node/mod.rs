@@ -50,7 +50,7 @@ impl Node {
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
         let key = options.pool_key()?;
-        let bound = settings::answer_bound()?;
+        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
@@ -75,8 +75,8 @@ impl Node {
             member: Member::new(life),
             coordination,
             home,
-            strangers: control::Strangers::new(listener, key, options.join, bound, post.clone()),
-            service: data::Service::start(extents.clone(), key, bound)?,
+            strangers: control::Strangers::new(listener, control::Terms { key, join: options.join, bound, fabric }, post.clone()),
+            service: data::Service::start(extents.clone(), key, bound, fabric)?,
             extents,
             lender,
             post: post.clone(),

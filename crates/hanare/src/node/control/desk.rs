@@ -9,13 +9,13 @@ use crate::node::control_link::ControlLink;
 use crate::node::data::{Mail, Service};
 use crate::node::extents::Extents;
 use crate::node::post::Post;
+use hanare_fabric::Link;
 use hanare_fabric::tcp::Greeted;
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
 use hanare_protocol::id::{Epoch, NodeId};
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
-use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -28,8 +28,10 @@ use std::time::Instant;
 
 /// What other threads tell the control thread.
 pub(crate) enum Letter {
-    /// A stranger has become known.
+    /// Another node wants to be a member.
     Greeted(Greeted),
+    /// A client elsewhere, or a node that copies, has a link for commands.
+    Linked(Box<dyn Link>),
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
     /// End in good order.
@@ -304,6 +306,7 @@ impl Desk {
         for letter in self.post.take() {
             match letter {
                 Letter::Greeted(greeted) => self.welcome(greeted),
+                Letter::Linked(link) => self.service.post(Mail::Serve(link)),
                 Letter::Dialed(outcome) => self.dialed(outcome),
                 Letter::Stop => self.stopping = true,
             }
@@ -311,9 +314,6 @@ impl Desk {
     }
 
     fn welcome(&mut self, greeted: Greeted) {
-        if greeted.hello.role == Role::Data {
-            return self.service.post(Mail::Serve(Box::new(greeted.link)));
-        }
         let key = self.next_key();
         let link = ControlLink::new(Box::new(greeted.link));
         if !self.watch(link.event(), key, EventFlags::IN) {

@@ -20,7 +20,7 @@ mod strangers;
 
 pub(crate) use desk::{Desk, Letter, Parts};
 pub(crate) use home::Home;
-pub(crate) use strangers::Strangers;
+pub(crate) use strangers::{Strangers, Terms};
 
 use coordination::Coordination;
 use hanare_protocol::Result;

@@ -3,6 +3,7 @@
 use super::desk::Letter;
 use crate::node::post::Post;
 use hanare_fabric::tcp::{Hellos, Incoming, Listener, Proof, is_proof};
+use hanare_fabric::ucx;
 use hanare_protocol::wire::greeting::{Hello, Role};
 use hanare_protocol::{Error, Result};
 use std::os::fd::BorrowedFd;
@@ -13,25 +14,29 @@ use std::time::{Duration, Instant};
 /// Most greetings at once; further strangers wait in the listener's queue.
 const GREETINGS_MAX: usize = 128;
 
+/// On what terms strangers are let in.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    /// The pool's key, if it has one.
+    pub key: Option<[u8; 32]>,
+    /// Where nodes must go instead, if this node is no coordinator.
+    pub join: Option<String>,
+    /// How long a greeting may take.
+    pub bound: Duration,
+    /// What commands travel by.
+    pub fabric: ucx::Choice,
+}
+
 pub(crate) struct Strangers {
     listener: Listener,
-    key: Option<[u8; 32]>,
-    /// Where nodes must go instead, if this node is no coordinator.
-    join: Option<String>,
-    bound: Duration,
+    terms: Terms,
     post: Arc<Post<Letter>>,
     greetings: Arc<AtomicUsize>,
 }
 
 impl Strangers {
-    pub fn new(
-        listener: Listener,
-        key: Option<[u8; 32]>,
-        join: Option<String>,
-        bound: Duration,
-        post: Arc<Post<Letter>>,
-    ) -> Strangers {
-        Strangers { listener, key, join, bound, post, greetings: Arc::default() }
+    pub fn new(listener: Listener, terms: Terms, post: Arc<Post<Letter>>) -> Strangers {
+        Strangers { listener, terms, post, greetings: Arc::default() }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -54,15 +59,12 @@ impl Strangers {
     }
 
     fn greet(&self, stranger: Incoming) {
-        let (key, join) = (self.key, self.join.clone());
-        let (post, greetings, deadline) = (self.post.clone(), self.greetings.clone(), Instant::now() + self.bound);
+        let (terms, post, greetings) = (self.terms.clone(), self.post.clone(), self.greetings.clone());
         greetings.fetch_add(1, Ordering::Relaxed);
         let peer = stranger.peer().to_owned();
         let greet = move || {
-            let verify =
-                |hello: &Hello, hellos: &Hellos, proof: &Proof| admit(key.as_ref(), join.as_deref(), hello, hellos, proof);
-            match stranger.greet(0, &verify, deadline) {
-                Ok(greeted) => post.send(Letter::Greeted(greeted)),
+            match terms.take_in(stranger) {
+                Ok(letter) => post.send(letter),
                 Err(error) => tracing::warn!("a connection from {peer} was refused: {error}"),
             }
             greetings.fetch_sub(1, Ordering::Relaxed);
@@ -70,6 +72,20 @@ impl Strangers {
         if let Err(error) = std::thread::Builder::new().name("hanare-greeting".to_owned()).spawn(greet) {
             tracing::warn!("a connection was closed, for no thread could be started: {error}");
             self.greetings.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Terms {
+    /// Greets a stranger, and agrees with it on the fabric where it has commands.
+    fn take_in(&self, stranger: Incoming) -> Result<Letter> {
+        let deadline = Instant::now() + self.bound;
+        let verify =
+            |hello: &Hello, hellos: &Hellos, proof: &Proof| admit(self.key.as_ref(), self.join.as_deref(), hello, hellos, proof);
+        let greeted = stranger.greet(0, &verify, deadline)?;
+        match greeted.hello.role {
+            Role::Control => Ok(Letter::Greeted(greeted)),
+            Role::Data => ucx::agree(greeted, self.fabric, deadline).map(|agreed| Letter::Linked(agreed.link)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::fetches::Fetch;
 use super::service::Mail;
 use crate::node::post::Post;
-use hanare_fabric::{Link, tcp};
+use hanare_fabric::{tcp, ucx};
 use hanare_protocol::Error;
 use hanare_protocol::wire::greeting::Role;
 use std::collections::HashMap;
@@ -16,6 +16,7 @@ pub(crate) struct Dial {
     pub key: Option<[u8; 32]>,
     /// How long they are waited for.
     pub bound: Duration,
+    pub fabric: ucx::Choice,
     pub post: Arc<Post<Mail>>,
 }
 
@@ -63,10 +64,11 @@ impl Peers {
     fn start(&self, address: String) {
         let (key, bound, post) = (self.dial.key, self.dial.bound, self.dial.post.clone());
         let to = address.clone();
+        let (fabric, deadline) = (self.dial.fabric, Instant::now() + bound);
         let dial = move || {
             let prove = |hellos: &tcp::Hellos| Ok(tcp::proof(key.as_ref(), hellos));
-            let greeted = tcp::connect(&address, Role::Data, 0, &prove, Instant::now() + bound);
-            let link = greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>);
+            let greeted = tcp::connect(&address, Role::Data, 0, &prove, deadline);
+            let link = greeted.and_then(|greeted| ucx::agree(greeted, fabric, deadline)).map(|agreed| agreed.link);
             post.send(Mail::Dialed { address, link });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {

@@ -12,6 +12,7 @@ use super::seat::{Did, Seat};
 use super::session::Session;
 use crate::node::extents::Extents;
 use crate::node::post::Post;
+use hanare_fabric::ucx::Choice;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{JobId, Rank};
@@ -47,9 +48,9 @@ pub(crate) struct Service {
 
 impl Service {
     /// Starts the thread. It proves `key` to other nodes, and waits for them as long as `bound`.
-    pub fn start(extents: Arc<Extents>, key: Option<[u8; 32]>, bound: Duration) -> Result<Service> {
+    pub fn start(extents: Arc<Extents>, key: Option<[u8; 32]>, bound: Duration, fabric: Choice) -> Result<Service> {
         let post = Arc::new(Post::new()?);
-        let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, post: post.clone() })?;
+        let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, fabric, post: post.clone() })?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || desk.run())
@@ -236,7 +237,10 @@ impl Desk {
     }
 
     fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
-        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else { return };
+        // The link may have ended under another's request just before.
+        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
+            return self.peers.dial(session, fetch);
+        };
         match peer.ask(session, fetch) {
             Ok(()) => self.wake(id),
             Err(error) => self.end(id, &error),
