@@ -64,6 +64,14 @@ static inline double time_step(void (*step)(void *), void *state, double budget_
     return median(times, count);
 }
 
+/* Lists of `count` indices that are used in turn: so many that none finds its elements in a cache. */
+enum { LIST_COUNT_MAX = 256 };
+static inline int list_count_of(size_t count)
+{
+    size_t lists = ((size_t)1 << 20) / (count ? count : 1);
+    return lists < 4 ? 4 : lists > LIST_COUNT_MAX ? LIST_COUNT_MAX : (int)lists;
+}
+
 static inline uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;

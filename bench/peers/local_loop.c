@@ -10,14 +10,14 @@
 #include <immintrin.h>
 #endif
 
-enum { AHEAD = 32, LIST_COUNT = 4 };
+enum { AHEAD = 32 };
 static const double BUDGET_NS = 60e6;
 
 typedef struct loop {
     const uint64_t *table;
     uint64_t *into;
     size_t count, step; /* elements, and words from one to the next */
-    uint32_t *lists[LIST_COUNT];
+    uint32_t *lists[LIST_COUNT_MAX];
     int next;
     int64_t low, high;
     int64_t sums[2]; /* how many were in the range, and their sum */
@@ -63,7 +63,7 @@ static void strided_ahead(void *state)
 static void gather_plain(void *state)
 {
     loop *l = state;
-    const uint32_t *restrict list = l->lists[l->next++ % LIST_COUNT];
+    const uint32_t *restrict list = l->lists[l->next++ % list_count_of(l->count)];
     const uint64_t *restrict from = l->table;
     uint64_t *restrict to = l->into;
     for (size_t k = 0; k < l->count; k++)
@@ -73,7 +73,7 @@ static void gather_plain(void *state)
 static void gather_ahead(void *state)
 {
     loop *l = state;
-    const uint32_t *restrict list = l->lists[l->next++ % LIST_COUNT];
+    const uint32_t *restrict list = l->lists[l->next++ % list_count_of(l->count)];
     const uint64_t *restrict from = l->table;
     uint64_t *restrict to = l->into;
     size_t k = 0;
@@ -100,7 +100,7 @@ static void strided_vector(void *state)
 static void gather_vector(void *state)
 {
     loop *l = state;
-    const uint32_t *list = l->lists[l->next++ % LIST_COUNT];
+    const uint32_t *list = l->lists[l->next++ % list_count_of(l->count)];
     size_t k = 0;
     for (; k + 8 <= l->count; k += 8) {
         __m512i at = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)&list[k]));
@@ -158,13 +158,13 @@ static void turn_gather(loop *l, size_t len, int count, char **counts)
     for (int k = 0; k < count; k++) {
         l->count = strtoull(counts[k], NULL, 10);
         l->into = calloc(l->count, sizeof *l->into);
-        for (int list = 0; list < LIST_COUNT; list++) {
+        for (int list = 0; list < list_count_of(l->count); list++) {
             l->lists[list] = malloc(l->count * sizeof *l->lists[list]);
             for (size_t at = 0; at < l->count; at++)
                 l->lists[list][at] = (uint32_t)(next_random(&random) % (len / 8));
         }
         print_figure("indexed", l->count, best(ways, l) / (double)l->count);
-        for (int list = 0; list < LIST_COUNT; list++)
+        for (int list = 0; list < list_count_of(l->count); list++)
             free(l->lists[list]);
         free(l->into);
     }

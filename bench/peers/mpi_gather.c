@@ -6,15 +6,15 @@
 #define _DEFAULT_SOURCE
 #include "window.h"
 
-enum { OUTSTANDING = 64, RGET_COUNT_MAX = 1 << 11, LIST_COUNT = 4 };
+enum { OUTSTANDING = 64, RGET_COUNT_MAX = 1 << 11 };
 static const double BUDGET_NS = 100e6;
 
 typedef struct gather {
     window *at;
     size_t element_count; /* of the table */
     size_t count;         /* of a list */
-    int *lists[LIST_COUNT];
-    MPI_Datatype types[LIST_COUNT];
+    int *lists[LIST_COUNT_MAX];
+    MPI_Datatype types[LIST_COUNT_MAX];
     int next; /* list */
     uint64_t *into;
     int list_kinds; /* how many COUNTs */
@@ -24,7 +24,7 @@ typedef struct gather {
 static void get_indexed(void *state)
 {
     gather *g = state;
-    MPI_Get(g->into, (int)g->count, MPI_UINT64_T, 1, 0, 1, g->types[g->next++ % LIST_COUNT], g->at->handle);
+    MPI_Get(g->into, (int)g->count, MPI_UINT64_T, 1, 0, 1, g->types[g->next++ % list_count_of(g->count)], g->at->handle);
     MPI_Win_flush(1, g->at->handle);
 }
 
@@ -37,7 +37,7 @@ static void get_each(void *state)
 {
     gather *g = state;
     MPI_Request requests[OUTSTANDING];
-    int slot, *list = g->lists[g->next++ % LIST_COUNT];
+    int slot, *list = g->lists[g->next++ % list_count_of(g->count)];
     size_t count = rget_count(g);
     for (size_t k = 0; k < count; k++) {
         if (k < OUTSTANDING)
@@ -52,7 +52,7 @@ static void get_each(void *state)
 
 static void make_lists(gather *g, uint64_t *random)
 {
-    for (int list = 0; list < LIST_COUNT; list++) {
+    for (int list = 0; list < list_count_of(g->count); list++) {
         g->lists[list] = malloc(g->count * sizeof(int));
         for (size_t k = 0; k < g->count; k++)
             g->lists[list][k] = (int)(next_random(random) % g->element_count);
@@ -63,7 +63,7 @@ static void make_lists(gather *g, uint64_t *random)
 
 static void drop_lists(gather *g)
 {
-    for (int list = 0; list < LIST_COUNT; list++) {
+    for (int list = 0; list < list_count_of(g->count); list++) {
         MPI_Type_free(&g->types[list]);
         free(g->lists[list]);
     }

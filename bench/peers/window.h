@@ -51,7 +51,7 @@ static inline void wait_asleep(MPI_Request *request)
 {
     int is_done = 0;
     for (MPI_Test(request, &is_done, MPI_STATUS_IGNORE); !is_done; MPI_Test(request, &is_done, MPI_STATUS_IGNORE))
-        usleep(1000);
+        usleep(5000);
 }
 
 /* Takes a turn on rank 0 for every line that it reads, and closes the window at the end of its input. */

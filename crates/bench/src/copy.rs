@@ -51,8 +51,8 @@ struct Ends<'a> {
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let len = if options.quick { LEN_QUICK } else { LEN };
-    progress("starting 3 nodes");
-    let nodes = Nodes::start(options, 3, SPREAD * len + MEMORY_TO_SPARE)?;
+    progress("starting nodes");
+    let nodes = Nodes::start(options, options.nodes_or(3), SPREAD * len + MEMORY_TO_SPARE)?;
     let pool = nodes.attach(0)?;
     let ends = Ends::new(&pool, len)?;
     let outcomes = take_turns(options.rounds(), vec![Contestant::ours("hanare", || ends.turn(options))], progress)?;

@@ -27,9 +27,6 @@ const TABLE_LEN_QUICK: u64 = 64 << 20;
 /// Elements of a list.
 const COUNTS: [u64; 2] = [4 << 10, 256 << 10];
 
-/// Elements of all lists that are used in turn, so that none finds its elements in a cache; as in the peers' programs.
-const COUNT_OF_LISTS: u64 = 1 << 20;
-
 /// What each node lends beyond the table.
 const MEMORY_TO_SPARE: u64 = 128 << 20;
 
@@ -37,8 +34,8 @@ const MEMORY_TO_SPARE: u64 = 128 << 20;
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let len = if options.quick { TABLE_LEN_QUICK } else { TABLE_LEN };
     let words: Vec<String> = [len].iter().chain(&COUNTS).map(u64::to_string).collect();
-    progress("starting 2 nodes and filling their memory");
-    let nodes = Nodes::start(options, 2, len + MEMORY_TO_SPARE)?;
+    progress("starting nodes and filling their memory");
+    let nodes = Nodes::start(options, options.nodes_or(2), len + MEMORY_TO_SPARE)?;
     let pool = nodes.attach(0)?;
     let near = table::create(&pool, "bench-near", len, Placement::Local)?;
     let far = table::create(&pool, "bench-far", len, Placement::Node(table::far(&pool)?[0]))?;
@@ -82,13 +79,18 @@ fn mpi_rows(name: &str, ours: &Outcome, key: &str, peer: &Outcome, count: u64, g
     ways.into_iter().map(row).collect()
 }
 
+/// Lists of `count` indices that are used in turn: so many that none finds its elements in a cache. As in the peers' programs.
+fn list_count(count: u64) -> u64 {
+    ((1 << 20) / count).clamp(4, 256)
+}
+
 fn ours(options: &Options, near: &Region, far: &Region) -> Result<Figures> {
     let mut random = Random::SEED;
     let mut figures = Figures::new();
     for count in COUNTS {
         let element_count = near.len() / ELEMENT_LEN;
         let list = |random: &mut Random| (0..count).map(|_| random.below(element_count) as u32).collect::<Vec<u32>>();
-        let lists: Vec<Vec<u32>> = (0..(COUNT_OF_LISTS / count).max(4)).map(|_| list(&mut random)).collect();
+        let lists: Vec<Vec<u32>> = (0..list_count(count)).map(|_| list(&mut random)).collect();
         let mut buffer = vec![0; (count * ELEMENT_LEN) as usize];
         for (place, region) in [("near", near), ("far", far)] {
             let mut turns = lists.iter().cycle();

@@ -9,6 +9,7 @@ use crate::nodes::Nodes;
 use crate::peers::mpi::{Link, Mpi};
 use crate::peers::program::Compiled;
 use crate::report::{Report, Row};
+use crate::table;
 use crate::turns::{Contestant, Figures, Outcome, Random, take_turns, time_step};
 use anyhow::{Result, ensure};
 use hanare::{CreateOptions, Element, Indexed, Modify, Operator, Placement, Range, Region, Shape, Strided};
@@ -41,12 +42,18 @@ const WAYS: [(&str, &str); 3] =
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let len = if options.quick { TABLE_LEN_QUICK } else { TABLE_LEN };
-    progress("starting 2 nodes");
-    let nodes = Nodes::start(options, 2, len + len / 2 + MEMORY_TO_SPARE)?;
+    progress("starting nodes");
+    let count = options.nodes_or(2);
+    let nodes = Nodes::start(options, count, len + len / 2 + MEMORY_TO_SPARE)?;
     let pool = nodes.attach(0)?;
+    table::far(&pool)?;
     let one = pool.create("bench-one", len, &CreateOptions::default())?;
     let spread = CreateOptions { placement: Placement::Interleave(CHUNK), ..CreateOptions::default() };
     let two = pool.create("bench-two", len, &spread)?;
+    // Every page is touched from here, as the peers' programs touch theirs: else the first updates count page faults.
+    for region in [&one, &two] {
+        region.fill(Shape::contiguous(0, len), &[0; 8])?;
+    }
     let compiled = Compiled::new(options)?;
     let mut contestants = vec![Contestant::ours("hanare", || ours(options, &one, &two))];
     for (link, parts) in [(Link::Local, [0, len]), (Link::Tcp, [len / 2, len / 2])] {
@@ -56,7 +63,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let [ours, near_open, near_mpich, open, mpich] = &outcomes[..] else { unreachable!("there are five contestants") };
     let mut report = Report::new(NAME);
-    for (place, key, peers) in [("1 node", "one", [near_open, near_mpich]), ("2 nodes, tcp", "two", [open, mpich])] {
+    for (place, key, peers) in
+        [("1 node", "one", [near_open, near_mpich]), (&format!("{count} nodes, tcp"), "two", [open, mpich])]
+    {
         for batch in BATCHES {
             let case = format!("gups, {} table, batches of {batch}, {place}", bytes(len));
             report.rows.extend(rows(&case, (ours, &format!("{key}_{batch}")), peers, batch)?);

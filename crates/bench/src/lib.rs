@@ -65,6 +65,11 @@ impl Options {
         }
     }
 
+    /// Nodes to start: as many as asked for, else what the bench is meant for.
+    pub(crate) fn nodes_or(&self, meant: usize) -> usize {
+        self.nodes.map_or(meant, |count| count as usize)
+    }
+
     /// About how long one figure of a turn is measured; as in the peers' programs.
     pub(crate) fn budget(&self) -> Duration {
         Duration::from_millis(if self.quick { 10 } else { 60 })

@@ -35,8 +35,8 @@ const MEMORY_TO_SPARE: u64 = 128 << 20;
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let len = if options.quick { TABLE_LEN_QUICK } else { TABLE_LEN };
-    progress("starting 2 nodes and filling their memory");
-    let nodes = Nodes::start(options, 2, len + MEMORY_TO_SPARE)?;
+    progress("starting nodes and filling their memory");
+    let nodes = Nodes::start(options, options.nodes_or(2), len + MEMORY_TO_SPARE)?;
     let pool = nodes.attach(0)?;
     let table = table::create(&pool, "bench-far", len, Placement::Node(table::far(&pool)?[0]))?;
     let compiled = Compiled::new(options)?;

@@ -40,8 +40,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let ranges = if options.quick { RANGES_QUICK } else { RANGES };
     let cases: Vec<Case> = ranges.iter().flat_map(|range| STRIDES.map(|stride| (*range, stride))).collect();
     let words: Vec<String> = cases.iter().map(|(range, stride)| format!("{range}/{stride}")).collect();
-    progress("starting 2 nodes");
-    let nodes = Nodes::start(options, 2, ranges[1] + MEMORY_TO_SPARE)?;
+    progress("starting nodes");
+    let nodes = Nodes::start(options, options.nodes_or(2), ranges[1] + MEMORY_TO_SPARE)?;
     let pool = nodes.attach(0)?;
     let near = table::create(&pool, "bench-near", ranges[1], Placement::Local)?;
     let far = table::create(&pool, "bench-far", ranges[1], Placement::Node(table::far(&pool)?[0]))?;
