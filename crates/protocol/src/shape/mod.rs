@@ -155,7 +155,8 @@ impl<'a> Checked<'a> {
     /// Checks that its blocks are whole elements, and, for updates, that each lies at a multiple of its length: only such can be
     /// changed in one step.
     ///
-    /// **Cost**: one look at every index where `offset` and `scale` alone do not say yes. **Errors**: [`Error::BadElement`].
+    /// **Cost**: one look at every index where `offset` and `scale` alone do not say yes; else constant, however many blocks there are.
+    /// **Errors**: [`Error::BadElement`].
     pub fn check_elements(&self, region: &str, operation: &str, element: Element, must_align: bool) -> Result<()> {
         let bad = |reason: String| {
             Err(Error::BadElement {
@@ -169,24 +170,28 @@ impl<'a> Checked<'a> {
         if !block.is_multiple_of(len) {
             return bad(format!("a block of {block} bytes is no whole number of them"));
         }
-        if !must_align || self.is_aligned(len) {
-            return Ok(());
-        }
-        match self.block_offsets().find(|offset| !offset.is_multiple_of(len)) {
+        match self.first_odd(len).filter(|_| must_align && !self.is_empty()) {
             Some(offset) => bad(format!("the one at offset {offset} is at no multiple of {len} bytes")),
             None => Ok(()),
         }
     }
 
-    /// Whether all blocks begin at multiples of `len`, as far as can be told without looking at each.
-    fn is_aligned(&self, len: u64) -> bool {
+    /// Where a block begins that is at no multiple of `len`. The shape has blocks. Looks at strides, not at blocks: strides of zero make
+    /// more blocks than anybody can look at.
+    fn first_odd(&self, len: u64) -> Option<u64> {
+        let is_odd = |offset: &u64| !offset.is_multiple_of(len);
         match &self.shape {
-            Shape::Strided(shape) => shape.offset.is_multiple_of(len) && (shape.count < 2 || shape.stride.is_multiple_of(len)),
-            Shape::Subarray(shape) => {
-                shape.offset().is_multiple_of(len)
-                    && shape.dims().iter().all(|dim| dim.count < 2 || dim.stride.unsigned_abs().is_multiple_of(len))
+            Shape::Strided(shape) => {
+                let second = (shape.count > 1).then(|| shape.offset + shape.stride);
+                [Some(shape.offset), second].into_iter().flatten().find(is_odd)
             }
-            Shape::Indexed(shape) => shape.offset.is_multiple_of(len) && shape.scale.is_multiple_of(len),
+            Shape::Subarray(shape) => {
+                let seconds = shape.dims().iter().filter(|dim| dim.count > 1);
+                let seconds = seconds.map(|dim| shape.offset().wrapping_add_signed(dim.stride));
+                std::iter::once(shape.offset()).chain(seconds).find(is_odd)
+            }
+            Shape::Indexed(shape) if shape.offset.is_multiple_of(len) && shape.scale.is_multiple_of(len) => None,
+            Shape::Indexed(_) => self.block_offsets().find(is_odd),
         }
     }
 
@@ -249,7 +254,42 @@ mod tests {
         }
     }
 
+    #[test]
+    fn elements_of_endless_blocks_are_checked_at_once() {
+        let odd = |block: u64, dims: &[Dim]| {
+            let shape = Shape::from(Subarray::new(0, block, dims).unwrap()).check("r", LIMIT).unwrap();
+            shape.check_elements("r", "an update", Element::U64, true).is_err()
+        };
+        let (endless, step) = (Dim { count: 1 << 59, stride: 0 }, |stride| Dim { count: 2, stride });
+        assert!(odd(8, &[step(12), endless]));
+        assert!(!odd(8, &[step(16), endless]));
+    }
+
+    #[test]
+    fn an_empty_shape_is_an_empty_range_inside() {
+        let huge = Dim { count: 1 << 62, stride: 1 };
+        let none = Dim { count: 0, stride: 8 };
+        for (block, dims) in
+            [(0, &[huge, huge][..]), (8, &[none, huge, huge]), (8, &[none, Dim { count: 1 << 62, stride: 8 }]), (0, &[])]
+        {
+            let shape = |offset| Shape::from(Subarray::new(offset, block, dims).unwrap()).check("r", LIMIT);
+            assert_eq!(shape(LIMIT).unwrap().joined().range(), Some((LIMIT, 0)));
+            assert!(shape(LIMIT + 1).is_err(), "as for any other shape");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_aligned_is_as_every_block_says(shape in subarrays(), step in prop_oneof![Just(1u64), Just(4), Just(8)]) {
+            let scaled = |dim: &Dim| Dim { stride: dim.stride * step as i64, ..*dim };
+            let dims: Vec<Dim> = shape.dims().iter().map(scaled).collect();
+            let shape = Subarray::new(shape.offset() * step, shape.block() * 8, &dims).unwrap();
+            if let Ok(checked) = Shape::from(shape).check("r", 16 * LIMIT) {
+                let odd = checked.block_offsets().any(|offset| !offset.is_multiple_of(8));
+                prop_assert_eq!(checked.check_elements("r", "an update", Element::U64, true).is_err(), odd);
+            }
+        }
+
         #[test]
         fn a_sub_array_is_its_nested_loops_and_joining_changes_nothing(shape in subarrays()) {
             let wanted = slowly(&shape, shape.dims(), shape.offset() as i64);

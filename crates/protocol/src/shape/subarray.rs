@@ -69,8 +69,10 @@ impl Subarray {
                 .checked_mul(dim.count)
                 .ok_or_else(|| self.bad(region, position, "the sub-array has more than 64 bits of bytes"))?;
         }
-        if len == 0 {
+        if len == 0 && self.offset <= limit {
             return Ok(0);
+        } else if len == 0 {
+            return Err(Error::OutOfRange { region: region.to_owned(), offset: self.offset, len, limit });
         }
         let (mut low, mut high) = (i128::from(self.offset), i128::from(self.offset) + i128::from(self.block));
         for (position, dim) in self.dims().iter().enumerate() {
@@ -106,6 +108,10 @@ impl Subarray {
 
     /// See [`Shape::joined`].
     pub(super) fn joined<'a>(self) -> Shape<'a> {
+        // Nothing bounds the dimensions of a shape without bytes.
+        if self.block == 0 || self.dims().iter().any(|dim| dim.count == 0) {
+            return Shape::contiguous(self.offset, 0);
+        }
         let mut joined = Subarray { rank: 0, ..self };
         let mut inner: Vec<Dim> = Vec::with_capacity(self.rank);
         // From the fastest dimension to the slowest: `inner` holds those kept so far.
