@@ -19,19 +19,20 @@ pub struct Batch<'buffers> {
 impl<'buffers> Batch<'buffers> {
     /// Runs `fill`, then everything it added; returns when all of it is done.
     pub(crate) fn run(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
-        let (mut tickets, posted) = Batch::post(fill)?;
+        let mut tickets = Tickets::default();
+        let posted = Batch::post(fill, &mut tickets)?;
         let waited = tickets.wait();
         posted.and(waited)
     }
 
     /// Posts what `fill` added. The tickets must be waited for.
-    fn post(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<(Tickets<'buffers>, Result<()>)> {
+    fn post(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>, tickets: &mut Tickets<'buffers>) -> Result<Result<()>> {
         let mut batch = Batch { drafts: Drafts::default() };
-        fill(&mut batch)?;
-        let mut tickets = Tickets::default();
+        if let Err(error) = fill(&mut batch) {
+            return Err(batch.drafts.refuse(error));
+        }
         // SAFETY: every buffer is borrowed for 'buffers, which is longer than the tickets live, and both callers wait for all of them.
-        let posted = unsafe { batch.drafts.post(&mut tickets) };
-        Ok((tickets, posted))
+        Ok(unsafe { batch.drafts.post(tickets) })
     }
 
     /// What was added so far.
@@ -189,8 +190,8 @@ impl<'buffers> Batch<'buffers> {
 impl Batch<'static> {
     /// As [`Batch::run`], returning at once.
     pub(crate) fn start(fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
-        let (mut tickets, posted) = Batch::post(fill)?;
-        match posted {
+        let mut tickets = Tickets::to_keep();
+        match Batch::post(fill, &mut tickets)? {
             Ok(()) => Ok(Completion::new(tickets, || ())),
             Err(error) => {
                 // What did leave must be settled before anybody takes its memory back.

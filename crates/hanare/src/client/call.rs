@@ -39,6 +39,7 @@ impl Region {
     /// Its windows, and a borrowed index list, are used until the drafts were posted and their tickets waited for: whoever posts vouches.
     pub(crate) fn draft<'b>(&self, call: Call<'_>, drafts: &mut Drafts<'b>) -> Result<()> {
         self.check_rights(call.op)?;
+        drafts.note(call.op, self.name(), call.shape.len());
         match (call.op, call.shape.shape()) {
             (Op::Get, Shape::Strided(shape)) => self.draft_strided(Op::Get, *shape, call.result, drafts),
             (Op::Put, Shape::Strided(shape)) => self.draft_strided(Op::Put, *shape, call.operand, drafts),
@@ -218,6 +219,7 @@ impl Region {
         tell: impl FnOnce(Option<u64>) + Send + 'b,
     ) -> Result<()> {
         self.check_rights(Op::Compare)?;
+        drafts.note(Op::Compare, self.name(), shape.len());
         let first = Arc::new(Mutex::new(u64::MAX));
         for share in shares(self.layout(), shape) {
             let local = self.local(share.extent)?;
@@ -260,6 +262,7 @@ impl Region {
     ) -> Result<()> {
         let Op::Reduce(element) = op else { unreachable!("only reductions come here") };
         self.check_rights(op)?;
+        drafts.note(op, self.name(), shape.len());
         let whole = Arc::new(Mutex::new(Summary::new(element)));
         let range: Arc<[u8; RANGE_LEN as usize]> = Arc::new(range.encode());
         // SAFETY: the range stays where it is as long as any of its owners; the last is among what is run afterwards.

@@ -35,7 +35,10 @@ impl Region {
         // SAFETY: `into` is borrowed until this returns, and `run` waits for all answers before it does.
         unsafe {
             let into = Window::of_mut(into);
-            self.run(false, |drafts| self.draft_strided(Op::Get, shape, into, drafts))
+            self.run(false, |drafts| {
+                drafts.note(Op::Get, self.name(), into.len() as u64);
+                self.draft_strided(Op::Get, shape, into, drafts)
+            })
         }
     }
 
@@ -50,7 +53,10 @@ impl Region {
         // SAFETY: `bytes` is borrowed until this returns, and `run` waits for all answers before it does; a put only reads it.
         unsafe {
             let bytes = Window::of(bytes);
-            self.run(false, |drafts| self.draft_strided(Op::Put, shape, bytes, drafts))
+            self.run(false, |drafts| {
+                drafts.note(Op::Put, self.name(), bytes.len() as u64);
+                self.draft_strided(Op::Put, shape, bytes, drafts)
+            })
         }
     }
 
@@ -381,6 +387,7 @@ impl Region {
             return self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: into }, drafts);
         }
         if let Some(extent) = self.only_extent()? {
+            drafts.note(Op::Get, self.name(), shape.len());
             return vector::copy_shapes(extent, &shape, into, &local).map_err(|lost| self.lost(lost));
         }
         let mut packed = vec![0u8; shape.len() as usize];
@@ -410,6 +417,7 @@ impl Region {
             return self.draft(Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }, drafts);
         }
         if let Some(extent) = self.only_extent()? {
+            drafts.note(Op::Put, self.name(), shape.len());
             return vector::copy_shapes(bytes, &local, extent, &shape).map_err(|lost| self.lost(lost));
         }
         let mut packed = vec![0u8; shape.len() as usize];

@@ -62,6 +62,7 @@ pub(crate) fn draft_copy(
     }
     from.check_rights(Op::CopyFrom { address_len: 0 })?;
     to.check_rights(Op::CopyTo)?;
+    drafts.note(Op::CopyTo, to.name(), to_shape.len());
     for run in runs(from.layout(), from_shape, to.layout(), to_shape) {
         draft_run(from, to, run, drafts)?;
     }

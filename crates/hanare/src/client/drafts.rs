@@ -2,8 +2,9 @@
 
 use super::remote::Remote;
 use super::request::Request;
+use crate::trace::Span;
 use hanare_memory::Window;
-use hanare_protocol::wire::command::Command;
+use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 
@@ -23,11 +24,18 @@ pub(crate) enum ListBytes {
 }
 
 /// Requests being filled. One node's is held in place, so that the usual call allocates nothing.
-#[derive(Default)]
 pub(crate) struct Drafts<'b> {
     first: Option<(Arc<Remote>, Box<Request>)>,
     rest: Vec<(Arc<Remote>, Box<Request>)>,
     after: Vec<After<'b>>,
+    /// On the timeline, if there is one.
+    span: Option<Box<Span>>,
+}
+
+impl Default for Drafts<'_> {
+    fn default() -> Self {
+        Drafts { first: None, rest: Vec::new(), after: Vec::new(), span: Span::begin() }
+    }
 }
 
 /// Requests that were sent and are waited for, and what is done then.
@@ -36,6 +44,9 @@ pub(crate) struct Tickets<'b> {
     first: Option<(Arc<Remote>, u64)>,
     rest: Vec<(Arc<Remote>, u64)>,
     after: Vec<After<'b>>,
+    span: Option<Box<Span>>,
+    /// Whether they are kept, to be waited for later.
+    is_kept: bool,
 }
 
 /// How the waiting for several requests ended.
@@ -80,6 +91,22 @@ impl<'b> Drafts<'b> {
         self.after.push(then);
     }
 
+    /// Has the timeline tell of a command.
+    #[inline]
+    pub fn note(&mut self, op: Op, region: &str, len: u64) {
+        if let Some(span) = &mut self.span {
+            span.note(op, region, len);
+        }
+    }
+
+    /// Nothing of it is sent, because of that error.
+    pub fn refuse(self, error: Error) -> Error {
+        if let Some(span) = self.span {
+            span.end(&Err(error.clone()));
+        }
+        error
+    }
+
     /// The request of that node with room in it.
     fn open(&mut self, remote: &Arc<Remote>, list_len: u64, result_len: u64) -> &mut Request {
         let fits =
@@ -106,6 +133,10 @@ impl<'b> Drafts<'b> {
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
         tickets.after.extend(self.after);
+        tickets.span = self.span;
+        if let Some(span) = &mut tickets.span {
+            span.sent(self.first.iter().chain(&self.rest).map(|(remote, _)| remote.node()), !tickets.is_kept);
+        }
         for (remote, request) in self.first.into_iter().chain(self.rest) {
             // SAFETY: promised by the caller.
             match unsafe { remote.post(request) } {
@@ -113,11 +144,19 @@ impl<'b> Drafts<'b> {
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
+        if let (Some(span), Err(error)) = (&mut tickets.span, &outcome) {
+            span.fail(error);
+        }
         outcome
     }
 }
 
 impl Tickets<'_> {
+    /// For requests that are waited for later.
+    pub fn to_keep() -> Self {
+        Tickets { is_kept: true, ..Tickets::default() }
+    }
+
     pub(crate) fn push(&mut self, remote: Arc<Remote>, seq: u64) {
         match self.first {
             None => self.first = Some((remote, seq)),
@@ -141,6 +180,9 @@ impl Tickets<'_> {
         let after = std::mem::take(&mut self.after);
         if settled.outcome.is_ok() {
             settled.outcome = after.into_iter().try_for_each(|then| then());
+        }
+        if let Some(span) = self.span.take() {
+            span.end(&settled.outcome);
         }
         settled
     }

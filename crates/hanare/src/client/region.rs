@@ -199,7 +199,7 @@ impl Region {
     /// # Safety
     /// As for [`Region::run`], but until the tickets were waited for.
     pub(crate) unsafe fn start<'b>(&self, draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>) -> Result<Tickets<'b>> {
-        let mut tickets = Tickets::default();
+        let mut tickets = Tickets::to_keep();
         // SAFETY: promised by the caller.
         match unsafe { post(draft, &mut tickets) } {
             Ok(()) => Ok(tickets),
@@ -243,7 +243,8 @@ impl Region {
             other => other?,
         };
         let window = self.window(extent, self.mapped[extent].get_or_init(|| mapping));
-        if self.mapped.len() == 1 {
+        // A timeline has every command in it: none goes the way past drafting.
+        if self.mapped.len() == 1 && crate::trace::current().is_none() {
             let _ = self.direct.set(window);
         }
         Ok(window)
@@ -324,7 +325,9 @@ impl std::fmt::Debug for Region {
 /// As for [`Region::start`].
 unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>, tickets: &mut Tickets<'b>) -> Result<()> {
     let mut drafts = Drafts::default();
-    draft(&mut drafts)?;
+    if let Err(error) = draft(&mut drafts) {
+        return Err(drafts.refuse(error));
+    }
     // SAFETY: promised by the caller.
     unsafe { drafts.post(tickets) }
 }

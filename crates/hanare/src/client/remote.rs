@@ -60,6 +60,11 @@ impl Remote {
         Ok(Remote { node, dial, bound, inner: Mutex::default(), completed: Condvar::new(), nudge })
     }
 
+    /// The node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -91,6 +96,11 @@ impl Remote {
         if let Err(error) = unsafe { link.send(&head, body) } {
             inner.pending.take(seq);
             return Err(self.lose(inner, error));
+        }
+        if let Some(trace) = crate::trace::current()
+            && let Some(request) = inner.pending.get(seq)
+        {
+            request.sent = Some(trace.request(self.node, &head));
         }
         inner.traffic.messages_sent += 1;
         inner.traffic.bytes_sent += HEAD_LEN as u64 + head.body_len;

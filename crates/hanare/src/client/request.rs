@@ -2,6 +2,7 @@
 
 use super::drafts::ListBytes;
 use super::plan;
+use crate::trace::Sent;
 use hanare_fabric::Refusal;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
@@ -38,6 +39,8 @@ pub(crate) struct Request {
     said: Vec<u8>,
     /// The name of the connection that it was sent on, where it must not be carried out twice.
     pub connection: Option<u128>,
+    /// On the timeline, if there is one.
+    pub sent: Option<Sent>,
     /// What came of it, once it is known.
     pub outcome: Option<Result<(), Error>>,
 }
@@ -75,7 +78,7 @@ impl Request {
         self.own.clear();
         self.said.clear();
         (self.count, self.list_len, self.operand_len, self.result_len, self.next) = (0, 0, 0, 0, 0);
-        (self.outcome, self.what, self.is_once, self.connection) = (None, What::Commands, false, None);
+        (self.outcome, self.what, self.is_once, self.connection, self.sent) = (None, What::Commands, false, None, None);
     }
 
     /// Whether a message has room for another command, or two, with lists and results of so many bytes.
@@ -239,8 +242,15 @@ impl Request {
             },
             _ => return false,
         };
-        self.outcome = Some(outcome);
+        self.settle(outcome);
         true
+    }
+
+    fn settle(&mut self, outcome: Result<(), Error>) {
+        if let Some(sent) = self.sent.take() {
+            sent.end(&outcome);
+        }
+        self.outcome = Some(outcome);
     }
 }
 
@@ -313,7 +323,7 @@ impl Pending {
     pub fn fail_all(&mut self, error: &Error) {
         for request in self.slots.iter_mut().flatten() {
             if request.outcome.is_none() {
-                request.outcome = Some(Err(error.clone()));
+                request.settle(Err(error.clone()));
             }
         }
     }

@@ -1,0 +1,402 @@
+//! `HANARE_TRACE`: a timeline of a program's commands, in Chrome's trace format, for ui.perfetto.dev.
+//!
+//! | event | is |
+//! |---|---|
+//! | slice on a thread | a command or batch that was waited for; a barrier, a flush |
+//! | async slice `command` | a command or batch that was begun, until it was waited for |
+//! | async slice `request` | a request to one node, until its answer was noticed |
+//!
+//! One file for a process, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written
+//! at once, over the end of the array, so that what a killed program leaves is whole. Times are microseconds since midnight (UTC) of
+//! the day it began, so that the ranks of a job can be laid side by side.
+//!
+//! **Cost**: when unset, one load for each command that is drafted, and nothing on the way of gets and puts to mapped memory. When set,
+//! all of them are drafted, and each event costs a write to the file.
+//!
+//! **Source**: "Trace Event Format", the JSON array form: complete (`X`), duration (`B`, `E`), async (`b`, `e`) and metadata (`M`) events.
+
+use crate::settings;
+use hanare_protocol::id::{JobRank, NodeId};
+use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::{Error, Result};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+static TRACE: OnceLock<Option<Trace>> = OnceLock::new();
+
+/// The process's timeline.
+pub(crate) struct Trace {
+    out: Mutex<Out>,
+    origin: Instant,
+    /// Microseconds of the day at `origin`.
+    origin_us: f64,
+    /// What tells this process from others of its job.
+    pid: u32,
+    /// A child made by `fork` has its parent's file, and must not write to it.
+    process: u32,
+    ids: AtomicU64,
+}
+
+struct Out {
+    path: PathBuf,
+    /// What is written before the first event.
+    about: Vec<Value>,
+    file: Option<File>,
+    /// Where the end of the array begins.
+    end: u64,
+    failed: bool,
+}
+
+/// The timeline, if one is wanted.
+#[inline]
+pub(crate) fn current() -> Option<&'static Trace> {
+    TRACE.get()?.as_ref()
+}
+
+/// Reads `HANARE_TRACE`; the first attachment of a process decides its name and file.
+///
+/// **Errors**: [`Error::BadSetting`] where no file can be made at that place.
+pub(crate) fn on_attach(job: Option<JobRank>) -> Result<()> {
+    if TRACE.get().is_some() {
+        return Ok(());
+    }
+    let trace = match settings::text("HANARE_TRACE") {
+        Some(text) => Some(Trace::new(&text, job)?),
+        None => None,
+    };
+    TRACE.get_or_init(|| trace);
+    Ok(())
+}
+
+/// The file that the setting names: `%r` is the rank, `%p` the process. Ranks of a job that it does not tell apart get their number
+/// before the suffix.
+fn file_name(text: &str, rank: u32, ranks: u32, process: u32) -> PathBuf {
+    let filled = text.replace("%r", &rank.to_string()).replace("%p", &process.to_string());
+    let path = PathBuf::from(filled);
+    if ranks < 2 || text.contains("%r") || text.contains("%p") {
+        return path;
+    }
+    let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+    let stem = part(path.file_stem()).unwrap_or_default();
+    let name = match part(path.extension()) {
+        Some(suffix) => format!("{stem}.{rank}.{suffix}"),
+        None => format!("{stem}.{rank}"),
+    };
+    path.with_file_name(name)
+}
+
+/// Refuses a path whose folder takes no new file.
+fn check_folder(text: &str, path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let may_write = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+    may_write.map_err(|errno| Error::BadSetting {
+        key: "HANARE_TRACE".to_owned(),
+        value: text.to_owned(),
+        reason: format!("no file can be made in {} ({errno}); name one in a folder that is there", folder.display()),
+    })
+}
+
+impl Trace {
+    fn new(text: &str, job: Option<JobRank>) -> Result<Trace> {
+        let process = std::process::id();
+        let (rank, ranks) = job.map_or((0, 1), |job| (job.rank.0, job.ranks));
+        let path = file_name(text, rank, ranks, process);
+        check_folder(text, &path)?;
+        let program = std::env::args_os().next().unwrap_or_default();
+        let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Processes of one job may have one number on different hosts, ranks have not.
+        let (pid, name) = match job {
+            Some(job) if ranks > 1 => (rank, format!("rank {rank} of {ranks}, {program} (job {:032x})", job.job.0)),
+            _ => (process, program),
+        };
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let about = |what: &str, args: Value| json!({ "name": what, "ph": "M", "pid": pid, "tid": 0, "args": args });
+        let about = vec![
+            about("process_name", json!({ "name": name })),
+            about("process_labels", json!({ "labels": format!("process {process} on {host}") })),
+            about("process_sort_index", json!({ "sort_index": rank })),
+        ];
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let origin_us = (now.as_secs() % 86_400) as f64 * 1e6 + f64::from(now.subsec_nanos()) / 1e3;
+        let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false });
+        Ok(Trace { out, origin: Instant::now(), origin_us, pid, process, ids: AtomicU64::new(1) })
+    }
+
+    fn now(&self) -> f64 {
+        self.origin_us + self.origin.elapsed().as_nanos() as f64 / 1e3
+    }
+
+    fn id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Writes an event of this thread.
+    fn event(&self, phase: &str, name: &str, category: &str, at: f64, more: Value) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let (tid, is_new) = thread();
+        // Nanoseconds, and no digit that the clock does not have.
+        let at = (at * 1e3).round() / 1e3;
+        let mut event = json!({ "name": name, "cat": category, "ph": phase, "ts": at, "pid": self.pid, "tid": tid });
+        if let (Value::Object(event), Value::Object(more)) = (&mut event, more) {
+            event.extend(more);
+        }
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_new {
+            let thread = std::thread::current().name().map_or_else(|| format!("thread {tid}"), str::to_owned);
+            out.write(&json!({ "name": "thread_name", "ph": "M", "pid": self.pid, "tid": tid, "args": { "name": thread } }));
+        }
+        out.write(&event);
+    }
+
+    /// An event of an async slice: those of one id belong together.
+    fn async_event(&self, phase: &str, name: &str, category: &str, at: f64, id: u64, args: Value) {
+        self.event(phase, name, category, at, json!({ "id2": { "local": format!("{id:#x}") }, "args": args }));
+    }
+
+    /// Begins the slice of a request.
+    pub(crate) fn request(&self, node: NodeId, head: &Head) -> Sent {
+        let kind = match head.kind {
+            Kind::Arrive => "arrival",
+            Kind::Ask => "question",
+            _ => "commands",
+        };
+        let sent = Sent { id: self.id(), node };
+        let args = json!({ "kind": kind, "commands": head.count, "bytes_sent": head.body_len });
+        self.async_event("b", &sent.name(), "request", self.now(), sent.id, args);
+        sent
+    }
+}
+
+impl Out {
+    /// Writes an event over the end of the array, and the end again. The first failure ends the tracing, not the program.
+    fn write(&mut self, event: &Value) {
+        if self.failed {
+            return;
+        }
+        if let Err(error) = self.try_write(event) {
+            self.failed = true;
+            tracing::warn!("HANARE_TRACE: {} cannot be written: {error}", self.path.display());
+        }
+    }
+
+    fn try_write(&mut self, event: &Value) -> std::io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(File::create(&self.path)?);
+            for about in std::mem::take(&mut self.about) {
+                self.try_write(&about)?;
+            }
+        }
+        let before = if self.end == 0 { "[\n" } else { ",\n" };
+        let text = format!("{before}{event}\n]\n");
+        self.file.as_ref().expect("made above").write_all_at(text.as_bytes(), self.end)?;
+        self.end += (text.len() - "\n]\n".len()) as u64;
+        Ok(())
+    }
+}
+
+/// This thread's number, and whether it is asked for the first time.
+fn thread() -> (i32, bool) {
+    thread_local!(static NUMBER: Cell<Option<i32>> = const { Cell::new(None) });
+    // At the end of a thread its number may be gone.
+    let known = NUMBER.try_with(Cell::get).unwrap_or(Some(0));
+    let number = known.unwrap_or_else(|| rustix::thread::gettid().as_raw_nonzero().get());
+    let _ = NUMBER.try_with(|own| own.set(Some(number)));
+    (number, known.is_none())
+}
+
+fn outcome<T>(outcome: &Result<T>) -> String {
+    outcome.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned())
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    id: u64,
+    node: NodeId,
+}
+
+impl Sent {
+    fn name(&self) -> String {
+        format!("request to {}", self.node)
+    }
+
+    /// Its answer is here, or will never be.
+    pub(crate) fn end(self, result: &Result<()>) {
+        if let Some(trace) = current() {
+            trace.async_event("e", &self.name(), "request", trace.now(), self.id, json!({ "outcome": outcome(result) }));
+        }
+    }
+}
+
+/// Most regions that one slice names.
+const REGION_COUNT_MAX: usize = 4;
+
+/// A command or batch, from its drafting to its end.
+pub(crate) struct Span {
+    begin: f64,
+    /// How many commands of each kind.
+    commands: BTreeMap<&'static str, u32>,
+    regions: Vec<String>,
+    bytes: u64,
+    nodes: Vec<u32>,
+    /// Its id, if it was begun without waiting for it.
+    id: Option<u64>,
+    /// Whether its beginning was written: it has requests under way.
+    is_open: bool,
+    /// What kept a request from being sent.
+    failed: Option<Error>,
+}
+
+impl Span {
+    /// Begins one, if a timeline is wanted.
+    #[inline]
+    pub(crate) fn begin() -> Option<Box<Span>> {
+        current().map(Span::begin_now)
+    }
+
+    #[cold]
+    fn begin_now(trace: &Trace) -> Box<Span> {
+        let (commands, regions, nodes) = Default::default();
+        Box::new(Span { begin: trace.now(), commands, regions, bytes: 0, nodes, id: None, is_open: false, failed: None })
+    }
+
+    /// Takes in a command.
+    pub(crate) fn note(&mut self, op: Op, region: &str, bytes: u64) {
+        *self.commands.entry(name(op)).or_default() += 1;
+        self.bytes += bytes;
+        if self.regions.len() < REGION_COUNT_MAX && self.regions.iter().all(|known| known != region) {
+            self.regions.push(region.to_owned());
+        }
+    }
+
+    /// Its requests are on their way to these nodes. `waits` is false where it was begun without waiting for it.
+    pub(crate) fn sent(&mut self, nodes: impl Iterator<Item = NodeId>, waits: bool) {
+        let Some(trace) = current() else { return };
+        self.nodes.extend(nodes.map(|node| node.0));
+        self.nodes.sort_unstable();
+        self.nodes.dedup();
+        self.is_open = !self.nodes.is_empty();
+        match (self.is_open, waits) {
+            (false, _) => {}
+            (true, true) => trace.event("B", self.name(), "command", self.begin, json!({ "args": self.args() })),
+            (true, false) => {
+                let id = trace.id();
+                self.id = Some(id);
+                trace.async_event("b", self.name(), "command", self.begin, id, self.args());
+            }
+        }
+    }
+
+    /// A request could not be sent.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.failed = Some(error.clone());
+    }
+
+    /// It has ended.
+    pub(crate) fn end(self, result: &Result<()>) {
+        let Some(trace) = current() else { return };
+        let text = self.failed.as_ref().map_or_else(|| outcome(result), ToString::to_string);
+        let (now, told) = (trace.now(), json!({ "outcome": text }));
+        match (self.is_open, self.id) {
+            (true, None) => trace.event("E", self.name(), "command", now, json!({ "args": told })),
+            (true, Some(id)) => trace.async_event("e", self.name(), "command", now, id, told),
+            (false, _) => {
+                let mut args = self.args();
+                args["outcome"] = told["outcome"].clone();
+                trace.event("X", self.name(), "command", self.begin, json!({ "dur": duration(self.begin, now), "args": args }));
+            }
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.commands.first_key_value() {
+            Some((name, 1)) if self.commands.len() == 1 => name,
+            Some(_) => "batch",
+            None => "command",
+        }
+    }
+
+    fn args(&self) -> Value {
+        json!({ "region": self.regions.join(", "), "bytes": self.bytes, "commands": self.commands, "nodes": self.nodes })
+    }
+}
+
+/// What a command is called.
+fn name(op: Op) -> &'static str {
+    match op {
+        Op::Get => "get",
+        Op::Put => "put",
+        Op::CopyFrom { .. } | Op::CopyTo => "copy",
+        Op::Fill { .. } => "fill",
+        Op::Compare => "compare",
+        Op::Reduce(_) => "reduce",
+        Op::Update(_) => "update",
+        Op::Fetch(_) => "fetch",
+        Op::CompareAndSwap(_) => "compare and swap",
+    }
+}
+
+fn duration(begin: f64, end: f64) -> f64 {
+    ((end - begin) * 1e3).round() / 1e3
+}
+
+/// Runs `work` as a slice of its own.
+pub(crate) fn slice<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let Some(trace) = current() else { return work() };
+    let begin = trace.now();
+    trace.event("B", name, "wait", begin, json!({}));
+    let result = work();
+    trace.event("E", name, "wait", trace.now(), json!({ "args": { "outcome": outcome(&result) } }));
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_protocol::id::{JobId, Rank};
+
+    #[test]
+    fn ranks_do_not_share_a_file() {
+        let name = |text, ranks| file_name(text, 3, ranks, 77).to_string_lossy().into_owned();
+        assert_eq!(name("out.json", 1), "out.json");
+        assert_eq!(name("out.json", 8), "out.3.json");
+        assert_eq!(name("/a.b/out", 8), "/a.b/out.3");
+        assert_eq!(name("r%r-of-%r.json", 8), "r3-of-3.json");
+        assert_eq!(name("%p.json", 8), "77.json");
+    }
+
+    #[test]
+    fn a_place_where_no_file_can_be_is_refused_with_the_setting_named() {
+        let Err(error) = Trace::new("/nowhere/at/all/out.json", None) else { panic!("it was taken") };
+        assert!(error.to_string().starts_with("HANARE_TRACE cannot be '/nowhere/at/all/out.json'"), "{error}");
+    }
+
+    #[test]
+    fn the_file_is_an_array_after_every_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.json");
+        let job = JobRank { job: JobId(7), rank: Rank(1), ranks: 2 };
+        let trace = Trace::new(path.to_str().unwrap(), Some(job)).unwrap();
+        let path = folder.path().join("out.1.json");
+        assert!(!path.exists(), "nothing has happened");
+        for count in 1..=3 {
+            trace.event("X", "get", "command", trace.now(), json!({ "dur": 1.5, "args": { "region": "a \"b\"" } }));
+            let events: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+            // Three about the process, one about the thread.
+            assert_eq!((of("X"), of("M"), events.len()), (count, 4, count + 4));
+            assert!(events.iter().all(|event| event["pid"] == 1));
+            assert!(events[0]["args"]["name"].as_str().unwrap().starts_with("rank 1 of 2"));
+        }
+    }
+}
