@@ -11,7 +11,7 @@ use crate::node::extents::Held;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::{Window, vector};
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::{BATCH_COUNT_MAX, LIST_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, dims_list, index_bytes};
 use hanare_protocol::wire::control;
@@ -54,6 +54,7 @@ impl Fetch {
                 fetch.address == address
                     && fetch.targets.len() < BATCH_COUNT_MAX
                     && (fetch.lists.len() + list.len()) as u64 <= LIST_LEN_MAX
+                    && fetch.len() + to.len() <= BODY_LEN_MAX
             };
             if !all.last().is_some_and(fits) {
                 let node = NodeId(command.node);
@@ -106,6 +107,8 @@ struct Arrivals {
     refusal: Vec<u8>,
     lost: Option<Error>,
     ended: Vec<Ended>,
+    /// Answered, but perhaps not all sent: a peer may answer early, and the link still shows what it was to send.
+    spent: Vec<Fetch>,
 }
 
 struct Waiting {
@@ -125,6 +128,7 @@ impl Peer {
             refusal: Vec::new(),
             lost: None,
             ended: Vec::new(),
+            spent: Vec::new(),
         };
         Peer { link, address, node, sink, counter: 0, moved: Instant::now() }
     }
@@ -140,7 +144,8 @@ impl Peer {
         }
         self.sink.waiting.push_back(Waiting { seq: self.counter, session, fetch });
         let asked = &self.sink.waiting.back().expect("just pushed").fetch;
-        // SAFETY: the vectors' heap memory stays with the fetch until it is answered, or the link, which is dropped first, is gone.
+        // SAFETY: the vectors' heap memory stays with the fetch until it is answered and nothing is unsent, or the link, which is dropped
+        // first, is gone.
         unsafe { self.link.send(&head, &[Window::of(&asked.commands), Window::of(&asked.lists)]) }
     }
 
@@ -149,6 +154,9 @@ impl Peer {
         let progress = self.link.progress(&mut self.sink)?;
         if !progress.is_idle() {
             self.moved = Instant::now();
+        }
+        if self.link.unsent_len() == 0 {
+            self.sink.spent.clear();
         }
         Ok((!progress.is_idle(), std::mem::take(&mut self.sink.ended)))
     }
@@ -233,10 +241,11 @@ impl Arrivals {
         self.at += len as u64;
     }
 
-    fn outcome(&mut self, head: &Head) -> Result<()> {
+    fn outcome(&mut self, head: &Head, len: u64) -> Result<()> {
         match head.kind {
             Kind::Refused => Err(control::decode::<Error>(&self.refusal).unwrap_or_else(|malformed| garbage(malformed.0))),
-            _ => self.lost.take().map_or(Ok(()), Err),
+            Kind::Done if head.body_len == len => self.lost.take().map_or(Ok(()), Err),
+            _ => Err(garbage("an answer that fits nothing that was asked")),
         }
     }
 }
@@ -270,9 +279,11 @@ unsafe impl Sink for Arrivals {
             return;
         }
         self.settle();
-        let outcome = self.outcome(head);
-        let waiting = self.waiting.pop_front().expect("just seen");
-        self.ended.push(Ended { session: waiting.session, outcome });
+        let Waiting { session, fetch, .. } = self.waiting.pop_front().expect("just seen");
+        let outcome = self.outcome(head, fetch.len());
+        self.refusal.clear();
+        self.ended.push(Ended { session, outcome });
+        self.spent.push(fetch);
     }
 }
 

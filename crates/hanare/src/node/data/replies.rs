@@ -33,8 +33,8 @@ const DIRECT_BLOCK_MIN: u64 = 1024;
 /// How often a client that waits for long work hears that it goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
-/// Refusals remembered for clients that ask after their connection broke.
-const REFUSALS_MAX: usize = 256;
+/// Failures remembered for clients that ask after their connection broke.
+const FAILURES_MAX: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Replies {
@@ -47,8 +47,17 @@ pub(crate) struct Replies {
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,
-    /// Requests of which nothing was done.
-    refused: VecDeque<u64>,
+    /// Requests that were refused, or failed: whether anything of them was done.
+    failed: VecDeque<(u64, Happened)>,
+}
+
+/// What pumping brought.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Pumped {
+    Nothing,
+    Something,
+    /// A stage of long work: others have their turn first.
+    Work,
 }
 
 /// The answer that is being made.
@@ -69,13 +78,17 @@ struct Current {
 
 impl Replies {
     pub fn push(&mut self, finished: Finished) {
-        if matches!(finished.asks, Asks::Refused(_)) {
-            self.refused.push_back(finished.seq);
-            if self.refused.len() > REFUSALS_MAX {
-                self.refused.pop_front();
-            }
+        if let Asks::Refused(error) = &finished.asks {
+            self.note_failure(finished.seq, error.happened());
         }
         self.queue.push_back(finished);
+    }
+
+    fn note_failure(&mut self, seq: u64, happened: Happened) {
+        self.failed.push_back((seq, happened));
+        if self.failed.len() > FAILURES_MAX {
+            self.failed.pop_front();
+        }
     }
 
     /// Whether nothing is under way.
@@ -91,11 +104,11 @@ impl Replies {
     /// What became of the requests that were not simply done: refused, or not yet done to the end.
     pub fn fates(&self) -> Vec<(u64, Happened)> {
         let is_left = |work: &[Work]| work.iter().any(Work::is_left);
-        let refused = self.refused.iter().map(|seq| (*seq, Happened::No));
+        let failed = self.failed.iter().copied();
         let queued = self.queue.iter().filter(|finished| matches!(&finished.asks, Asks::Work(work) if is_left(work)));
         let current = self.current.iter().filter(|current| is_left(&current.work) || current.fetching > 0);
         let partly = queued.map(|finished| finished.seq).chain(current.map(|current| current.seq));
-        refused.chain(partly.map(|seq| (seq, Happened::Unknown))).collect()
+        failed.chain(partly.map(|seq| (seq, Happened::Unknown))).collect()
     }
 
     /// A fetch for the answer under way has ended.
@@ -106,23 +119,23 @@ impl Replies {
         }
     }
 
-    /// Moves answers on as far as the link takes them. Returns whether anything was done.
-    pub fn pump(&mut self, link: &mut dyn Link) -> Result<bool, LinkError> {
-        let mut done_something = false;
+    /// Moves answers on as far as the link takes them.
+    pub fn pump(&mut self, link: &mut dyn Link) -> Result<Pumped, LinkError> {
+        let mut pumped = Pumped::Nothing;
         // What was given to the link before must have left: its buffers are used again.
         while link.unsent_len() == 0 {
             if self.waits_for_fetch() {
-                return Ok(done_something);
+                return Ok(pumped);
             }
             if self.current.is_none() {
                 let Some(finished) = self.queue.pop_front() else { break };
                 self.begin(finished, link)?;
             } else if self.step(link)? {
-                return Ok(true);
+                return Ok(Pumped::Work);
             }
-            done_something = true;
+            pumped = Pumped::Something;
         }
-        Ok(done_something)
+        Ok(pumped)
     }
 
     /// Lets the client know that its request is being worked on.
@@ -188,6 +201,7 @@ impl Replies {
             Some(Err(error)) => {
                 let seq = current.seq;
                 self.current = None;
+                self.note_failure(seq, Happened::Unknown);
                 self.refuse(link, seq, &error).map(|()| false)
             }
             None => self.send_some(link).map(|()| false),

@@ -2,7 +2,7 @@
 
 use super::fetches::Fetch;
 use super::inbox::{Asks, Finished, Inbox};
-use super::replies::Replies;
+use super::replies::{Pumped, Replies};
 use crate::node::extents::Extents;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
@@ -53,11 +53,11 @@ impl Session {
                 }
             }
             let pumped = self.replies.pump(&mut *self.link)?;
-            if progress.is_idle() && !pumped {
+            if progress.is_idle() && pumped == Pumped::Nothing {
                 break;
             }
             turn.moved = true;
-            if progress.messages == 0 && self.link.unsent_len() > 0 {
+            if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
                 break;
             }
         }
