@@ -60,6 +60,9 @@ pub const LIST_LEN_MAX: u64 = 4 << 20;
 /// Most bytes that updates of one message may answer with, held by the node until they have left.
 pub const OLD_LEN_MAX: u64 = 4 << 20;
 
+/// Most bytes of operands that a node holds until a message is whole: patterns, ranges, addresses, one operand for all elements.
+pub const HELD_LEN_MAX: u64 = 4 << 20;
+
 /// How long a peer's answer is waited for, unless set otherwise (`HANARE_ANSWER_MS`).
 pub const ANSWER_MS: u64 = 10_000;
 

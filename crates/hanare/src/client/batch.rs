@@ -6,14 +6,16 @@ use super::copy::draft_copy;
 use super::drafts::{Drafts, Tickets};
 use super::region::Region;
 use hanare_memory::Window;
-use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Range, Summary};
 use hanare_protocol::shape::{Shape, Strided};
+use hanare_protocol::{Error, Result};
 
-/// Collects commands of any mix; see [`crate::Pool::batch`].
+/// Collects commands of any mix; see [`crate::Pool::batch`]. A batch to which a command could not be added is not sent.
 pub struct Batch<'buffers> {
     /// Buffers and index lists are borrowed until the batch has ended.
     drafts: Drafts<'buffers>,
+    /// Of the first command that could not be added. Half of it may be among the drafts, without the memory that it was to use.
+    failed: Option<Error>,
 }
 
 impl<'buffers> Batch<'buffers> {
@@ -27,8 +29,9 @@ impl<'buffers> Batch<'buffers> {
 
     /// Posts what `fill` added. The tickets must be waited for.
     fn post(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>, tickets: &mut Tickets<'buffers>) -> Result<Result<()>> {
-        let mut batch = Batch { drafts: Drafts::default() };
-        if let Err(error) = fill(&mut batch) {
+        let mut batch = Batch { drafts: Drafts::default(), failed: None };
+        let filled = fill(&mut batch);
+        if let Err(error) = batch.failed.map_or(filled, Err) {
             return Err(batch.drafts.refuse(error));
         }
         // SAFETY: every buffer is borrowed for 'buffers, which is longer than the tickets live, and both callers wait for all of them.
@@ -38,6 +41,14 @@ impl<'buffers> Batch<'buffers> {
     /// What was added so far.
     pub(crate) fn drafts(&mut self) -> &mut Drafts<'buffers> {
         &mut self.drafts
+    }
+
+    fn add(&mut self, draft: impl FnOnce(&mut Drafts<'buffers>) -> Result<()>) -> Result<()> {
+        let added = draft(&mut self.drafts);
+        if let Err(error) = &added {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        added
     }
 
     /// Adds a get of `into.len()` bytes at `offset`.
@@ -63,13 +74,15 @@ impl<'buffers> Batch<'buffers> {
     /// Adds a [`Region::get_shape`].
     pub fn get_shape(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, into: &'buffers mut [u8]) -> Result<()> {
         // SAFETY: the window lives as long as the borrow.
-        region.draft_get(shape.into(), unsafe { Window::of_mut(into) }, &mut self.drafts)
+        let into = unsafe { Window::of_mut(into) };
+        self.add(|drafts| region.draft_get(shape.into(), into, drafts))
     }
 
     /// Adds a [`Region::put_shape`].
     pub fn put_shape(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, bytes: &'buffers [u8]) -> Result<()> {
         // SAFETY: the window lives as long as the borrow, and a put only reads it.
-        region.draft_put(shape.into(), unsafe { Window::of(bytes) }, &mut self.drafts)
+        let bytes = unsafe { Window::of(bytes) };
+        self.add(|drafts| region.draft_put(shape.into(), bytes, drafts))
     }
 
     /// Adds a [`Region::get_shape_into`].
@@ -81,7 +94,8 @@ impl<'buffers> Batch<'buffers> {
         local: impl Into<Shape<'buffers>>,
     ) -> Result<()> {
         // SAFETY: the window lives as long as the borrow.
-        region.draft_get_into(shape.into(), unsafe { Window::of_mut(into) }, local.into(), &mut self.drafts)
+        let into = unsafe { Window::of_mut(into) };
+        self.add(|drafts| region.draft_get_into(shape.into(), into, local.into(), drafts))
     }
 
     /// Adds a [`Region::put_shape_from`].
@@ -93,7 +107,8 @@ impl<'buffers> Batch<'buffers> {
         local: impl Into<Shape<'buffers>>,
     ) -> Result<()> {
         // SAFETY: the window lives as long as the borrow, and a put only reads it.
-        region.draft_put_from(shape.into(), unsafe { Window::of(bytes) }, local.into(), &mut self.drafts)
+        let bytes = unsafe { Window::of(bytes) };
+        self.add(|drafts| region.draft_put_from(shape.into(), bytes, local.into(), drafts))
     }
 
     /// Adds a [`crate::Pool::copy`].
@@ -104,13 +119,14 @@ impl<'buffers> Batch<'buffers> {
         to: &Region,
         to_shape: impl Into<Shape<'buffers>>,
     ) -> Result<()> {
-        draft_copy(from, from_shape.into(), to, to_shape.into(), &mut self.drafts)
+        self.add(|drafts| draft_copy(from, from_shape.into(), to, to_shape.into(), drafts))
     }
 
     /// Adds a [`Region::fill`].
     pub fn fill(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, pattern: &'buffers [u8]) -> Result<()> {
         // SAFETY: the window lives as long as the borrow, and a fill only reads it.
-        region.draft_pattern_over(shape.into(), unsafe { Window::of(pattern) }, &mut self.drafts)
+        let pattern = unsafe { Window::of(pattern) };
+        self.add(|drafts| region.draft_pattern_over(shape.into(), pattern, drafts))
     }
 
     /// Adds a [`Region::compare`]; `found` gets its outcome.
@@ -123,7 +139,7 @@ impl<'buffers> Batch<'buffers> {
     ) -> Result<()> {
         // SAFETY: the window lives as long as the borrow, and a compare only reads it.
         let bytes = unsafe { Window::of(bytes) };
-        region.draft_difference(shape.into(), bytes, &mut self.drafts, move |first| *found = first)
+        self.add(|drafts| region.draft_difference(shape.into(), bytes, drafts, move |first| *found = first))
     }
 
     /// Adds a [`Region::reduce`]; `into` gets its outcome.
@@ -135,7 +151,8 @@ impl<'buffers> Batch<'buffers> {
         range: Range,
         into: &'buffers mut Option<Summary>,
     ) -> Result<()> {
-        region.draft_summary(shape.into(), element, range, &mut self.drafts, move |summary| *into = Some(summary))
+        let tell = move |summary| *into = Some(summary);
+        self.add(|drafts| region.draft_summary(shape.into(), element, range, drafts, tell))
     }
 
     /// Adds a [`Region::update`].
@@ -147,7 +164,8 @@ impl<'buffers> Batch<'buffers> {
         operands: &'buffers [u8],
     ) -> Result<()> {
         // SAFETY: the window lives as long as the borrow, and an update only reads it.
-        region.draft_update(shape.into(), modify, unsafe { Window::of(operands) }, &mut self.drafts)
+        let operands = unsafe { Window::of(operands) };
+        self.add(|drafts| region.draft_update(shape.into(), modify, operands, drafts))
     }
 
     /// Adds a [`Region::fetch`].
@@ -161,7 +179,7 @@ impl<'buffers> Batch<'buffers> {
     ) -> Result<()> {
         // SAFETY: the windows live as long as the borrows, and operands are only read.
         let (operands, olds) = unsafe { (Window::of(operands), Window::of_mut(olds)) };
-        region.draft_fetch(shape.into(), modify, operands, olds, &mut self.drafts)
+        self.add(|drafts| region.draft_fetch(shape.into(), modify, operands, olds, drafts))
     }
 
     /// Adds a [`Region::compare_and_swap`].
@@ -178,7 +196,7 @@ impl<'buffers> Batch<'buffers> {
         // SAFETY: `olds` is borrowed as long as its window lives; the pairs' heap memory stays while the vector is moved into what is run
         // afterwards, and is only read.
         let (window, olds) = unsafe { (Window::of(&pairs), Window::of_mut(olds)) };
-        region.draft_swap(shape.into(), element, window, olds, &mut self.drafts)?;
+        self.add(|drafts| region.draft_swap(shape.into(), element, window, olds, drafts))?;
         self.drafts.after(Box::new(move || {
             drop(pairs);
             Ok(())

@@ -119,7 +119,10 @@ impl Region {
                 }
             };
             match local {
-                Some(extent) => kernel::run(op, extent, &share.shape, operand, target).map_err(|lost| self.lost(lost))?,
+                Some(extent) => {
+                    drafts.note_done(op, self.here());
+                    kernel::run(op, extent, &share.shape, operand, target).map_err(|lost| self.lost(lost))?
+                }
                 None => {
                     let door = self.door(share.extent);
                     let command = Command::new(op, door.node, door.slot, door.grant, share.shape.shape());

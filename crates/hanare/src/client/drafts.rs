@@ -1,9 +1,11 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
 use super::remote::Remote;
-use super::request::Request;
+use super::request::{Needs, Request};
 use crate::trace::Span;
 use hanare_memory::Window;
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
@@ -28,13 +30,17 @@ pub(crate) struct Drafts<'b> {
     first: Option<(Arc<Remote>, Box<Request>)>,
     rest: Vec<(Arc<Remote>, Box<Request>)>,
     after: Vec<After<'b>>,
+    /// Whether a command among them must not be repeated, and what became of those that were done at once.
+    is_once: bool,
+    fate: Fate,
     /// On the timeline, if there is one.
     span: Option<Box<Span>>,
 }
 
 impl Default for Drafts<'_> {
     fn default() -> Self {
-        Drafts { first: None, rest: Vec::new(), after: Vec::new(), span: Span::begin() }
+        let (is_once, fate) = (false, Fate::default());
+        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, fate, span: Span::begin() }
     }
 }
 
@@ -44,23 +50,46 @@ pub(crate) struct Tickets<'b> {
     first: Option<(Arc<Remote>, u64)>,
     rest: Vec<(Arc<Remote>, u64)>,
     after: Vec<After<'b>>,
+    is_once: bool,
+    fate: Fate,
     span: Option<Box<Span>>,
     /// Whether they are kept, to be waited for later.
     is_kept: bool,
 }
 
-/// How the waiting for several requests ended.
-pub(crate) struct Settled {
-    /// The first error.
-    pub outcome: Result<()>,
-    /// Whether any request was carried out.
-    pub any_done: bool,
+/// What became of all parts of a call together.
+#[derive(Clone, Copy, Default)]
+struct Fate {
+    happened: Option<Happened>,
+    /// A node where a part was done or failed.
+    node: Option<NodeId>,
+}
+
+impl Fate {
+    fn note(&mut self, node: NodeId, part: Happened) {
+        let known = self.happened.get_or_insert(part);
+        if *known != part {
+            *known = Happened::Unknown;
+        }
+        self.node.get_or_insert(node);
+    }
+
+    /// The error of one part says what happened there; where other parts fared otherwise, nobody may take it for the whole call's.
+    fn explain(&self, is_once: bool, error: Error) -> Error {
+        match (self.happened, self.node, error.happened()) {
+            (Some(whole), Some(node), part @ (Happened::No | Happened::Yes)) if is_once && whole != part => {
+                let reason = format!("in one of its parts, while others were done: {error}");
+                Error::Broken { node, what: "an update".to_owned(), reason, happened: Happened::Unknown }
+            }
+            _ => error,
+        }
+    }
 }
 
 impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, remote: &Arc<Remote>, command: &Command, memory: Window) {
-        self.open(remote, 0, 0).push_plain(command, memory);
+        self.open(remote, Needs::default()).push_plain(command, memory);
     }
 
     /// Adds a command with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake; where the operand
@@ -74,14 +103,18 @@ impl<'b> Drafts<'b> {
         result: Window,
         packed: Vec<u8>,
     ) {
+        self.is_once |= command.op.is_once();
         let list_len = command.list_len().expect("lists go in pieces");
-        self.open(remote, list_len, result.len() as u64).push(command, list, operand, result, packed);
+        let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
+        let needs = Needs { list_len, held_len, result_len: result.len() as u64 };
+        self.open(remote, needs).push(command, list, operand, result, packed);
     }
 
     /// Adds two commands that must travel together, and the operand of the first.
     pub fn push_pair(&mut self, remote: &Arc<Remote>, from: (&Command, ListBytes, Vec<u8>), to: (&Command, ListBytes)) {
         let list_len = |command: &Command| command.list_len().expect("lists go in pieces");
-        let request = self.open(remote, list_len(from.0) + list_len(to.0), 0);
+        let needs = Needs { list_len: list_len(from.0) + list_len(to.0), held_len: from.2.len() as u64, result_len: 0 };
+        let request = self.open(remote, needs);
         request.push(from.0, from.1, Window::empty(), Window::empty(), from.2);
         request.push(to.0, to.1, Window::empty(), Window::empty(), Vec::new());
     }
@@ -89,6 +122,14 @@ impl<'b> Drafts<'b> {
     /// Has something done when all answers are here, after what was added before.
     pub fn after(&mut self, then: After<'b>) {
         self.after.push(then);
+    }
+
+    /// Notes that a share on this host was done at once: the call as a whole cannot be told to have done nothing any more.
+    pub fn note_done(&mut self, op: Op, here: NodeId) {
+        if op.is_once() {
+            self.is_once = true;
+            self.fate.note(here, Happened::Yes);
+        }
     }
 
     /// Has the timeline tell of a command.
@@ -101,6 +142,7 @@ impl<'b> Drafts<'b> {
 
     /// Nothing of it is sent, because of that error.
     pub fn refuse(self, error: Error) -> Error {
+        let error = self.fate.explain(self.is_once, error);
         if let Some(span) = self.span {
             span.end(&Err(error.clone()));
         }
@@ -108,9 +150,8 @@ impl<'b> Drafts<'b> {
     }
 
     /// The request of that node with room in it.
-    fn open(&mut self, remote: &Arc<Remote>, list_len: u64, result_len: u64) -> &mut Request {
-        let fits =
-            |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.has_room(list_len, result_len);
+    fn open(&mut self, remote: &Arc<Remote>, needs: Needs) -> &mut Request {
+        let fits = |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.has_room(needs);
         if self.first.is_none() {
             self.first = Some((remote.clone(), remote.draft()));
         }
@@ -133,6 +174,7 @@ impl<'b> Drafts<'b> {
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
         tickets.after.extend(self.after);
+        (tickets.is_once, tickets.fate) = (self.is_once, self.fate);
         tickets.span = self.span;
         if let Some(span) = &mut tickets.span {
             span.sent(self.first.iter().chain(&self.rest).map(|(remote, _)| remote.node()), !tickets.is_kept);
@@ -141,7 +183,10 @@ impl<'b> Drafts<'b> {
             // SAFETY: promised by the caller.
             match unsafe { remote.post(request) } {
                 Ok(seq) => tickets.push(remote, seq),
-                Err(error) => outcome = outcome.and(Err(error)),
+                Err(error) => {
+                    tickets.fate.note(remote.node(), error.happened());
+                    outcome = outcome.and(Err(error));
+                }
             }
         }
         if let (Some(span), Err(error)) = (&mut tickets.span, &outcome) {
@@ -154,7 +199,9 @@ impl<'b> Drafts<'b> {
 impl Tickets<'_> {
     /// For requests that are waited for later.
     pub fn to_keep() -> Self {
-        Tickets { is_kept: true, ..Tickets::default() }
+        let mut tickets = Tickets::default();
+        tickets.is_kept = true;
+        tickets
     }
 
     pub(crate) fn push(&mut self, remote: Arc<Remote>, seq: u64) {
@@ -164,31 +211,76 @@ impl Tickets<'_> {
         }
     }
 
-    /// Waits for all; the first error is returned once all are settled.
-    pub fn wait(&mut self) -> Result<()> {
-        self.settle().outcome
+    fn pop(&mut self) -> Option<(Arc<Remote>, u64)> {
+        self.first.take().or_else(|| self.rest.pop())
     }
 
-    /// As [`Tickets::wait`], and says whether anything was done.
-    pub fn settle(&mut self) -> Settled {
-        let mut settled = Settled { outcome: Ok(()), any_done: false };
-        for (remote, seq) in self.first.take().into_iter().chain(self.rest.drain(..)) {
-            let outcome: Result<(), Error> = remote.wait(seq);
-            settled.any_done |= outcome.is_ok();
-            settled.outcome = settled.outcome.and(outcome);
+    /// Waits for all; the first error is returned once all are settled.
+    pub fn wait(&mut self) -> Result<()> {
+        let mut outcome: Result<()> = Ok(());
+        self.rest.reverse();
+        while let Some((remote, seq)) = self.pop() {
+            let part = remote.wait(seq);
+            self.fate.note(remote.node(), part.as_ref().map_or_else(Error::happened, |()| Happened::Yes));
+            outcome = outcome.and(part);
         }
         let after = std::mem::take(&mut self.after);
-        if settled.outcome.is_ok() {
-            settled.outcome = after.into_iter().try_for_each(|then| then());
+        if outcome.is_ok() {
+            outcome = after.into_iter().try_for_each(|then| then());
         }
+        let outcome = self.explain(outcome);
         if let Some(span) = self.span.take() {
-            span.end(&settled.outcome);
+            span.end(&outcome);
         }
-        settled
+        outcome
+    }
+
+    /// What a call's outcome says of all its parts.
+    pub fn explain(&self, outcome: Result<()>) -> Result<()> {
+        outcome.map_err(|error| self.fate.explain(self.is_once, error))
     }
 
     /// Whether all answers are here.
     pub fn are_done(&self) -> bool {
         self.first.iter().chain(&self.rest).all(|(remote, seq)| remote.is_done(*seq))
+    }
+}
+
+/// A panic on the way must not give memory back that a node may still write into.
+impl Drop for Tickets<'_> {
+    fn drop(&mut self) {
+        while let Some((remote, seq)) = self.pop() {
+            let _ = remote.wait(seq);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_protocol::id::Gid;
+
+    /// What the caller of a command with such parts is told, the last of which failed with `error`.
+    fn told(parts: &[Happened], error: &Error) -> Happened {
+        let mut fate = Fate::default();
+        parts.iter().for_each(|part| fate.note(NodeId(0), *part));
+        fate.note(NodeId(1), error.happened());
+        fate.explain(true, error.clone()).happened()
+    }
+
+    #[test]
+    fn an_update_done_in_part_is_not_told_to_have_done_nothing() {
+        use Happened::{No, Unknown, Yes};
+        let refused = Error::GrantRefused { gid: Gid(1), node: NodeId(1) };
+        let broken = |happened| Error::Broken { node: NodeId(1), what: String::new(), reason: String::new(), happened };
+        assert_eq!(told(&[], &refused), No);
+        assert_eq!(told(&[No], &refused), No);
+        assert_eq!(told(&[Yes], &refused), Unknown);
+        assert_eq!(told(&[Yes], &broken(No)), Unknown);
+        assert_eq!(told(&[No], &broken(Yes)), Unknown);
+        assert_eq!(told(&[Yes], &broken(Yes)), Yes);
+        let mut fate = Fate::default();
+        fate.note(NodeId(0), Yes);
+        assert_eq!(fate.explain(false, refused.clone()), refused, "what may be repeated is repeated");
     }
 }

@@ -5,7 +5,7 @@ use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
 use hanare_memory::{Lost, Mapping, Window};
-use hanare_protocol::id::{Gid, Grant, Rights, Slot};
+use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::place::Layout;
 use hanare_protocol::shape::Strided;
@@ -180,10 +180,11 @@ impl Region {
             let mut tickets = Tickets::default();
             // SAFETY: all tickets are waited for below, whatever the outcome.
             let posted = unsafe { post(&mut draft, &mut tickets) };
-            let settled = tickets.settle();
-            let outcome = posted.and(settled.outcome);
+            let waited = tickets.wait();
+            let outcome = tickets.explain(posted.and(waited));
             let may_repeat = match &outcome {
-                Err(Error::GrantRefused { .. }) => !is_once || !settled.any_done,
+                // Of an update nothing was done, or the error would be another.
+                Err(Error::GrantRefused { .. }) => true,
                 Err(Error::NodeLost { .. }) => !is_once,
                 _ => false,
             };
@@ -209,6 +210,11 @@ impl Region {
                 Err(error)
             }
         }
+    }
+
+    /// The node of this host.
+    pub(crate) fn here(&self) -> NodeId {
+        self.shared.attached.node
     }
 
     /// How commands reach an extent.

@@ -49,6 +49,8 @@ struct Inner {
     parked: bool,
     waiting: usize,
     traffic: Traffic,
+    /// Bytes given to this link so far.
+    posted_len: u64,
     /// What this connection is called, once it carried a command that must not be repeated.
     name: Option<u128>,
 }
@@ -94,13 +96,20 @@ impl Remote {
         // SAFETY: the request owns the commands and stays in the table, boxed, until it is answered or the link is dropped; the
         // caller vouches for the rest.
         if let Err(error) = unsafe { link.send(&head, body) } {
-            inner.pending.take(seq);
-            return Err(self.lose(inner, error));
+            let request = inner.pending.take(seq);
+            let error = self.lose(inner, error);
+            // The link may show the request until it is dropped.
+            drop(request);
+            return Err(error);
         }
         if let Some(trace) = crate::trace::current()
             && let Some(request) = inner.pending.get(seq)
         {
             request.sent = Some(trace.request(self.node, &head));
+        }
+        inner.posted_len += HEAD_LEN as u64 + head.body_len;
+        if let Some(request) = inner.pending.get(seq) {
+            request.posted_len = inner.posted_len;
         }
         inner.traffic.messages_sent += 1;
         inner.traffic.bytes_sent += HEAD_LEN as u64 + head.body_len;
@@ -112,6 +121,7 @@ impl Remote {
             let link = (self.dial)()?;
             let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
             (inner.link, inner.event) = (Some(link), Some(std::sync::Arc::new(event)));
+            inner.posted_len = 0;
         }
         Ok(())
     }
@@ -128,6 +138,7 @@ impl Remote {
         if let Err(error) = unsafe { link.send(&head, &[]) } {
             return Err(self.lose(inner, error));
         }
+        inner.posted_len += HEAD_LEN as u64;
         inner.name = Some(name);
         Ok(name)
     }
@@ -348,7 +359,12 @@ fn backoff() -> Backoff {
 }
 
 fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&Request)) -> Option<Result<()>> {
-    let request = inner.pending.get(seq)?;
+    let request = inner.pending.get(seq).filter(|request| request.outcome.is_some())?;
+    // An answer may come early, from a node that does not keep to the rules: until all was sent the link shows the caller's memory.
+    let unsent_len = inner.link.as_ref().map_or(0, |link| link.unsent_len());
+    if request.posted_len + unsent_len > inner.posted_len {
+        return None;
+    }
     let outcome = request.outcome.take()?;
     look(request);
     let request = inner.pending.take(seq).expect("it was just seen");

@@ -26,6 +26,8 @@ pub(crate) struct Request {
     /// Bytes to send, in command order.
     operands: Vec<Window>,
     operand_len: u64,
+    /// Those that the node holds until the message is whole.
+    held_len: u64,
     /// Where the answer's bytes go, in command order.
     results: Vec<Window>,
     result_len: u64,
@@ -39,10 +41,21 @@ pub(crate) struct Request {
     said: Vec<u8>,
     /// The name of the connection that it was sent on, where it must not be carried out twice.
     pub connection: Option<u128>,
+    /// Bytes given to its link up to its last; none once the link is gone.
+    pub posted_len: u64,
     /// On the timeline, if there is one.
     pub sent: Option<Sent>,
     /// What came of it, once it is known.
     pub outcome: Option<Result<(), Error>>,
+}
+
+/// What a command needs of a message, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    pub list_len: u64,
+    /// Of an operand that the node holds.
+    pub held_len: u64,
+    pub result_len: u64,
 }
 
 /// What a request asks for.
@@ -77,15 +90,17 @@ impl Request {
         self.results.clear();
         self.own.clear();
         self.said.clear();
-        (self.count, self.list_len, self.operand_len, self.result_len, self.next) = (0, 0, 0, 0, 0);
+        self.posted_len = 0;
+        (self.count, self.list_len, self.operand_len, self.held_len, self.result_len, self.next) = (0, 0, 0, 0, 0, 0);
         (self.outcome, self.what, self.is_once, self.connection, self.sent) = (None, What::Commands, false, None, None);
     }
 
-    /// Whether a message has room for another command, or two, with lists and results of so many bytes.
-    pub fn has_room(&self, list_len: u64, result_len: u64) -> bool {
-        let lists_fit = list_len == 0 || self.list_len + list_len <= limits::LIST_LEN_MAX;
-        let results_fit = !self.is_once || self.result_len + result_len <= limits::OLD_LEN_MAX;
-        self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && results_fit
+    /// Whether a message has room for another command, or two, of such needs.
+    pub fn has_room(&self, needs: Needs) -> bool {
+        let lists_fit = needs.list_len == 0 || self.list_len + needs.list_len <= limits::LIST_LEN_MAX;
+        let operands_fit = needs.held_len == 0 || self.held_len + needs.held_len <= limits::HELD_LEN_MAX;
+        let results_fit = !self.is_once || self.result_len + needs.result_len <= limits::OLD_LEN_MAX;
+        self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit
     }
 
     /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead.
@@ -128,6 +143,7 @@ impl Request {
         // SAFETY: the heap memory stays where it is while its owner moves, and the owner stays until the request is cleared.
         let operand = if operand.is_empty() { unsafe { Window::of(&packed) } } else { operand };
         self.push_operand(operand);
+        self.held_len += if command.op.streams_operand() { 0 } else { operand.len() as u64 };
         self.push_result(result);
         if !packed.is_empty() {
             self.own.push(Own::Bytes(packed));
@@ -322,6 +338,7 @@ impl Pending {
     /// Fails all that have no answer.
     pub fn fail_all(&mut self, error: &Error) {
         for request in self.slots.iter_mut().flatten() {
+            request.posted_len = 0;
             if request.outcome.is_none() {
                 request.settle(Err(error.clone()));
             }

@@ -12,8 +12,7 @@ use super::work::Work;
 use crate::node::extents::Extents;
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
-use hanare_protocol::limits::{LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
-use hanare_protocol::shape::Shape;
+use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::{self, Arrival, Question};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -54,6 +53,38 @@ enum Part {
     Commands,
     Lists,
     Operands,
+}
+
+/// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
+#[derive(Default)]
+struct Sums {
+    operands: u64,
+    results: u64,
+    /// Operands that are kept until the message is whole.
+    held: u64,
+    /// Old values.
+    old: u64,
+}
+
+impl Sums {
+    fn add(&mut self, work: &Work) {
+        let Work { op, .. } = *work;
+        let (operand, result) = (work.operand_len(), work.result_len());
+        self.operands = self.operands.saturating_add(operand);
+        self.results = self.results.saturating_add(result);
+        self.held = self.held.saturating_add(if op.streams_operand() { 0 } else { operand });
+        self.old = self.old.saturating_add(if op.is_once() { result } else { 0 });
+    }
+
+    fn beyond_limits(&self) -> Option<Error> {
+        let beyond = |len: u64, limit: u64, what: &str| {
+            let what = format!("{what} of {len} bytes in one message");
+            (len > limit).then_some(Error::LimitReached { what, limit })
+        };
+        beyond(self.old, OLD_LEN_MAX, "old values")
+            .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
+            .or_else(|| beyond(self.results, BODY_LEN_MAX, "results"))
+    }
 }
 
 /// The sink of one link.
@@ -119,7 +150,7 @@ impl Inbox {
 
     /// Admits the commands of a message; a refusal is remembered, nonsense ends the link.
     fn admit(&mut self, head: &Head) -> Result<(), Refusal> {
-        let (mut operand_len, mut old_len) = (0u64, 0u64);
+        let mut sums = Sums::default();
         let mut list_at = 0;
         for k in 0..head.count as usize {
             let command = self.command(k)?;
@@ -127,17 +158,21 @@ impl Inbox {
             let shape = command.shape(&self.lists[list_at..list_at + words]).map_err(|malformed| refusal(malformed.0))?;
             list_at += words;
             if self.refused.is_none() {
-                match self.admit_one(&command, shape) {
-                    Ok((operand, old)) => (operand_len, old_len) = (operand_len.saturating_add(operand), old_len + old),
+                match Work::admit(&command, shape, &self.extents) {
+                    Ok(work) => {
+                        sums.add(&work);
+                        self.work.push(work);
+                    }
                     Err(error) => self.refused = Some(error),
                 }
             }
         }
         if self.refused.is_none() {
-            if (self.front.len() + self.lists.len() * 8) as u64 + operand_len != head.body_len {
+            let fronts = (self.front.len() + self.lists.len() * 8) as u64;
+            if fronts.saturating_add(sums.operands) != head.body_len {
                 return Err(refusal("the bytes of the operands are not as many as the commands say"));
             }
-            self.refused = unpaired(&self.work).or_else(|| (old_len > OLD_LEN_MAX).then(|| too_much_held(old_len)));
+            self.refused = unpaired(&self.work).or_else(|| sums.beyond_limits());
         }
         self.last = head.seq;
         self.under_way = self.refused.is_none().then_some(head.seq);
@@ -145,18 +180,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Returns the bytes of the operand, and of old values that are held.
-    fn admit_one(&mut self, command: &Command, shape: Shape<'static>) -> Result<(u64, u64)> {
-        let work = Work::admit(command, shape, &self.extents)?;
-        let operand_len = work.operand_len().ok_or_else(|| garbage("an operand beyond 64 bits"))?;
-        let old_len = if command.op.is_once() { work.result_len() } else { 0 };
-        self.work.push(work);
-        Ok((operand_len, old_len))
-    }
-
     /// The place of the next bytes of the operands.
     fn place_operand(&mut self) -> Result<Window, Refusal> {
-        let left = |work: &Work| work.operand_len().expect("it was admitted") - work.taken;
+        let left = |work: &Work| work.operand_len() - work.taken;
         while self.work.get(self.current).is_some_and(|work| left(work) == 0) {
             self.current += 1;
         }
@@ -342,10 +368,6 @@ fn unpaired(work: &[Work]) -> Option<Error> {
         }
     }
     None
-}
-
-fn too_much_held(len: u64) -> Error {
-    Error::LimitReached { what: format!("old values of {len} bytes in one message"), limit: OLD_LEN_MAX }
 }
 
 fn garbage(reason: &str) -> Error {

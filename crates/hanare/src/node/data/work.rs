@@ -3,7 +3,7 @@
 use crate::node::extents::{Extents, Held};
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::element::{RANGE_LEN, Range, Summary};
-use hanare_protocol::limits::{OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
@@ -66,7 +66,14 @@ impl Work {
                 reason: reason.to_owned(),
             })
         };
+        if self.op.operand_len(len).is_none() {
+            return refuse("an operand beyond 64 bits");
+        }
         match self.op {
+            Op::CopyFrom { address_len } if address_len > ADDRESS_LEN_MAX => refuse("an address beyond the limit"),
+            Op::CopyFrom { address_len: 1.. } if len > BODY_LEN_MAX => {
+                refuse("more bytes than another node gives in one message")
+            }
             Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
                 refuse("a pattern beyond the limit")
             }
@@ -89,9 +96,9 @@ impl Work {
         self.shape.len()
     }
 
-    /// Bytes of the operand. `None` beyond 64 bits.
-    pub fn operand_len(&self) -> Option<u64> {
-        self.op.operand_len(self.len())
+    /// Bytes of the operand.
+    pub fn operand_len(&self) -> u64 {
+        self.op.operand_len(self.len()).expect("`check` refuses more than 64 bits of it")
     }
 
     /// Bytes of the result.
