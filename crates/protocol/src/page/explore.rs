@@ -55,6 +55,8 @@ enum Off {
     Vouching,
     /// Who was to get the page from a host that died is not asked.
     Asking,
+    /// A host does not ask again for what a dead one was to send.
+    Hearing,
     /// A repeated request is taken for a new one.
     Seen,
     /// An owner that dies is taken for one that had nothing new.
@@ -403,6 +405,9 @@ impl World {
             }
             Step::Hear(who, whom) => {
                 self.unheard.retain(|other| *other != (who, whom));
+                if off == Off::Hearing {
+                    return self.judge();
+                }
                 self.hosts[usize::from(who)].as_mut().expect("it lives").on_host_lost();
                 self.drain_host(who);
             }
@@ -595,6 +600,11 @@ fn without_vouching_a_writer_waits_for_the_dead() {
 #[test]
 fn without_asking_a_page_hangs_between_two_hosts() {
     is_needed(Off::Asking, 3, Left { faults: [0, 1, 1, 0, 0], deaths: 1, ..NONE }, "somebody waits for nothing");
+}
+
+#[test]
+fn without_hearing_of_deaths_a_reader_waits_for_the_dead() {
+    is_needed(Off::Hearing, 3, Left { faults: [0, 1, 1, 0, 0], deaths: 1, ..NONE }, "somebody waits for nothing");
 }
 
 #[test]

@@ -134,11 +134,14 @@ struct Early {
 }
 
 impl Early {
+    /// One for an older version, which the home repeats in the name of a dead host, says nothing of this one.
     fn add(&mut self, host: HostId, version: Version) {
-        if self.version != version {
+        if self.from.is_empty() || version.is_after(self.version) {
             *self = Early { version, from: Hosts::NONE };
         }
-        self.from.insert(host);
+        if self.version == version {
+            self.from.insert(host);
+        }
     }
 }
 

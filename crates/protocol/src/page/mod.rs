@@ -11,6 +11,7 @@
 //! | `directory/` | the home's side: requests served in order, one owner or many sharers, what a death does |
 //! | `host` | a host's side: fetching, copies, giving pages up |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
+//! | `courier` | each message once, over connections that lose and repeat |
 //!
 //! # Life of a fault
 //!
@@ -48,7 +49,7 @@
 //! # What the driver does
 //!
 //! - **Channels.** Messages of two live hosts arrive once each, in any order (grants and invalidations may use channels of their own).
-//!   Where a connection breaks and comes back, what was not confirmed is sent again, and repetitions are dropped by number. A
+//!   A [`Courier`] for each pair of nodes makes that of connections that break and come back. A
 //!   [`ToHome::Want`] alone may be repeated freely ([`Copies::repeat`]): its [`Ticket`] tells.
 //! - **At home**, for each message: [`Directory::handle`]; if it was [`Heard::Acted`] and brought the page (from another host), write that
 //!   into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
@@ -76,6 +77,7 @@
 //! [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers* (they would save the
 //! upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
 
+pub mod courier;
 pub mod directory;
 mod entries;
 pub mod host;
@@ -87,6 +89,7 @@ mod explore;
 #[cfg(test)]
 mod tests;
 
+pub use courier::{Courier, Receipt};
 pub use directory::{Directory, Face, Heard};
 pub use host::{Copies, Take, Touch};
 pub use hosts::{HostId, Hosts};
