@@ -1,10 +1,10 @@
-//! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses, repeats,
-//! delays and reorders, with couriers between; programs load and store, gets and puts come by command, requests are repeated, pages are
-//! evicted, nodes die at any moment and come back as new lives.
+//! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
+//! repeats, delays and reorders, with couriers between; programs load and store, gets and puts come by command, requests are
+//! repeated, pages are evicted, nodes die at any moment and come back as new lives.
 //!
-//! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may store is the
-//! only one that has the page; a page is refused or lost only where a node died that had been granted writing. At the end all faults stop
-//! and nobody may be left waiting.
+//! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may
+//! store is the only one that has the page; a page is refused or lost only where a node died that had been granted writing.
+//! At the end all faults stop and nobody may be left waiting.
 
 use crate::checks::{Check, check};
 use crate::dice::Dice;

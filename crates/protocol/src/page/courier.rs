@@ -1,7 +1,8 @@
 //! Messages between two nodes arrive once each, in any order, whatever their connections lose or repeat; pages need no more.
 //!
-//! One courier stands at each end of a pair of lives of nodes. Messages are numbered; the other end says which it has heard; what was not
-//! confirmed is sent again when a connection is made anew, and now and then. A courier ends with one of the two lives.
+//! One courier stands at each end of a pair of lives of nodes. Messages are numbered; the other end says which it has heard;
+//! what was not confirmed is sent again when a connection is made anew, and now and then. A courier ends with one of the two
+//! lives.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +18,8 @@ pub struct Receipt {
 
 /// One end of a pair.
 ///
-/// **Cost**: what is sent stays here until it is confirmed; an owner that bounds it asks [`Courier::unconfirmed_count`] before it begins
-/// something new. No allocation for messages that are heard in order.
+/// **Cost**: what is sent stays here until it is confirmed; an owner that bounds it asks [`Courier::unconfirmed_count`]
+/// before it begins something new. No allocation for messages that are heard in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Courier<M> {
     sent: u64,
@@ -42,7 +43,8 @@ impl<M> Courier<M> {
         self.sent
     }
 
-    /// What may not have been heard, the oldest first: to be sent again when a connection is new, or nothing was confirmed for a while.
+    /// What may not have been heard, the oldest first: to be sent again when a connection is new, or nothing was confirmed
+    /// for a while.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (u64, &M)> {
         self.unconfirmed.iter().map(|(number, message)| (*number, message))
     }
@@ -69,7 +71,8 @@ impl<M> Courier<M> {
         true
     }
 
-    /// What to tell the other end, if something arrived since the last time: with the next message to it, or by itself after a while.
+    /// What to tell the other end, if something arrived since the last time: with the next message to it, or by itself after
+    /// a while.
     pub fn receipt(&mut self) -> Option<Receipt> {
         let owed = std::mem::take(&mut self.owes);
         owed.then(|| Receipt { up_to: self.heard.up_to, beyond: self.beyond.iter().copied().collect() })
@@ -102,7 +105,8 @@ mod tests {
                         wire.push((here.send(sent), sent));
                     }
                     1 | 2 if !wire.is_empty() => {
-                        let (number, message) = if step == 1 { wire.swap_remove(index.index(wire.len())) } else { wire[index.index(wire.len())] };
+                        let at = index.index(wire.len());
+                        let (number, message) = if step == 1 { wire.swap_remove(at) } else { wire[at] };
                         prop_assert_eq!(there.hear(number), heard.insert(message));
                     }
                     3 => receipts.extend(there.receipt()),

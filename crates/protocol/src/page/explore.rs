@@ -1,9 +1,9 @@
 //! Every order of messages between the home of a page and the hosts that map it, by stateright.
 //!
-//! Host 0 is the home's own: its frame is the page at home. Messages come in any order, each once: every message is a channel of its
-//! own, which is more disorder than two unordered channels for each pair of hosts have. Each host may read, write and evict; the home's
-//! data path gets and puts; a request is repeated; hosts die at any point, and what one sent before arrives or does not, in part even
-//! after its death is known. Each store writes a number that was never stored before.
+//! Host 0 is the home's own: its frame is the page at home. Messages come in any order, each once: every message is a channel
+//! of its own, which is more disorder than two unordered channels for each pair of hosts have. Each host may read, write and
+//! evict; the home's data path gets and puts; a request is repeated; hosts die at any point, and what one sent before arrives
+//! or does not, in part even after its death is known. Each store writes a number that was never stored before.
 //!
 //! Held in every state:
 //!

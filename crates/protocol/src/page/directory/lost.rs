@@ -3,8 +3,8 @@
 use super::*;
 
 impl Directory {
-    /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what it was to
-    /// do is done without it.
+    /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what
+    /// it was to do is done without it.
     ///
     /// The driver drops what comes from it afterwards: its epoch is over.
     ///
