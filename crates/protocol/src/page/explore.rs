@@ -551,15 +551,40 @@ fn three_hosts_one_of_which_dies() {
     holds(3, Left { faults: [1, 1, 1, 0, 0], evictions: 1, deaths: 1, ..NONE }, 300_000);
 }
 
-/// Minutes: `cargo test --release -p hanare-protocol --lib page::explore::long -- --ignored --nocapture`.
-#[test]
-#[ignore = "takes minutes; the command is above it"]
-fn long() {
-    holds(2, Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, repeats: 1, deaths: 1 }, 3_000_000);
-    holds(3, Left { faults: [1, 1, 1, 0, 0], evictions: 1, gets: 1, deaths: 2, ..NONE }, 300_000);
-    holds(3, Left { faults: [1, 2, 1, 0, 0], puts: 1, deaths: 1, ..NONE }, 300_000);
-    holds(3, Left { faults: [2, 2, 1, 0, 0], evictions: 1, ..NONE }, 100_000);
-    holds(3, Left { faults: [1, 2, 2, 0, 0], evictions: 2, puts: 1, ..NONE }, 300_000);
+/// Minutes each: `cargo test --release -p hanare-protocol --lib page::explore::long -- --ignored --nocapture`.
+mod long {
+    use super::*;
+
+    #[test]
+    #[ignore = "takes minutes; the command is above it"]
+    fn two_hosts_and_everything() {
+        holds(2, Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, repeats: 1, deaths: 1 }, 3_000_000);
+    }
+
+    #[test]
+    #[ignore = "takes minutes; the command is above it"]
+    fn three_hosts_one_of_which_dies_between_two_writes() {
+        holds(3, Left { faults: [1, 2, 1, 0, 0], deaths: 1, ..NONE }, 300_000);
+    }
+
+    #[test]
+    #[ignore = "takes minutes; the command is above it"]
+    fn three_hosts_two_of_which_die() {
+        holds(3, Left { faults: [1, 1, 1, 0, 0], evictions: 1, gets: 1, deaths: 2, ..NONE }, 3_000_000);
+    }
+
+    #[test]
+    #[ignore = "takes minutes; the command is above it"]
+    fn three_hosts_and_a_put_one_of_which_dies() {
+        holds(3, Left { faults: [1, 2, 1, 0, 0], puts: 1, deaths: 1, ..NONE }, 3_000_000);
+    }
+
+    #[test]
+    #[ignore = "takes minutes; the command is above it"]
+    fn three_hosts_that_evict() {
+        holds(3, Left { faults: [2, 2, 1, 0, 0], evictions: 1, ..NONE }, 100_000);
+        holds(3, Left { faults: [1, 2, 2, 0, 0], evictions: 2, puts: 1, ..NONE }, 300_000);
+    }
 }
 
 /// A rule is missed where it is needed: some order of messages goes wrong without it, and in that way.
