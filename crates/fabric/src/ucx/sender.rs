@@ -141,8 +141,8 @@ impl Sender {
 
     /// Whether everything has been told and every frame has left.
     pub(super) fn is_told(&mut self, endpoint: &mut Endpoint) -> bool {
-        let slots = self.slots.iter_mut().chain(&mut self.control_slots);
-        self.vouched == self.told_vouched && slots.fold(true, |all, slot| slot.is_free(endpoint) && all)
+        let mut slots = self.slots.iter_mut().chain(&mut self.control_slots);
+        self.vouched == self.told_vouched && slots.all(|slot| slot.is_free(endpoint))
     }
 
     /// Requests under way, taken out: the link ends.
