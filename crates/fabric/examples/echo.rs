@@ -1,12 +1,13 @@
-//! Request and reply: a TCP link beside a bare non-blocking socket that waits in the same way, and a link over shared
-//! memory.
+//! Request and reply: a TCP link beside a bare non-blocking socket that waits in the same way, a link over shared
+//! memory, and one over UCX where there is one (`HANARE_UCX`, `UCX_TLS` choose the library and its transports).
 //!
 //! `cargo run --release --example echo [ROUNDS]` prints medians and the best of several runs in turn. The first table is
 //! time with a thread on either side; the second is CPU time with both sides on one thread, which other programs on
 //! the machine hardly touch: it shows what the link adds to the system calls.
 
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Listener, Socket, TcpLink, connect};
+use hanare_fabric::tcp::{Greeted, Listener, Socket, TcpLink, connect};
+use hanare_fabric::ucx::{self, Choice};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::Role;
@@ -22,29 +23,35 @@ const RUNS: usize = 7;
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).map_or(20_000, |text| text.parse().expect("a number of rounds"));
+    match ucx::available() {
+        Ok(info) => println!("UCX {} ({}): {}", info.version, info.path.display(), info.transports.join(" ")),
+        Err(reason) => println!("no UCX, so its columns are empty: {reason}"),
+    }
     println!("Round trips between two threads, time");
-    table(rounds, [bare_round_trip, tcp_round_trip, shm_round_trip]);
+    table(rounds, [bare_round_trip, tcp_round_trip, shm_round_trip, ucx_round_trip]);
     println!("Round trips on one thread, CPU time");
-    table(rounds, [bare_cost, tcp_cost, shm_cost]);
+    table(rounds, [bare_cost, tcp_cost, shm_cost, ucx_cost]);
 }
 
-/// Runs a bare socket, a TCP link and a shared memory link in turn, for each size.
-fn table(rounds: usize, [bare, tcp, shm]: [fn(usize, usize) -> f64; 3]) {
-    let [a, b, c, d] = ["bare tcp, us", "link tcp, us", "link shm, us", "tcp/bare"];
-    println!("{:>8} {a:>14} {b:>14} {c:>14} {d:>9} {:>9}", "bytes", "shm/bare");
+/// Runs a bare socket, and links over TCP, shared memory and UCX in turn, for each size.
+fn table(rounds: usize, sides: [fn(usize, usize) -> f64; 4]) {
+    let [a, b, c, d] = ["bare tcp, us", "link tcp, us", "link shm, us", "link ucx, us"];
+    println!("{:>8} {a:>14} {b:>14} {c:>14} {d:>14} {:>9} {:>9} {:>9}", "bytes", "tcp/bare", "shm/bare", "ucx/bare");
     for len in [8, 4 << 10, 64 << 10, 1 << 20] {
         let rounds = (rounds * 64 / (64 + len / 1024)).max(50);
-        let mut times = [const { Vec::new() }; 3];
+        let mut times = [const { Vec::new() }; 4];
         for _ in 0..RUNS {
-            times[0].push(bare(len, rounds));
-            times[1].push(tcp(len, rounds));
-            times[2].push(shm(len, rounds));
+            for (times, side) in times.iter_mut().zip(sides) {
+                times.push(side(len, rounds));
+            }
         }
-        for (name, [bare, tcp, shm]) in
+        for (name, [bare, tcp, shm, ucx]) in
             [("median", times.each_ref().map(|times| median(times))), ("best", times.each_ref().map(|times| best(times)))]
         {
-            let (of_tcp, of_shm) = (tcp / bare, shm / bare);
-            println!("{len:>8} {bare:>14.2} {tcp:>14.2} {shm:>14.2} {of_tcp:>9.2} {of_shm:>9.2}  {name} of {RUNS}");
+            let [of_tcp, of_shm, of_ucx] = [tcp, shm, ucx].map(|time| time / bare);
+            println!(
+                "{len:>8} {bare:>14.2} {tcp:>14.2} {shm:>14.2} {ucx:>14.2} {of_tcp:>9.2} {of_shm:>9.2} {of_ucx:>9.2}  {name} of {RUNS}"
+            );
         }
     }
 }
@@ -56,7 +63,7 @@ fn median(times: &[f64]) -> f64 {
 }
 
 fn best(times: &[f64]) -> f64 {
-    times.iter().copied().fold(f64::INFINITY, f64::min)
+    times.iter().copied().fold(f64::NAN, f64::min)
 }
 
 fn micros(time: Duration, rounds: usize) -> f64 {
@@ -142,7 +149,8 @@ unsafe impl Sink for Echo {
     }
 }
 
-fn tcp_round_trip(len: usize, rounds: usize) -> f64 {
+/// Two sides that have greeted each other, the acceptor's in a thread that goes on with it.
+fn greeted<T: Send + 'static>(accepted: impl FnOnce(Greeted) -> T + Send + 'static) -> (Greeted, thread::JoinHandle<T>) {
     let listener = Listener::bind("127.0.0.1:0").expect("a port");
     let address = listener.address().to_string();
     let server = thread::spawn(move || {
@@ -152,12 +160,31 @@ fn tcp_round_trip(len: usize, rounds: usize) -> f64 {
             }
             thread::yield_now();
         };
-        answer(&mut incoming.greet(1, &|_, _, _| Ok(()), soon()).expect("a greeting").link, len, rounds);
+        accepted(incoming.greet(1, &|_, _, _| Ok(()), soon()).expect("a greeting"))
     });
-    let mut link = connect(&address, Role::Data, 2, &|_| Ok([0; 32]), soon()).expect("a connection").link;
-    let time = ask(&mut link, len, rounds);
+    (connect(&address, Role::Data, 2, &|_| Ok([0; 32]), soon()).expect("a connection"), server)
+}
+
+fn tcp_round_trip(len: usize, rounds: usize) -> f64 {
+    let (mut greeted, server) = greeted(move |mut greeted| answer(&mut greeted.link, len, rounds));
+    let time = ask(&mut greeted.link, len, rounds);
     server.join().expect("the echo ended well");
     micros(time, rounds)
+}
+
+/// Not a number where there is no UCX.
+fn ucx_round_trip(len: usize, rounds: usize) -> f64 {
+    if ucx::available().is_err() {
+        return f64::NAN;
+    }
+    let (greeted, server) = greeted(move |greeted| answer(&mut upgraded(greeted), len, rounds));
+    let time = ask(&mut upgraded(greeted), len, rounds);
+    server.join().expect("the echo ended well");
+    micros(time, rounds)
+}
+
+fn upgraded(greeted: Greeted) -> Box<dyn Link> {
+    ucx::agree(greeted, Choice::Ucx, soon()).expect("both sides have UCX").link
 }
 
 fn shm_round_trip(len: usize, rounds: usize) -> f64 {
@@ -248,6 +275,15 @@ fn tcp_cost(len: usize, rounds: usize) -> f64 {
 fn shm_cost(len: usize, rounds: usize) -> f64 {
     let (one, parts) = ShmLink::create("the opener").expect("a link");
     link_cost(one, ShmLink::open(parts, "the maker").expect("a link"), len, rounds)
+}
+
+fn ucx_cost(len: usize, rounds: usize) -> f64 {
+    if ucx::available().is_err() {
+        return f64::NAN;
+    }
+    let (greeted, server) = greeted(upgraded);
+    let one = upgraded(greeted);
+    link_cost(one, server.join().expect("both sides have UCX"), len, rounds)
 }
 
 fn link_cost(mut one: impl Link, mut other: impl Link, len: usize, rounds: usize) -> f64 {

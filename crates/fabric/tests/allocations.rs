@@ -2,7 +2,8 @@
 
 use hanare_fabric::layer::Count;
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Listener, connect};
+use hanare_fabric::tcp::{Greeted, Listener, connect};
+use hanare_fabric::ucx::{self, Choice};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::Role;
@@ -86,20 +87,26 @@ fn allocations_in_rounds(one: &mut dyn Link, other: &mut dyn Link, len: usize) -
     COUNT.with(Cell::get) - before
 }
 
-#[test]
-fn tcp_allocates_nothing() {
+/// Two sides that have greeted each other.
+fn greeted() -> (Greeted, Greeted) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.address().to_string();
     let greeter = thread::spawn(move || {
         loop {
             if let Some(incoming) = listener.accept().unwrap() {
-                return incoming.greet(0, &|_, _, _| Ok(()), soon()).unwrap().link;
+                return incoming.greet(0, &|_, _, _| Ok(()), soon()).unwrap();
             }
             thread::yield_now();
         }
     });
-    let one = connect(&address, Role::Data, 0, &|_| Ok([0; 32]), soon()).unwrap().link;
-    let (mut one, mut other) = (Count::over(one), Count::over(greeter.join().unwrap()));
+    let one = connect(&address, Role::Data, 0, &|_| Ok([0; 32]), soon()).unwrap();
+    (one, greeter.join().unwrap())
+}
+
+#[test]
+fn tcp_allocates_nothing() {
+    let (one, other) = greeted();
+    let (mut one, mut other) = (Count::over(one.link), Count::over(other.link));
     for len in [0, 8, 4096] {
         assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
     }
@@ -109,6 +116,22 @@ fn tcp_allocates_nothing() {
 fn shm_allocates_nothing() {
     let (one, parts) = ShmLink::create("the opener").unwrap();
     let (mut one, mut other) = (Count::over(one), Count::over(ShmLink::open(parts, "the maker").unwrap()));
+    for len in [0, 8, 4096] {
+        assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
+    }
+}
+
+/// Nothing of ours: what UCX itself allocates goes past this program's allocator.
+#[test]
+fn ucx_allocates_nothing() {
+    if let Err(reason) = ucx::available() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let (one, other) = greeted();
+    let acceptor = thread::spawn(move || ucx::agree(other, Choice::Ucx, soon()).unwrap().link);
+    let one = ucx::agree(one, Choice::Ucx, soon()).unwrap().link;
+    let (mut one, mut other) = (Count::over(one), Count::over(acceptor.join().unwrap()));
     for len in [0, 8, 4096] {
         assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
     }

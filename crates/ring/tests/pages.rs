@@ -92,8 +92,8 @@ impl Exchange for Ordered {
     }
 }
 
-/// The frame of the page and one process's mapping of it, as the kernel would have them. They have no order of their own, so a missing
-/// acquire or release in the word shows as a frame that is not the one that was published.
+/// The frame of the page and one process's mapping of it, as the kernel would have them. They have no order of their own, so
+/// a missing acquire or release in the word shows as a frame that is not the one that was published.
 #[derive(Clone)]
 struct Frame {
     /// The version of the bytes in the frame; 0 when it is punched.

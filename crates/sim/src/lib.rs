@@ -15,6 +15,7 @@ mod faults;
 mod jobs;
 mod lender;
 mod network;
+pub mod page;
 mod process;
 mod report;
 mod work;

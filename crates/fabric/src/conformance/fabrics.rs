@@ -1,6 +1,7 @@
 //! The fabrics and layers under test: how to make a pair of links, and a link with a raw peer that may send anything.
 
-use crate::layer::{Count, Delay, Fault, FaultPlan, Trace};
+use crate::layer::retransmit::raw_frames;
+use crate::layer::{Count, Delay, Fault, FaultPlan, Retransmit, Trace};
 use crate::link::Link;
 use crate::shm::{ShmLink, Side};
 use crate::tcp::{Socket, TcpLink};
@@ -15,6 +16,8 @@ pub(crate) type Boxed = Box<dyn Link>;
 pub(crate) struct Fabric {
     base: Base,
     layer: fn(Boxed) -> Boxed,
+    /// What a raw peer's bytes are put in, for a layer that has a format of its own.
+    raw: fn(Box<dyn Raw>) -> Box<dyn Raw>,
 }
 
 #[derive(Clone, Copy)]
@@ -25,13 +28,13 @@ enum Base {
     Ucx(ucx::Transports),
 }
 
-pub(crate) const TCP: Fabric = Fabric { base: Base::Tcp, layer: |link| link };
-pub(crate) const SHM: Fabric = Fabric { base: Base::Shm, layer: |link| link };
+pub(crate) const TCP: Fabric = Fabric { base: Base::Tcp, layer: |link| link, raw: |raw| raw };
+pub(crate) const SHM: Fabric = Fabric { base: Base::Shm, layer: |link| link, raw: |raw| raw };
 
 /// UCX as users have it: whatever it finds best between two workers of one host.
-pub(crate) const UCX: Fabric = Fabric { base: Base::Ucx(ucx::Transports::All), layer: |link| link };
-pub(crate) const UCX_SHM: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Shm), layer: |link| link };
-pub(crate) const UCX_TCP: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Tcp), layer: |link| link };
+pub(crate) const UCX: Fabric = Fabric { base: Base::Ucx(ucx::Transports::All), layer: |link| link, raw: |raw| raw };
+pub(crate) const UCX_SHM: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Shm), layer: |link| link, raw: |raw| raw };
+pub(crate) const UCX_TCP: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Tcp), layer: |link| link, raw: |raw| raw };
 
 pub(crate) fn count(link: Boxed) -> Boxed {
     Box::new(Count::over(link))
@@ -58,7 +61,13 @@ pub(crate) trait Raw: Send {
 impl Fabric {
     /// The same fabric under a layer.
     pub(crate) const fn under(self, layer: fn(Boxed) -> Boxed) -> Fabric {
-        Fabric { base: self.base, layer }
+        Fabric { base: self.base, layer, raw: self.raw }
+    }
+
+    /// The same fabric under the retransmission layer, over a line that loses nothing; lines that do have tests of their own.
+    pub(crate) const fn retransmitted(self) -> Fabric {
+        let layer = |link| Box::new(Retransmit::over(link).unwrap()) as Boxed;
+        Fabric { base: self.base, layer, raw: |raw| Box::new(RawFrames { raw, seq: 0 }) }
     }
 
     /// Why this machine cannot have it, if it cannot.
@@ -90,6 +99,11 @@ impl Fabric {
 
     /// A link and a raw peer.
     pub(crate) fn raw(&self) -> (Boxed, Box<dyn Raw>) {
+        let (link, raw) = self.raw_of_base();
+        (link, (self.raw)(raw))
+    }
+
+    fn raw_of_base(&self) -> (Boxed, Box<dyn Raw>) {
         match self.base {
             Base::Tcp => {
                 let (one, other) = sockets();
@@ -120,6 +134,18 @@ pub(crate) fn sockets() -> (TcpStream, TcpStream) {
 fn tcp(stream: TcpStream) -> TcpLink {
     let peer = stream.peer_addr().unwrap().to_string();
     TcpLink::new(Socket::new(stream).unwrap(), peer)
+}
+
+/// A raw peer whose bytes travel in the frames of the retransmission layer.
+struct RawFrames {
+    raw: Box<dyn Raw>,
+    seq: u64,
+}
+
+impl Raw for RawFrames {
+    fn send(&mut self, bytes: &[u8]) {
+        self.raw.send(&raw_frames(&mut self.seq, bytes));
+    }
 }
 
 impl Raw for TcpStream {

@@ -153,4 +153,6 @@ conformance! {
     shm_delay = SHM.under(fabrics::delay);
     tcp_fault = TCP.under(fabrics::fault);
     shm_fault = SHM.under(fabrics::fault);
+    tcp_retransmit = TCP.retransmitted();
+    shm_retransmit = SHM.retransmitted();
 }

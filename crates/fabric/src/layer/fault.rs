@@ -1,6 +1,8 @@
-//! Makes a link fail as networks and peers do, under a seed: it closes, bits flip, nothing moves for a while.
+//! Makes a link fail as networks and peers do, under a seed: it closes, bits flip, nothing moves for a while, messages are lost,
+//! repeated, late or corrupt.
 
 use super::alarm::Alarm;
+use super::lossy::Lossy;
 use crate::link::{Link, LinkError, Progress, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::{HEAD_LEN, Head};
@@ -24,12 +26,31 @@ pub struct FaultPlan {
     pub stall: f64,
     /// How long a stall lasts.
     pub stall_time: Duration,
+    /// Chance that a message is not sent at all. This and the three below are for messages whose body is given whole.
+    pub drop: f64,
+    /// Chance that it is sent twice.
+    pub duplicate: f64,
+    /// Chance that it is sent after the next one.
+    pub reorder: f64,
+    /// Chance that a bit of its body is flipped before it is sent.
+    pub corrupt: f64,
 }
 
 impl FaultPlan {
     /// No faults.
     pub fn none(seed: u64) -> FaultPlan {
-        FaultPlan { seed, close: 0.0, flip_head: 0.0, flip_body: 0.0, stall: 0.0, stall_time: Duration::ZERO }
+        FaultPlan {
+            seed,
+            close: 0.0,
+            flip_head: 0.0,
+            flip_body: 0.0,
+            stall: 0.0,
+            stall_time: Duration::ZERO,
+            drop: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            corrupt: 0.0,
+        }
     }
 }
 
@@ -40,6 +61,7 @@ pub struct Fault<L> {
     plan: FaultPlan,
     prng: Pcg64,
     receiving: Receiving,
+    lossy: Lossy,
     alarm: Alarm,
 }
 
@@ -66,7 +88,7 @@ impl<L: Link> Fault<L> {
         let alarm = Alarm::beside(&link)?;
         let peer = link.peer().to_owned();
         let prng = Pcg64::seed_from_u64(plan.seed);
-        Ok(Fault { state: State::Open(link), peer, plan, prng, receiving: Receiving::default(), alarm })
+        Ok(Fault { state: State::Open(link), peer, plan, prng, receiving: Receiving::default(), lossy: Lossy::new(&plan), alarm })
     }
 
     /// Decides for one message whether the link closes or stalls.
@@ -130,8 +152,12 @@ impl<L: Link> Fault<L> {
 impl<L: Link> Link for Fault<L> {
     unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
         self.strike()?;
+        let link = match &mut self.state {
+            State::Open(link) | State::Stalled(link, _) => link,
+            State::Closed(end) => return Err(end.clone()),
+        };
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.link()?.send(head, body) }
+        unsafe { self.lossy.send(link, head, body) }
     }
 
     unsafe fn extend(&mut self, body: &[Window]) -> Result<(), LinkError> {
@@ -141,7 +167,7 @@ impl<L: Link> Link for Fault<L> {
 
     fn unsent_len(&self) -> u64 {
         match &self.state {
-            State::Open(link) | State::Stalled(link, _) => link.unsent_len(),
+            State::Open(link) | State::Stalled(link, _) => link.unsent_len() + self.lossy.late_len(),
             State::Closed(_) => 0,
         }
     }
@@ -152,7 +178,10 @@ impl<L: Link> Link for Fault<L> {
         }
         let (plan, prng, receiving) = (self.plan, &mut self.prng, &mut self.receiving);
         let done = match &mut self.state {
-            State::Open(link) | State::Stalled(link, _) => link.progress(&mut Flipping { sink, plan, prng, receiving })?,
+            State::Open(link) | State::Stalled(link, _) => {
+                self.lossy.release(link)?;
+                link.progress(&mut Flipping { sink, plan, prng, receiving })?
+            }
             State::Closed(end) => return Err(end.clone()),
         };
         for _ in 0..done.messages {
@@ -177,7 +206,7 @@ impl<L: Link> Link for Fault<L> {
             State::Open(link) => self.alarm.watch(link),
         };
         match (&mut self.state, armed) {
-            (State::Open(link), Ok(())) => link.doze(),
+            (State::Open(link), Ok(())) => self.lossy.late_len() == 0 && link.doze(),
             (_, Ok(())) => true,
             (_, Err(failure)) => {
                 self.state = State::Closed(failure);

@@ -30,9 +30,6 @@ const AM_ID: c_uint = 0x48;
 /// receives that had begun when their endpoint was closed; later ones end all at once.
 const CLOSE_TIME: Duration = Duration::from_millis(100);
 
-/// How long a link that is dropped with everything sent waits for the last bytes to leave.
-const FLUSH_TIME: Duration = Duration::from_millis(500);
-
 /// Bytes of a frame, kept by UCX until they are given back.
 pub(super) struct FrameData {
     ptr: *mut c_void,
@@ -284,16 +281,14 @@ impl Endpoint {
         self.outcome(status, 0)
     }
 
-    /// Waits for that, a while at most.
-    pub(super) fn flush(&mut self) {
+    /// Waits for that until `end`, at most; `to` is the window of receives under way.
+    pub(super) fn flush(&mut self, end: Instant, to: Window) {
         let outcome = self.begin_flush();
-        // Whoever has windows under way does not flush.
-        self.finish(outcome, FLUSH_TIME, (Window::empty(), Window::empty()));
+        self.finish(outcome, end, (Window::empty(), to));
     }
 
     /// Moves on until a request is done or the time is over.
-    fn finish(&mut self, mut outcome: Outcome, time: Duration, (from, to): (Window, Window)) {
-        let end = Instant::now() + time;
+    fn finish(&mut self, mut outcome: Outcome, end: Instant, (from, to): (Window, Window)) {
         while let Outcome::Pending(request) = outcome {
             if Instant::now() >= end {
                 return;
@@ -337,7 +332,7 @@ impl Endpoint {
         // SAFETY: the endpoint is valid, and not used again.
         let status = unsafe { self.ucp().ucp_ep_close_nbx(ep, &params) };
         let outcome = self.outcome(status, 0);
-        self.finish(outcome, CLOSE_TIME, windows);
+        self.finish(outcome, Instant::now() + CLOSE_TIME, windows);
     }
 
     /// The transports that this endpoint uses, in UCX's words.

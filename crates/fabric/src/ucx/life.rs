@@ -49,7 +49,7 @@ pub(super) const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Settled, from: &[Phase::Parting, Phase::Orphaned], to: Phase::Over },
 ];
 
-/// How long frames that a parting peer sent may take to arrive: they left before it said so.
+/// How long nothing may come from a parting peer while frames of it are missing: they left before it said so.
 pub(super) const PARTING_TIME: Duration = Duration::from_secs(2);
 
 /// How long nothing must come from a dead peer: what it sent is on the way no longer than that.
@@ -59,9 +59,9 @@ pub(super) const QUIET_TIME: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Live,
-    /// Since when, and how many frames were sent in all.
+    /// When something last came, and how many frames were sent in all.
     Parting {
-        since: Instant,
+        quiet_since: Instant,
         frame_count: u64,
     },
     /// When something last came, and how its end was noticed.
@@ -100,7 +100,7 @@ impl Life {
     /// The peer says that it goes. Said twice it is nonsense, and no news.
     pub(super) fn on_bye(&mut self, frame_count: u64, now: Instant) {
         if self.allows(Event::Bye, Phase::Parting) {
-            self.0 = State::Parting { since: now, frame_count };
+            self.0 = State::Parting { quiet_since: now, frame_count };
         }
     }
 
@@ -116,7 +116,11 @@ impl Life {
     pub(super) fn on_look(&mut self, taken: u64, is_idle: bool, is_held: bool, now: Instant) {
         let reason = match &mut self.0 {
             State::Parting { frame_count, .. } if taken >= *frame_count => "it closed the link".to_owned(),
-            State::Parting { since, .. } if !is_held && now.duration_since(*since) >= PARTING_TIME => {
+            State::Parting { quiet_since, .. } if !is_idle || is_held => {
+                *quiet_since = now;
+                return;
+            }
+            State::Parting { quiet_since, .. } if now.duration_since(*quiet_since) >= PARTING_TIME => {
                 "it closed the link, and its last messages were lost".to_owned()
             }
             State::Orphaned { quiet_since, .. } if !is_idle || is_held => {
@@ -176,7 +180,7 @@ Settled        Parting, Orphaned                  -> Over
         life.on_bye(3, now);
         life.on_look(2, true, true, now + 2 * PARTING_TIME);
         assert_eq!(life.phase(), Phase::Parting);
-        life.on_look(2, true, false, now + 2 * PARTING_TIME);
+        life.on_look(2, true, false, now + 3 * PARTING_TIME);
         assert!(life.over().is_some_and(|reason| reason.contains("lost")));
     }
 

@@ -17,7 +17,10 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a link that is dropped with everything sent waits for the last bytes to leave this process.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// Idle looks between two at the connection beside the link, for a thread that never parks: a look costs a system call.
 const LIFE_INTERVAL: u32 = 1 << 12;
@@ -88,7 +91,7 @@ impl UcxLink {
             match (&self.reaching, endpoint.arrivals().broken) {
                 (Outcome::Failed(reason), _) => Err(Ending::Closed(format!("UCX does not reach it: {reason}"))),
                 (_, Some(_)) => Err(Ending::Closed("UCX does not reach it".into())),
-                (Outcome::Done(_), None) => Ok(endpoint.arrivals().has_heard),
+                (Outcome::Done(_), None) => Ok(self.sender.is_told(endpoint) && endpoint.arrivals().has_heard),
                 (Outcome::Pending(_), None) => Ok(false),
             }
         });
@@ -263,7 +266,7 @@ impl Link for UcxLink {
     }
 
     fn unsent_len(&self) -> u64 {
-        self.sender.outbox.unsent_len()
+        if self.end.is_some() { 0 } else { self.sender.unsent_len() }
     }
 
     fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
@@ -307,13 +310,32 @@ impl Link for UcxLink {
     }
 }
 
+impl UcxLink {
+    /// Says the last word for the last body, and waits until all has left this process. Says whether it has.
+    fn leave(&mut self) -> bool {
+        let UcxLink { endpoint: Some(endpoint), sender, receiver, .. } = self else { return false };
+        let end = Instant::now() + FLUSH_TIME;
+        let told = receiver.told(endpoint);
+        loop {
+            if sender.tell(endpoint, told).is_err() || endpoint.progress(Window::empty(), receiver.window()).is_err() {
+                return false;
+            }
+            if sender.is_told(endpoint) {
+                // Over TCP a flush is answered by the peer, which may not look: what has left UCX's hands arrives all the same.
+                endpoint.flush(Instant::now() + FLUSH_TIME / 10, receiver.window());
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+        }
+    }
+}
+
 impl Drop for UcxLink {
     fn drop(&mut self) {
-        if let Some(endpoint) = &mut self.endpoint
-            && self.life.phase() == Phase::Live
-            && self.sender.outbox.is_empty()
-        {
-            endpoint.flush();
+        // A side that cannot say all it has to does not say that it has: the other takes it for dead.
+        if self.life.phase() == Phase::Live && self.sender.outbox.is_empty() && self.leave() {
             let bye = self.sender.sent_count().to_le_bytes();
             let _ = send(&self.beside, &bye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }

@@ -35,6 +35,8 @@ struct Slot {
     /// Empty in a slot for control frames.
     bytes: Box<[UnsafeCell<u8>]>,
     request: Option<Request>,
+    /// Bytes of the frame under way.
+    len: usize,
 }
 
 // SAFETY: plain memory, reached through the link that owns it.
@@ -43,7 +45,7 @@ unsafe impl Send for Slot {}
 impl Slot {
     fn new(len: usize) -> Slot {
         let bytes = (0..len).map(|_| UnsafeCell::new(0)).collect();
-        Slot { head: Box::new([0; FRAME_HEAD_LEN]), bytes, request: None }
+        Slot { head: Box::new([0; FRAME_HEAD_LEN]), bytes, request: None, len: 0 }
     }
 
     fn window(&self, len: usize) -> Window {
@@ -108,6 +110,7 @@ impl Sender {
         let head = self.head(FrameKind::Reach, Told::default()).encode();
         let slot = &mut self.slots[0];
         *slot.head = head;
+        slot.len = FRAME_HEAD_LEN;
         let data = slot.window(FRAME_LEN);
         // SAFETY: invariant 2; the slot outlives the worker's use of it.
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], data) })?;
@@ -127,6 +130,21 @@ impl Sender {
         }
     }
 
+    /// Bytes that wait here or in UCX: zero when nothing more need be done for them to arrive. A frame that UCX holds back leaves
+    /// only while this side looks, and so does the word that vouches for a body.
+    pub(super) fn unsent_len(&self) -> u64 {
+        let held_back: usize =
+            self.slots.iter().chain(&self.control_slots).filter(|slot| slot.request.is_some()).map(|slot| slot.len).sum();
+        let unvouched = if self.vouched == self.told_vouched { 0 } else { FRAME_HEAD_LEN };
+        self.outbox.unsent_len() + (held_back + unvouched) as u64
+    }
+
+    /// Whether everything has been told and every frame has left.
+    pub(super) fn is_told(&mut self, endpoint: &mut Endpoint) -> bool {
+        let mut slots = self.slots.iter_mut().chain(&mut self.control_slots);
+        self.vouched == self.told_vouched && slots.all(|slot| slot.is_free(endpoint))
+    }
+
     /// Requests under way, taken out: the link ends.
     pub(super) fn take_requests(&mut self) -> Vec<Request> {
         let slots = self.slots.iter_mut().chain(&mut self.control_slots).filter_map(|slot| slot.request.take());
@@ -140,6 +158,9 @@ impl Sender {
 
     /// Notes which rendezvous are done. Says whether any was.
     pub(super) fn reap(&mut self, endpoint: &mut Endpoint, done: &mut Progress) -> Result<(), Ending> {
+        for slot in self.slots.iter_mut().chain(&mut self.control_slots) {
+            slot.is_free(endpoint);
+        }
         while let Some((request, len)) = self.chunks.front_mut() {
             let outcome = request.take().map_or(Outcome::Done(0), |request| endpoint.poll(request));
             match outcome {
@@ -228,6 +249,7 @@ impl Sender {
         let data = slot.window(data_len);
         self.outbox.copy_to(data)?;
         *slot.head = head.encode();
+        slot.len = data_len;
         // SAFETY: invariant 2; the slot outlives the worker's use of it.
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], data) })?;
         self.outbox.sent(data_len);
@@ -269,6 +291,7 @@ impl Sender {
             return Ok(());
         };
         *slot.head = head;
+        slot.len = FRAME_HEAD_LEN;
         // SAFETY: invariant 2; the slot outlives the worker's use of it.
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], Window::empty()) })?;
         self.told = told;

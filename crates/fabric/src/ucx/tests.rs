@@ -454,3 +454,28 @@ fn a_link_is_used_by_one_thread_after_another() {
         .unwrap();
     }
 }
+
+/// What a side sent is there when it goes as soon as nothing is unsent: the word that vouches for the last body too.
+#[test]
+fn the_last_large_message_comes_before_the_end() {
+    for transports in [Transports::All, Transports::Tcp] {
+        needs_ucx!(transports);
+        for round in 0..20 {
+            let (mut one, mut other) = pair(transports);
+            let sender = thread::spawn(move || {
+                let bytes = body(round, 1 << 20);
+                for seq in 0..2 {
+                    send(&mut one, seq, &bytes).unwrap();
+                    while one.unsent_len() > 0 {
+                        wait(&mut one, &mut Store::new(), Some(soon())).unwrap();
+                    }
+                }
+            });
+            let mut store = Store::new();
+            let error = end_of(&mut other, &mut store);
+            assert_eq!(store.seqs(), [0, 1], "{error}");
+            assert!(matches!(&error, LinkError::Closed { reason, .. } if reason == "it closed the link"), "{error}");
+            sender.join().unwrap();
+        }
+    }
+}

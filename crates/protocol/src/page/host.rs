@@ -17,15 +17,16 @@
 //!
 //! # Versions
 //!
-//! A host that has no copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is installed
-//! only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being fetched raises the floor
-//! and is acknowledged at once; the grant that it overtook is void, and the host asks again, firmly ([`ToHome::Want`]).
+//! A host that has no copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is
+//! installed only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being
+//! fetched raises the floor and is acknowledged at once; the grant that it overtook is void, and the host asks again, firmly
+//! ([`ToHome::Want`]).
 //!
 //! # Taking a page from the programs
 //!
-//! An invalidation, a forward or a recall takes a page from programs that have it mapped; that takes time ([`Copies::take`] says
-//! whether, and how). The driver takes the page first and hands the message in afterwards: to the rules a message whose page is being
-//! taken is one that is still on its way.
+//! An invalidation, a forward or a recall takes a page from programs that have it mapped; that takes time ([`Copies::take`]
+//! says whether, and how). The driver takes the page first and hands the message in afterwards: to the rules a message whose
+//! page is being taken is one that is still on its way.
 
 use super::directory::Heard;
 use super::hosts::{HostId, Hosts};
@@ -134,11 +135,14 @@ struct Early {
 }
 
 impl Early {
+    /// One for an older version, which the home repeats in the name of a dead host, says nothing of this one.
     fn add(&mut self, host: HostId, version: Version) {
-        if self.version != version {
+        if self.from.is_empty() || version.is_after(self.version) {
             *self = Early { version, from: Hosts::NONE };
         }
-        self.from.insert(host);
+        if self.version == version {
+            self.from.insert(host);
+        }
     }
 }
 
@@ -228,11 +232,11 @@ pub enum Output {
 
 /// The pages of one extent at one host.
 ///
-/// A page whose state lies in a page word in memory shared with programs follows the same rules there; this is their whole, for the
-/// node's own use (prefetch, requests of programs that died), for simulation and for model checking.
+/// A page whose state lies in a page word in memory shared with programs follows the same rules there; this is their whole,
+/// for the node's own use (prefetch, requests of programs that died), for simulation and for model checking.
 ///
-/// **Cost**: about 80 bytes for each page that ever was here; no allocation for a message between hosts below 64, but for the queue of
-/// outputs.
+/// **Cost**: about 80 bytes for each page that ever was here; no allocation for a message between hosts below 64, but for the
+/// queue of outputs.
 // FEATURE: EU-F12 EU-F13
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Copies {
@@ -244,8 +248,8 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// A host that has nothing. A host that learns that it was taken for lost begins anew with this, having removed all pages from its
-    /// programs.
+    /// A host that has nothing. A host that learns that it was taken for lost begins anew with this, having removed all pages
+    /// from its programs.
     pub fn new(me: HostId) -> Copies {
         Copies { me, pages: BTreeMap::new(), numbers: BTreeMap::new(), outputs: VecDeque::new() }
     }
@@ -310,7 +314,8 @@ impl Copies {
         self.tell_home(page, message);
     }
 
-    /// Lets go of a page to make room, after it has been taken from the programs ([`Take::Drop`]). Says whether there was one to let go of.
+    /// Lets go of a page to make room, after it has been taken from the programs ([`Take::Drop`]). Says whether there was one
+    /// to let go of.
     ///
     /// **Cost**: a copy goes without a word (the home may send one invalidation in vain); an owned page goes home.
     pub fn evict(&mut self, page: Page) -> bool {
@@ -362,8 +367,8 @@ impl Copies {
         })
     }
 
-    /// Another host is lost: it may have been the one that was to send a page that the home believes to be here. Pages that are being
-    /// fetched for reading are asked for again; for those that are to be written the home sees to it.
+    /// Another host is lost: it may have been the one that was to send a page that the home believes to be here. Pages that
+    /// are being fetched for reading are asked for again; for those that are to be written the home sees to it.
     ///
     /// To be called for each host that maps the extent, once the membership says that it is lost; when exactly does not matter.
     pub fn on_host_lost(&mut self) {
@@ -382,7 +387,8 @@ impl Copies {
         }
     }
 
-    /// Whatever request it answers, a grant to read above the floor is good: what would have made it stale would have raised the floor.
+    /// Whatever request it answers, a grant to read above the floor is good: what would have made it stale would have raised
+    /// the floor.
     fn on_grant_read(&mut self, page: Page, ticket: Ticket, version: Version, firm: bool) -> Heard {
         if firm {
             // The home waits, whether the grant is of use or not.

@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A host's number at one extent's directory: its position in the list of hosts that map the extent.
 ///
-/// The home knows which node has which number. A number may be given again once [`super::Directory::on_host_lost`] has been told
-/// of its last holder and what that one sent is dropped by its epoch.
+/// The home gives it, and tells the hosts which node in which epoch has it. Another life of a node gets another number:
+/// messages that name the old one may still be under way, and what they bring is not for the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u16);
 

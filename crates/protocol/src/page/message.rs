@@ -9,8 +9,8 @@ pub struct Page(pub u64);
 
 /// Which bytes of a page are meant: a new one begins whenever a page gets an owner, or is written at its home.
 ///
-/// Numbers wrap: of two that are compared, neither is 2^31 older. A page that changed its owner every microsecond would be back at
-/// the same number after an hour; no message lasts that long.
+/// Numbers wrap: of two that are compared, neither is 2^31 older. A page that changed its owner every microsecond would be
+/// back at the same number after an hour; no message lasts that long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Version(pub u32);
 
@@ -48,8 +48,8 @@ pub enum Access {
     Write,
 }
 
-/// The number of a request at its host. A seat (a thread that can fault, or a slot of the host's prefetcher) has one request under
-/// way at a time, and numbers them upwards from 1, so that a repetition is known for one at any later time.
+/// The number of a request at its host. A seat (a thread that can fault, or a slot of the host's prefetcher) has one request
+/// under way at a time, and numbers them upwards from 1, so that a repetition is known for one at any later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket {
     /// Who of the host asks.
@@ -118,7 +118,8 @@ pub enum ToHome {
 
 /// What a host is told about a page: by the page's home or, for [`ToHost::Grant`] and [`ToHost::Ack`], by another host.
 ///
-/// **Cost**: below 32 bytes each while hosts are numbered below 64; a [`ToHost::Grant`] carries the page as well where it says so.
+/// **Cost**: below 32 bytes each while hosts are numbered below 64; a [`ToHost::Grant`] carries the page as well where it
+/// says so.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ToHost {
     /// The page may be read, or read and written as soon as all of `awaits` have acknowledged.

@@ -1,9 +1,9 @@
 //! The pages of a shared extent: who may read and who may write each, on which of the hosts that map it.
 //!
-//! Pure rules. The extent's home has a [`Directory`]; every host that maps the extent, the home's own included, follows [`Copies`]
-//! (or the page word of crate `ring`, which is the same machine for memory that programs and their node share). Bytes do not pass through
-//! here: the driver attaches a page to the messages that say [`ToHost::has_bytes`] or [`ToHome::has_bytes`], and puts it in its place
-//! when it arrives.
+//! Pure rules. The extent's home has a [`Directory`]; every host that maps the extent, the home's own included, follows
+//! [`Copies`] (or the page word of crate `ring`, which is the same machine for memory that programs and their node share).
+//! Bytes do not pass through here: the driver attaches a page to the messages that say [`ToHost::has_bytes`] or
+//! [`ToHome::has_bytes`], and puts it in its place when it arrives.
 //!
 //! | file | holds |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `directory/` | the home's side: requests served in order, one owner or many sharers, what a death does |
 //! | `host` | a host's side: fetching, copies, giving pages up |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
+//! | `courier` | each message once, over connections that lose and repeat |
 //!
 //! # Life of a fault
 //!
@@ -26,8 +27,8 @@
 //!
 //! # Costs
 //!
-//! Messages between hosts (those between a home and its own host are none), how many of them carry the page, and how many follow one
-//! another until the program goes on. `k` others have copies, none of them at home. Tests hold these numbers.
+//! Messages between hosts (those between a home and its own host are none), how many of them carry the page, and how many
+//! follow one another until the program goes on. `k` others have copies, none of them at home. Tests hold these numbers.
 //!
 //! | access | messages | pages | one after the other |
 //! |---|---|---|---|
@@ -42,40 +43,44 @@
 //! | eviction of a copy; of an owned page | 0; 1 | 0; 1 | 0 |
 //! | get or put by command at the home | as own memory | | |
 //!
-//! Acknowledgements go to the host that waits for them, not by the home: one message less on its way. A message is 32 bytes at most beside
-//! the page. A `Done` is off the way: the program goes on without it, the next in the page's queue does not.
+//! Acknowledgements go to the host that waits for them, not by the home: one message less on its way. A message is 32 bytes
+//! at most beside the page. A `Done` is off the way: the program goes on without it, the next in the page's queue does not.
 //!
 //! # What the driver does
 //!
-//! - **Channels.** Messages of two live hosts arrive once each, in any order (grants and invalidations may use channels of their own).
-//!   Where a connection breaks and comes back, what was not confirmed is sent again, and repetitions are dropped by number. A
+//! - **Channels.** Messages of two live hosts arrive once each, in any order (grants and invalidations may use channels of
+//!   their own). A [`Courier`] for each pair of nodes makes that of connections that break and come back. A
 //!   [`ToHome::Want`] alone may be repeated freely ([`Copies::repeat`]): its [`Ticket`] tells.
-//! - **At home**, for each message: [`Directory::handle`]; if it was [`Heard::Acted`] and brought the page (from another host), write that
-//!   into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
-//! - **At a host**, for each message: if [`Copies::take`] says so, take the page from the programs first, and keep the bytes of an owned
-//!   one; meanwhile the message counts as not yet arrived, and other pages go on. Then [`Copies::handle`]; if it was [`Heard::Acted`] and
-//!   brought the page, write it into the frame; then drain [`Copies::poll`]: [`host::Output::Installed`] is when programs may map it.
+//! - **At home**, for each message: [`Directory::handle`]; if it was [`Heard::Acted`] and brought the page (from another
+//!   host), write that into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
+//! - **At a host**, for each message: if [`Copies::take`] says so, take the page from the programs first, and keep the bytes
+//!   of an owned one; meanwhile the message counts as not yet arrived, and other pages go on. Then [`Copies::handle`]; if it
+//!   was [`Heard::Acted`] and brought the page, write it into the frame; then drain [`Copies::poll`]:
+//!   [`host::Output::Installed`] is when programs may map it.
 //! - **At a fault**: [`Copies::touch`]. To make room: take the page, then [`Copies::evict`], then drain.
-//! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the bytes, and
-//!   [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once.
-//! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from then on nothing
-//!   of its epoch is passed on; [`Copies::on_host_lost`] at each other host. A host that finds itself lost removes all pages from its
-//!   programs before it joins again with a fresh [`Copies`].
+//! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the
+//!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once.
+//! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from
+//!   then on nothing of its epoch is passed on; [`Copies::on_host_lost`] at each other host. A host that finds itself lost
+//!   removes all pages from its programs before it joins again with a fresh [`Copies`].
 //! - **The home is lost**: [`Copies::on_home_lost`]; what is here stays readable.
-//! - A program that has just got a page should run before the page is taken again: a driver that holds a page back for some microseconds
-//!   after [`host::Output::Installed`] delays a message, which is allowed, and saves programs that write to one page from never getting on.
+//! - A program that has just got a page should run before the page is taken again: a driver that holds a page back for some
+//!   microseconds after [`host::Output::Installed`] delays a message, which is allowed, and saves programs that write to one
+//!   page from never getting on.
 //!
 //! # What may fail
 //!
 //! A request is answered with the page, or with [`Refusal::Lost`] (its newest bytes went with the host that owned it), or with
-//! [`Refusal::Full`]. It is not answered while a host that must give the page up is stopped but not yet lost: the lease bounds that.
+//! [`Refusal::Full`]. It is not answered while a host that must give the page up is stopped but not yet lost: the lease
+//! bounds that.
 //!
 //! # Left for later
 //!
-//! *Updates in place of invalidations*: another way to serve [`Access::Write`] in `directory/serve.rs`, with a message of its own beside
-//! [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers* (they would save the
-//! upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
+//! *Updates in place of invalidations*: another way to serve [`Access::Write`] in `directory/serve.rs`, with a message of its
+//! own beside [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers*
+//! (they would save the upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
 
+pub mod courier;
 pub mod directory;
 mod entries;
 pub mod host;
@@ -87,6 +92,7 @@ mod explore;
 #[cfg(test)]
 mod tests;
 
+pub use courier::{Courier, Receipt};
 pub use directory::{Directory, Face, Heard};
 pub use host::{Copies, Take, Touch};
 pub use hosts::{HostId, Hosts};

@@ -297,6 +297,23 @@ fn what_no_host_says_is_refused_or_does_nothing() {
 }
 
 #[test]
+fn an_old_acknowledgement_does_not_undo_those_for_the_next_version() {
+    let mut copies = Copies::new(HostId(1));
+    copies.touch(PAGE, Write, 0);
+    let (old, version) = (Version(1), Version(2));
+    let ack = |from, version| ToHost::Ack { from: HostId(from), version };
+    // The home vouches for a host that died after it had acknowledged an earlier write; this comes late.
+    for message in [ack(0, version), ack(2, old), ack(3, version)] {
+        copies.handle(PAGE, message).unwrap();
+    }
+    let mut awaits = Hosts::one(HostId(0));
+    awaits.insert(HostId(3));
+    let (ticket, version) = (Ticket { seat: 0, number: 1 }, version.next());
+    copies.handle(PAGE, ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true }).unwrap();
+    assert_eq!(copies.phase(PAGE), host::Phase::Owned, "both have acknowledged");
+}
+
+#[test]
 fn a_page_is_taken_from_the_programs_before_it_goes() {
     let mut pool = Pool::new(2);
     let host = |pool: &Pool, message: &ToHost| pool.hosts[1].take(PAGE, message);

@@ -1,7 +1,8 @@
-//! The page words of a region on one host: what state each page is in there, in memory that the region's clients and their node share.
+//! The page words of a region on one host: what state each page is in there, in memory that the region's clients and their
+//! node share.
 //!
-//! It is the host's half of the page directory ([`hanare_protocol::page::Copies`]) where threads of many processes and the node meet: the
-//! thread that faults fetches and maps the page itself, and the node takes pages away while it may be at it.
+//! It is the host's half of the page directory ([`hanare_protocol::page::Copies`]) where threads of many processes and the
+//! node meet: the thread that faults fetches and maps the page itself, and the node takes pages away while it may be at it.
 //!
 //! ```text
 //!            Claim              GrantRead                  ClaimWrite
@@ -28,54 +29,62 @@
 //! ```text
 //! loop {
 //!     match words.fault(page, seat, access)? {
-//!         Fault::Map(map)   => { map it (below); words.leave(page, seat)?; return }
-//!         Fault::Fetch(..)  => { send Want; on the grant: write the bytes into the frame, then words.grant(page, seat, version, access)? }
-//!         Fault::Upgrade(..)=> { send Want with the version that is here; on the grant: words.grant(..)? }
-//!         Fault::Wait(seen) => { pause, yield; then words.doze(page, seen) and park on the word's low half; look again }
+//!         Fault::Map(_)      => { map it (below); words.leave(page, seat)?; return }
+//!         Fault::Fetch { .. } | Fault::Upgrade { .. } => {
+//!             send Want, for an upgrade with the version that is here;
+//!             on the grant: write its bytes into the frame, then words.grant(page, seat, version, access)?
+//!         }
+//!         Fault::Wait(seen)  => { pause, yield; then words.doze(page, seen) and park on the word's low half }
 //!     }
 //! }
 //! ```
 //!
 //! - *Mapping*: `UFFDIO_CONTINUE`, for [`Access::Read`] always with `MODE_WP` (a page that is not mapped cannot be
 //!   write-protected later); for [`Access::Write`] also take a write-protection off
-//!   that the thread's own process has. Only between [`Fault::Map`] and [`PageWords::leave`]: as long as the thread is counted, nobody
-//!   takes the page; before and after, what is mapped may be a page that was removed. The count and the state are one word, so a
-//!   thread is counted only while the state lets it map.
+//!   that the thread's own process has. Only between [`Fault::Map`] and [`PageWords::leave`]: as long as the thread is
+//!   counted, nobody takes the page; before and after, what is mapped may be a page that was removed. The count and the state
+//!   are one word, so a thread is counted only while the state lets it map.
 //! - A grant may as well come to the node (from the page's owner): it then calls [`PageWords::grant`] with the claimer's seat.
 //!   [`Granted::Void`] says that it was overtaken by an invalidation: ask again, firmly.
 //! - [`PageWords::grant`] for writing is called when all acknowledgements have come, not before.
 //! - A request that is refused: [`PageWords::fail`]; the threads that waited ask for themselves.
-//! - Whoever changes a word that [`Changed::wakes`] says somebody is parked on wakes them (a shared futex on the word's low half).
+//! - Whoever changes a word that [`Changed::wakes`] says somebody is parked on wakes them (a shared futex on the word's low
+//!   half).
 //!
 //! # Taking a page, in the node
 //!
 //! 1. *Mark it*: [`PageWords::invalidate`] for an invalidation, [`PageWords::take_owned`] for a forward or a recall,
 //!    [`PageWords::take_to_evict`] to make room. Where no copy is here, that is all: acknowledge, or drop the message.
 //! 2. *Wait for those who map it*: [`PageWords::is_clear`], again and again; meanwhile other pages go on. A thread that died
-//!    ([`PageWords::bury`]) is not waited for; one that is stopped is, up to the bound after which its process is given up as a whole.
-//! 3. *Write-protect* the page in all clients, *read* its bytes through the service mapping if they are to go somewhere, and, unless a copy
-//!    stays, *punch* it out of the file. Nobody but the node touches the frame from the mark on: reading a punched page plants zeros.
+//!    ([`PageWords::bury`]) is not waited for; one that is stopped is, up to the bound after which its process is given up as
+//!    a whole.
+//! 3. *Write-protect* the page in all clients, *read* its bytes through the service mapping if they are to go somewhere, and,
+//!    unless a copy stays, *punch* it out of the file. Nobody but the node touches the frame from the mark on: reading a
+//!    punched page plants zeros.
 //! 4. *Publish*: [`PageWords::drop_taken`] or [`PageWords::keep_taken`]; then send what is to be sent.
 //!
 //! Between 1 and 4 the message counts as one that has not yet arrived.
 //!
 //! # Death
 //!
-//! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that died at any
-//! step leaves a claim, a count, or both; [`PageWords::bury`], once the node knows (pidfd) that the client is dead, clears the seat and
-//! says which claim is left: the node goes on with the request in its own name ([`PageWords::take_over`], the same ticket). A count that is
-//! left too high costs a look at all seats at the next taking, and is mended by it. (After 2,047 deaths at one page that was never taken
-//! meanwhile, threads that touch it wait until it is: the node evicts it.)
+//! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that
+//! died at any step leaves a claim, a count, or both; [`PageWords::bury`], once the node knows (pidfd) that the client is
+//! dead, clears the seat and says which claim is left: the node goes on with the request in its own name
+//! ([`PageWords::take_over`], the same ticket). A count that is left too high costs a look at all seats at the next taking,
+//! and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until it
+//! is: the node evicts it.)
 //!
 //! # Costs
 //!
-//! A fault on a page that is here: two exchanges of the page's word, two stores to a line of the thread's own. Taking: two exchanges; and a
-//! scan of the seats only while somebody maps the page, or died there. 8 bytes a page (for 1 GiB: 2 MiB), a line a seat. No system calls.
+//! A fault on a page that is here: two exchanges of the page's word, two stores to a line of the thread's own. Taking: two
+//! exchanges; and a scan of the seats only while somebody maps the page, or died there. 8 bytes a page (for 1 GiB: 2 MiB), a
+//! line a seat. No system calls.
 //!
 //! # What may fail
 //!
-//! [`Corrupt`]: a client wrote nonsense into the words. The region is of no more use on this host; nothing else is touched. Nothing read
-//! here is trusted further than that: versions and claimers are compared, never used as places, but for a seat's page, which is checked.
+//! [`Corrupt`]: a client wrote nonsense into the words. The region is of no more use on this host; nothing else is touched.
+//! Nothing read here is trusted further than that: versions and claimers are compared, never used as places, but for a seat's
+//! page, which is checked.
 
 pub mod word;
 
@@ -108,8 +117,8 @@ const fn place(page: u64) -> u64 {
 /// word 8 x seats              page 0, page 1 ...      a word each
 /// ```
 ///
-/// Each thread that can fault has a seat of its own, and is at one page at a time; the node has some for itself. The numbers of seats and
-/// pages are given by the node over its socket, not read from the memory.
+/// Each thread that can fault has a seat of its own, and is at one page at a time; the node has some for itself. The numbers
+/// of seats and pages are given by the node over its socket, not read from the memory.
 #[derive(Clone, Debug)]
 pub struct PageWords<W> {
     words: W,
@@ -168,8 +177,8 @@ pub enum Invalidated {
 pub enum Taken {
     /// The page is marked: take it, and publish.
     Take,
-    /// The page is not owned here in that version. The floor says why: from the asked version on, the page was passed on (a recall is
-    /// answered with `Missing`); below it, the page was evicted and is on its way home (nothing is answered).
+    /// The page is not owned here in that version. The floor says why: from the asked version on, the page was passed on (a
+    /// recall is answered with `Missing`); below it, the page was evicted and is on its way home (nothing is answered).
     Elsewhere {
         /// The newest version that is known not to be good here.
         floor: Version,
@@ -319,8 +328,8 @@ impl<W: Exchange> PageWords<W> {
         failed.map(|(changed, ())| changed)
     }
 
-    /// Before parking: marks the word that was seen, so that who changes it wakes. `None` if it has changed: look again. Else the value of
-    /// the word's low half to park on.
+    /// Before parking: marks the word that was seen, so that who changes it wakes. `None` if it has changed: look again. Else
+    /// the value of the word's low half to park on.
     pub fn doze(&self, page: u64, seen: Word) -> Option<u32> {
         let parked = seen.parked();
         let marked = self.words.compare_exchange(self.at(page), seen.0, parked.0);
@@ -365,7 +374,8 @@ impl<W: Exchange> PageWords<W> {
         outcome.map_or_else(|refused| refused, |(_, done)| Ok(done))
     }
 
-    /// Marks a page to be evicted, and returns the word that it had; `None` if it is not here or something else is under way for it.
+    /// Marks a page to be evicted, and returns the word that it had; `None` if it is not here or something else is under way
+    /// for it.
     pub fn take_to_evict(&self, page: u64) -> Result<Option<Word>, Corrupt> {
         let outcome = self.change(page, |word| match word.state().map_err(Err)? {
             State::Shared | State::Owned => Ok((word.after(Event::Take).expect("it can be taken"), word)),
@@ -386,8 +396,9 @@ impl<W: Exchange> PageWords<W> {
         (0..self.seats).all(|seat| self.words.load(self.seat_at(seat)) != maps)
     }
 
-    /// A marked page has been taken: nothing is here any more, and versions up to `floor` are not good. For an invalidation that is its
-    /// version; for a page that was given away or recalled, the version it had; for one that was evicted, the version before.
+    /// A marked page has been taken: nothing is here any more, and versions up to `floor` are not good. For an invalidation
+    /// that is its version; for a page that was given away or recalled, the version it had; for one that was evicted, the
+    /// version before.
     pub fn drop_taken(&self, page: u64, floor: Version) -> Result<Changed, Corrupt> {
         self.publish(page, Event::Drop, |word| word.with_version(floor))
     }

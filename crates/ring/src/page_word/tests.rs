@@ -316,6 +316,18 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
 }
 
 #[test]
+fn who_waits_for_an_answer_is_not_waited_for_where_the_dead_are_counted() {
+    let pages = page_in(State::Shared);
+    assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
+    assert_eq!(pages.bury(0), Ok(Estate::Nothing));
+    assert_eq!(pages.look(1).installers(), 1, "it died while it was counted");
+    assert_eq!(pages.fault(1, 1, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
+    assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));
+    // Its answer may wait for this very invalidation.
+    assert!(pages.is_clear(1));
+}
+
+#[test]
 fn a_stopped_thread_holds_up_its_page_alone() {
     let pages = page_in(State::Owned);
     assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Map(Access::Write)));
@@ -340,10 +352,9 @@ fn two_threads_and_a_taker_in_real_memory() {
     // Who maps the page at this moment; the taker must see nobody.
     let inside = std::sync::atomic::AtomicU64::new(0);
     let order = std::sync::atomic::Ordering::SeqCst;
-    let done = std::sync::atomic::AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for seat in 0..2u16 {
-            let (words, inside, done) = (words.clone(), &inside, &done);
+        let threads = [0, 1u16].map(|seat| {
+            let (words, inside) = (words.clone(), &inside);
             scope.spawn(move || {
                 for round in 0..rounds {
                     let access = if (round + u64::from(seat)) % 3 == 0 { Access::Write } else { Access::Read };
@@ -359,10 +370,9 @@ fn two_threads_and_a_taker_in_real_memory() {
                     inside.fetch_sub(1, order);
                     let _ = words.leave(1, seat).unwrap();
                 }
-                done.fetch_add(1, order);
-            });
-        }
-        while done.load(order) < 2 {
+            })
+        });
+        while threads.iter().any(|thread| !thread.is_finished()) {
             let word = words.look(1);
             let is_taken = match word.state().unwrap() {
                 State::Owned => words.take_owned(1, word.version()) == Ok(Taken::Take),

@@ -173,8 +173,8 @@ impl Word {
 
     /// Where an event leads, or `None` where the table does not allow it.
     ///
-    /// The claimer stays as it is wherever the state has one after; the installers stay until a taken page is published. Where the event
-    /// ends what somebody may wait for, the mark of who is parked goes, and they are to be woken.
+    /// The claimer stays as it is wherever the state has one after; the installers stay until a taken page is published.
+    /// Where the event ends what somebody may wait for, the mark of who is parked goes, and they are to be woken.
     pub(super) fn after(self, event: Event) -> Option<Word> {
         let to = table::next(TABLE, self.state().ok()?, event)?;
         let is_end = matches!(

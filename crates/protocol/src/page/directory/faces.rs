@@ -1,15 +1,16 @@
 //! Gets and puts of an extent that is mapped see and change what the hosts that map it see: they go through its directory.
 //!
-//! What the home's own host has mapped are the bytes at home themselves, so its copy need not be dropped for a face, nor its page be
-//! fetched: a put is then like a store of another thread.
+//! What the home's own host has mapped are the bytes at home themselves, so its copy need not be dropped for a face, nor its
+//! page be fetched: a put is then like a store of another thread.
 
 use super::*;
 
 impl Directory {
     /// A get (or a part of one) needs to read the page at home, or a put to write it there.
     ///
-    /// [`Output::Ready`] follows, at once or later; or [`Output::Failed`]. Gets and puts of several pages either hold one page at a
-    /// time, or ask for them in ascending order, so that they never wait for each other. One face asks for a page once at a time.
+    /// [`Output::Ready`] follows, at once or later; or [`Output::Failed`]. Gets and puts of several pages either hold one
+    /// page at a time, or ask for them in ascending order, so that they never wait for each other. One face asks for a page
+    /// once at a time.
     ///
     /// **Cost**: no message while nobody else has the page (for a get: owns it); two for each host that has to be asked.
     // FEATURE: EU-F15 EU-F17

@@ -3,10 +3,10 @@
 use super::*;
 
 impl Directory {
-    /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what it was to
-    /// do is done without it.
+    /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what
+    /// it was to do is done without it.
     ///
-    /// The driver drops what comes from it afterwards (its epoch is over), and may give its number to another.
+    /// The driver drops what comes from it afterwards: its epoch is over.
     ///
     /// **Cost**: a scan of the directory, 16 bytes a page; messages only for pages that something is under way for.
     pub fn on_host_lost(&mut self, host: HostId) {

@@ -1,8 +1,8 @@
-//! The directory of an extent: decides, at the home of its pages, for all hosts that map it and for the faces that read and write it
-//! by command, who may read and who may write each page.
+//! The directory of an extent: decides, at the home of its pages, for all hosts that map it and for the faces that read and
+//! write it by command, who may read and who may write each page.
 //!
-//! It is the paper's coherency keeper and the coherence half of its arbiter, without the one place that everybody's requests pass:
-//! each home keeps the directory of its own memory. [EU §1, §2.2, §2.3]
+//! It is the paper's coherency keeper and the coherence half of its arbiter, without the one place that everybody's requests
+//! pass: each home keeps the directory of its own memory. [EU §1, §2.2, §2.3]
 //!
 //! ```text
 //!                     Write (first invalidates all sharers)                   DoneWrite
@@ -29,10 +29,10 @@
 //!
 //! # What is kept true
 //!
-//! - One host owns a page, or several have copies of what is at home; a host that becomes owner stores nothing before all that had
-//!   copies have said that they dropped them.
-//! - A page whose newest bytes are gone is [`Phase::Lost`], and everybody who asks is told; it never shows older bytes or zeros.
-//!   Deaths of those who only read lose nothing, nor do deaths of others than the one that owns.
+//! - One host owns a page, or several have copies of what is at home; a host that becomes owner stores nothing before all
+//!   that had copies have said that they dropped them.
+//! - A page whose newest bytes are gone is [`Phase::Lost`], and everybody who asks is told; it never shows older bytes or
+//!   zeros. Deaths of those who only read lose nothing, nor do deaths of others than the one that owns.
 //! - Who asks is answered, in the order in which requests came to the home.
 //!
 //! # Costs
@@ -132,11 +132,11 @@ struct Busy {
 
 /// The directory of the pages of one extent.
 ///
-/// **Cost**: 16 bytes a page; about 100 bytes and its queue for each page that something is under way for; 8 bytes for each seat of a
-/// host that ever asked.
+/// **Cost**: 16 bytes a page; about 100 bytes and its queue for each page that something is under way for; 8 bytes for each
+/// seat of a host that ever asked.
 ///
-/// **Source**: the coherency keeper [EU §1], requests combined with the access [EU §2.3], read-end notices [EU §2.1], accesses by
-/// proxy of the home [EU §2.1]. `FEATURE: EU-F12 EU-F13 EU-F15 EU-F16`
+/// **Source**: the coherency keeper [EU §1], requests combined with the access [EU §2.3], read-end notices [EU §2.1],
+/// accesses by proxy of the home [EU §2.1]. `FEATURE: EU-F12 EU-F13 EU-F15 EU-F16`
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Directory {
     /// The home's own host: its frames are the bytes at home.
@@ -191,8 +191,8 @@ impl Directory {
 
     /// A message of a host.
     ///
-    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Want`] may be repeated at any time. What a host sent that
-    /// has been given up by [`Directory::on_host_lost`] is not passed on.
+    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Want`] may be repeated at any time. What a host
+    /// sent that has been given up by [`Directory::on_host_lost`] is not passed on.
     /// **Errors**: [`Error::Garbage`] for what no correct host sends.
     pub fn handle(&mut self, from: HostId, page: Page, message: ToHome) -> Result<Heard, Error> {
         if page.0 >= self.entries.count() {

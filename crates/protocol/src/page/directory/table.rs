@@ -42,7 +42,8 @@ pub enum Event {
     ReadOwned,
     /// A host wants to write what another host owns.
     WriteOwned,
-    /// The page is needed at home, and no copy elsewhere: for the home's own host or a face that writes, or because its owner asks for it.
+    /// The page is needed at home, and no copy elsewhere: for the home's own host or a face that writes, or because its owner
+    /// asks for it.
     NeedOwned,
     /// A face wants to write at home, and there are copies.
     HoldShared,
@@ -86,7 +87,8 @@ pub enum Event {
 
 use Phase::{Asking, Clearing, Downgrading, Granting, Held, Home, Lost, Owned, Recalling, Shared, Transferring};
 
-/// Every transition of a page at its home. A request that comes while the page is in none of the first four states waits in its queue.
+/// Every transition of a page at its home. A request that comes while the page is in none of the first four states waits in
+/// its queue.
 pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Read, from: &[Home, Shared], to: Shared },
     Row { event: Event::ReadFirm, from: &[Home, Shared], to: Granting },

@@ -1,0 +1,127 @@
+//! Messages between two nodes arrive once each, in any order, whatever their connections lose or repeat; pages need no more.
+//!
+//! One courier stands at each end of a pair of lives of nodes. Messages are numbered; the other end says which it has heard;
+//! what was not confirmed is sent again when a connection is made anew, and now and then. A courier ends with one of the two
+//! lives.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one end has heard: every number up to one, and some beyond.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Receipt {
+    /// All numbers up to this, counted from 1.
+    pub up_to: u64,
+    /// Those heard beyond, in order; few, since they fill up.
+    pub beyond: Vec<u64>,
+}
+
+/// One end of a pair.
+///
+/// **Cost**: what is sent stays here until it is confirmed; an owner that bounds it asks [`Courier::unconfirmed_count`]
+/// before it begins something new. No allocation for messages that are heard in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Courier<M> {
+    sent: u64,
+    unconfirmed: BTreeMap<u64, M>,
+    heard: Receipt,
+    beyond: BTreeSet<u64>,
+    owes: bool,
+}
+
+impl<M> Default for Courier<M> {
+    fn default() -> Courier<M> {
+        Courier { sent: 0, unconfirmed: BTreeMap::new(), heard: Receipt::default(), beyond: BTreeSet::new(), owes: false }
+    }
+}
+
+impl<M> Courier<M> {
+    /// Numbers a message, and keeps it until it is confirmed.
+    pub fn send(&mut self, message: M) -> u64 {
+        self.sent += 1;
+        self.unconfirmed.insert(self.sent, message);
+        self.sent
+    }
+
+    /// What may not have been heard, the oldest first: to be sent again when a connection is new, or nothing was confirmed
+    /// for a while.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = (u64, &M)> {
+        self.unconfirmed.iter().map(|(number, message)| (*number, message))
+    }
+
+    /// How much is not confirmed.
+    pub fn unconfirmed_count(&self) -> usize {
+        self.unconfirmed.len()
+    }
+
+    /// A message of the other end arrives. Says whether it is heard for the first time; a repetition is dropped.
+    pub fn hear(&mut self, number: u64) -> bool {
+        self.owes = true;
+        if number <= self.heard.up_to {
+            return false;
+        }
+        if number > self.heard.up_to + 1 {
+            return self.beyond.insert(number);
+        }
+        self.heard.up_to = number;
+        while self.beyond.first() == Some(&(self.heard.up_to + 1)) {
+            self.beyond.pop_first();
+            self.heard.up_to += 1;
+        }
+        true
+    }
+
+    /// What to tell the other end, if something arrived since the last time: with the next message to it, or by itself after
+    /// a while.
+    pub fn receipt(&mut self) -> Option<Receipt> {
+        let owed = std::mem::take(&mut self.owes);
+        owed.then(|| Receipt { up_to: self.heard.up_to, beyond: self.beyond.iter().copied().collect() })
+    }
+
+    /// The other end says what it has heard. Receipts may be lost, repeated and overtaken.
+    pub fn confirm(&mut self, receipt: &Receipt) {
+        self.unconfirmed = self.unconfirmed.split_off(&receipt.up_to.saturating_add(1));
+        for number in &receipt.beyond {
+            self.unconfirmed.remove(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_message_is_heard_once(steps in prop::collection::vec((0..5u8, any::<prop::sample::Index>()), 1..300)) {
+            let (mut here, mut there) = (Courier::default(), Courier::<u64>::default());
+            // What is on the wire, each of which may arrive, arrive again, or get lost.
+            let (mut wire, mut receipts, mut heard, mut sent) = (Vec::new(), Vec::new(), BTreeSet::new(), 0u64);
+            for (step, index) in steps {
+                match step {
+                    0 => {
+                        sent += 1;
+                        wire.push((here.send(sent), sent));
+                    }
+                    1 | 2 if !wire.is_empty() => {
+                        let at = index.index(wire.len());
+                        let (number, message) = if step == 1 { wire.swap_remove(at) } else { wire[at] };
+                        prop_assert_eq!(there.hear(number), heard.insert(message));
+                    }
+                    3 => receipts.extend(there.receipt()),
+                    _ if !receipts.is_empty() => here.confirm(&receipts[index.index(receipts.len())]),
+                    _ => drop(wire.pop()),
+                }
+                prop_assert!(here.unconfirmed().all(|(_, message)| *message <= sent));
+            }
+            let again: Vec<(u64, u64)> = here.unconfirmed().map(|(number, message)| (number, *message)).collect();
+            for (number, message) in again {
+                prop_assert_eq!(there.hear(number), heard.insert(message));
+            }
+            prop_assert!(heard.iter().copied().eq(1..=sent), "all have arrived");
+            here.confirm(&there.receipt().unwrap_or(Receipt { up_to: sent, beyond: Vec::new() }));
+            prop_assert_eq!(here.unconfirmed_count(), 0);
+        }
+    }
+}
