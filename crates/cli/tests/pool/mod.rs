@@ -34,10 +34,15 @@ pub struct Nodes {
 impl Nodes {
     /// Starts so many nodes that lend 64 MiB each.
     pub fn start(count: usize) -> Nodes {
+        Nodes::start_with(count, &[])
+    }
+
+    /// The same with these variables set.
+    pub fn start_with(count: usize, variables: &[(&str, &str)]) -> Nodes {
         let mut nodes: Vec<Node> = Vec::new();
         for _ in 0..count {
             let coordinator = nodes.first().map(|node| node.address.clone());
-            nodes.push(Node::start(coordinator.as_deref(), &[]));
+            nodes.push(Node::start_with(coordinator.as_deref(), &[], variables));
         }
         Nodes { nodes }
     }
@@ -56,11 +61,16 @@ impl Nodes {
 impl Node {
     /// Starts a node with further words and waits until it is ready.
     pub fn start(join: Option<&str>, words: &[&str]) -> Node {
+        Node::start_with(join, words, &[])
+    }
+
+    /// The same with these variables set.
+    pub fn start_with(join: Option<&str>, words: &[&str], variables: &[(&str, &str)]) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let own = std::process::id().to_string();
         let socket = format!("@hanare-test-{own}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut command = command(&["node", "--json", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket]);
-        command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words);
+        command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words).envs(variables.iter().copied());
         if !words.contains(&"--prometheus") {
             command.args(["--name", &format!("node{}", &socket[socket.len() - 1..])]);
         }

@@ -238,8 +238,12 @@ impl Pool {
     }
 
     /// Orders this client's earlier commands before its later ones, without waiting for the network: a node runs one client's commands in
-    /// the order they were begun, and stores to mapped memory are ordered by a CPU fence.
+    /// the order they were begun, and stores to mapped memory are ordered by a CPU fence. Waits for this host's node alone, since
+    /// what was asked of it may be overtaken by an access to memory that is mapped.
     pub fn fence(&self) {
+        let own = self.shared.places().get(&self.shared.attached.node).map(|place| place.remote.clone());
+        // What failed is reported where it is waited for.
+        let _ = own.map(|remote| remote.quiesce());
         fence(Ordering::SeqCst);
     }
 

@@ -88,7 +88,7 @@ impl Remote {
         if request.is_once() {
             request.connection = Some(self.name(inner)?);
         }
-        let seq = inner.pending.enter(request);
+        let seq = inner.pending.enter(request)?;
         let request = inner.pending.get(seq).expect("it was just entered");
         let head = request.head(seq);
         let body = request.body(&mut inner.windows);

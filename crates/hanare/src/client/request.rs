@@ -303,17 +303,19 @@ impl Pending {
         }
     }
 
-    /// Enters a request and numbers it.
-    pub fn enter(&mut self, request: Box<Request>) -> u64 {
+    /// Enters a request and numbers it. **Errors**: [`Error::LimitReached`] with a million in flight.
+    pub fn enter(&mut self, request: Box<Request>) -> Result<u64, Error> {
+        if self.free.is_empty() && self.slots.len() >= 1 << SLOT_BITS {
+            return Err(Error::LimitReached { what: "requests in flight to one node".to_owned(), limit: 1 << SLOT_BITS });
+        }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        assert!(slot < 1 << SLOT_BITS, "a million requests in flight on one connection");
         self.slots[slot as usize] = Some(request);
         self.open += 1;
         self.counter += 1;
-        self.counter << SLOT_BITS | u64::from(slot)
+        Ok(self.counter << SLOT_BITS | u64::from(slot))
     }
 
     fn slot(&self, seq: u64) -> Option<usize> {

@@ -16,7 +16,7 @@ pub enum Kind {
     Commands = 1,
     /// Answer to commands: the bytes of the gets.
     Done = 2,
-    /// A refusal: the body is a postcard [`crate::Error`]; nothing of the request was done unless the error says otherwise.
+    /// A refusal: the body is a postcard [`crate::Error`], whose `happened` says whether anything of the request may have been done.
     Refused = 3,
     /// A control message or its answer: the body is postcard, see [`super::control`].
     Control = 4,

@@ -292,7 +292,7 @@ impl Inbox {
             Kind::Ping => Asks::Pong,
             Kind::Arrive => self.decoded().map_or_else(Asks::Refused, Asks::Arrival),
             Kind::Ask => self.decoded().map_or_else(Asks::Refused, Asks::Question),
-            _ => match self.refused.take() {
+            Kind::Commands => match self.refused.take() {
                 Some(error) => Asks::Refused(error),
                 None => {
                     self.work.iter_mut().for_each(Work::conclude);
@@ -300,6 +300,7 @@ impl Inbox {
                     Asks::Work(std::mem::take(&mut self.work))
                 }
             },
+            _ => Asks::Refused(garbage("a message that only nodes send")),
         })
     }
 

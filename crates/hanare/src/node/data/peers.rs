@@ -4,11 +4,15 @@ use super::fetches::Fetch;
 use super::service::Mail;
 use crate::node::post::Post;
 use hanare_fabric::{tcp, ucx};
-use hanare_protocol::Error;
 use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Most other nodes that a node has links to for copies: addresses come from clients, and each costs a thread while it is dialed and a
+/// descriptor from then on.
+const PEER_COUNT_MAX: usize = 256;
 
 /// How other nodes are reached.
 pub(crate) struct Dial {
@@ -49,16 +53,28 @@ impl Peers {
         }
     }
 
+    /// Whether no link to a further node may be made.
+    pub fn is_full(&self) -> bool {
+        self.ways.len() >= PEER_COUNT_MAX
+    }
+
     /// Has a fetch wait for the link, which is made if nobody does so yet.
-    pub fn dial(&mut self, session: u64, fetch: Fetch) {
-        let address = fetch.address.clone();
+    ///
+    /// **Errors**: [`Error::LimitReached`] for a further node when there are [`PEER_COUNT_MAX`].
+    pub fn dial(&mut self, session: u64, fetch: Fetch) -> Result<()> {
+        let (address, is_full) = (fetch.address.clone(), self.is_full());
         match self.ways.get_mut(&address) {
             Some(Way::Dialing(waiting)) => waiting.push((session, fetch)),
+            _ if is_full => {
+                let what = "nodes that copies are fetched from at once".to_owned();
+                return Err(Error::LimitReached { what, limit: PEER_COUNT_MAX as u64 });
+            }
             _ => {
                 self.ways.insert(address.clone(), Way::Dialing(vec![(session, fetch)]));
                 self.start(address);
             }
         }
+        Ok(())
     }
 
     fn start(&self, address: String) {

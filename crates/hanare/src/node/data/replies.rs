@@ -47,6 +47,8 @@ pub(crate) struct Replies {
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,
+    /// The last request whose failure is not remembered any more.
+    pub forgotten: u64,
     /// Requests that were refused, or failed: whether anything of them was done.
     failed: VecDeque<(u64, Happened)>,
 }
@@ -87,7 +89,7 @@ impl Replies {
     fn note_failure(&mut self, seq: u64, happened: Happened) {
         self.failed.push_back((seq, happened));
         if self.failed.len() > FAILURES_MAX {
-            self.failed.pop_front();
+            self.forgotten = self.failed.pop_front().map_or(self.forgotten, |(seq, _)| seq);
         }
     }
 

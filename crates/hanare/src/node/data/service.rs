@@ -232,14 +232,32 @@ impl Desk {
 
     /// Has bytes fetched from another node, over the link to it that is there or has to be made.
     fn fetch(&mut self, session: u64, fetch: Fetch) {
-        let Some(id) = self.peers.place(&fetch.address) else { return self.peers.dial(session, fetch) };
+        let Some(id) = self.peers.place(&fetch.address) else { return self.dial(session, fetch) };
         self.ask_peer(id, session, fetch);
+    }
+
+    fn dial(&mut self, session: u64, fetch: Fetch) {
+        if self.peers.is_full() {
+            self.close_idle_peer();
+        }
+        if let Err(error) = self.peers.dial(session, fetch) {
+            self.deliver(vec![Ended { session, outcome: Err(error) }]);
+        }
+    }
+
+    /// Makes room for a link to a node that is needed.
+    fn close_idle_peer(&mut self) {
+        let is_idle = |place: &Place| matches!(&place.seat, Seat::Peer(peer) if peer.is_idle());
+        let idle = self.places.iter().find(|(_, place)| is_idle(place)).map(|(id, _)| *id);
+        if let Some(Place { seat: Seat::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
+            self.peers.forget(&peer.address);
+        }
     }
 
     fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
         // The link may have ended under another's request just before.
         let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
-            return self.peers.dial(session, fetch);
+            return self.dial(session, fetch);
         };
         match peer.ask(session, fetch) {
             Ok(()) => self.wake(id),
@@ -401,7 +419,7 @@ impl Desk {
             let interest = match place.seat.needs_write_event() {
                 true if held_up => EventFlags::OUT,
                 true => EventFlags::IN | EventFlags::OUT,
-                // Its end is told in any case.
+                // Its end is found by the next sign of life at the latest.
                 false if place.seat.waits_for_fetch() => EventFlags::empty(),
                 false => EventFlags::IN,
             };

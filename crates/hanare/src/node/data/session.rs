@@ -88,7 +88,8 @@ impl Session {
 
     /// What would be known of this connection if it ended.
     pub fn epitaph(&self) -> Epitaph {
-        Epitaph { last: self.inbox.last, partly: self.inbox.under_way, replies: self.replies.fates() }
+        let (last, partly) = (self.inbox.last, self.inbox.under_way);
+        Epitaph { last, partly, forgotten: self.replies.forgotten, replies: self.replies.fates() }
     }
 
     /// Whether an answer waits for the client to read.
@@ -120,6 +121,8 @@ pub(crate) struct Epitaph {
     last: u64,
     /// One that was being taken in.
     partly: Option<u64>,
+    /// The last request whose failure is not remembered any more.
+    forgotten: u64,
     /// Those that were refused, or not done to the end.
     replies: Vec<(u64, Happened)>,
 }
@@ -131,6 +134,7 @@ impl Epitaph {
             _ if seq > self.last => Happened::No,
             _ if self.partly == Some(seq) => Happened::Unknown,
             Some((_, happened)) => *happened,
+            None if seq <= self.forgotten => Happened::Unknown,
             None => Happened::Yes,
         }
     }
