@@ -68,6 +68,12 @@ impl Region {
     /// FEATURE: D3-F13
     pub fn get_shape<'s>(&self, shape: impl Into<Shape<'s>>, into: &mut [u8]) -> Result<()> {
         let shape = shape.into();
+        if let Some(here) = self.mapped_whole() {
+            let shape = self.checked(shape)?;
+            self.check_len(&shape, "the buffer", into.len(), shape.len())?;
+            // SAFETY: the buffer is borrowed for this call.
+            return vector::gather(here, &shape, unsafe { Window::of_mut(into) }).map_err(|lost| self.lost(lost));
+        }
         // SAFETY: buffer and list are borrowed until this returns, and `run` waits for all answers before it does.
         unsafe {
             let into = Window::of_mut(into);
@@ -80,6 +86,13 @@ impl Region {
     /// **Cost**, **Errors**: as for [`Region::get_shape`].
     pub fn put_shape<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<()> {
         let shape = shape.into();
+        if let Some(here) = self.mapped_whole() {
+            self.check_rights(Op::Put)?;
+            let shape = self.checked(shape)?;
+            self.check_len(&shape, "the buffer", bytes.len(), shape.len())?;
+            // SAFETY: the buffer is borrowed for this call, and only read.
+            return vector::scatter(unsafe { Window::of(bytes) }, here, &shape).map_err(|lost| self.lost(lost));
+        }
         // SAFETY: as in `get_shape`; a put only reads.
         unsafe {
             let bytes = Window::of(bytes);
@@ -166,6 +179,9 @@ impl Region {
     /// connection broke: it says whether the update happened. The command as a whole is not one step.
     pub fn update<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8]) -> Result<()> {
         let shape = shape.into();
+        if let Some(here) = self.mapped_whole() {
+            return self.update_here(here, shape, modify, operands, None);
+        }
         // SAFETY: as in `get_shape`; an update only reads its operands.
         unsafe {
             let operands = Window::of(operands);
@@ -176,6 +192,9 @@ impl Region {
     /// As [`Region::update`]; `olds` gets the elements before it, in order.
     pub fn fetch<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8], olds: &mut [u8]) -> Result<()> {
         let shape = shape.into();
+        if let Some(here) = self.mapped_whole() {
+            return self.update_here(here, shape, modify, operands, Some(olds));
+        }
         // SAFETY: as in `update`; `olds` is ours until this returns.
         unsafe {
             let (operands, olds) = (Window::of(operands), Window::of_mut(olds));
@@ -507,6 +526,26 @@ impl Region {
     fn bad_element(&self, operation: &str, element: Element, reason: String) -> Error {
         let (region, operation, element) = (self.name().to_owned(), operation.to_owned(), element.to_string());
         Error::BadElement { region, operation, element, reason }
+    }
+
+    /// An update of a region that is one mapped extent: no request, no share.
+    fn update_here(
+        &self,
+        here: Window,
+        shape: Shape<'_>,
+        modify: Modify,
+        operands: &[u8],
+        olds: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let (update, shape) = self.checked_update(shape, modify, operands.len())?;
+        if let Some(olds) = &olds {
+            self.check_len(&shape, "the buffer for old values", olds.len(), shape.len())?;
+        }
+        let op = if olds.is_some() { Op::Fetch(update) } else { Op::Update(update) };
+        self.check_rights(op)?;
+        // SAFETY: both are borrowed for this call, and operands only read.
+        let (operands, olds) = unsafe { (Window::of(operands), olds.map(|olds| Window::of_mut(olds))) };
+        vector::update_part(here, &shape, 0, shape.len(), update, operands, olds).map_err(|lost| self.lost(lost))
     }
 
     pub(crate) fn draft_update(&self, shape: Shape<'_>, modify: Modify, operand: Window, drafts: &mut Drafts<'_>) -> Result<()> {

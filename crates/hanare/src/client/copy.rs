@@ -104,8 +104,52 @@ fn runs<'f, 't>(from: &Layout, from_shape: Checked<'f>, to: &Layout, to_shape: C
         (source, target) if is_single(from) && is_single(to) && is_short(source) && is_short(target) => {
             vec![Run { from: (0, from_shape.into_shape()), to: (0, to_shape.into_shape()) }]
         }
+        _ if is_single(from) && is_single(to) && piece_len(&from_shape, &to_shape).is_some() => {
+            let len = piece_len(&from_shape, &to_shape).expect("just seen");
+            let pieces = (0..from_shape.len()).step_by(len as usize);
+            let end = |at: u64| (at + len).min(from_shape.len());
+            let cut =
+                |at| Run { from: (0, slice(from_shape.shape(), at, end(at))), to: (0, slice(to_shape.shape(), at, end(at))) };
+            pieces.map(cut).collect()
+        }
         (Shape::Strided(source), Shape::Strided(target)) => cut_runs(from, *source, to, *target),
         _ => list_runs(from, &from_shape, to, &to_shape),
+    }
+}
+
+/// Bytes of which two shapes on one extent each are whole blocks, and lists as long as may be. `None`: they cannot be cut so.
+fn piece_len(from: &Checked<'_>, to: &Checked<'_>) -> Option<u64> {
+    let unit = |shape: &Checked<'_>| match shape.shape() {
+        _ if shape.range().is_some() => Some((1, u64::MAX)),
+        Shape::Strided(shape) => Some((shape.block, u64::MAX)),
+        Shape::Indexed(shape) => Some((shape.block, shape.block * LIST_BLOCKS_MAX as u64)),
+        Shape::Subarray(_) => None,
+    };
+    let ((a, a_most), (b, b_most)) = (unit(from)?, unit(to)?);
+    let both = lcm(a, b)?;
+    let most = a_most.min(b_most).min(from.len());
+    (most >= both).then(|| most - most % both)
+}
+
+/// Bytes `from .. to` of a shape's stream: whole blocks of it.
+fn slice<'a>(shape: &Shape<'a>, from: u64, to: u64) -> Shape<'a> {
+    let block = shape.block();
+    match shape {
+        Shape::Strided(shape) if shape.is_contiguous() => Shape::contiguous(shape.offset + from, to - from),
+        Shape::Strided(shape) => {
+            Shape::Strided(Strided { offset: shape.offset + from / block * shape.stride, count: (to - from) / block, ..*shape })
+        }
+        Shape::Indexed(Indexed { offset, scale, indices, .. }) => {
+            let range = (from / block) as usize..(to / block) as usize;
+            let indices = match indices {
+                Indices::Narrow(Cow::Borrowed(list)) => Indices::Narrow(Cow::Borrowed(&list[range])),
+                Indices::Wide(Cow::Borrowed(list)) => Indices::Wide(Cow::Borrowed(&list[range])),
+                Indices::Narrow(list) => Indices::Narrow(Cow::Owned(list[range].to_vec())),
+                Indices::Wide(list) => Indices::Wide(Cow::Owned(list[range].to_vec())),
+            };
+            Shape::Indexed(Indexed { offset: *offset, block, scale: *scale, indices })
+        }
+        Shape::Subarray(_) => unreachable!("sub-arrays are not cut"),
     }
 }
 

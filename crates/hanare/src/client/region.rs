@@ -151,6 +151,11 @@ impl Region {
         self.put_strided(Strided::contiguous(offset, bytes.len() as u64), bytes)
     }
 
+    /// All bytes, if the region is one mapped extent.
+    pub(crate) fn mapped_whole(&self) -> Option<Window> {
+        self.direct.get().copied()
+    }
+
     /// The bytes, if they are within a region that is one mapped extent.
     #[inline]
     fn reach(&self, offset: u64, len: usize) -> Option<Window> {

@@ -40,8 +40,12 @@ const FAILURES_MAX: usize = 256;
 pub(crate) struct Replies {
     queue: VecDeque<Finished>,
     current: Option<Current>,
-    /// Gathered bytes of gets; always of its full length once used.
-    stage: Vec<u8>,
+    /// Gathered bytes of gets, one filled while the other leaves; of full length once used.
+    stages: [Vec<u8>; 2],
+    /// Which is filled next.
+    next_stage: usize,
+    /// Bytes given to the link last: what was given before has left when no more than these are unsent.
+    given_len: u64,
     /// A refusal's bytes.
     small: Vec<u8>,
     windows: Vec<Window>,
@@ -124,8 +128,7 @@ impl Replies {
     /// Moves answers on as far as the link takes them.
     pub fn pump(&mut self, link: &mut dyn Link) -> Result<Pumped, LinkError> {
         let mut pumped = Pumped::Nothing;
-        // What was given to the link before must have left: its buffers are used again.
-        while link.unsent_len() == 0 {
+        while self.may_go_on(link.unsent_len()) {
             if self.waits_for_fetch() {
                 return Ok(pumped);
             }
@@ -138,6 +141,12 @@ impl Replies {
             pumped = Pumped::Something;
         }
         Ok(pumped)
+    }
+
+    /// What was given to the link must have left, since its buffers are used again; of an answer under way the last part may still leave.
+    fn may_go_on(&self, unsent_len: u64) -> bool {
+        let is_under_way = |current: &Current| current.begun && !current.is_at_end();
+        unsent_len == 0 || (unsent_len <= self.given_len && self.current.as_ref().is_some_and(is_under_way))
     }
 
     /// Lets the client know that its request is being worked on.
@@ -214,17 +223,20 @@ impl Replies {
         let current = self.current.as_mut().expect("the caller looked");
         let total: u64 = current.work.iter().map(Work::result_len).sum();
         self.windows.clear();
-        let gathered = match current.fill(&mut self.stage, &mut self.windows, total) {
+        let stage = &mut self.stages[self.next_stage];
+        let gathered = match current.fill(stage, &mut self.windows, total) {
             Ok(gathered) => gathered,
             Err(error) => return self.fail(link, &error),
         };
         if gathered > 0 {
-            // SAFETY: as in `send_small`.
-            self.windows.push(unsafe { Window::of(&self.stage[..gathered]) });
+            // SAFETY: the stage is filled again after the other one, when no more than that is unsent; the session drops the link first.
+            self.windows.push(unsafe { Window::of(&stage[..gathered]) });
+            self.next_stage = 1 - self.next_stage;
         }
+        self.given_len = self.windows.iter().map(|window| window.len() as u64).sum();
         let begun = std::mem::replace(&mut current.begun, true);
         // SAFETY: windows of extents and of results are kept by `work`, which stays in `current` until the link has nothing unsent; the
-        // stage as in `send_small`.
+        // stage as above.
         unsafe {
             match begun {
                 true if self.windows.is_empty() => {}
