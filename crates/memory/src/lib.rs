@@ -5,14 +5,16 @@
 //! | [`window`] | [`Window`]: a range of such memory, never a Rust reference |
 //! | [`guard`] | copies that survive SIGBUS and say what was lost |
 //! | [`vector`] | the kernels: gather, scatter, copy; contiguous and strided |
-//! | [`file`] | sealed memory files and the kind of pages they have |
+//! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |
+//! | [`diff`] | twins and diffs: what a host changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!
 //! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
 
 pub mod capacity;
+pub mod diff;
 pub mod file;
 pub mod guard;
 pub mod lender;
