@@ -4,11 +4,12 @@
 //! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes
 //! the page in the table of lost pages, puts a page of zeros in its place, and lets the copy go on; every guarded
 //! access ends with a look at the table, so that this copy and all later ones over that page, on any thread, say
-//! [`Lost`]. A SIGBUS anywhere else goes to whoever handled it before.
+//! [`Lost`]. Faults of mappings that [`crate::fault`] knows are resolved before. A SIGBUS anywhere else goes to whoever handled it before.
 //!
 //! Safety invariants of this module:
 //!
-//! 1. The handler calls only what is async-signal-safe: atomics, `mmap`, `sigaction`, and the handler before it.
+//! 1. The handler calls only what is async-signal-safe: atomics, `mmap`, `sigaction`, resolvers of faults (which promise it), and the
+//!    handler before it.
 //! 2. The handler replaces a page only inside a range that the same thread is copying between at that moment.
 //! 3. A page is in the table before zeros can be read from it.
 //! 4. Ranges given to the kernels here lie inside windows, so what windows promise holds for them.
@@ -143,6 +144,12 @@ pub(crate) fn guarded(source: Range<usize>, target: Range<usize>, body: impl FnO
 #[cold]
 fn prepare_thread(registered: &Registered) {
     install();
+    unblock();
+    registered.is_ready.set(true);
+}
+
+/// Lets SIGBUS through on this thread.
+pub(crate) fn unblock() {
     // SAFETY: plain calls on a set that lives on this stack.
     unsafe {
         let mut set = std::mem::zeroed();
@@ -150,7 +157,6 @@ fn prepare_thread(registered: &Registered) {
         libc::sigaddset(&mut set, libc::SIGBUS);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
     }
-    registered.is_ready.set(true);
 }
 
 /// What handled SIGBUS before us; leaked once, so that the handler can read it at any time.
@@ -179,6 +185,12 @@ pub fn install() {
 extern "C" fn on_sigbus(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc::c_void) {
     // SAFETY: the kernel hands over a valid siginfo.
     let address = unsafe { (*about).si_addr() }.addr();
+    // First, and before any thread-local of ours: in a library that was loaded late the first use of one allocates. A page that
+    // cannot be resolved is lost to a guarded copy like any other.
+    // SAFETY: both pointers are the kernel's.
+    if unsafe { crate::fault::resolve(about, machine) } {
+        return;
+    }
     let is_ours = REGISTERED.with(|registered| {
         let [source_start, source_end, target_start, target_end] = &registered.bounds;
         (source_start.load(Relaxed)..source_end.load(Relaxed)).contains(&address)

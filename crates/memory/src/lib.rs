@@ -5,18 +5,26 @@
 //! | [`window`] | [`Window`]: a range of such memory, never a Rust reference |
 //! | [`guard`] | copies that survive SIGBUS and say what was lost |
 //! | [`vector`] | the kernels: gather, scatter, copy; contiguous and strided |
-//! | [`file`] | sealed memory files and the kind of pages they have |
+//! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |
+//! | [`fault`] | the SIGBUS handler's way to whoever can resolve a fault of a registered mapping |
+//! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back; the order of eviction |
+//! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
+//! | [`diff`] | twins and diffs: what a host changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!
 //! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
 
 pub mod capacity;
+pub mod diff;
+pub mod fault;
 pub mod file;
+pub mod frames;
 pub mod guard;
 pub mod lender;
 pub mod mapping;
+pub mod uffd;
 pub mod vector;
 pub mod window;
 

@@ -1,0 +1,238 @@
+//! Page faults of registered mappings, resolved by the thread that touched, inside the process's one SIGBUS handler
+//! ([`crate::guard`]).
+//!
+//! ```text
+//! load or store -> SIGBUS -> guard's handler -> this table: whose mapping? -> Resolve::resolve(page, access) -> the
+//! instruction again -> none: a guarded copy? -> none: the handler before, or the default
+//! ```
+//!
+//! # What to do, in which order
+//!
+//! 1. Map the frames; [`withhold_from_children`]; open and register the userfaultfd ([`crate::uffd`]).
+//! 2. [`watch`] the mapping with a resolver. It drives the page words (crate `ring`): `fault`; on `Map`
+//!    [`crate::uffd::Uffd::install`] and `leave`; on `Fetch` and `Upgrade` the request on the thread's own endpoint,
+//!    [`crate::frames::Frames::fill`], `grant`; on `Wait` pause and park. Then [`Resolved::Again`].
+//! 3. Each thread that attaches: [`admit_thread`]. Threads made by an admitted thread inherit it.
+//! 4. To unmap: drop the [`Watch`], then the mapping.
+//!
+//! A fault that was resolved for reading and was a write faults again; one that another thread resolved meanwhile is resolved
+//! again, for nothing: a resolver finds that the page may be mapped, and maps it.
+//!
+//! # What a resolver must not do
+//!
+//! The thread may be anywhere: inside malloc, inside a lock of ours, inside the dynamic linker. So no allocation, no lock that
+//! other code takes, no thread-local that is not made yet, no touch of a watched mapping (SIGBUS is blocked in the handler: the
+//! process would die), no panic. System calls are allowed; errno is kept by the handler. Where it needs memory, that was
+//! prepared for the thread.
+//!
+//! # What programs must know
+//!
+//! - A system call that touches an absent page fails with `EFAULT`; no signal is raised. Touch it first.
+//! - A thread that blocks SIGBUS dies of its first fault.
+//! - A program that installs a SIGBUS handler of its own *before* has it called for its own faults; one installed *afterwards*
+//!   must pass on what is not its own, or call [`crate::guard::install`]'s predecessor itself.
+//! - A child made by fork has no mapping: touching it is SIGSEGV, never silent zeros.
+//!
+//! # Costs
+//!
+//! One look at the table, 4 loads for each mapping in use, beside the signal itself (1.3 us) and what the resolver does.
+//!
+//! Safety invariants of this module:
+//!
+//! 1. A table entry is read as whole or not at all: its start is 0 or `MAKING` while it changes, and is read again after the
+//!    rest.
+//! 2. A resolver lives from before its entry can be found until nobody touches its range any more ([`watch`]'s contract).
+//! 3. What runs in the handler is async-signal-safe: atomics here, and [`Resolve`] by its contract.
+
+#[cfg(test)]
+mod tests;
+
+use crate::guard;
+use crate::mapping::Mapping;
+use crate::uffd::Span;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
+use hanare_protocol::{Error, Result};
+use rustix::mm::{Advice, madvise};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, fence};
+
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// The instruction is run again.
+    Again,
+    /// Nobody can supply the page: a guarded copy reports it, anything else gets SIGBUS as without us.
+    Lost,
+}
+
+/// What can resolve the faults of one mapping.
+///
+/// # Safety
+/// `resolve` is async-signal-safe, as the module says, and may run on many threads at a time.
+pub unsafe trait Resolve: Send + Sync + 'static {
+    /// A thread touched page `page` of the mapping, and may not.
+    fn resolve(&self, page: u64, access: Access) -> Resolved;
+}
+
+/// Most mappings watched at one time in a process; the table is looked through at each fault.
+pub const WATCH_COUNT_MAX: usize = 1024;
+
+/// The start of an entry that is being made: below every address that can be mapped.
+const MAKING: usize = 1;
+
+/// One watched mapping; free when `start` is 0.
+struct Entry {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    call: AtomicPtr<()>,
+    resolver: AtomicPtr<()>,
+}
+
+static ENTRIES: [Entry; WATCH_COUNT_MAX] = [const {
+    Entry {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        call: AtomicPtr::new(std::ptr::null_mut()),
+        resolver: AtomicPtr::new(std::ptr::null_mut()),
+    }
+}; WATCH_COUNT_MAX];
+
+/// Entries that were ever in use: those behind need no look.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+type Call = unsafe fn(resolver: *const (), page: u64, access: Access) -> Resolved;
+
+/// # Safety
+/// `resolver` points to a living `R`.
+unsafe fn call<R: Resolve>(resolver: *const (), page: u64, access: Access) -> Resolved {
+    // SAFETY: the caller's promise.
+    unsafe { &*resolver.cast::<R>() }.resolve(page, access)
+}
+
+/// A mapping whose faults are resolved, until this is dropped.
+#[derive(Debug)]
+pub struct Watch<R: Resolve> {
+    entry: usize,
+    resolver: *mut R,
+}
+
+// SAFETY: the resolver may be used and dropped on any thread (`Resolve` says so); the entry is a number.
+unsafe impl<R: Resolve> Send for Watch<R> {}
+// SAFETY: as above.
+unsafe impl<R: Resolve> Sync for Watch<R> {}
+
+impl<R: Resolve> std::ops::Deref for Watch<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        // SAFETY: it lives until drop.
+        unsafe { &*self.resolver }
+    }
+}
+
+/// Has the faults of a range of this process resolved, and installs the handler.
+///
+/// **Errors**: [`Error::System`] when [`WATCH_COUNT_MAX`] mappings are watched.
+///
+/// # Safety
+/// The range is whole pages of a mapping that is not watched yet, and no thread touches it while or after the watch is dropped.
+// FEATURE: EU-F12
+pub unsafe fn watch<R: Resolve>(span: Span, resolver: R) -> Result<Watch<R>> {
+    guard::install();
+    guard::unblock();
+    let free = |entry: &Entry| entry.start.compare_exchange(0, MAKING, Acquire, Relaxed).is_ok();
+    let Some(index) = ENTRIES.iter().position(free) else {
+        return Err(Error::System {
+            what: "mapping a region".to_owned(),
+            reason: format!("this process has {WATCH_COUNT_MAX} mappings; unmap one first"),
+        });
+    };
+    let resolver = Box::into_raw(Box::new(resolver));
+    let entry = &ENTRIES[index];
+    // ORDERING: a handler that read the old start finds another one when it looks again (pairs with its fence).
+    fence(Release);
+    entry.end.store(span.end() as usize, Relaxed);
+    entry.call.store(call::<R> as *mut (), Relaxed);
+    entry.resolver.store(resolver.cast(), Relaxed);
+    USED.fetch_max(index + 1, Release);
+    // ORDERING: whoever finds the start finds the rest.
+    entry.start.store(span.start as usize, Release);
+    Ok(Watch { entry: index, resolver })
+}
+
+impl<R: Resolve> Drop for Watch<R> {
+    fn drop(&mut self) {
+        ENTRIES[self.entry].start.store(0, Release);
+        // SAFETY: it was made by `watch`; nobody touches the range any more (invariant 2), so no handler uses it.
+        drop(unsafe { Box::from_raw(self.resolver) });
+    }
+}
+
+/// Lets SIGBUS through on the calling thread; one that is blocked when a page faults kills the process.
+pub fn admit_thread() {
+    guard::install();
+    guard::unblock();
+}
+
+/// Children of this process made by fork do not get the mapping: a touch there is SIGSEGV, where otherwise it would be zeros.
+pub fn withhold_from_children(mapping: &Mapping) -> Result<()> {
+    // SAFETY: the range is the mapping's own, and stays as it is in this process.
+    let done = unsafe { madvise(mapping.ptr().cast(), mapping.len(), Advice::LinuxDontFork) };
+    done.map_err(crate::file::system("withholding a mapping from children"))
+}
+
+/// Resolves a SIGBUS of a watched mapping; says whether the instruction is to run again. Called by the handler only.
+///
+/// # Safety
+/// Both pointers are those that the kernel gave to the handler.
+pub(crate) unsafe fn resolve(about: *const libc::siginfo_t, machine: *const c_void) -> bool {
+    // SAFETY: the kernel's structure.
+    let (code, address) = unsafe { ((*about).si_code, (*about).si_addr().addr()) };
+    // Broken memory (BUS_MCEERR_*) is nothing that a fetch could mend.
+    if code != libc::BUS_ADRERR {
+        return false;
+    }
+    let Some((start, call, resolver)) = find(address) else { return false };
+    // SAFETY: the C library's place of errno on this thread, which is there from the thread's beginning.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: the entry was whole (invariant 1), and its resolver lives while a thread touches its range (invariant 2).
+    let resolved = unsafe { call(resolver, (address - start) as u64 / PAGE_LEN, access(machine)) };
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    resolved == Resolved::Again
+}
+
+fn find(address: usize) -> Option<(usize, Call, *const ())> {
+    for entry in &ENTRIES[..USED.load(Acquire)] {
+        // ORDERING: pairs with the store of the start in `watch`.
+        let start = entry.start.load(Acquire);
+        let (end, call, resolver) = (entry.end.load(Relaxed), entry.call.load(Relaxed), entry.resolver.load(Relaxed));
+        // ORDERING: if any of these is a later mapping's, the start read next is not the old one.
+        fence(Acquire);
+        if start > MAKING && (start..end).contains(&address) && entry.start.load(Relaxed) == start {
+            // SAFETY: `watch` put a function of this type there.
+            let call = unsafe { std::mem::transmute::<*mut (), Call>(call) };
+            return Some((start, call, resolver));
+        }
+    }
+    None
+}
+
+/// What the thread wanted to do. Where the machine does not say, a write: right, though it shares less.
+fn access(machine: *const c_void) -> Access {
+    #[cfg(target_arch = "x86_64")]
+    {
+        /// In the page fault's error code: it was a write.
+        const WRITE: i64 = 1 << 1;
+        // SAFETY: the kernel's structure, which the C library describes.
+        let code = unsafe { (*machine.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_ERR as usize] };
+        if code & WRITE == 0 { Access::Read } else { Access::Write }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = machine;
+        Access::Write
+    }
+}

@@ -1,0 +1,360 @@
+//! Safety invariants of this module:
+//!
+//! 1. Every scenario is a process of its own: it may die, and its handlers are its own.
+//! 2. A watched mapping is reached by volatile loads and stores and by guarded copies, and outlives them.
+
+use super::*;
+use crate::frames::{Frames, Run};
+use crate::guard::{Lost, Side};
+use crate::uffd::peer::{self, DONE};
+use crate::uffd::{Features, Uffd, WriteFaults};
+use hanare_protocol::id::Rights;
+use hanare_protocol::wire::control::FilePart;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+
+const PAGES: u64 = 16;
+
+/// The first page that nobody can supply.
+const LOST: u64 = 15;
+
+/// Fetches pages from a home that is a file, as if it were far.
+struct Fetcher {
+    home: Frames,
+    frames: Frames,
+    uffd: Uffd,
+    span: Span,
+    /// For each page: not here, being fetched, here.
+    states: [AtomicU8; PAGES as usize],
+    faults: AtomicU64,
+}
+
+// SAFETY: system calls that keep to the stack, and atomics.
+unsafe impl Resolve for Fetcher {
+    fn resolve(&self, page: u64, access: Access) -> Resolved {
+        self.faults.fetch_add(1, SeqCst);
+        // SAFETY: a call that fails, and sets errno as a resolver's calls may.
+        unsafe { libc::close(-1) };
+        if page >= LOST {
+            return Resolved::Lost;
+        }
+        let state = &self.states[page as usize];
+        if state.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
+            let mut bytes = [0; PAGE_LEN as usize];
+            let fetched = self.home.read(Run::one(page), &mut bytes).and_then(|()| self.frames.fill(Run::one(page), &bytes));
+            if fetched.is_err() {
+                return Resolved::Lost;
+            }
+            state.store(2, SeqCst);
+        }
+        while state.load(SeqCst) != 2 {
+            std::thread::yield_now();
+        }
+        match self.uffd.install(self.span.pages(page, 1), access) {
+            Ok(()) => Resolved::Again,
+            Err(_) => Resolved::Lost,
+        }
+    }
+}
+
+struct Region {
+    watch: Watch<Fetcher>,
+    mapping: Mapping,
+}
+
+impl Region {
+    fn new(features: Features) -> Region {
+        let (home, frames) = (Frames::new("home", PAGES).unwrap(), Frames::new("frames", PAGES).unwrap());
+        for page in 0..PAGES {
+            home.fill(Run::one(page), &[100 + page as u8; PAGE_LEN as usize]).unwrap();
+        }
+        let len = PAGES * PAGE_LEN;
+        let mut mapping = Mapping::reserve(len).unwrap();
+        mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
+        let (uffd, span) = (Uffd::open(features, WriteFaults::Signal).unwrap(), Span::of(&mapping));
+        // SAFETY: nobody holds a reference (invariant 2).
+        unsafe { uffd.register(span) }.unwrap();
+        let states = std::array::from_fn(|_| AtomicU8::new(0));
+        let fetcher = Fetcher { home, frames, uffd, span, states, faults: AtomicU64::new(0) };
+        // SAFETY: invariant 2.
+        Region { watch: unsafe { watch(span, fetcher) }.unwrap(), mapping }
+    }
+
+    fn at(&self, page: u64) -> *mut u8 {
+        self.mapping.ptr().wrapping_add((page * PAGE_LEN) as usize)
+    }
+
+    fn load(&self, page: u64) -> u8 {
+        // SAFETY: invariant 2.
+        unsafe { self.at(page).read_volatile() }
+    }
+
+    fn store(&self, page: u64, byte: u8) {
+        // SAFETY: invariant 2.
+        unsafe { self.at(page).write_volatile(byte) };
+    }
+
+    fn faults(&self) -> u64 {
+        self.watch.faults.load(SeqCst)
+    }
+
+    /// As a node does: the page goes home.
+    fn take(&self, page: u64) {
+        let run = Run::one(page);
+        self.watch.uffd.protect(self.watch.span.pages(page, 1)).unwrap();
+        self.watch.home.fill(run, &self.watch.frames.read_page(page).unwrap()[..]).unwrap();
+        self.watch.frames.punch(run).unwrap();
+        self.watch.states[page as usize].store(0, SeqCst);
+    }
+}
+
+fn mask(how: libc::c_int) {
+    // SAFETY: plain calls on a set that lives on this stack.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGBUS);
+        libc::pthread_sigmask(how, &set, std::ptr::null_mut());
+    }
+}
+
+fn errno() -> &'static mut i32 {
+    // SAFETY: this thread's own; used at once.
+    unsafe { &mut *libc::__errno_location() }
+}
+
+type Scenario = fn(&Region);
+
+/// Each runs in a process of its own, twice: with what this kernel has, and as if it were Linux 6.1.
+const SCENARIOS: &[(&str, Scenario)] = &[
+    ("pages come when they are touched", |region| {
+        for page in 0..LOST {
+            *errno() = 77;
+            assert_eq!(region.load(page), 100 + page as u8);
+            region.store(page, page as u8);
+            assert_eq!(*errno(), 77, "errno is kept");
+            assert_eq!(region.watch.frames.read_page(page).unwrap()[0], page as u8, "stored in the frame");
+        }
+        let faults = region.faults();
+        assert_eq!(faults, 2 * LOST, "one to read, one to write");
+        region.store(3, 1);
+        assert_eq!((region.load(3), region.faults()), (1, faults), "no fault after that");
+        region.take(3);
+        assert_eq!((region.load(3), region.faults()), (1, faults + 1), "it came back as it went");
+    }),
+    ("a fresh thread faults", |region| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(region.load(2), 102));
+        });
+        assert_eq!(region.faults(), 1);
+    }),
+    ("many threads fault at once", |region| {
+        std::thread::scope(|scope| {
+            for thread in 0..4usize {
+                scope.spawn(move || {
+                    for page in 0..LOST {
+                        assert_eq!(region.load(page), 100 + page as u8);
+                        // SAFETY: invariant 2.
+                        unsafe { region.at(page).add(64 + thread).write_volatile(thread as u8 + 1) };
+                    }
+                });
+            }
+        });
+        for page in 0..LOST {
+            assert_eq!(region.watch.frames.read_page(page).unwrap()[64..68], [1, 2, 3, 4], "no store is lost");
+        }
+    }),
+    #[cfg(target_env = "gnu")]
+    ("malloc and free fault", |region| {
+        // A page that holds an allocation of 24 bytes, as the C library writes one: in front of it 0 and its size with a flag.
+        let mut page = [0; PAGE_LEN as usize];
+        page[8] = 0x21;
+        region.watch.home.fill(Run::one(0), &page).unwrap();
+        let place = region.at(0).wrapping_add(16).cast::<c_void>();
+        // SAFETY: to the C library the place is an allocation; it is given out once and never given back.
+        unsafe { libc::free(place) };
+        let faults = region.faults();
+        assert!(faults >= 2, "free read the size and noted the place: {faults}");
+        region.take(0);
+        // SAFETY: a plain allocation.
+        let again = unsafe { libc::malloc(24) };
+        assert_eq!(again, place);
+        assert!(region.faults() > faults, "malloc read where it had noted the next");
+    }),
+    ("a guarded copy faults", |region| {
+        // SAFETY: the mapping outlives the window.
+        let window = unsafe { region.mapping.window() };
+        let mut bytes = vec![0; (LOST * PAGE_LEN) as usize];
+        window.slice(0, bytes.len()).read_into(&mut bytes).unwrap();
+        assert!(bytes.chunks(PAGE_LEN as usize).zip(100..).all(|(page, byte)| page.iter().all(|b| *b == byte)));
+        window.slice(0, bytes.len()).write_from(&bytes).unwrap();
+        let lost = window.slice((LOST * PAGE_LEN) as usize, 8).read_into(&mut [0; 8]);
+        assert_eq!(lost, Err(Lost { side: Side::Source, offset: 0 }), "what cannot be supplied costs the copy, not the process");
+    }),
+    ("an admitted thread that blocked SIGBUS faults", |region| {
+        mask(libc::SIG_BLOCK);
+        admit_thread();
+        assert_eq!(region.load(0), 100);
+    }),
+    ("a program's handler installed before has its own faults", |region| {
+        own_faults(region);
+    }),
+    ("a handler installed afterwards passes on", |region| {
+        handle(pass_to_previous);
+        assert_eq!((region.load(1), PASSED.load(SeqCst)), (101, 1));
+    }),
+    ("a child has no mapping", |region| {
+        withhold_from_children(&region.mapping).unwrap();
+        assert_eq!(region.load(0), 100);
+        assert_eq!(in_child(|| region.load(0)).signal(), Some(libc::SIGSEGV));
+        assert_eq!(in_child(|| region.load(1)).signal(), Some(libc::SIGSEGV));
+        assert_eq!(region.load(1), 101, "the parent goes on");
+    }),
+    ("a child that was not kept out sees zeros", |region| {
+        // Why mappings are withheld: the child's copy is not registered, and its touch plants a page for all.
+        assert_eq!(in_child(|| region.load(1)).code(), Some(0));
+        assert_eq!(region.watch.frames.present_count().unwrap(), 1);
+    }),
+    ("a mapping that is no longer watched is nobody's", |region| {
+        let other = Region::new(region.watch.uffd.features());
+        assert_eq!(other.load(0), 100);
+        let (start, again) = (other.watch.span, Region::new(region.watch.uffd.features()));
+        drop(other);
+        assert!(find(start.start as usize).is_none());
+        assert_eq!((again.load(1), region.load(1)), (101, 101), "the others are");
+        let third = Region::new(region.watch.uffd.features());
+        assert_eq!((third.load(2), third.faults(), region.faults()), (102, 1, 1), "an entry is used again");
+    }),
+];
+
+/// Those end with a signal.
+const DEATHS: &[(&str, i32, Scenario)] = &[
+    ("a wild pointer", libc::SIGSEGV, |region| {
+        let end = region.mapping.ptr().wrapping_add(region.mapping.len() + (1 << 40));
+        // SAFETY: none: it is what the process dies of.
+        unsafe { end.read_volatile() };
+    }),
+    ("a thread that blocks SIGBUS", libc::SIGBUS, |region| {
+        mask(libc::SIG_BLOCK);
+        region.load(0);
+    }),
+    ("a page that nobody can supply", libc::SIGBUS, |region| {
+        region.load(LOST);
+    }),
+];
+
+/// Runs `body` in a child made by fork, and ends it with the byte that was seen.
+fn in_child(body: impl FnOnce() -> u8) -> ExitStatus {
+    let mut status = 0;
+    // SAFETY: the child touches memory and ends; it makes no call that another thread's lock could stop.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(i32::from(body())),
+            child => assert_eq!(libc::waitpid(child, &mut status, 0), child),
+        }
+    }
+    ExitStatus::from_raw(status)
+}
+
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
+
+static PASSED: AtomicU64 = AtomicU64::new(0);
+static PREVIOUS: AtomicUsize = AtomicUsize::new(0);
+
+fn handle(handler: Handler) {
+    // SAFETY: valid structures, and handlers that call only what is async-signal-safe.
+    unsafe {
+        let (mut action, mut previous): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        assert_eq!(libc::sigaction(libc::SIGBUS, &action, &mut previous), 0);
+        PREVIOUS.store(previous.sa_sigaction, SeqCst);
+    }
+}
+
+extern "C" fn pass_to_previous(signal: i32, about: *mut libc::siginfo_t, machine: *mut c_void) {
+    PASSED.fetch_add(1, SeqCst);
+    // SAFETY: the handler before this one takes three arguments, as ours does.
+    let previous = unsafe { std::mem::transmute::<usize, Handler>(PREVIOUS.load(SeqCst)) };
+    previous(signal, about, machine);
+}
+
+/// What a program does about a file of its own that became shorter: it puts memory there.
+extern "C" fn mend(_: i32, about: *mut libc::siginfo_t, _: *mut c_void) {
+    PASSED.fetch_add(1, SeqCst);
+    // SAFETY: the page is the program's own, and mapped.
+    unsafe {
+        let page = (*about).si_addr().map_addr(|address| address & !(PAGE_LEN as usize - 1));
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS;
+        libc::mmap(page, PAGE_LEN as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+    }
+}
+
+fn own_faults(region: &Region) {
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let file = memfd_create("own", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, PAGE_LEN).unwrap();
+    // SAFETY: the kernel chooses a free range, which stays mapped to the end of the process.
+    let own = unsafe { mmap(std::ptr::null_mut(), PAGE_LEN as usize, ProtFlags::READ, MapFlags::SHARED, &file, 0) }.unwrap();
+    ftruncate(&file, 0).unwrap();
+    assert_eq!((region.load(1), PASSED.load(SeqCst)), (101, 0), "ours");
+    // SAFETY: mapped; the program's handler mends it.
+    assert_eq!((unsafe { own.cast::<u8>().read_volatile() }, PASSED.load(SeqCst)), (0, 1), "the program's");
+    assert_eq!((region.load(2), region.faults(), PASSED.load(SeqCst)), (102, 2, 1));
+}
+
+/// Not a test of its own: one scenario, in a process that was started for it.
+#[test]
+fn a_scenario() {
+    let Some(about) = peer::about() else { return };
+    let (name, bits) = about.split_once('/').unwrap();
+    let features = Features::from_bits_retain(bits.parse().unwrap());
+    if name.contains("installed before") {
+        handle(mend);
+    }
+    let region = Region::new(features);
+    let all = SCENARIOS.iter().map(|(name, run)| (name, run)).chain(DEATHS.iter().map(|(name, _, run)| (name, run)));
+    let (_, run) = { all }.find(|(one, _)| **one == name).expect("a scenario of that name");
+    run(&region);
+    // SAFETY: nothing is left to do; the number says that the scenario came to its end.
+    unsafe { libc::_exit(DONE) };
+}
+
+fn run(name: &str, features: Features) -> ExitStatus {
+    let (_socket, theirs) = UnixStream::pair().unwrap();
+    peer::start("fault::tests::a_scenario", &format!("{name}/{}", features.bits()), theirs).wait().unwrap()
+}
+
+fn kernels() -> Vec<Features> {
+    match Features::probe().and_then(|features| features.check().map(|()| features)) {
+        Ok(features) => vec![features, features & Features::LINUX_6_1],
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            Vec::new()
+        }
+    }
+}
+
+#[test]
+// FEATURE: EU-F12 EU-F17
+fn faults_are_resolved_wherever_the_thread_is() {
+    for features in kernels() {
+        for (name, _) in SCENARIOS {
+            let status = run(name, features);
+            assert_eq!(status.code(), Some(DONE), "{name}, {features:?}: {status}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_resolved_is_what_it_was_without_us() {
+    for features in kernels() {
+        for (name, signal, _) in DEATHS {
+            let status = run(name, features);
+            assert_eq!(status.signal(), Some(*signal), "{name}, {features:?}: {status}");
+        }
+    }
+}

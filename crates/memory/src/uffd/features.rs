@@ -1,0 +1,175 @@
+//! What this kernel's userfaultfd can do, tried rather than read from a version.
+
+use super::kernel;
+use super::{Refused, Span, Uffd, WriteFaults};
+use crate::Mapping;
+use crate::file;
+use bitflags::bitflags;
+use hanare_protocol::id::Rights;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::{Error, Result};
+use std::os::fd::AsFd;
+
+bitflags! {
+    /// Parts of userfaultfd that shared memory uses; [`PARTS`] says since when, and what for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Features: u32 {
+        /// Absent pages of memory files are seen, and faults come as SIGBUS to the thread that touched.
+        const FAULTS = 1 << 0;
+        /// Pages that are in the file but not mapped are seen, and mapped by `CONTINUE`.
+        const CONTINUE = 1 << 1;
+        /// Pages of memory files are write-protected, also before they are there.
+        const PROTECT = 1 << 2;
+        /// `CONTINUE` maps a page write-protected in one step.
+        const CONTINUE_PROTECTED = 1 << 3;
+        /// The kernel resolves writes to protected pages by itself and remembers which they were.
+        const TRACK = 1 << 4;
+        /// One call lists the pages written and protects them again.
+        const SCAN = 1 << 5;
+    }
+}
+
+/// A part of userfaultfd, for listings.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Which.
+    pub feature: Features,
+    /// Its name in listings.
+    pub name: &'static str,
+    /// The first kernel with it.
+    pub since: &'static str,
+    /// What is done without it.
+    pub without: &'static str,
+}
+
+/// All parts, oldest first.
+pub const PARTS: [Part; 6] = [
+    Part { feature: Features::FAULTS, name: "faults as SIGBUS", since: "4.14", without: "no mapping of remote memory" },
+    Part { feature: Features::CONTINUE, name: "CONTINUE", since: "5.14", without: "no mapping of remote memory" },
+    Part { feature: Features::PROTECT, name: "write-protection of files", since: "5.19", without: "no mapping of remote memory" },
+    Part {
+        feature: Features::CONTINUE_PROTECTED,
+        name: "CONTINUE write-protected",
+        since: "6.4",
+        without: "pages are protected before they are filled, and mapped by the kernel",
+    },
+    Part {
+        feature: Features::TRACK,
+        name: "asynchronous write-protection",
+        since: "6.7",
+        without: "a twin of each page that is mapped for writing",
+    },
+    Part {
+        feature: Features::SCAN,
+        name: "pagemap scan",
+        since: "6.7",
+        without: "a twin of each page that is mapped for writing",
+    },
+];
+
+impl Features {
+    /// What mapping remote memory cannot do without.
+    pub const NEEDED: Features = Features::FAULTS.union(Features::CONTINUE).union(Features::PROTECT);
+
+    /// What Linux 6.1 has: to run there, or here as if there.
+    pub const LINUX_6_1: Features = Features::NEEDED;
+
+    /// Asks the kernel, as the user that this process is.
+    ///
+    /// **Cost**: about ten system calls; ask once. **Errors**: [`Error::System`] with what to do, where there is no userfaultfd
+    /// at all; one that lacks parts is no error ([`Features::check`]).
+    pub fn probe() -> Result<Features> {
+        let offered = offered().map_err(|refused| Error::System {
+            what: "opening a userfaultfd, to map memory of other nodes".to_owned(),
+            reason: match refused {
+                Refused::System(rustix::io::Errno::NOSYS) => {
+                    "this kernel has none (CONFIG_USERFAULTFD); use put and get, which need no mapping".to_owned()
+                }
+                Refused::System(rustix::io::Errno::PERM) => {
+                    "it is forbidden here, as some containers do; allow the system call userfaultfd in the container's seccomp \
+                     profile, or use put and get, which need no mapping"
+                        .to_owned()
+                }
+                other => other.to_string(),
+            },
+        })?;
+        let has = |bits: u64| offered & bits == bits;
+        let mut features = Features::empty();
+        features.set(Features::FAULTS, has(kernel::FEATURE_SIGBUS | kernel::FEATURE_MISSING_SHMEM));
+        features.set(Features::CONTINUE, has(kernel::FEATURE_MINOR_SHMEM));
+        features.set(Features::PROTECT, has(kernel::FEATURE_WP | kernel::FEATURE_WP_SHMEM));
+        features.set(Features::TRACK, has(kernel::FEATURE_WP_ASYNC | kernel::FEATURE_WP_UNPOPULATED));
+        // No bit tells of these two: they are tried.
+        if features.contains(Features::NEEDED) && try_continue_protected(features)? {
+            features |= Features::CONTINUE_PROTECTED;
+        }
+        if features.contains(Features::TRACK) && try_scan()? {
+            features |= Features::SCAN;
+        }
+        Ok(features)
+    }
+
+    /// Refuses a kernel on which remote memory cannot be mapped, by name of what it lacks.
+    pub fn check(self) -> Result<()> {
+        match PARTS.iter().find(|part| !self.contains(part.feature) && Features::NEEDED.contains(part.feature)) {
+            None => Ok(()),
+            Some(part) => Err(Error::System {
+                what: "mapping memory of other nodes".to_owned(),
+                reason: format!(
+                    "this kernel's userfaultfd lacks '{}', which Linux {} brought; use put and get, which need no mapping",
+                    part.name, part.since
+                ),
+            }),
+        }
+    }
+
+    /// What is asked of the kernel for an open descriptor.
+    pub(super) fn asked(self, write_faults: WriteFaults) -> u64 {
+        let bits = [
+            (Features::FAULTS, kernel::FEATURE_SIGBUS | kernel::FEATURE_MISSING_SHMEM),
+            (Features::CONTINUE, kernel::FEATURE_MINOR_SHMEM),
+            (Features::PROTECT, kernel::FEATURE_WP | kernel::FEATURE_WP_SHMEM),
+        ];
+        let asked = bits.iter().filter(|(feature, _)| self.contains(*feature)).fold(0, |all, (_, bits)| all | bits);
+        match write_faults {
+            WriteFaults::Signal => asked,
+            WriteFaults::Track => asked | kernel::FEATURE_WP_ASYNC | kernel::FEATURE_WP_UNPOPULATED,
+        }
+    }
+}
+
+/// The feature bits of this kernel.
+fn offered() -> Result<u64, Refused> {
+    let mut api = kernel::Api { api: kernel::API, ..Default::default() };
+    super::handshake(super::descriptor()?.as_fd(), &mut api)?;
+    Ok(api.features)
+}
+
+/// A page of a memory file that is in the file and not mapped, under a descriptor.
+fn one_page(features: Features, write_faults: WriteFaults) -> Result<(Mapping, Uffd, Span)> {
+    let file = file::create("hanare-probe", PAGE_LEN)?;
+    rustix::io::pwrite(&file, &[1], 0).map_err(file::system("filling a memory file"))?;
+    let mut mapping = Mapping::reserve(PAGE_LEN)?;
+    mapping.map_file(0, file.as_fd(), FilePart { offset: 0, len: PAGE_LEN, map_len: PAGE_LEN }, Rights::Write)?;
+    let uffd = Uffd::open(features, write_faults)?;
+    let span = Span::of(&mapping);
+    // SAFETY: nobody but this function knows the mapping, and nothing touches it.
+    unsafe { uffd.register(span) }?;
+    Ok((mapping, uffd, span))
+}
+
+fn try_continue_protected(features: Features) -> Result<bool> {
+    let (_mapping, uffd, span) = one_page(features | Features::CONTINUE_PROTECTED, WriteFaults::Signal)?;
+    match uffd.map_protected(span) {
+        Ok(_) => Ok(true),
+        Err(Refused::System(rustix::io::Errno::INVAL)) => Ok(false),
+        Err(refused) => Err(refused.into()),
+    }
+}
+
+fn try_scan() -> Result<bool> {
+    let (_mapping, _uffd, span) = one_page(Features::all(), WriteFaults::Track)?;
+    let pagemap = super::PageMap::of_this_process()?;
+    Ok(pagemap.take_written(span, |_| {}).is_ok())
+}

@@ -1,0 +1,296 @@
+//! Safety invariant of this module: the one process that is ended here has nothing left to do.
+
+use super::peer::{Client, Peer, become_user, users};
+use super::*;
+use crate::file;
+use std::os::unix::net::UnixStream;
+
+const PAGES: u64 = 8;
+
+/// What this kernel has; `None`, with the reason, where remote memory cannot be mapped.
+fn features() -> Option<Features> {
+    let probed = Features::probe().and_then(|features| features.check().map(|()| features));
+    probed.map_err(|error| eprintln!("skipped: {error}")).ok()
+}
+
+/// The kernel as it is, and as if it were Linux 6.1.
+fn kernels() -> Vec<Features> {
+    features().into_iter().flat_map(|features| [features, features & Features::LINUX_6_1]).collect()
+}
+
+fn file() -> OwnedFd {
+    file::create("frames", PAGES * PAGE_LEN).unwrap()
+}
+
+fn fill(file: &OwnedFd, page: u64, byte: u8) {
+    assert_eq!(rustix::io::pwrite(file, &[byte; PAGE_LEN as usize], page * PAGE_LEN).unwrap(), PAGE_LEN as usize);
+}
+
+fn punch(file: &OwnedFd, page: u64) {
+    use rustix::fs::{FallocateFlags, fallocate};
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, page * PAGE_LEN, PAGE_LEN).unwrap();
+}
+
+fn client(file: &OwnedFd, features: Features) -> Client {
+    Client::new(file.as_fd(), PAGES, features, WriteFaults::Signal)
+}
+
+#[test]
+fn what_this_kernel_has_is_found_by_trying() {
+    let Some(features) = features() else { return };
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
+    // An older one may have a part that its makers brought back from a later one.
+    for part in PARTS {
+        let since: Vec<u32> = part.since.split('.').map(|number| number.parse().unwrap()).collect();
+        assert!(features.contains(part.feature) || version < since, "{} on Linux {release}", part.name);
+    }
+}
+
+#[test]
+fn a_kernel_that_lacks_what_is_needed_is_refused_by_name() {
+    let error = (Features::all() - Features::PROTECT).check().unwrap_err().to_string();
+    assert!(error.contains("write-protection of files") && error.contains("5.19") && error.contains("put and get"), "{error}");
+    assert!(Features::LINUX_6_1.check().is_ok());
+    let lacking = Uffd::open(Features::all() - Features::CONTINUE, WriteFaults::Signal);
+    assert_eq!(lacking.unwrap_err(), Refused::Unsupported("CONTINUE"));
+    let lacking = Uffd::open(Features::LINUX_6_1, WriteFaults::Track);
+    assert_eq!(lacking.unwrap_err(), Refused::Unsupported("asynchronous write-protection"));
+    assert_eq!(PageMap::check(Features::LINUX_6_1 | Features::TRACK), Err(Refused::Unsupported("pagemap scan")));
+    assert_eq!(PageMap::check(Features::all()), Ok(()));
+}
+
+#[test]
+fn what_was_not_asked_for_is_not_used() {
+    let Some(features) = features() else { return };
+    let file = file();
+    fill(&file, 0, 1);
+    let client = client(&file, features & Features::LINUX_6_1);
+    let page = client.span.pages(0, 1);
+    assert!(!client.uffd.registers_present());
+    assert_eq!(client.uffd.map(page), Err(Refused::Unsupported("CONTINUE write-protected")));
+    assert_eq!(client.uffd.map_protected(page), Err(Refused::Unsupported("CONTINUE write-protected")));
+}
+
+#[test]
+// FEATURE: EU-F12 D2-F4
+fn a_page_is_absent_then_read_then_written() {
+    for features in kernels() {
+        let file = file();
+        let client = client(&file, features);
+        let page = client.span.pages(3, 1);
+        assert_eq!((client.read(3), client.write(3, 1)), (None, false), "{features:?}");
+        fill(&file, 3, 7);
+        if client.uffd.registers_present() {
+            assert_eq!(client.read(3), None, "in the file, not mapped");
+        }
+        client.uffd.install(page, Access::Read).unwrap();
+        assert_eq!((client.read(3), client.write(3, 8)), (Some(7), false), "{features:?}");
+        client.uffd.install(page, Access::Write).unwrap();
+        assert!(client.write(3, 8) && client.read(3) == Some(8));
+        client.uffd.install(page, Access::Read).unwrap();
+        assert!(client.write(3, 9), "what is mapped is left as it is");
+        client.uffd.protect(page).unwrap();
+        assert_eq!((client.read(3), client.write(3, 10)), (Some(9), false));
+        punch(&file, 3);
+        assert_eq!(client.read(3), None, "absent again, {features:?}");
+        assert_eq!(client.read(4), None, "its neighbour is as it was");
+    }
+}
+
+#[test]
+fn a_page_that_is_not_in_the_file_cannot_be_mapped() {
+    let Some(features) = features().filter(|features| features.contains(Features::CONTINUE_PROTECTED)) else { return };
+    let file = file();
+    let client = client(&file, features);
+    fill(&file, 0, 1);
+    fill(&file, 1, 1);
+    assert_eq!(client.uffd.map_protected(client.span), Err(Refused::Absent));
+    assert_eq!((client.read(0), client.read(1), client.read(2)), (Some(1), Some(1), None), "those before it are mapped");
+    fill(&file, 2, 2);
+    assert_eq!(client.uffd.map(client.span.pages(0, 3)), Ok(()), "what is mapped is passed over");
+    assert_eq!((client.write(1, 5), client.write(2, 5)), (false, true));
+}
+
+/// Rule 2: without `map_protected` the protection of a page that was not mapped is lost.
+#[test]
+// FEATURE: EU-F13
+fn a_protection_before_mapping_is_overridden_unless_mapped_protected() {
+    let Some(features) = features().filter(|features| features.contains(Features::CONTINUE_PROTECTED)) else { return };
+    let file = file();
+    let client = client(&file, features);
+    fill(&file, 0, 1);
+    fill(&file, 1, 1);
+    client.uffd.protect(client.span).unwrap();
+    client.uffd.map(client.span.pages(0, 1)).unwrap();
+    client.uffd.map_protected(client.span.pages(1, 1)).unwrap();
+    assert!(client.write(0, 9), "the plain map lost the protection: this is why there is another");
+    assert!(!client.write(1, 9));
+}
+
+/// Rule 1: what a thread maps that was not counted when the page was taken.
+#[test]
+// FEATURE: EU-F13
+fn a_late_map_after_a_downgrade_makes_a_page_writable_or_shows_other_bytes() {
+    let Some(features) = features().filter(|features| features.contains(Features::CONTINUE_PROTECTED)) else { return };
+    let file = file();
+    let client = client(&file, features);
+    let page = client.span.pages(0, 1);
+    fill(&file, 0, 1);
+    // The node downgrades (protects all, leaves a copy) between the thread's look at the page and its map for writing.
+    client.uffd.protect(page).unwrap();
+    client.uffd.install(page, Access::Write).unwrap();
+    assert!(client.write(0, 2), "a store that nobody will see: installers must be waited for");
+
+    // The node takes the page and fills another version of it before the thread maps.
+    client.uffd.protect(page).unwrap();
+    punch(&file, 0);
+    assert_eq!(client.uffd.install(page, Access::Read), Err(Refused::Absent), "as long as nothing is there, it is noticed");
+    fill(&file, 0, 3);
+    client.uffd.install(page, Access::Read).unwrap();
+    assert_eq!(client.read(0), Some(3), "and then it is not: only the count of the page's word tells");
+}
+
+/// Rule 3: Linux 6.1 protects before it fills.
+#[test]
+// FEATURE: EU-F13
+fn without_protected_maps_a_mark_made_before_filling_protects() {
+    let Some(features) = features() else { return };
+    let file = file();
+    let client = client(&file, features & Features::LINUX_6_1);
+    for round in 1..4 {
+        fill(&file, 0, round);
+        assert_eq!(
+            (client.read(0), client.write(0, 9)),
+            (Some(round), false),
+            "protected since it was registered, round {round}"
+        );
+        client.uffd.install(client.span.pages(0, 1), Access::Write).unwrap();
+        assert!(client.write(0, 10 + round));
+        client.uffd.protect(client.span.pages(0, 1)).unwrap();
+        assert_eq!((client.read(0), client.write(0, 9)), (Some(10 + round), false));
+        punch(&file, 0);
+        assert_eq!(client.read(0), None);
+    }
+    // A page whose mark was taken off and that is taken away before it was protected anew is mapped writable: the rule matters.
+    client.uffd.install(client.span.pages(1, 1), Access::Write).unwrap();
+    fill(&file, 1, 1);
+    assert!(client.write(1, 2));
+}
+
+#[test]
+fn zeros_and_copies_are_put_where_nothing_is() {
+    for features in kernels() {
+        let file = file();
+        let client = client(&file, features);
+        client.uffd.zero(client.span.pages(0, 2)).unwrap();
+        assert_eq!((client.read(0), client.read(1), client.read(2)), (Some(0), Some(0), None));
+        let bytes = [5; 2 * PAGE_LEN as usize];
+        assert_eq!(client.uffd.copy(client.span.pages(2, 2), &bytes, true), Ok(true));
+        assert_eq!((client.read(3), client.write(3, 1)), (Some(5), false));
+        assert_eq!(client.uffd.copy(client.span.pages(4, 1), &bytes[..PAGE_LEN as usize], false), Ok(true));
+        assert!(client.write(4, 1));
+        assert_eq!(client.uffd.copy(client.span.pages(4, 1), &bytes[..PAGE_LEN as usize], false), Ok(false), "it stays");
+        assert_eq!(client.read(4), Some(1));
+    }
+}
+
+#[test]
+fn a_range_that_is_not_registered_is_refused() {
+    let Some(features) = features() else { return };
+    let file = file();
+    let mut client = client(&file, features);
+    client.uffd.unregister(client.span).unwrap();
+    assert_eq!(client.read(0), Some(0), "memory like any other");
+    assert_eq!(client.uffd.protect(client.span), Err(Refused::Unregistered));
+    client.mapping = None;
+    assert_eq!(client.uffd.protect(client.span), Err(Refused::Unregistered));
+    // A descriptor from a peer that is no userfaultfd.
+    let other = Uffd::adopt(file, features);
+    assert!(matches!(other.protect(client.span), Err(Refused::System(_))));
+    assert!(matches!(other.install(client.span, Access::Write), Err(Refused::System(_))));
+}
+
+#[test]
+// FEATURE: D2-F7
+fn written_pages_are_listed_once() {
+    let Some(features) = features() else { return };
+    if let Err(refused) = PageMap::check(features) {
+        return eprintln!("skipped: {refused}");
+    }
+    const MANY: u64 = 400;
+    let file = file::create("frames", MANY * PAGE_LEN).unwrap();
+    (0..MANY).for_each(|page| fill(&file, page, 1));
+    let client = Client::new(file.as_fd(), MANY, features, WriteFaults::Track);
+    client.uffd.map_protected(client.span).unwrap();
+    let pagemap = super::peer::page_map();
+    let written = || {
+        let mut pages = Vec::new();
+        let each = |run: Span| pages.extend((run.start..run.end()).step_by(PAGE_LEN as usize));
+        pagemap.take_written(client.span, each).unwrap();
+        pages.iter().map(|at| (at - client.span.start) / PAGE_LEN).collect::<Vec<_>>()
+    };
+    assert_eq!(written(), [0; 0]);
+    // More runs than one call returns.
+    let stored: Vec<u64> = (0..MANY).filter(|page| page % 3 != 1).collect();
+    assert!(stored.iter().all(|&page| client.write(page, 2)), "the kernel resolves them");
+    assert_eq!(written(), stored);
+    assert_eq!(written(), [0; 0]);
+    assert!(client.write(7, 3));
+    assert_eq!(written(), [7]);
+    let untracked = Client::new(file.as_fd(), MANY, features, WriteFaults::Signal);
+    assert_eq!(pagemap.take_written(untracked.span, |_| {}), Err(Refused::Unregistered));
+}
+
+#[test]
+// FEATURE: EU-F13
+fn a_node_maps_and_protects_in_another_process() {
+    for features in kernels() {
+        for user in users() {
+            let file = file();
+            let mut peer = Peer::new(file.as_fd(), PAGES, features, user);
+            assert_eq!(peer.read(0), None);
+            fill(&file, 0, 4);
+            peer.uffd.install(peer.span.pages(0, 1), Access::Read).unwrap();
+            assert_eq!((peer.read(0), peer.write(0, 5)), (Some(4), false), "{features:?} {user:?}");
+            assert!(peer.install(0, Access::Write) && peer.write(0, 5));
+            peer.uffd.protect(peer.span.pages(0, 1)).unwrap();
+            assert!(!peer.write(0, 6));
+            peer.uffd.unprotect(peer.span.pages(0, 1)).unwrap();
+            assert!(peer.write(0, 6));
+            let far = Span { start: peer.span.end() + (1 << 30), len: PAGE_LEN };
+            assert_eq!(peer.uffd.protect(far), Err(Refused::Unregistered));
+            peer.unmap();
+            assert_eq!(peer.uffd.protect(peer.span), Err(Refused::Unregistered));
+            peer.kill();
+            assert_eq!(peer.uffd.protect(peer.span), Err(Refused::Ended));
+        }
+    }
+}
+
+/// What [`an_ordinary_user_has_the_same`] runs in a process that gave up being root.
+#[test]
+fn an_ordinary_user() {
+    if super::peer::about().is_none() {
+        return;
+    }
+    become_user(super::peer::ORDINARY_USER);
+    what_this_kernel_has_is_found_by_trying();
+    a_page_is_absent_then_read_then_written();
+    a_late_map_after_a_downgrade_makes_a_page_writable_or_shows_other_bytes();
+    without_protected_maps_a_mark_made_before_filling_protects();
+    zeros_and_copies_are_put_where_nothing_is();
+    written_pages_are_listed_once();
+    // SAFETY: the process has nothing left to do; the number says that it came here.
+    unsafe { libc::_exit(super::peer::DONE) };
+}
+
+#[test]
+fn an_ordinary_user_has_the_same() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: the other tests ran as an ordinary user already");
+    }
+    let (_socket, theirs) = UnixStream::pair().unwrap();
+    let status = super::peer::start("uffd::tests::an_ordinary_user", "", theirs).wait().unwrap();
+    assert_eq!(status.code(), Some(super::peer::DONE), "{status}");
+}
