@@ -51,7 +51,8 @@ impl Diff {
         } else {
             put(&mut rest, &MASK_FORM.to_le_bytes());
             self.mask.iter().for_each(|word| put(&mut rest, &word.to_le_bytes()));
-            self.runs().for_each(|(start, len)| put(&mut rest, &page[start..start + len]));
+            let mut rest = rest.iter_mut();
+            self.blocks().flat_map(bytes_of).zip(&mut rest).for_each(|(at, byte)| *byte = page[at]);
         }
     }
 }
@@ -68,20 +69,32 @@ fn put(rest: &mut &mut [u8], bytes: &[u8]) {
 // FEATURE: D2-F7
 pub fn apply(encoded: &[u8], page: &mut PageBytes) -> Result<Diff, BadDiff> {
     let mut rest = encoded;
-    let (diff, mut bytes, run_head_len) = match take_number(&mut rest)? {
+    match take_number(&mut rest)? {
         MASK_FORM => {
             let (diff, bytes) = read_mask(rest)?;
-            (diff, bytes, 0)
+            diff.blocks().flat_map(bytes_of).zip(bytes).for_each(|(at, byte)| page[at] = *byte);
+            Ok(diff)
         }
-        count @ 1.. if u32::from(count) <= RUN_COUNT_MAX => (read_runs(count, rest)?, rest, 2 * WORD),
-        _ => return Err(BadDiff("a number of runs that is not possible")),
-    };
-    for (start, len) in diff.runs() {
-        let (head, tail) = bytes[run_head_len..].split_at(len);
-        page[start..start + len].copy_from_slice(head);
-        bytes = tail;
+        count @ 1.. if u32::from(count) <= RUN_COUNT_MAX => {
+            let diff = read_runs(count, rest)?;
+            for (start, len) in diff.runs() {
+                let (bytes, tail) = rest[2 * WORD..].split_at(len);
+                page[start..start + len].copy_from_slice(bytes);
+                rest = tail;
+            }
+            Ok(diff)
+        }
+        _ => Err(BadDiff("a number of runs that is not possible")),
     }
-    Ok(diff)
+}
+
+/// The bytes of a page that a block's bits stand for: short runs are cheaper one byte at a time.
+fn bytes_of((start, mut bits): (usize, u64)) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (bits != 0).then(|| start + bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        at
+    })
 }
 
 fn read_mask(rest: &[u8]) -> Result<(Diff, &[u8]), BadDiff> {

@@ -7,28 +7,62 @@ use super::*;
 use crate::frames::{Frames, Run};
 use crate::guard::{Lost, Side};
 use crate::uffd::peer::{self, DONE};
-use crate::uffd::{Features, Uffd, WriteFaults};
+use crate::uffd::{Features, Refused, Uffd, WriteFaults};
 use hanare_protocol::id::Rights;
 use hanare_protocol::wire::control::FilePart;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 const PAGES: u64 = 16;
 
 /// The first page that nobody can supply.
 const LOST: u64 = 15;
 
-/// Fetches pages from a home that is a file, as if it were far.
+/// Fetches pages from a home that is a file, as if it were far. Its words are the page words of crate `ring` in small.
 struct Fetcher {
     home: Frames,
     frames: Frames,
     uffd: Uffd,
     span: Span,
-    /// For each page: not here, being fetched, here.
-    states: [AtomicU8; PAGES as usize],
+    /// For each page its state, and in steps of [`INSTALLER`] the threads that map it at this moment.
+    words: [AtomicU64; PAGES as usize],
     faults: AtomicU64,
+}
+
+const ABSENT: u64 = 0;
+const FETCHING: u64 = 1;
+const HERE: u64 = 2;
+const TAKING: u64 = 3;
+const INSTALLER: u64 = 4;
+
+impl Fetcher {
+    /// Changes a word from one state to another, keeping the count.
+    fn change(&self, page: u64, from: u64, to: u64) -> bool {
+        let changed = |word: u64| (word % INSTALLER == from).then(|| word - from + to);
+        self.words[page as usize].fetch_update(SeqCst, SeqCst, changed).is_ok()
+    }
+
+    fn fetch(&self, page: u64) -> Result<(), Refused> {
+        let mut bytes = [0; PAGE_LEN as usize];
+        self.home.read(Run::one(page), &mut bytes)?;
+        self.frames.fill(Run::one(page), &bytes)
+    }
+
+    /// As a node does: the page goes home, if it is here.
+    fn take(&self, page: u64) -> bool {
+        if !self.change(page, HERE, TAKING) {
+            return false;
+        }
+        while self.words[page as usize].load(SeqCst) >= INSTALLER {
+            std::thread::yield_now();
+        }
+        self.uffd.protect(self.span.pages(page, 1)).unwrap();
+        self.home.fill(Run::one(page), &self.frames.read_page(page).unwrap()[..]).unwrap();
+        self.frames.punch(Run::one(page)).unwrap();
+        self.change(page, TAKING, ABSENT)
+    }
 }
 
 // SAFETY: system calls that keep to the stack, and atomics.
@@ -40,21 +74,24 @@ unsafe impl Resolve for Fetcher {
         if page >= LOST {
             return Resolved::Lost;
         }
-        let state = &self.states[page as usize];
-        if state.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
-            let mut bytes = [0; PAGE_LEN as usize];
-            let fetched = self.home.read(Run::one(page), &mut bytes).and_then(|()| self.frames.fill(Run::one(page), &bytes));
-            if fetched.is_err() {
-                return Resolved::Lost;
+        loop {
+            let word = &self.words[page as usize];
+            let seen = word.load(SeqCst);
+            if seen % INSTALLER == HERE {
+                if word.compare_exchange(seen, seen + INSTALLER, SeqCst, SeqCst).is_ok() {
+                    let installed = self.uffd.install(self.span.pages(page, 1), access);
+                    word.fetch_sub(INSTALLER, SeqCst);
+                    return if installed.is_ok() { Resolved::Again } else { Resolved::Lost };
+                }
+            } else if seen % INSTALLER == ABSENT && self.change(page, ABSENT, FETCHING) {
+                let is_fetched = self.fetch(page).is_ok();
+                self.change(page, FETCHING, if is_fetched { HERE } else { ABSENT });
+                if !is_fetched {
+                    return Resolved::Lost;
+                }
+            } else {
+                std::thread::yield_now();
             }
-            state.store(2, SeqCst);
-        }
-        while state.load(SeqCst) != 2 {
-            std::thread::yield_now();
-        }
-        match self.uffd.install(self.span.pages(page, 1), access) {
-            Ok(()) => Resolved::Again,
-            Err(_) => Resolved::Lost,
         }
     }
 }
@@ -76,8 +113,8 @@ impl Region {
         let (uffd, span) = (Uffd::open(features, WriteFaults::Signal).unwrap(), Span::of(&mapping));
         // SAFETY: nobody holds a reference (invariant 2).
         unsafe { uffd.register(span) }.unwrap();
-        let states = std::array::from_fn(|_| AtomicU8::new(0));
-        let fetcher = Fetcher { home, frames, uffd, span, states, faults: AtomicU64::new(0) };
+        let words = std::array::from_fn(|_| AtomicU64::new(ABSENT));
+        let fetcher = Fetcher { home, frames, uffd, span, words, faults: AtomicU64::new(0) };
         // SAFETY: invariant 2.
         Region { watch: unsafe { watch(span, fetcher) }.unwrap(), mapping }
     }
@@ -98,15 +135,6 @@ impl Region {
 
     fn faults(&self) -> u64 {
         self.watch.faults.load(SeqCst)
-    }
-
-    /// As a node does: the page goes home.
-    fn take(&self, page: u64) {
-        let run = Run::one(page);
-        self.watch.uffd.protect(self.watch.span.pages(page, 1)).unwrap();
-        self.watch.home.fill(run, &self.watch.frames.read_page(page).unwrap()[..]).unwrap();
-        self.watch.frames.punch(run).unwrap();
-        self.watch.states[page as usize].store(0, SeqCst);
     }
 }
 
@@ -141,7 +169,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         assert_eq!(faults, 2 * LOST, "one to read, one to write");
         region.store(3, 1);
         assert_eq!((region.load(3), region.faults()), (1, faults), "no fault after that");
-        region.take(3);
+        assert!(region.watch.take(3));
         assert_eq!((region.load(3), region.faults()), (1, faults + 1), "it came back as it went");
     }),
     ("a fresh thread faults", |region| {
@@ -166,6 +194,36 @@ const SCENARIOS: &[(&str, Scenario)] = &[
             assert_eq!(region.watch.frames.read_page(page).unwrap()[64..68], [1, 2, 3, 4], "no store is lost");
         }
     }),
+    ("no store is lost while pages come and go", |region| {
+        const THREADS: u64 = 3;
+        const USED: u64 = 3;
+        /// Times that each page goes home: the threads store until then.
+        const TAKEN: u64 = 50;
+        (0..USED).for_each(|page| region.watch.home.fill(Run::one(page), &[0; PAGE_LEN as usize]).unwrap());
+        let (is_over, stored) = (AtomicBool::new(false), AtomicU64::new(0));
+        let place = |page, thread: u64| region.at(page).cast::<u64>().wrapping_add(thread as usize);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (is_over, stored) = (&is_over, &stored);
+                scope.spawn(move || {
+                    for page in (0..USED).cycle().take_while(|_| !is_over.load(SeqCst)) {
+                        // SAFETY: invariant 2; the word is this thread's own.
+                        unsafe { place(page, thread).write_volatile(place(page, thread).read_volatile() + 1) };
+                        stored.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            let mut taken = 0;
+            while taken < USED * TAKEN {
+                taken += (0..USED).filter(|&page| region.watch.take(page)).count() as u64;
+                std::thread::yield_now();
+            }
+            is_over.store(true, SeqCst);
+        });
+        // SAFETY: invariant 2.
+        let words = (0..USED).flat_map(|page| (0..THREADS).map(move |thread| unsafe { place(page, thread).read_volatile() }));
+        assert_eq!(words.sum::<u64>(), stored.load(SeqCst));
+    }),
     #[cfg(target_env = "gnu")]
     ("malloc and free fault", |region| {
         // A page that holds an allocation of 24 bytes, as the C library writes one: in front of it 0 and its size with a flag.
@@ -177,7 +235,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         unsafe { libc::free(place) };
         let faults = region.faults();
         assert!(faults >= 2, "free read the size and noted the place: {faults}");
-        region.take(0);
+        assert!(region.watch.take(0));
         // SAFETY: a plain allocation.
         let again = unsafe { libc::malloc(24) };
         assert_eq!(again, place);
