@@ -12,7 +12,7 @@ use crate::report::{Report, Row};
 use crate::table;
 use crate::turns::{Contestant, Figures, Outcome, Random, take_turns, time_step};
 use anyhow::{Result, ensure};
-use hanare::{CreateOptions, Element, Indexed, Modify, Operator, Placement, Range, Region, Shape, Strided};
+use hanare::{CreateOptions, Element, Indexed, Modify, Operator, Placement, Range, Region, Shape};
 
 /// The bench's name.
 pub const NAME: &str = "gups";
@@ -113,15 +113,15 @@ fn ours(options: &Options, one: &Region, two: &Region) -> Result<Figures> {
 fn updates(region: &Region, random: &mut Random, count: u64, batch: u64, operands: &[u8]) -> hanare::Result<()> {
     let words = region.len() / 8;
     let mut list = Vec::with_capacity(batch as usize);
+    let first = operands.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     for _ in 0..count {
-        let shape: Shape<'_> = if batch == 1 {
-            Strided::contiguous(8 * random.below(words), 8).into()
-        } else {
-            list.clear();
-            list.extend((0..batch).map(|_| random.below(words) as u32));
-            Indexed::elements(0, 8, &list[..]).into()
-        };
-        region.update(shape, XOR, operands)?;
+        if batch == 1 {
+            region.fetch_word(8 * random.below(words), XOR.operator, first)?;
+            continue;
+        }
+        list.clear();
+        list.extend((0..batch).map(|_| random.below(words) as u32));
+        region.update(Indexed::elements(0, 8, &list[..]), XOR, operands)?;
     }
     Ok(())
 }

@@ -224,6 +224,11 @@ impl Region {
     ///
     /// **Cost**: on this host a processor's atomic instruction; else one message each way. **Errors**: as for [`Region::update`].
     pub fn fetch_word(&self, offset: u64, operator: Operator, operand: u64) -> Result<u64> {
+        let is_inside = offset.is_multiple_of(8) && offset < self.len() && self.len() - offset >= 8;
+        if let Some(here) = self.mapped_whole().filter(|_| is_inside) {
+            self.check_rights(Op::Put)?;
+            return vector::update_word(here, offset, operator, operand).map_err(|lost| self.lost(lost));
+        }
         let mut old = [0; 8];
         let modify = Modify { operator, element: Element::U64 };
         self.fetch(Strided::contiguous(offset, 8), modify, &operand.to_le_bytes(), &mut old)?;

@@ -36,7 +36,7 @@ pub use copy::copy_shapes;
 pub use fill::fill_part;
 pub use gather::{gather, gather_part, scatter, scatter_part};
 pub use reduce::reduce_part;
-pub use update::{compare_and_swap_part, update_part};
+pub use update::{compare_and_swap_part, update_part, update_word};
 
 use crate::guard::{Lost, Side, check_side};
 use crate::window::Window;

@@ -8,7 +8,7 @@
 use super::blocks::prefetch;
 use super::runs::{Index, List, Run, Runs};
 use super::{check_runs, enter};
-use crate::guard::{Lost, Side, guarded, is_any_lost};
+use crate::guard::{Lost, Side, check_side, guarded, is_any_lost};
 use crate::window::Window;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::shape::Checked;
@@ -50,6 +50,34 @@ pub fn update_part(
         // Ruled out by `Operator::fits`.
         Element::U8 | Element::I8 | Element::U16 | Element::I16 => true,
     })
+}
+
+/// Updates the 64-bit word at byte `offset` of a window, a multiple of 8, and returns the word before: [`update_part`] of one word, without
+/// the walk.
+///
+/// **Ordering**, **Errors**: as for [`update_part`]. **Cost**: one atomic step and about 2 ns.
+pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) -> Result<u64, Lost> {
+    let word = to.slice(offset as usize, size_of::<u64>());
+    assert!(word.ptr().cast::<u64>().is_aligned(), "a word at offset {offset} is at no multiple of 8 bytes");
+    let mut old = 0;
+    guarded(0..0, word.range(), || {
+        // SAFETY: the word lies in a window and is aligned, as just asserted; all who change it do so atomically or not at all.
+        let word = unsafe { AtomicU64::from_ptr(word.ptr().cast()) };
+        // ORDERING: as all updates, see above.
+        old = match operator {
+            Operator::Add => word.fetch_add(operand, SeqCst),
+            Operator::Min => word.fetch_min(operand, SeqCst),
+            Operator::Max => word.fetch_max(operand, SeqCst),
+            Operator::And => word.fetch_and(operand, SeqCst),
+            Operator::Or => word.fetch_or(operand, SeqCst),
+            Operator::Xor => word.fetch_xor(operand, SeqCst),
+            Operator::Swap => word.swap(operand, SeqCst),
+        };
+    });
+    if is_any_lost() {
+        check_side(Side::Target, word, offset)?;
+    }
+    Ok(old)
 }
 
 /// Swaps each element of the `len` bytes of `shape`'s stream from `at` on for the second of its pair where it equals the
@@ -470,6 +498,26 @@ mod tests {
             prop_assert_eq!(table.bytes(), wanted);
             prop_assert_eq!(olds, wanted_olds);
         }
+    }
+
+    #[test]
+    fn a_word_is_updated_like_a_shape_of_one() {
+        for operator in Operator::ALL {
+            let mut bytes: Vec<u64> = vec![7, 0x5a5a_1234_ffff_0000, 9];
+            // SAFETY: the buffer is left alone while its window is used.
+            let window = unsafe { window_of(&mut bytes) };
+            let old = super::update_word(window, 8, operator, 0xff00_ff00).unwrap();
+            assert_eq!(old, 0x5a5a_1234_ffff_0000);
+            let wanted = plain(operator, Element::U64, &old.to_le_bytes(), &0xff00_ff00u64.to_le_bytes());
+            assert_eq!(bytes, [7, u64::from_le_bytes(wanted.try_into().unwrap()), 9], "{operator}");
+        }
+    }
+
+    /// # Safety
+    /// As for [`Window::of_mut`].
+    unsafe fn window_of(words: &mut [u64]) -> Window {
+        // SAFETY: promised by the caller.
+        unsafe { Window::new(words.as_mut_ptr().cast(), size_of_val(words)) }
     }
 
     #[test]
