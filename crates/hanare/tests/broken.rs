@@ -72,8 +72,8 @@ fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
     let _ = into.shutdown(Shutdown::Both);
 }
 
-#[test]
-fn the_error_says_whether_the_update_happened() {
+/// Two nodes, the second behind a relay.
+fn pair() -> (Node, Node, Relay) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let first = Node::start(options(16 << 20)).unwrap();
     let join = Some(first.address().to_owned());
@@ -81,7 +81,20 @@ fn the_error_says_whether_the_update_happened() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let second = Node::start(NodeOptions { join, advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
     let relay = Relay::start(listener, port);
+    (first, second, relay)
+}
 
+/// What an error of a broken connection says.
+fn happened(error: Error) -> Happened {
+    match error {
+        Error::Broken { happened, .. } => happened,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_error_says_whether_the_update_happened() {
+    let (first, second, relay) = pair();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let placement = Placement::Node(NodeId(1));
     let region = pool.create("words", 4096, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
@@ -90,10 +103,6 @@ fn the_error_says_whether_the_update_happened() {
         let mut word = [0; 8];
         near.get(0, &mut word).unwrap();
         u64::from_le_bytes(word)
-    };
-    let happened = |error: Error| match error {
-        Error::Broken { happened, .. } => happened,
-        other => panic!("{other}"),
     };
 
     assert_eq!(region.fetch_word(0, Operator::Add, 1).unwrap(), 0);
@@ -121,4 +130,34 @@ fn the_error_says_whether_the_update_happened() {
     assert_eq!(happened(error), Happened::Unknown, "a node that cannot be asked");
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(word(), 6);
+}
+
+#[test]
+fn of_a_command_in_parts_the_error_speaks_for_the_whole() {
+    let (first, second, relay) = pair();
+    let pool = Pool::attach_to(first.socket(), None).unwrap();
+    let options = CreateOptions { placement: Placement::Interleave(65536), ..CreateOptions::default() };
+    let region = pool.create("words", 2 << 16, &options).unwrap();
+    let near = Pool::attach_to(second.socket(), None).unwrap().open("words").unwrap();
+    // The word on the client's host, and the one behind the relay.
+    let begins_here = region.layout().extents().next().unwrap().node == NodeId(0);
+    let places = if begins_here { [0, 65536] } else { [65536, 0] };
+    let words = || places.map(|at| near.fetch_word(at, Operator::Or, 0).unwrap());
+    let whole = Strided::contiguous(0, 2 << 16);
+    let modify = Modify { operator: Operator::Add, element: Element::U64 };
+    let update = || region.update(whole, modify, &1u64.to_le_bytes());
+
+    update().unwrap();
+    assert_eq!(words(), [1, 1]);
+    relay.set(Mode::LoseRequest);
+    let error = update().unwrap_err();
+    assert!(!error.may_retry(), "one half is done: {error}");
+    assert_eq!((happened(error), words()), (Happened::Unknown, [2, 1]));
+
+    relay.set(Mode::LoseAnswer);
+    assert_eq!((happened(update().unwrap_err()), words()), (Happened::Yes, [3, 2]));
+
+    relay.set(Mode::LoseRequest);
+    let error = pool.batch(|batch| batch.update(&region, whole, modify, &[1, 0, 0, 0, 0, 0, 0, 0])).unwrap_err();
+    assert_eq!((happened(error), words()), (Happened::Unknown, [4, 2]));
 }

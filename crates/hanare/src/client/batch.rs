@@ -23,7 +23,7 @@ impl<'buffers> Batch<'buffers> {
     pub(crate) fn run(fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
         let mut tickets = Tickets::default();
         let posted = Batch::post(fill, &mut tickets)?;
-        let waited = tickets.wait();
+        let waited = tickets.finish();
         posted.and(waited)
     }
 
@@ -36,11 +36,6 @@ impl<'buffers> Batch<'buffers> {
         }
         // SAFETY: every buffer is borrowed for 'buffers, which is longer than the tickets live, and both callers wait for all of them.
         Ok(unsafe { batch.drafts.post(tickets) })
-    }
-
-    /// What was added so far.
-    pub(crate) fn drafts(&mut self) -> &mut Drafts<'buffers> {
-        &mut self.drafts
     }
 
     fn add(&mut self, draft: impl FnOnce(&mut Drafts<'buffers>) -> Result<()>) -> Result<()> {

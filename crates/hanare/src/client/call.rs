@@ -67,6 +67,7 @@ impl Region {
                         _ => vector::scatter(memory, extent, &checked),
                     };
                     moved.map_err(|lost| self.lost(lost))?;
+                    drafts.note_done(op, self.here());
                 }
                 None => {
                     let door = self.door(part.extent);
@@ -177,6 +178,7 @@ impl Region {
         // SAFETY: the heap memory stays where it is while the vector is moved into the request; it is only read.
         let operand = unsafe { Window::of(&pattern) };
         if let Some(extent) = local {
+            drafts.note_done(op, self.here());
             return kernel::run(op, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
         }
         for share in pieces(op, share, false)? {
@@ -199,6 +201,7 @@ impl Region {
         // SAFETY: the bytes live until this has returned, and are only read.
         let operand = unsafe { Window::of(&bytes) };
         if let Some(extent) = local {
+            drafts.note_done(Op::Put, self.here());
             return kernel::run(Op::Put, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
         }
         let mut at = 0;

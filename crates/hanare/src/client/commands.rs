@@ -367,6 +367,7 @@ impl Region {
 /// Drafting: checks, then shares. The windows, and borrowed index lists, stay good until the tickets were waited for.
 impl Region {
     fn checked<'s>(&self, shape: Shape<'s>) -> Result<Checked<'s>> {
+        self.refresh_if_refused()?;
         shape.check(self.name(), self.len()).map(Checked::joined)
     }
 
@@ -442,6 +443,7 @@ impl Region {
         }
         if let Some(extent) = self.only_extent()? {
             drafts.note(Op::Put, self.name(), shape.len());
+            drafts.note_done(Op::Put, self.here());
             return vector::copy_shapes(bytes, &local, extent, &shape).map_err(|lost| self.lost(lost));
         }
         let mut packed = vec![0u8; shape.len() as usize];

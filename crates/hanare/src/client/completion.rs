@@ -23,7 +23,7 @@ impl<T> Completion<T> {
 
     /// Waits for the end and gives what the command brings. **Errors**: as for the blocking call.
     pub fn wait(mut self) -> Result<T> {
-        let outcome = self.tickets.wait();
+        let outcome = self.tickets.finish();
         outcome.map(|()| self.brings.take().expect("only wait takes it")())
     }
 }

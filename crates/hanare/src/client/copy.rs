@@ -3,9 +3,8 @@
 //! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
 //! either side is cut; other shapes become lists of blocks for each pair of extents.
 
-use super::batch::Batch;
 use super::call::list_bytes;
-use super::drafts::Drafts;
+use super::drafts::{self, Drafts};
 use super::plan::{Part, parts};
 use super::region::Region;
 use hanare_memory::vector;
@@ -32,12 +31,10 @@ struct Run<'f, 't> {
 }
 
 pub(crate) fn copy(from: &Region, from_shape: Shape<'_>, to: &Region, to_shape: Shape<'_>) -> Result<()> {
-    let draft = |batch: &mut Batch<'_>| draft_copy(from, from_shape.by_ref(), to, to_shape.by_ref(), batch.drafts());
-    match Batch::run(draft) {
-        // Those of yesterday are no grants today; a copy may be done again.
-        Err(Error::GrantRefused { .. } | Error::NodeLost { .. }) if from.refresh()? && to.refresh()? => Batch::run(draft),
-        outcome => outcome,
-    }
+    let draft = |drafts: &mut Drafts<'_>| draft_copy(from, from_shape.by_ref(), to, to_shape.by_ref(), drafts);
+    let refresh = |error: &Error| from.refresh_after(error).and_then(|()| to.refresh_after(error));
+    // SAFETY: of the caller's memory a copy uses index lists alone, which are borrowed until this returns. It may be done again.
+    unsafe { drafts::run(false, refresh, draft) }
 }
 
 /// Adds a copy. Index lists are used until the tickets were waited for.
@@ -48,6 +45,8 @@ pub(crate) fn draft_copy(
     to_shape: Shape<'_>,
     drafts: &mut Drafts<'_>,
 ) -> Result<()> {
+    from.refresh_if_refused()?;
+    to.refresh_if_refused()?;
     let from_shape = from_shape.check(from.name(), from.len())?.joined();
     let to_shape = to_shape.check(to.name(), to.len())?.joined();
     if from_shape.len() != to_shape.len() {
@@ -72,6 +71,7 @@ pub(crate) fn draft_copy(
 fn draft_run(from: &Region, to: &Region, run: Run<'_, '_>, drafts: &mut Drafts<'_>) -> Result<()> {
     let (source, target) = (from.door(run.from.0), to.door(run.to.0));
     if source.node == target.node && copy_here(from, to, &run)? {
+        drafts.note_done(Op::CopyTo, to.here());
         return Ok(());
     }
     let address = if source.node == target.node { &[] } else { source.address.as_bytes() };

@@ -33,14 +33,16 @@ pub(crate) struct Drafts<'b> {
     /// Whether a command among them must not be repeated, and what became of those that were done at once.
     is_once: bool,
     fate: Fate,
+    /// Whether a command among them changes memory.
+    writes: bool,
     /// On the timeline, if there is one.
     span: Option<Box<Span>>,
 }
 
 impl Default for Drafts<'_> {
     fn default() -> Self {
-        let (is_once, fate) = (false, Fate::default());
-        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, fate, span: Span::begin() }
+        let (is_once, writes, fate) = (false, false, Fate::default());
+        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, fate, writes, span: Span::begin() }
     }
 }
 
@@ -52,6 +54,7 @@ pub(crate) struct Tickets<'b> {
     after: Vec<After<'b>>,
     is_once: bool,
     fate: Fate,
+    writes: bool,
     span: Option<Box<Span>>,
     /// Whether they are kept, to be waited for later.
     is_kept: bool,
@@ -86,9 +89,75 @@ impl Fate {
     }
 }
 
+/// Runs blocking commands that `draft` makes, once more where a node was lost or refused its grant, unless that would be twice. `refresh` asks
+/// for the grants of today.
+///
+/// # Safety
+/// What `draft` gives windows of is valid, and unused by others where it is written, until this returns.
+pub(crate) unsafe fn run<'b>(
+    is_once: bool,
+    refresh: impl Fn(&Error) -> Result<()>,
+    mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
+) -> Result<()> {
+    let mut has_written = false;
+    for last_try in [false, true] {
+        let mut tickets = Tickets::default();
+        // SAFETY: all tickets are waited for below, whatever the outcome.
+        let posted = unsafe { post(&mut draft, &mut tickets) };
+        let waited = tickets.wait();
+        let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(()) };
+        has_written |= tickets.may_have_written();
+        let may_repeat = match &error {
+            // Of an update nothing was done, or the error would be another.
+            Error::GrantRefused { .. } => true,
+            Error::NodeLost { .. } => !is_once,
+            _ => false,
+        };
+        if last_try || !may_repeat {
+            return Err(admit(has_written, error));
+        }
+        match refresh(&error) {
+            Ok(()) => {}
+            // Of a region that was removed nothing is left that could have happened.
+            Err(Error::UnknownRegion { name }) => return Err(Error::UnknownRegion { name }),
+            Err(later) if !has_written => return Err(later),
+            Err(_) => return Err(admit(has_written, error)),
+        }
+    }
+    unreachable!("the last try returns")
+}
+
+/// Drafts and posts.
+///
+/// # Safety
+/// As for [`Drafts::post`].
+pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>, tickets: &mut Tickets<'b>) -> Result<()> {
+    let mut drafts = Drafts::default();
+    if let Err(error) = draft(&mut drafts) {
+        return Err(drafts.refuse(error));
+    }
+    // SAFETY: promised by the caller.
+    unsafe { drafts.post(tickets) }
+}
+
+/// The error of one part as that of the whole call: where others may have written, it must not say that nothing happened.
+fn admit(has_written: bool, error: Error) -> Error {
+    let reason = match &error {
+        Error::GrantRefused { .. } | Error::RegionLost { .. } if has_written => error.to_string(),
+        _ => return error,
+    };
+    match error {
+        Error::GrantRefused { node, .. } | Error::RegionLost { node, .. } => {
+            Error::Broken { node, what: "a command in parts".to_owned(), reason, happened: Happened::Unknown }
+        }
+        other => other,
+    }
+}
+
 impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, remote: &Arc<Remote>, command: &Command, memory: Window) {
+        self.writes |= command.op.writes();
         self.open(remote, Needs::default()).push_plain(command, memory);
     }
 
@@ -104,6 +173,7 @@ impl<'b> Drafts<'b> {
         packed: Vec<u8>,
     ) {
         self.is_once |= command.op.is_once();
+        self.writes |= command.op.writes();
         let list_len = command.list_len().expect("lists go in pieces");
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64 };
@@ -114,6 +184,7 @@ impl<'b> Drafts<'b> {
     pub fn push_pair(&mut self, remote: &Arc<Remote>, from: (&Command, ListBytes, Vec<u8>), to: (&Command, ListBytes)) {
         let list_len = |command: &Command| command.list_len().expect("lists go in pieces");
         let needs = Needs { list_len: list_len(from.0) + list_len(to.0), held_len: from.2.len() as u64, result_len: 0 };
+        self.writes = true;
         let request = self.open(remote, needs);
         request.push(from.0, from.1, Window::empty(), Window::empty(), from.2);
         request.push(to.0, to.1, Window::empty(), Window::empty(), Vec::new());
@@ -126,8 +197,8 @@ impl<'b> Drafts<'b> {
 
     /// Notes that a share on this host was done at once: the call as a whole cannot be told to have done nothing any more.
     pub fn note_done(&mut self, op: Op, here: NodeId) {
-        if op.is_once() {
-            self.is_once = true;
+        if op.writes() {
+            (self.is_once, self.writes) = (self.is_once | op.is_once(), true);
             self.fate.note(here, Happened::Yes);
         }
     }
@@ -174,7 +245,7 @@ impl<'b> Drafts<'b> {
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
         tickets.after.extend(self.after);
-        (tickets.is_once, tickets.fate) = (self.is_once, self.fate);
+        (tickets.is_once, tickets.fate, tickets.writes) = (self.is_once, self.fate, self.writes);
         tickets.span = self.span;
         if let Some(span) = &mut tickets.span {
             span.sent(self.first.iter().chain(&self.rest).map(|(remote, _)| remote.node()), !tickets.is_kept);
@@ -235,6 +306,17 @@ impl Tickets<'_> {
         outcome
     }
 
+    /// Waits for all, where nobody tries again.
+    pub fn finish(&mut self) -> Result<()> {
+        let outcome = self.wait();
+        outcome.map_err(|error| admit(self.may_have_written(), error))
+    }
+
+    /// Whether any part of it may have changed memory; asked when all were waited for.
+    fn may_have_written(&self) -> bool {
+        self.writes && !matches!(self.fate.happened, None | Some(Happened::No))
+    }
+
     /// What a call's outcome says of all its parts.
     pub fn explain(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|error| self.fate.explain(self.is_once, error))
@@ -266,6 +348,15 @@ mod tests {
         parts.iter().for_each(|part| fate.note(NodeId(0), *part));
         fate.note(NodeId(1), error.happened());
         fate.explain(true, error.clone()).happened()
+    }
+
+    #[test]
+    fn a_put_done_in_part_is_not_told_to_have_done_nothing() {
+        let refused = Error::GrantRefused { gid: Gid(1), node: NodeId(1) };
+        assert_eq!(admit(true, refused.clone()).happened(), Happened::Unknown);
+        assert_eq!(admit(false, refused.clone()), refused);
+        let taken = Error::UnknownRegion { name: "a".to_owned() };
+        assert_eq!(admit(true, taken.clone()), taken);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     bound: Duration,
     fabric: ucx::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
+    /// Grants that nodes refused so far.
+    pub refusals: Arc<AtomicU64>,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
 }
@@ -82,7 +84,8 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, barriers: Mutex::new(0) });
+        let (refusals, barriers) = Default::default();
+        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, barriers });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -325,7 +328,7 @@ impl Shared {
             return Ok(place.remote.clone());
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
-        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address))?);
+        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address), self.refusals.clone())?);
         places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
         Ok(remote)
     }
@@ -371,7 +374,7 @@ impl Shared {
             let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
             Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
-        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial))?);
+        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
         self.places().insert(node, Place { address: None, remote });
         Ok(())
     }

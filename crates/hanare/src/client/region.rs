@@ -1,6 +1,6 @@
 //! A region as a client holds it: where its bytes are reached, and the commands on it.
 
-use super::drafts::{Drafts, Tickets};
+use super::drafts::{self, Drafts, Tickets, post};
 use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
@@ -12,7 +12,7 @@ use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// An open region.
@@ -33,6 +33,8 @@ pub struct Region {
     layout: Layout,
     /// How each extent is reached by commands; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
+    /// How many grants of any region had been refused when it last asked for its own.
+    refusals: AtomicU64,
     /// Extents of this host, mapped at their first use.
     mapped: Vec<OnceLock<Mapping>>,
     /// The whole region, where it is one mapped extent.
@@ -63,6 +65,7 @@ const BUSY_USES: u32 = 64;
 
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
+        let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
         let mapped = doors.iter().map(|_| OnceLock::new()).collect();
         Ok(Region {
@@ -74,6 +77,7 @@ impl Region {
             len: view.layout.len(),
             layout: view.layout,
             doors: RwLock::new(doors),
+            refusals,
             mapped,
             direct: OnceLock::new(),
             uses: AtomicU32::new(0),
@@ -180,24 +184,9 @@ impl Region {
     ///
     /// # Safety
     /// What `draft` gives windows of is valid, and unused by others where it is written, until this returns.
-    pub(crate) unsafe fn run<'b>(&self, is_once: bool, mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>) -> Result<()> {
-        for last_try in [false, true] {
-            let mut tickets = Tickets::default();
-            // SAFETY: all tickets are waited for below, whatever the outcome.
-            let posted = unsafe { post(&mut draft, &mut tickets) };
-            let waited = tickets.wait();
-            let outcome = tickets.explain(posted.and(waited));
-            let may_repeat = match &outcome {
-                // Of an update nothing was done, or the error would be another.
-                Err(Error::GrantRefused { .. }) => true,
-                Err(Error::NodeLost { .. }) => !is_once,
-                _ => false,
-            };
-            if last_try || !may_repeat || !self.refresh()? {
-                return outcome;
-            }
-        }
-        unreachable!("the last try returns")
+    pub(crate) unsafe fn run<'b>(&self, is_once: bool, draft: impl FnMut(&mut Drafts<'b>) -> Result<()>) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { drafts::run(is_once, |error| self.refresh_after(error), draft) }
     }
 
     /// Begins the commands that `draft` makes. Local parts are done when it returns.
@@ -280,6 +269,7 @@ impl Region {
 
     /// Asks for the grants and addresses of today. Returns whether it is the same region still.
     pub(crate) fn refresh(&self) -> Result<bool> {
+        self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
         let view = self.shared.open(&self.name, Some(self.rights))?;
         if view.gid != self.gid {
             return Err(Error::UnknownRegion { name: self.name.clone() });
@@ -289,6 +279,28 @@ impl Region {
         fresh.truncate(self.mapped.len());
         *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(true)
+    }
+
+    /// As [`Region::refresh`], if a grant was refused since the last time. What may not be done twice, or was not waited for, is not tried again with
+    /// the grants of today; the next command is.
+    ///
+    /// **Errors**: [`Error::UnknownRegion`], [`Error::RegionLost`]; where nobody can be asked the nodes have the word.
+    pub(crate) fn refresh_if_refused(&self) -> Result<()> {
+        if self.refusals.load(Ordering::Relaxed) == self.shared.refusals.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.refresh() {
+            Err(error @ (Error::UnknownRegion { .. } | Error::RegionLost { .. })) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Region::refresh`], where that can help. Where the coordinator's own node is lost nobody answers: it is dialed again, no more.
+    pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
+        match error {
+            Error::NodeLost { node, .. } if *node == self.shared.attached.home.node => Ok(()),
+            _ => self.refresh().map(|_| ()),
+        }
     }
 
     /// Refuses commands that write where the handle only reads.
@@ -328,19 +340,6 @@ impl std::fmt::Debug for Region {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Region").field("name", &self.name).field("gid", &self.gid).field("len", &self.len).finish_non_exhaustive()
     }
-}
-
-/// Drafts and posts.
-///
-/// # Safety
-/// As for [`Region::start`].
-unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>, tickets: &mut Tickets<'b>) -> Result<()> {
-    let mut drafts = Drafts::default();
-    if let Err(error) = draft(&mut drafts) {
-        return Err(drafts.refuse(error));
-    }
-    // SAFETY: promised by the caller.
-    unsafe { drafts.post(tickets) }
 }
 
 fn doors(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<Door>> {

@@ -22,7 +22,8 @@ use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Makes a connection to the node; called at the first use and after a loss.
@@ -33,6 +34,7 @@ pub(crate) struct Remote {
     node: NodeId,
     dial: Box<Dial>,
     bound: Duration,
+    refusals: Arc<AtomicU64>,
     inner: Mutex<Inner>,
     completed: Condvar,
     /// Wakes the thread that is parked on the link's event.
@@ -43,7 +45,7 @@ pub(crate) struct Remote {
 struct Inner {
     link: Option<Box<dyn Link>>,
     /// A copy of the link's event descriptor for the thread that parks.
-    event: Option<std::sync::Arc<OwnedFd>>,
+    event: Option<Arc<OwnedFd>>,
     pending: Pending,
     windows: Vec<Window>,
     parked: bool,
@@ -56,10 +58,11 @@ struct Inner {
 }
 
 impl Remote {
-    pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>) -> Result<Remote> {
+    /// A node that nobody is connected to yet. `refusals` counts the grants that it refuses.
+    pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>, refusals: Arc<AtomicU64>) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
-        Ok(Remote { node, dial, bound, inner: Mutex::default(), completed: Condvar::new(), nudge })
+        Ok(Remote { node, dial, bound, refusals, inner: Mutex::default(), completed: Condvar::new(), nudge })
     }
 
     /// The node.
@@ -120,7 +123,7 @@ impl Remote {
         if inner.link.is_none() {
             let link = (self.dial)()?;
             let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
-            (inner.link, inner.event) = (Some(link), Some(std::sync::Arc::new(event)));
+            (inner.link, inner.event) = (Some(link), Some(Arc::new(event)));
             inner.posted_len = 0;
         }
         Ok(())
@@ -160,6 +163,9 @@ impl Remote {
     pub fn wait(&self, seq: u64) -> Result<()> {
         let mut connection = None;
         let outcome = self.settle(seq, |request| connection = request.connection);
+        if matches!(outcome, Err(Error::GrantRefused { .. })) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+        }
         match (outcome, connection) {
             (Err(broke @ (Error::NodeLost { .. } | Error::Timeout { .. } | Error::Garbage { .. })), Some(connection)) => {
                 let happened = self.ask(Question { connection, seq });

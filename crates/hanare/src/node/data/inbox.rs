@@ -293,7 +293,11 @@ impl Inbox {
             Kind::Arrive => self.decoded().map_or_else(Asks::Refused, Asks::Arrival),
             Kind::Ask => self.decoded().map_or_else(Asks::Refused, Asks::Question),
             Kind::Commands => match self.refused.take() {
-                Some(error) => Asks::Refused(error),
+                Some(error) => {
+                    // What was admitted before the refusal must not be held until the next message.
+                    self.work.clear();
+                    Asks::Refused(error)
+                }
                 None => {
                     self.work.iter_mut().for_each(Work::conclude);
                     self.work.retain(|work| work.is_left() || work.op == Op::CopyTo || work.result_len() > 0);
