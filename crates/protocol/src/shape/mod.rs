@@ -170,7 +170,7 @@ impl<'a> Checked<'a> {
         if !block.is_multiple_of(len) {
             return bad(format!("a block of {block} bytes is no whole number of them"));
         }
-        match self.first_odd(len).filter(|_| must_align && !self.is_empty()) {
+        match (must_align && !self.is_empty()).then(|| self.first_odd(len)).flatten() {
             Some(offset) => bad(format!("the one at offset {offset} is at no multiple of {len} bytes")),
             None => Ok(()),
         }
