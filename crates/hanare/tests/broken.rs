@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::options;
 
 /// What the relay does with what passes.
@@ -160,4 +160,38 @@ fn of_a_command_in_parts_the_error_speaks_for_the_whole() {
     relay.set(Mode::LoseRequest);
     let error = pool.batch(|batch| batch.update(&region, whole, modify, &[1, 0, 0, 0, 0, 0, 0, 0])).unwrap_err();
     assert_eq!((happened(error), words()), (Happened::Unknown, [4, 2]));
+}
+
+#[test]
+fn a_refused_message_holds_no_memory_and_the_next_one_asks_for_new_grants() {
+    let (first, second, _relay) = pair();
+    let pool = Pool::attach_to(first.socket(), None).unwrap();
+    let there = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
+    let [kept, gone] = ["kept", "gone"].map(|name| pool.create(name, 1 << 20, &there).unwrap());
+    let other = Pool::attach_to(second.socket(), None).unwrap();
+    other.remove("gone").unwrap();
+    let put_both = || {
+        pool.batch(|batch| {
+            batch.put(&kept, 0, &[1; 8])?;
+            batch.put(&gone, 0, &[1; 8])
+        })
+    };
+    let error = put_both().unwrap_err();
+    assert!(matches!(error, Error::GrantRefused { .. }), "{error}");
+    assert_eq!(error.happened(), Happened::No);
+    let error = put_both().unwrap_err();
+    assert!(matches!(&error, Error::UnknownRegion { name } if name == "gone"), "{error}");
+    // A node tells of its memory once a second.
+    let used = || other.status().unwrap().nodes[1].memory.used;
+    wait_until("the region is counted", || used() > 0);
+    other.remove("kept").unwrap();
+    wait_until("the refused message does not hold the region's memory", || used() == 0);
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

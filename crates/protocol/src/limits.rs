@@ -66,6 +66,10 @@ pub const HELD_LEN_MAX: u64 = 4 << 20;
 /// How long a peer's answer is waited for, unless set otherwise (`HANARE_ANSWER_MS`).
 pub const ANSWER_MS: u64 = 10_000;
 
+/// How long a node whose connection broke may take to be reached, and then to say what became of an update: a live one does so at once, and
+/// the caller has waited for its answer already.
+pub const ASK_MS: u64 = 2_000;
+
 /// How long a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
 pub const LEASE_MS: u64 = 3_000;
 

@@ -140,6 +140,15 @@ pub(crate) unsafe fn post<'b>(draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>,
     unsafe { drafts.post(tickets) }
 }
 
+/// What an error says of the message that `node` was sent. What another node refused was the source of a copy: all else in the message was
+/// admitted, and may be done.
+fn happened_at(node: NodeId, error: &Error) -> Happened {
+    match error {
+        Error::GrantRefused { node: refuser, .. } if *refuser != node => Happened::Unknown,
+        other => other.happened(),
+    }
+}
+
 /// The error of one part as that of the whole call: where others may have written, it must not say that nothing happened.
 fn admit(has_written: bool, error: Error) -> Error {
     let reason = match &error {
@@ -292,7 +301,8 @@ impl Tickets<'_> {
         self.rest.reverse();
         while let Some((remote, seq)) = self.pop() {
             let part = remote.wait(seq);
-            self.fate.note(remote.node(), part.as_ref().map_or_else(Error::happened, |()| Happened::Yes));
+            let happened = part.as_ref().map_or_else(|error| happened_at(remote.node(), error), |()| Happened::Yes);
+            self.fate.note(remote.node(), happened);
             outcome = outcome.and(part);
         }
         let after = std::mem::take(&mut self.after);
@@ -355,6 +365,8 @@ mod tests {
         let refused = Error::GrantRefused { gid: Gid(1), node: NodeId(1) };
         assert_eq!(admit(true, refused.clone()).happened(), Happened::Unknown);
         assert_eq!(admit(false, refused.clone()), refused);
+        assert_eq!(happened_at(NodeId(1), &refused), Happened::No);
+        assert_eq!(happened_at(NodeId(2), &refused), Happened::Unknown, "what was put beside a refused copy is there");
         let taken = Error::UnknownRegion { name: "a".to_owned() };
         assert_eq!(admit(true, taken.clone()), taken);
     }

@@ -336,11 +336,11 @@ impl Shared {
     fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Box<super::remote::Dial> {
         let shared: Weak<Shared> = Arc::downgrade(self);
         let address = address.to_owned();
-        Box::new(move || {
+        Box::new(move |patience| {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let prove = |hellos: &tcp::Hellos| shared.prove(hellos);
-            let deadline = Instant::now() + shared.bound;
+            let deadline = Instant::now() + patience;
             let greeted =
                 tcp::connect(&address, Role::Data, shared.attached.client.0, &prove, deadline).map_err(|error| match error {
                     // Nobody listens where the node was: to a client that is a lost node.
@@ -369,7 +369,7 @@ impl Shared {
             reason: format!("{} descriptors came with the attachment", fds.len()),
         })?;
         let once = Mutex::new(Some(ShmParts { memory, bell }));
-        let dial = move || {
+        let dial = move |_| {
             let lost = || Error::NodeLost { node, reason: "this host's node has ended".to_owned() };
             let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
             Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)

@@ -14,7 +14,7 @@ use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::SPIN_ANSWER_US;
+use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::{Error, Result};
@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Makes a connection to the node; called at the first use and after a loss.
-pub(crate) type Dial = dyn Fn() -> Result<Box<dyn Link>> + Send + Sync;
+/// Makes a connection to the node within a time; called at the first use and after a loss.
+pub(crate) type Dial = dyn Fn(Duration) -> Result<Box<dyn Link>> + Send + Sync;
 
 /// A node as this process reaches it.
 pub(crate) struct Remote {
@@ -55,6 +55,8 @@ struct Inner {
     posted_len: u64,
     /// What this connection is called, once it carried a command that must not be repeated.
     name: Option<u128>,
+    /// The connection that the node could not be asked about: it is not waited for again for each of its requests.
+    mute: Option<u128>,
 }
 
 impl Remote {
@@ -84,8 +86,17 @@ impl Remote {
     /// # Safety
     /// The memory of its windows stays valid, and that of gets is used by nobody else, until [`Remote::wait`] returned for that number.
     pub unsafe fn post(&self, request: Box<Request>) -> Result<u64> {
+        // SAFETY: promised by the caller.
+        unsafe { self.post_within(request, self.bound) }
+    }
+
+    /// As [`Remote::post`], with a time for making a connection.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64> {
         let mut inner = self.lock();
-        self.connect(&mut inner)?;
+        self.connect(&mut inner, patience)?;
         let inner = &mut *inner;
         let mut request = request;
         if request.is_once() {
@@ -119,9 +130,9 @@ impl Remote {
         Ok(seq)
     }
 
-    fn connect(&self, inner: &mut Inner) -> Result<()> {
+    fn connect(&self, inner: &mut Inner, patience: Duration) -> Result<()> {
         if inner.link.is_none() {
-            let link = (self.dial)()?;
+            let link = (self.dial)(patience)?;
             let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
             (inner.link, inner.event) = (Some(link), Some(Arc::new(event)));
             inner.posted_len = 0;
@@ -162,7 +173,7 @@ impl Remote {
     /// Where the connection broke under a command that must not be repeated, the node is asked what became of it.
     pub fn wait(&self, seq: u64) -> Result<()> {
         let mut connection = None;
-        let outcome = self.settle(seq, |request| connection = request.connection);
+        let outcome = self.settle(seq, self.bound, |request| connection = request.connection);
         if matches!(outcome, Err(Error::GrantRefused { .. })) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
         }
@@ -177,17 +188,28 @@ impl Remote {
 
     /// Asks what became of a request. A node that cannot be asked leaves it unknown.
     fn ask(&self, question: Question) -> Happened {
+        if self.lock().mute == Some(question.connection) {
+            return Happened::Unknown;
+        }
+        self.ask_now(question).unwrap_or_else(|_| {
+            self.lock().mute = Some(question.connection);
+            Happened::Unknown
+        })
+    }
+
+    fn ask_now(&self, question: Question) -> Result<Happened> {
+        let patience = self.bound.min(Duration::from_millis(ASK_MS));
         let mut request = self.draft();
         request.set_question(&question);
         // SAFETY: a question has no memory but its own.
-        let Ok(seq) = (unsafe { self.post(request) }) else { return Happened::Unknown };
+        let seq = unsafe { self.post_within(request, patience) }?;
         let mut told = Happened::Unknown;
-        let asked = self.settle(seq, |request| told = request.told().unwrap_or(Happened::Unknown));
-        asked.map_or(Happened::Unknown, |()| told)
+        self.settle(seq, patience, |request| told = request.told().unwrap_or(Happened::Unknown))?;
+        Ok(told)
     }
 
-    /// Waits for a request to have an outcome, and lets `look` see it before it is put aside.
-    fn settle(&self, seq: u64, mut look: impl FnMut(&Request)) -> Result<()> {
+    /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.
+    fn settle(&self, seq: u64, patience: Duration, mut look: impl FnMut(&Request)) -> Result<()> {
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
@@ -204,7 +226,7 @@ impl Remote {
                 continue;
             }
             let bounded = inner.pending.get(seq).is_some_and(|request| !request.is_arrival());
-            let until = *deadline.get_or_insert_with(|| Instant::now() + self.bound);
+            let until = *deadline.get_or_insert_with(|| Instant::now() + patience);
             if bounded && Instant::now() >= until {
                 self.give_up(&mut inner);
                 continue;
