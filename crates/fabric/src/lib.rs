@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`link`] | the contract: [`Link`], [`Sink`], [`Progress`], [`LinkError`] |
 //! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
-//! | [`layer`] | links over links: count, trace, delay, fault, retransmit |
+//! | [`layer`] | links over links: count, delay, fault, retransmit |
 //! | [`shm`] | links between two processes of one host: rings in shared memory |
 //! | [`ucx`] | links over UCX, loaded at run time: RDMA where it is there |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |

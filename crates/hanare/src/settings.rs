@@ -43,6 +43,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
     setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
+    setting(
+        "HANARE_FRAMES",
+        "a quarter of the memory that is free",
+        "bytes of main memory for one mapped region's pages from other nodes, before some are given back",
+    ),
     setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
@@ -76,6 +81,12 @@ pub(crate) fn number(variable: &str) -> Result<Option<u64>> {
 /// How long a peer's answer is waited for.
 pub(crate) fn answer_bound() -> Result<Duration> {
     Ok(Duration::from_millis(number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS)))
+}
+
+/// Pages of a mapped region that this host keeps of other nodes.
+pub(crate) fn frames_max() -> Result<u64> {
+    let bytes = number("HANARE_FRAMES")?.unwrap_or_else(|| hanare_memory::capacity::available().unwrap_or(4 << 30) / 4);
+    Ok((bytes / limits::PAGE_LEN).max(64))
 }
 
 /// What moves bytes between hosts.

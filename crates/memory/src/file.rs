@@ -94,7 +94,8 @@ pub(crate) fn is_transparent_offered() -> bool {
     ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|word| setting.contains(word))
 }
 
-pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+/// The error for a system call that failed while `what` was tried.
+pub fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
     move |errno| Error::System { what: what.to_owned(), reason: errno.to_string() }
 }
 

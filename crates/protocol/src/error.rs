@@ -270,6 +270,12 @@ pub enum Error {
         /// What is wrong, and what would be right.
         reason: String,
     },
+    /// Its extents are reached through its pages alone while programs share it coherently.
+    #[error("{gid} is mapped coherently: reach it through a mapping of your own, or when the last one is gone")]
+    IsMapped {
+        /// The region.
+        gid: Gid,
+    },
     /// A setting, an address or a file has no usable value.
     #[error("{key} cannot be '{value}': {reason}")]
     BadSetting {

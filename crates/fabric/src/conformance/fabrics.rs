@@ -1,7 +1,7 @@
 //! The fabrics and layers under test: how to make a pair of links, and a link with a raw peer that may send anything.
 
 use crate::layer::retransmit::raw_frames;
-use crate::layer::{Count, Delay, Fault, FaultPlan, Retransmit, Trace};
+use crate::layer::{Count, Delay, Fault, FaultPlan, Retransmit};
 use crate::link::Link;
 use crate::shm::{ShmLink, Side};
 use crate::tcp::{Socket, TcpLink};
@@ -39,11 +39,6 @@ pub(crate) const UCX_TCP: Fabric = Fabric { base: Base::Ucx(ucx::Transports::Tcp
 pub(crate) fn count(link: Boxed) -> Boxed {
     Box::new(Count::over(link))
 }
-
-pub(crate) fn trace(link: Boxed) -> Boxed {
-    Box::new(Trace::over(link, std::io::sink(), Instant::now()))
-}
-
 pub(crate) fn delay(link: Boxed) -> Boxed {
     Box::new(Delay::over(link, Duration::from_micros(100)).unwrap())
 }

@@ -147,8 +147,6 @@ conformance! {
     tcp_count = TCP.under(fabrics::count);
     shm_count = SHM.under(fabrics::count);
     ucx_count = UCX.under(fabrics::count);
-    tcp_trace = TCP.under(fabrics::trace);
-    shm_trace = SHM.under(fabrics::trace);
     tcp_delay = TCP.under(fabrics::delay);
     shm_delay = SHM.under(fabrics::delay);
     tcp_fault = TCP.under(fabrics::fault);

@@ -3,7 +3,6 @@
 //! | layer | adds |
 //! |---|---|
 //! | [`Count`] | messages and bytes each way; cheap enough for always |
-//! | [`Trace`] | events in Chrome's trace format |
 //! | [`Delay`] | time before a message leaves |
 //! | [`Fault`] | closing, flipped bits, stalls, and messages lost, repeated, late or corrupt, under a seed |
 //! | [`Retransmit`] | a link over a line that does all of that to messages |
@@ -14,13 +13,11 @@ mod delay;
 mod fault;
 mod lossy;
 pub mod retransmit;
-mod trace;
 
 pub use count::{Count, Traffic};
 pub use delay::Delay;
 pub use fault::{Fault, FaultPlan};
 pub use retransmit::Retransmit;
-pub use trace::Trace;
 
 /// Methods of [`crate::Link`] that a layer leaves to the link in its field `link`.
 macro_rules! pass_on {

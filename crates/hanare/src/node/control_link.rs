@@ -27,13 +27,18 @@ impl ControlLink {
 
     /// Sends a value, now or when those before it have left.
     pub fn send<T: Serialize>(&mut self, value: &T) -> Result<(), LinkError> {
+        self.send_bytes(control::encode(value))
+    }
+
+    /// As [`ControlLink::send`], for a value that is encoded already.
+    pub fn send_bytes(&mut self, bytes: Vec<u8>) -> Result<(), LinkError> {
         if self.queue.len() >= QUEUE_COUNT_MAX {
             return Err(LinkError::Closed {
                 peer: self.link.peer().to_owned(),
                 reason: "it does not read its messages".to_owned(),
             });
         }
-        self.queue.push_back(control::encode(value));
+        self.queue.push_back(bytes);
         self.pump()
     }
 
@@ -51,9 +56,9 @@ impl ControlLink {
     /// Moves bytes both ways; returns the values that have arrived, and whether the link has ended after them. Where it has not, it
     /// dozes, so that its event is sure.
     pub fn receive<T: DeserializeOwned>(&mut self) -> (Vec<T>, Result<(), LinkError>) {
-        let mut ending = self.progress();
+        let (whole, mut ending) = self.receive_bytes();
         let mut values = Vec::new();
-        for bytes in self.inbox.whole.drain(..) {
+        for bytes in whole {
             match control::decode(&bytes) {
                 Ok(value) => values.push(value),
                 Err(malformed) => {
@@ -64,6 +69,12 @@ impl ControlLink {
             }
         }
         (values, ending)
+    }
+
+    /// As [`ControlLink::receive`], for values that are not decoded here.
+    pub fn receive_bytes(&mut self) -> (Vec<Vec<u8>>, Result<(), LinkError>) {
+        let ending = self.progress();
+        (std::mem::take(&mut self.inbox.whole), ending)
     }
 
     /// Moves bytes until nothing moves any more.

@@ -3,12 +3,14 @@
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
 use hanare_memory::{Extent, Lender, Window};
-use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
-use hanare_protocol::wire::control::HeldExtent;
+use hanare_protocol::wire::control::{FilePart, HeldExtent};
 use hanare_protocol::{Error, Result};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The table.
@@ -49,7 +51,14 @@ struct Entry {
     held: Arc<Held>,
     read: Grant,
     write: Grant,
+    /// Clients of this host that may have it mapped as it is.
+    direct: BTreeSet<ClientId>,
+    /// It is reached through its pages alone.
+    is_shared: bool,
 }
+
+/// Files of an extent, in order.
+pub(crate) type ExtentFiles = Vec<(OwnedFd, FilePart)>;
 
 /// An extent of this node.
 pub(crate) struct Held {
@@ -142,7 +151,8 @@ impl Extents {
         made.into_iter()
             .map(|(len, extent)| {
                 let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
-                Ok(entries.enter(Entry { held, read: fresh_grant()?, write: fresh_grant()? }))
+                let (read, write) = (fresh_grant()?, fresh_grant()?);
+                Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), is_shared: false }))
             })
             .collect()
     }
@@ -187,24 +197,74 @@ impl Extents {
         let entries = self.read();
         let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
         match entry {
+            Some(Entry { held, is_shared: true, .. }) => Err(Error::IsMapped { gid: held.gid }),
             Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
             Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid, node: entries.node }),
             None => Err(Error::GrantRefused { gid: Gid(0), node: entries.node }),
         }
     }
 
-    /// The files of an extent, for a client of this host to map as its grant allows.
-    pub fn files(
-        &self,
-        slot: Slot,
-        grant: Grant,
-    ) -> Result<Vec<(std::os::fd::OwnedFd, hanare_protocol::wire::control::FilePart)>> {
+    /// The files of an extent, for a client of this host to map as its grant allows. It counts as mapped by that client until
+    /// [`Extents::forget_direct`].
+    pub fn files(&self, slot: Slot, grant: Grant, client: ClientId) -> Result<ExtentFiles> {
         let held = self.open(slot, grant, Rights::Read)?;
         let rights = match self.open(slot, grant, Rights::Write) {
             Ok(_) => Rights::Write,
             Err(_) => Rights::Read,
         };
+        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+            entry.direct.insert(client);
+        }
         held.with_own_file(|extent| extent.files(rights))
+    }
+
+    /// A client has no mapping of extents any more: of a region's, or of any.
+    pub fn forget_direct(&self, client: ClientId, gid: Option<Gid>) {
+        for entry in self.write().slots.iter_mut().flatten() {
+            if gid.is_none_or(|gid| entry.held.gid == gid) {
+                entry.direct.remove(&client);
+            }
+        }
+    }
+
+    /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Says for what the grant is good.
+    ///
+    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] while clients may have it mapped as it is.
+    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles)> {
+        let mut entries = self.write();
+        let node = entries.node;
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        let entry = entry.filter(|entry| entry.held.gid == gid && entry.allows(grant).is_some());
+        let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
+        if !entry.direct.is_empty() {
+            let reason = format!(
+                "{} program(s) of {node} have its memory mapped as it is; let them map it coherently too, or close it",
+                entry.direct.len()
+            );
+            return Err(Error::BadUse { region: gid.to_string(), reason });
+        }
+        entry.is_shared = true;
+        let held = entry.held.clone();
+        drop(entries);
+        let files = held.with_own_file(|extent| extent.files(Rights::Write));
+        if files.is_err() {
+            self.unshare(slot);
+        }
+        files.map(|files| (held, files))
+    }
+
+    /// What a grant for an extent of a region allows.
+    pub fn rights(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<Rights> {
+        let entries = self.read();
+        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref).filter(|entry| entry.held.gid == gid);
+        entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
+    }
+
+    /// An extent may be reached in all ways again.
+    pub fn unshare(&self, slot: Slot) {
+        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+            entry.is_shared = false;
+        }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Entries> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `control` | the thread that decides: clients' requests, membership, the coordinator where it is here |
 //! | `data` | the thread that serves vector commands and barriers |
+//! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
 //! | `journal` | the coordinator's durable records |
 //! | `control_link`, `post` | messages between nodes, and between threads |
@@ -15,6 +16,7 @@ mod data;
 mod extents;
 mod journal;
 mod options;
+mod pages;
 mod post;
 
 pub use options::NodeOptions;
@@ -27,6 +29,7 @@ use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
+use pages::Pages;
 use post::Post;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,7 +79,11 @@ impl Node {
             coordination,
             home,
             strangers: control::Strangers::new(listener, control::Terms { key, join: options.join, bound, fabric }, post.clone()),
-            service: data::Service::start(extents.clone(), key, bound, fabric)?,
+            service: data::Service::start(
+                data::Terms { extents: extents.clone(), key, bound, fabric },
+                Pages::new(extents.clone(), address.clone(), incarnation, bound, settings::frames_max()?),
+                post.clone(),
+            )?,
             extents,
             lender,
             post: post.clone(),

@@ -365,7 +365,12 @@ impl Coordinator {
                 self.rank_gone([gone], reason);
                 Step::Done(Ok(Answer::Ok))
             }
-            Request::Attach { .. } | Request::Map { .. } | Request::Prove { .. } => {
+            Request::Attach { .. }
+            | Request::Map { .. }
+            | Request::Share { .. }
+            | Request::Hold { .. }
+            | Request::Unshare { .. }
+            | Request::Prove { .. } => {
                 let reason = "a node forwards a request that it must answer itself".to_owned();
                 Step::Done(Err(Error::Garbage { peer: task.node.to_string(), reason }))
             }

@@ -108,7 +108,12 @@ fn describe(what: &Request) -> String {
         Request::List { .. } => "list regions".to_owned(),
         Request::Status => "tell the pool's status".to_owned(),
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
-        Request::Attach { .. } | Request::Map { .. } | Request::Prove { .. } => "answer".to_owned(),
+        Request::Attach { .. }
+        | Request::Map { .. }
+        | Request::Share { .. }
+        | Request::Hold { .. }
+        | Request::Unshare { .. }
+        | Request::Prove { .. } => "answer".to_owned(),
     }
 }
 

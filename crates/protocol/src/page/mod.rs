@@ -12,6 +12,7 @@
 //! | `host` | a host's side: fetching, copies, giving pages up |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
 //! | `courier` | each message once, over connections that lose and repeat |
+//! | `consistency` | what a mapping promises |
 //!
 //! # Life of a fault
 //!
@@ -80,6 +81,7 @@
 //! own beside [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers*
 //! (they would save the upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
 
+pub mod consistency;
 pub mod courier;
 pub mod directory;
 mod entries;
@@ -92,6 +94,7 @@ mod explore;
 #[cfg(test)]
 mod tests;
 
+pub use consistency::Consistency;
 pub use courier::{Courier, Receipt};
 pub use directory::{Directory, Face, Heard};
 pub use host::{Copies, Take, Touch};

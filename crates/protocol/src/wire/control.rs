@@ -9,6 +9,7 @@
 
 use crate::error::Error;
 use crate::id::{ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::page::Consistency;
 use crate::place::{Layout, Placement};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -73,6 +74,30 @@ pub enum Request {
         /// The right that decides between read-only and read-write descriptors.
         grant: Grant,
     },
+    /// Will map a region as others on other hosts do; answered by [`Answer::Shared`] with descriptors, when all homes of its
+    /// bytes agree. The client uses no mapping of single extents of it from here on.
+    Share {
+        /// The region as it was opened.
+        view: RegionView,
+        /// What is promised.
+        consistency: Consistency,
+    },
+    /// Has mapped what it shares: the descriptor of its userfaultfd comes along. Answered by [`Answer::Ok`].
+    Hold {
+        /// The region.
+        gid: Gid,
+        /// Where it mapped the region: first byte.
+        start: u64,
+        /// Bytes, whole pages.
+        len: u64,
+        /// What its userfaultfd was opened with.
+        features: u64,
+    },
+    /// Has unmapped what it shared; answered by [`Answer::Ok`] when all that only this host had is at its home.
+    Unshare {
+        /// The region.
+        gid: Gid,
+    },
     /// Asks its node to prove the pool's key to another node; answered by [`Answer::Proof`].
     Prove {
         /// Both hellos, the connector's first.
@@ -111,6 +136,8 @@ pub enum Answer {
     Status(PoolStatus),
     /// To `Map`: the extent's bytes lie one after another in these files, whose descriptors come along.
     Files(Vec<FilePart>),
+    /// To `Share`: descriptors of the page words, of the frames, and of the files of extents on this node come along.
+    Shared(SharedView),
     /// To `Prove`: the keyed hash of the hellos.
     Proof([u8; 32]),
 }
@@ -124,6 +151,34 @@ pub struct FilePart {
     pub len: u64,
     /// Bytes to map: `len` rounded up to the file's page size.
     pub map_len: u64,
+}
+
+/// A shared region as a client of one host maps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedView {
+    /// The first of the client's seats in the page words.
+    pub seat_first: u16,
+    /// How many it has.
+    pub seat_count: u16,
+    /// Seats of all of the host.
+    pub seats: u16,
+    /// The homes of the region's pages.
+    pub homes: Vec<SharedHome>,
+    /// For each extent of the layout, if it is on this node, its files.
+    pub files: Vec<Option<Vec<FilePart>>>,
+    /// Frames that the host may fill before some are given back.
+    pub frames_max: u64,
+}
+
+/// A home of a shared region's pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedHome {
+    /// The node.
+    pub node: NodeId,
+    /// Where it is reached.
+    pub address: String,
+    /// What the host is called in messages to it.
+    pub share: u64,
 }
 
 /// What a client learns when it attaches.

@@ -30,6 +30,8 @@ pub enum Role {
     Data = 1,
     /// A node's control messages to its coordinator.
     Control = 2,
+    /// A node's messages about the pages of shared regions to another.
+    Pages = 3,
 }
 
 /// The first message of either side.
@@ -84,7 +86,7 @@ impl Hello {
             return Err(Malformed("not a hanare peer"));
         }
         let version = raw.version.get();
-        let role = [Role::Data, Role::Control].into_iter().find(|role| *role as u32 == raw.role.get());
+        let role = [Role::Data, Role::Control, Role::Pages].into_iter().find(|role| *role as u32 == raw.role.get());
         match role {
             Some(role) => Ok(Hello { version, role, from: raw.from.get(), nonce: raw.nonce }),
             // Another version may know more roles: its number is what matters.

@@ -1,7 +1,8 @@
 //! The head of every message: 32 bytes, little-endian, the same on every fabric.
 
 use super::Malformed;
-use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX};
+use super::page::{GRANTED_LEN, WANT_COUNT_MAX, WANT_LEN};
+use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, PAGE_LEN};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -36,6 +37,14 @@ pub enum Kind {
     Told = 11,
     /// The request is being worked on: a sign of life while an answer takes its time.
     Working = 12,
+    /// A thread wants pages: `count` records of [`super::page::Want`]; `detail` is the share of its host.
+    Want = 15,
+    /// Answer to `Want`: as many records of [`super::page::Granted`], then the pages that come along.
+    Granted = 16,
+    /// A thread has installed grants: `count` records of [`super::page::Settled`]; `detail` is the share. Not answered.
+    Settled = 17,
+    /// A host's frames are more than its limit: to the host's own node, `detail` is the region. Not answered.
+    Crowded = 18,
 }
 
 /// A message's head.
@@ -109,8 +118,10 @@ impl Head {
     fn within_limits(&self) -> bool {
         let body_len_max = match self.kind {
             Kind::Commands | Kind::Done => BODY_LEN_MAX,
+            Kind::Want | Kind::Settled => (WANT_COUNT_MAX * WANT_LEN) as u64,
+            Kind::Granted => (WANT_COUNT_MAX * GRANTED_LEN) as u64 + WANT_COUNT_MAX as u64 * PAGE_LEN,
             Kind::Control | Kind::Refused | Kind::Arrive | Kind::Ask | Kind::Told => CONTROL_LEN_MAX as u64,
-            Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working => 0,
+            Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
     }
@@ -119,7 +130,7 @@ impl Head {
 impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working]
+        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Want, Granted, Settled, Crowded]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }

@@ -8,9 +8,10 @@ pub mod command;
 pub mod control;
 pub mod greeting;
 pub mod head;
+pub mod page;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Why bytes from a peer are no message: they are dropped and the connection with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

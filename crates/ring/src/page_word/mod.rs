@@ -105,6 +105,9 @@ const SEAT_WORDS: usize = LINE_LEN / WORD_LEN;
 /// A seat holds 0, or a page's position plus 1 with or without this.
 const MAPS: u64 = 1 << 63;
 
+/// Behind a seat's first word: the number of its last request.
+const NUMBER: usize = 1;
+
 /// What a seat says of a thread at a page.
 const fn place(page: u64) -> u64 {
     page + 1
@@ -113,7 +116,7 @@ const fn place(page: u64) -> u64 {
 /// The words of a region's pages on one host, and the seats of the threads that may fault on them.
 ///
 /// ```text
-/// word 0                      seat 0, seat 1 ...      a line each
+/// word 0                      seat 0, seat 1 ...      a line each: where it is, its last request's number
 /// word 8 x seats              page 0, page 1 ...      a word each
 /// ```
 ///
@@ -289,6 +292,40 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
+    /// As [`PageWords::fault`] for a page that was not touched: counts the thread if the page may be mapped as it is, and
+    /// claims nothing. Says whether it did; then the thread maps the page at once, and leaves.
+    pub fn enter(&self, page: u64, seat: u16, access: Access) -> Result<bool, Corrupt> {
+        let at = self.at(page);
+        let mut old = Word(self.words.load(at));
+        loop {
+            old.state()?;
+            let Some(new) = old.enter().filter(|_| old.may_map(access)) else {
+                self.clear_seat(seat);
+                return Ok(false);
+            };
+            // ORDERING: as in `fault`.
+            self.words.store(self.seat_at(seat), place(page) | MAPS);
+            match self.words.compare_exchange(at, old.0, new.0) {
+                Ok(_) => return Ok(true),
+                Err(now) => old = Word(now),
+            }
+        }
+    }
+
+    /// The number of the seat's next request; it goes on where the seat's thread before left off.
+    pub fn next_number(&self, seat: u16) -> u32 {
+        let at = self.seat_at(seat) + NUMBER;
+        // ORDERING: the seat's own thread alone changes it, or the node when that is dead.
+        let number = (self.words.load(at) as u32).wrapping_add(1).max(1);
+        self.words.store(at, u64::from(number));
+        number
+    }
+
+    /// The number of the seat's last request.
+    pub fn number(&self, seat: u16) -> u32 {
+        self.words.load(self.seat_at(seat) + NUMBER) as u32
+    }
+
     /// A thread has mapped the page.
     ///
     /// **Cost**: one exchange, one store.
@@ -450,6 +487,17 @@ impl<W: Exchange> PageWords<W> {
                 refused.map_or(Ok(false), Err)
             }
         }
+    }
+
+    /// A page is as if it had never been here, whatever was under way: its host was taken for lost, and the page was taken from
+    /// all programs. Who waits for it looks again.
+    pub fn forget(&self, page: u64) {
+        self.words.swap(self.at(page), Word::NEVER.0);
+    }
+
+    /// Number of pages.
+    pub fn page_count(&self) -> u64 {
+        self.pages
     }
 
     fn clear_seat(&self, seat: u16) {

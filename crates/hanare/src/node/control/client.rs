@@ -29,12 +29,12 @@ impl Client {
         Ok(Client { socket: FrameSocket::polled(socket), user, id, attached: None, waits_for: None, interest: EventFlags::IN })
     }
 
-    /// The next request, unless one is being worked on or none is there.
-    pub fn next_request(&mut self) -> io::Result<Option<Request>> {
+    /// The next request and its descriptors, unless one is being worked on or none is there.
+    pub fn next_request(&mut self) -> io::Result<Option<(Request, Vec<OwnedFd>)>> {
         if self.waits_for.is_some() {
             return Ok(None);
         }
-        self.socket.receive()?.map(|frame: Frame| frame.decode()).transpose()
+        self.socket.receive()?.map(|frame: Frame| Ok((frame.decode()?, frame.fds))).transpose()
     }
 
     /// Answers with descriptors.

@@ -3,14 +3,20 @@
 use super::client::Client;
 use super::desk::Desk;
 use crate::node::data::Mail;
+use crate::node::pages::Wish;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::{Hellos, proof};
+use hanare_memory::frames::ClientFrames;
+use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::{Error, Result};
 use std::io;
 use std::os::fd::OwnedFd;
+
+/// What a client waits for that waits for the service: no request of the member has this number.
+const WISH: u64 = u64::MAX;
 
 /// An answer and the descriptors that go with it.
 type Reply = (Result<Answer>, Vec<OwnedFd>);
@@ -56,8 +62,8 @@ impl Desk {
         loop {
             let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
             client.flush()?;
-            let Some(request) = client.next_request()? else { break };
-            if let Some((answer, fds)) = self.answer(key, request) {
+            let Some((request, fds)) = client.next_request()? else { break };
+            if let Some((answer, fds)) = self.answer(key, request, fds) {
                 self.clients.get_mut(&key).expect("still there").answer(&answer, fds)?;
             }
         }
@@ -66,7 +72,7 @@ impl Desk {
     }
 
     /// The node's own answer; `None` when the coordinator was asked.
-    fn answer(&mut self, key: u64, request: Request) -> Option<Reply> {
+    fn answer(&mut self, key: u64, request: Request, mut fds: Vec<OwnedFd>) -> Option<Reply> {
         let client = self.clients.get(&key).expect("the caller looked");
         match request {
             Request::Attach { version, .. } if version != VERSION => {
@@ -75,13 +81,26 @@ impl Desk {
             Request::Attach { job, .. } if client.attached.is_none() => Some(self.attach(key, job)),
             _ if client.attached.is_none() => Some(plain(Err(nonsense("a request before it attached")))),
             Request::Attach { .. } => Some(plain(Err(nonsense("it attached twice")))),
-            Request::Map { slot, grant } => Some(match self.extents.files(slot, grant) {
+            Request::Map { slot, grant } => Some(match self.extents.files(slot, grant, client.id) {
                 Ok(files) => {
                     let (fds, parts) = files.into_iter().unzip();
                     (Ok(Answer::Files(parts)), fds)
                 }
                 Err(error) => plain(Err(error)),
             }),
+            Request::Share { view, consistency } => {
+                self.extents.forget_direct(client.id, Some(view.gid));
+                self.wish(key, Wish::Share { view: Box::new(view), consistency })
+            }
+            Request::Hold { gid, start, len, features } => match fds.pop() {
+                Some(fd) => {
+                    let features = Features::from_bits_truncate(features as u32);
+                    let frames = ClientFrames { uffd: Uffd::adopt(fd, features), span: Span { start, len } };
+                    self.wish(key, Wish::Hold { gid, frames })
+                }
+                None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
+            },
+            Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => Ok(Answer::Proof(proof(self.key.as_ref(), &hellos))),
                 Err(_) => Err(nonsense("hellos of another length")),
@@ -93,6 +112,25 @@ impl Desk {
                 self.asks.insert(request, key);
                 None
             }
+        }
+    }
+
+    /// Has the service see to what a client wants of a shared region; the client waits for its answer.
+    fn wish(&mut self, key: u64, wish: Wish) -> Option<Reply> {
+        let client = self.clients.get_mut(&key).expect("the caller looked");
+        client.waits_for = Some(WISH);
+        self.service.post(Mail::Wish { client: client.id, wish });
+        None
+    }
+
+    /// The service has answered.
+    pub(super) fn shared(&mut self, id: ClientId, result: &Result<Answer>, fds: Vec<OwnedFd>) {
+        let Some((key, client)) = self.clients.iter_mut().find(|(_, client)| client.id == id) else { return };
+        let key = *key;
+        client.waits_for = None;
+        match client.answer(result, fds) {
+            Ok(()) => self.on_client(key),
+            Err(error) => self.client_gone(key, &error),
         }
     }
 
@@ -130,6 +168,8 @@ impl Desk {
     fn client_gone(&mut self, key: u64, error: &io::Error) {
         let Some(client) = self.clients.remove(&key) else { return };
         self.unwatch(client.fd());
+        self.extents.forget_direct(client.id, None);
+        self.service.post(Mail::ClientGone(client.id));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }

@@ -13,9 +13,9 @@ use hanare_fabric::Link;
 use hanare_fabric::tcp::Greeted;
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
-use hanare_protocol::id::{Epoch, NodeId};
+use hanare_protocol::id::{ClientId, Epoch, NodeId};
 use hanare_protocol::member::{Member, Output};
-use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
+use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -32,6 +32,10 @@ pub(crate) enum Letter {
     Greeted(Greeted),
     /// A client elsewhere, or a node that copies, has a link for commands.
     Linked(Box<dyn Link>),
+    /// Another node has a connection for letters about pages.
+    Wired(Box<dyn Link>),
+    /// What a client asked of a shared region.
+    Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
     /// End in good order.
@@ -213,7 +217,10 @@ impl Desk {
             Output::Refused(error) => self.refused(error),
             Output::AskDone { request, result, .. } => self.ask_done(request, result),
             Output::Home(_) => {}
-            Output::NodeLost { node, reason, .. } => tracing::info!("{node} is lost: {reason}"),
+            Output::NodeLost { node, reason, .. } => {
+                tracing::info!("{node} is lost: {reason}");
+                self.service.post(Mail::NodeLost(node));
+            }
         }
     }
 
@@ -229,6 +236,7 @@ impl Desk {
     }
 
     fn regrant(&mut self, node: NodeId, epoch: Epoch) {
+        self.service.post(Mail::Identity { node, epoch });
         match self.extents.renew_grants(node) {
             Ok(held) => self.member.regranted(self.now_ms(), epoch, held),
             // Without fresh grants nobody gets in, which is safe; the kernel's generator does not fail once it is seeded.
@@ -307,6 +315,8 @@ impl Desk {
             match letter {
                 Letter::Greeted(greeted) => self.welcome(greeted),
                 Letter::Linked(link) => self.service.post(Mail::Serve(link)),
+                Letter::Wired(link) => self.service.post(Mail::Wired { node: None, link: Ok(link) }),
+                Letter::Shared { client, result, fds } => self.shared(client, &result, fds),
                 Letter::Dialed(outcome) => self.dialed(outcome),
                 Letter::Stop => self.stopping = true,
             }

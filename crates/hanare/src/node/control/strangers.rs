@@ -85,6 +85,7 @@ impl Terms {
         let greeted = stranger.greet(0, &verify, deadline)?;
         match greeted.hello.role {
             Role::Control => Ok(Letter::Greeted(greeted)),
+            Role::Pages => Ok(Letter::Wired(Box::new(greeted.link))),
             Role::Data => ucx::agree(greeted, self.fabric, deadline).map(|agreed| Letter::Linked(agreed.link)),
         }
     }

@@ -10,12 +10,15 @@
 
 use super::work::Work;
 use crate::node::extents::Extents;
+use crate::node::pages::Ask;
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::{self, Arrival, Question};
+use hanare_protocol::id::Gid;
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::page::{Settled, WANT_LEN, Want};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -42,6 +45,10 @@ pub(crate) enum Asks {
     Told(hanare_protocol::error::Happened),
     /// A sign of life.
     Pong,
+    /// A thread wants or has pages of the share, or the region, of that number.
+    Pages(u64, Ask),
+    /// What became of pages that were wanted: that many records, and the pages behind them.
+    Granted { count: u32, records: Vec<u8>, pages: Vec<u8> },
 }
 
 /// Puts of up to this many bytes in a row are asked of a link at once.
@@ -292,6 +299,9 @@ impl Inbox {
             Kind::Ping => Asks::Pong,
             Kind::Arrive => self.decoded().map_or_else(Asks::Refused, Asks::Arrival),
             Kind::Ask => self.decoded().map_or_else(Asks::Refused, Asks::Question),
+            Kind::Want | Kind::Settled | Kind::Crowded => {
+                self.pages(head).map_or_else(Asks::Refused, |ask| Asks::Pages(head.detail, ask))
+            }
             Kind::Commands => match self.refused.take() {
                 Some(error) => {
                     // What was admitted before the refusal must not be held until the next message.
@@ -305,6 +315,20 @@ impl Inbox {
                 }
             },
             _ => Asks::Refused(garbage("a message that only nodes send")),
+        })
+    }
+
+    /// What a thread says of pages.
+    fn pages(&self, head: &Head) -> Result<Ask> {
+        let (records, rest) = self.front.as_chunks::<WANT_LEN>();
+        if !rest.is_empty() || records.len() != head.count as usize {
+            return Err(garbage("records of pages that are not as many as announced"));
+        }
+        let nonsense = |malformed: hanare_protocol::wire::Malformed| garbage(malformed.0);
+        Ok(match head.kind {
+            Kind::Want => Ask::Wants(records.iter().map(Want::decode).collect::<Result<_, _>>().map_err(nonsense)?),
+            Kind::Settled => Ask::Settled(records.iter().map(Settled::decode).collect::<Result<_, _>>().map_err(nonsense)?),
+            _ => Ask::Crowded(Gid(head.detail)),
         })
     }
 
@@ -333,7 +357,7 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
 unsafe impl Sink for Inbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         match head.kind {
-            Kind::Arrive | Kind::Ask if at == 0 => Ok(self.place_front(head.body_len)),
+            Kind::Arrive | Kind::Ask | Kind::Want | Kind::Settled if at == 0 => Ok(self.place_front(head.body_len)),
             Kind::Commands => self.place_commands(head, at),
             _ => Err(refusal("a message that only nodes send")),
         }

@@ -29,4 +29,5 @@ mod service;
 mod session;
 mod work;
 
-pub(crate) use service::{Mail, Service};
+pub(crate) use inbox::lost_memory;
+pub(crate) use service::{Mail, Service, Terms};

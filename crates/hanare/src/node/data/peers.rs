@@ -3,7 +3,8 @@
 use super::fetches::Fetch;
 use super::service::Mail;
 use crate::node::post::Post;
-use hanare_fabric::{tcp, ucx};
+use hanare_fabric::{Link, tcp, ucx};
+use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use std::collections::HashMap;
@@ -90,6 +91,20 @@ impl Peers {
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
             self.dial.post.send(Mail::Dialed { address: to, link });
+        }
+    }
+
+    /// Begins to connect to a node for letters about pages; [`Mail::Wired`] says what came of it.
+    pub fn dial_wire(&self, node: NodeId, address: String) {
+        let (key, bound, post) = (self.dial.key, self.dial.bound, self.dial.post.clone());
+        let dial = move || {
+            let prove = |hellos: &tcp::Hellos| Ok(tcp::proof(key.as_ref(), hellos));
+            let greeted = tcp::connect(&address, Role::Pages, u64::from(node.0), &prove, Instant::now() + bound);
+            post.send(Mail::Wired { node: Some(node), link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>) });
+        };
+        if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
+            let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
+            self.dial.post.send(Mail::Wired { node: Some(node), link });
         }
     }
 

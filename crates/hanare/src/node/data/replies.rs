@@ -48,6 +48,9 @@ pub(crate) struct Replies {
     given_len: u64,
     /// A refusal's bytes.
     small: Vec<u8>,
+    /// What was granted to a thread, and the pages that go with it.
+    records: Vec<u8>,
+    pages: Vec<u8>,
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,
@@ -181,7 +184,14 @@ impl Replies {
                 let body = control::encode(&happened);
                 self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Told, seq) }, &body)
             }
-            Asks::Arrival(_) | Asks::Question(_) => unreachable!("the service answers them"),
+            Asks::Granted { count, records, pages } => {
+                let body_len = (records.len() + pages.len()) as u64;
+                let head = Head { count, body_len, ..Head::new(Kind::Granted, seq) };
+                (self.records, self.pages) = (records, pages);
+                // SAFETY: the buffers are used again only when the link has nothing unsent; the session drops the link before them.
+                unsafe { link.send(&head, &[Window::of(&self.records), Window::of(&self.pages)]) }
+            }
+            Asks::Arrival(_) | Asks::Question(_) | Asks::Pages(..) => unreachable!("the service answers them"),
         }
     }
 

@@ -1,7 +1,8 @@
-//! What sits at one link of the service: a client that asks, or another node that is asked.
+//! What sits at one link of the service: a client that asks, another node that is asked, or one to talk about pages with.
 
 use super::fetches::{Ended, Peer};
 use super::session::{Session, Turn};
+use crate::node::control_link::ControlLink;
 use hanare_fabric::LinkError;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 pub(crate) enum Seat {
     Client(Box<Session>),
     Peer(Box<Peer>),
+    /// A connection between nodes about pages.
+    Wire(Box<ControlLink>),
 }
 
 /// What a turn brought.
@@ -16,6 +19,8 @@ pub(crate) enum Did {
     Client(Turn),
     /// Whether anything moved, and the fetches that have ended.
     Peer(bool, Vec<Ended>),
+    /// Frames of another node, and whether the connection has ended after them.
+    Wire(Vec<Vec<u8>>, Result<(), LinkError>),
 }
 
 impl Seat {
@@ -23,6 +28,10 @@ impl Seat {
         match self {
             Seat::Client(session) => session.turn().map(Did::Client),
             Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended)),
+            Seat::Wire(wire) => {
+                let (frames, ending) = wire.receive_bytes();
+                Ok(Did::Wire(frames, ending))
+            }
         }
     }
 
@@ -30,7 +39,7 @@ impl Seat {
     pub fn name(&self) -> Option<u128> {
         match self {
             Seat::Client(session) => session.name(),
-            Seat::Peer(_) => None,
+            Seat::Peer(_) | Seat::Wire(_) => None,
         }
     }
 
@@ -54,6 +63,7 @@ impl Seat {
         match self {
             Seat::Client(session) => session.waits_for_fetch(),
             Seat::Peer(peer) => !peer.is_idle(),
+            Seat::Wire(_) => false,
         }
     }
 
@@ -64,7 +74,7 @@ impl Seat {
             Seat::Peer(peer) if peer.is_silent(bound) => {
                 Err(LinkError::Timeout { peer: peer.address.clone(), after_ms: bound.as_millis() as u64 })
             }
-            Seat::Peer(_) => Ok(()),
+            Seat::Peer(_) | Seat::Wire(_) => Ok(()),
         }
     }
 
@@ -72,6 +82,7 @@ impl Seat {
         match self {
             Seat::Client(session) => session.needs_write_event(),
             Seat::Peer(peer) => peer.needs_write_event(),
+            Seat::Wire(wire) => wire.needs_write_event(),
         }
     }
 
@@ -79,6 +90,8 @@ impl Seat {
         match self {
             Seat::Client(session) => session.doze(),
             Seat::Peer(peer) => peer.doze(),
+            // It dozes since it was last moved.
+            Seat::Wire(_) => true,
         }
     }
 
@@ -86,6 +99,7 @@ impl Seat {
         match self {
             Seat::Client(session) => session.event(),
             Seat::Peer(peer) => peer.event(),
+            Seat::Wire(wire) => wire.event(),
         }
     }
 }

@@ -10,12 +10,15 @@ use super::inbox::Asks;
 use super::peers::{Dial, Peers};
 use super::seat::{Did, Seat};
 use super::session::Session;
+use crate::node::control::Letter;
+use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
+use crate::node::pages::{Deed, Pages, Wish};
 use crate::node::post::Post;
 use hanare_fabric::ucx::Choice;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{JobId, Rank};
+use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -34,10 +37,30 @@ pub(crate) enum Mail {
     Serve(Box<dyn Link>),
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
+    /// A connection for letters about pages: of another node's making, or what came of a try to reach that node.
+    Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
+    /// The node is a member, by that number in that epoch.
+    Identity { node: NodeId, epoch: Epoch },
+    /// Another node is lost.
+    NodeLost(NodeId),
+    /// A client of this host wants to share a region, or not any more.
+    Wish { client: ClientId, wish: Wish },
+    /// A client of this host has ended.
+    ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.
     RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String },
     /// End.
     Stop,
+}
+
+/// What the service works with.
+pub(crate) struct Terms {
+    pub extents: Arc<Extents>,
+    /// Proved to other nodes.
+    pub key: Option<[u8; 32]>,
+    /// How long they are waited for.
+    pub bound: Duration,
+    pub fabric: Choice,
 }
 
 /// The service, as the rest of the node sees it.
@@ -47,10 +70,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts the thread. It proves `key` to other nodes, and waits for them as long as `bound`.
-    pub fn start(extents: Arc<Extents>, key: Option<[u8; 32]>, bound: Duration, fabric: Choice) -> Result<Service> {
+    /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
+    pub fn start(terms: Terms, pages: Pages, control: Arc<Post<Letter>>) -> Result<Service> {
         let post = Arc::new(Post::new()?);
-        let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, fabric, post: post.clone() })?;
+        let Terms { extents, key, bound, fabric } = terms;
+        let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, fabric, post: post.clone() }, pages, control)?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || desk.run())
@@ -82,6 +106,9 @@ const ROUNDS_PER_LOOK: u32 = 32;
 /// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
+/// How often pages are looked at while somebody waits to share or leave a region, or for a node to be reached again.
+const PAGES_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+
 /// How often work that takes long is looked at: signs of life for clients, and the patience with other nodes.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
@@ -96,6 +123,10 @@ struct Desk {
     barriers: Barriers,
     peers: Peers,
     graves: Graves,
+    pages: Pages,
+    control: Arc<Post<Letter>>,
+    /// When pages were looked at last.
+    ticked: Instant,
     /// When work that takes long was looked at last.
     looked: Instant,
     stopping: bool,
@@ -108,7 +139,13 @@ struct Place {
 }
 
 impl Desk {
-    fn new(extents: Arc<Extents>, post: Arc<Post<Mail>>, dial: Dial) -> Result<Desk> {
+    fn new(
+        extents: Arc<Extents>,
+        post: Arc<Post<Mail>>,
+        dial: Dial,
+        pages: Pages,
+        control: Arc<Post<Letter>>,
+    ) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|errno| system("watch the bell", errno))?;
@@ -122,6 +159,9 @@ impl Desk {
             barriers: Barriers::default(),
             peers: Peers::new(dial),
             graves: Graves::default(),
+            pages,
+            control,
+            ticked: Instant::now(),
             looked: Instant::now(),
             stopping: false,
         })
@@ -131,7 +171,8 @@ impl Desk {
         let mut backoff = Backoff::new();
         let mut rounds = 0u32;
         while !self.stopping {
-            if self.awake.is_empty() {
+            self.serve_pages();
+            if self.awake.is_empty() && !self.pages.is_busy() {
                 self.look(self.patience().as_ref());
                 self.look_after();
                 backoff.reset();
@@ -142,7 +183,7 @@ impl Desk {
                 self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
                 self.look_after();
             }
-            if self.move_awake() {
+            if self.move_awake() | self.pages.turn() {
                 backoff.reset();
             } else if backoff.step() == Step::Park {
                 self.doze_all();
@@ -152,16 +193,45 @@ impl Desk {
 
     /// Without end, unless a client holds an answer up, or waits for bytes of another node.
     fn patience(&self) -> Option<Timespec> {
-        let mut patience = None;
+        let mut patience = self.pages.waits().then_some(PAGES_LOOK);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
                 return Some(BLOCKED_LOOK);
             }
             if place.seat.waits() {
-                patience = Some(Timespec { tv_sec: LOOK_AFTER.as_secs() as i64, tv_nsec: 0 });
+                patience = patience.or(Some(Timespec { tv_sec: LOOK_AFTER.as_secs() as i64, tv_nsec: 0 }));
             }
         }
         patience
+    }
+
+    /// Does what shared regions want done, until nothing is left.
+    fn serve_pages(&mut self) {
+        if self.pages.waits() && self.ticked.elapsed() >= Duration::from_nanos(PAGES_LOOK.tv_nsec as u64) {
+            self.ticked = Instant::now();
+            self.pages.tick();
+        }
+        while let Some(deed) = self.pages.poll() {
+            match deed {
+                Deed::Dial { node, address } => self.peers.dial_wire(node, address),
+                Deed::Send { place, bytes } => {
+                    let Some(Place { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
+                    match wire.send_bytes(bytes) {
+                        Ok(()) => self.wake(place),
+                        Err(error) => self.end(place, &error),
+                    }
+                }
+                Deed::Close { place } => drop(self.unseat(place)),
+                Deed::Grant { session, seq, count, records, pages } => {
+                    self.answer(session, seq, Asks::Granted { count, records, pages });
+                }
+                Deed::End { session, error } => {
+                    tracing::warn!("a thread's link was closed: {error}");
+                    self.close(session);
+                }
+                Deed::Reply { client, result, fds } => self.control.send(Letter::Shared { client, result, fds }),
+            }
+        }
     }
 
     /// Once in a while: clients that wait for bytes of other nodes hear that it goes on, and silent nodes are given up.
@@ -209,6 +279,10 @@ impl Desk {
                     let happened = self.inquire(question);
                     self.answer(id, seq, Asks::Told(happened));
                 }
+                for (seq, about, ask) in turn.pages {
+                    self.pages.on_ask(id, seq, about, ask);
+                    self.serve_pages();
+                }
                 for fetch in turn.fetches {
                     self.fetch(id, fetch);
                 }
@@ -216,6 +290,17 @@ impl Desk {
             }
             Did::Peer(moved, ended) => {
                 self.deliver(ended);
+                moved
+            }
+            Did::Wire(frames, ending) => {
+                let moved = !frames.is_empty();
+                for frame in frames {
+                    self.pages.on_frame(id, &frame);
+                    self.serve_pages();
+                }
+                if let Err(error) = ending {
+                    self.end(id, &error);
+                }
                 moved
             }
         }
@@ -292,6 +377,10 @@ impl Desk {
     /// A link has ended by itself.
     fn end(&mut self, id: u64, error: &LinkError) {
         tracing::debug!("a data link ended: {error}");
+        if matches!(self.places.get(&id), Some(Place { seat: Seat::Wire(_), .. })) {
+            drop(self.unseat(id));
+            return self.pages.wire_ended(id);
+        }
         if let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get(&id) {
             let error = match error {
                 LinkError::Timeout { .. } => peer.silent(self.peers.bound()),
@@ -308,6 +397,7 @@ impl Desk {
     fn close(&mut self, id: u64) {
         if let Some(Place { seat: Seat::Client(session), .. }) = self.unseat(id) {
             self.graves.bury(&session);
+            self.pages.on_session_closed(id);
         }
         self.barriers.forget(id);
     }
@@ -352,12 +442,31 @@ impl Desk {
                     self.seat(Seat::Client(Box::new(Session::new(link, self.extents.clone()))));
                 }
                 Mail::Dialed { address, link } => self.dialed(&address, link),
+                Mail::Wired { node, link } => self.wired(node, link),
+                Mail::Identity { node, epoch } => self.pages.set_identity(node, epoch),
+                Mail::NodeLost(node) => self.pages.on_node_lost(node),
+                Mail::Wish { client, wish } => self.pages.on_wish(client, wish),
+                Mail::ClientGone(client) => self.pages.on_client_gone(client),
                 Mail::RankGone { job, rank, ranks, reason } => {
                     let answers = self.barriers.on_rank_gone(job, rank, ranks, &reason);
                     self.answer_arrivals(answers);
                 }
                 Mail::Stop => self.stopping = true,
             }
+        }
+    }
+
+    /// There is a connection for letters about pages, or there could not be.
+    fn wired(&mut self, node: Option<NodeId>, link: Result<Box<dyn Link>>) {
+        let place = match link {
+            Ok(link) => self.seat(Seat::Wire(Box::new(ControlLink::new(link)))),
+            Err(error) => {
+                tracing::debug!("{node:?} was not reached about pages: {error}");
+                None
+            }
+        };
+        if let Some(node) = node {
+            self.pages.dialed(node, place);
         }
     }
 

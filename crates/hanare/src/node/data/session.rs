@@ -4,6 +4,7 @@ use super::fetches::Fetch;
 use super::inbox::{Asks, Finished, Inbox};
 use super::replies::{Pumped, Replies};
 use crate::node::extents::Extents;
+use crate::node::pages::Ask;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
@@ -30,6 +31,8 @@ pub(crate) struct Turn {
     pub arrivals: Vec<(u64, Arrival)>,
     /// Questions for what became of requests, with the number of theirs.
     pub questions: Vec<(u64, Question)>,
+    /// What threads say of pages, with the number of their request.
+    pub pages: Vec<(u64, u64, Ask)>,
     /// Bytes to fetch from other nodes.
     pub fetches: Vec<Fetch>,
 }
@@ -48,6 +51,7 @@ impl Session {
             for finished in self.inbox.finished.drain(..) {
                 match finished.asks {
                     Asks::Arrival(arrival) => turn.arrivals.push((finished.seq, arrival)),
+                    Asks::Pages(about, ask) => turn.pages.push((finished.seq, about, ask)),
                     Asks::Question(question) => turn.questions.push((finished.seq, question)),
                     _ => self.replies.push(finished),
                 }

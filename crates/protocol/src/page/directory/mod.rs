@@ -179,6 +179,17 @@ impl Directory {
         self.entries.get(page).version
     }
 
+    /// Whether a host could be granted a page without asking anybody else.
+    pub fn is_free_for(&self, page: Page, host: HostId, access: Access) -> bool {
+        if page.0 >= self.entries.count() || self.busy.contains_key(&page) {
+            return false;
+        }
+        match self.entries.get(page).holding {
+            Holding::Free { sharers } => access == Access::Read || sharers.without(host).is_empty(),
+            Holding::Owned { .. } | Holding::Lost => false,
+        }
+    }
+
     /// How many pages something is under way for.
     pub fn busy_count(&self) -> usize {
         self.busy.len()

@@ -1,0 +1,341 @@
+//! A region at one of its homes: the directory of the pages that lie here, and the hosts that map it.
+
+use super::memory::HomeMemory;
+use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::page::directory::Output;
+use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
+use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
+use hanare_protocol::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The home's own host, whether or not its clients map the region.
+pub(super) const OWN: HostId = HostId(0);
+
+/// A page's bytes.
+pub(super) type PageBytes = Box<[u8]>;
+
+/// A region at this node.
+pub(crate) struct Home {
+    gid: Gid,
+    name: String,
+    consistency: Consistency,
+    memory: Arc<HomeMemory>,
+    directory: Directory,
+    /// By number; a host that left leaves a hole, since a number is not used twice.
+    hosts: Vec<Option<Guest>>,
+    /// Grants given to threads themselves that the home waits for, and the session they went to.
+    direct: BTreeMap<(HostId, u16), Direct>,
+}
+
+/// A host that maps the region.
+struct Guest {
+    node: NodeId,
+    address: String,
+    key: u64,
+    share: u64,
+    rights: Rights,
+    /// The others that it knows.
+    knows: BTreeSet<HostId>,
+}
+
+struct Direct {
+    session: u64,
+    number: u32,
+    page: Page,
+    grant: ToHost,
+}
+
+/// A letter of a home to a host, on its node.
+pub(super) struct Post {
+    pub node: NodeId,
+    pub address: String,
+    pub letter: Letter,
+    pub bytes: Option<PageBytes>,
+}
+
+/// Answers to the records of one message of a thread: the records, then the pages that come along.
+#[derive(Default)]
+pub(super) struct Answers {
+    pub records: Vec<u8>,
+    pub pages: Vec<u8>,
+    pub count: u32,
+}
+
+impl Answers {
+    fn push(&mut self, granted: Granted) {
+        self.records.extend_from_slice(&granted.encode());
+        self.count += 1;
+    }
+}
+
+impl Home {
+    /// A region that nobody maps yet.
+    pub fn new(join: &Join, memory: Arc<HomeMemory>) -> Home {
+        Home {
+            gid: join.gid,
+            name: join.name.clone(),
+            consistency: join.consistency,
+            directory: Directory::new(memory.page_count(), OWN),
+            memory,
+            hosts: vec![None],
+            direct: BTreeMap::new(),
+        }
+    }
+
+    /// Whether another host may map it in that way.
+    pub fn check(&self, consistency: Consistency) -> Result<()> {
+        if self.consistency == consistency || self.is_left() {
+            return Ok(());
+        }
+        let (mode, count) = (self.consistency, self.hosts.iter().flatten().count());
+        let reason = format!("{count} host(s) map it {mode}; it is mapped in one way at a time: unmap it there first");
+        Err(Error::BadUse { region: self.name.clone(), reason })
+    }
+
+    /// Whether nobody maps it.
+    pub fn is_left(&self) -> bool {
+        self.hosts.iter().all(Option::is_none)
+    }
+
+    /// Takes a host in; `is_own` if it is this very node. A host that is here already keeps its number, and may come to write.
+    pub fn join(&mut self, join: &Join, share: u64, rights: Rights, is_own: bool) -> Joined {
+        if let Some(at) = self.hosts.iter().position(|guest| guest.as_ref().is_some_and(|guest| guest.key == join.key)) {
+            let guest = self.hosts[at].as_mut().expect("just found");
+            guest.rights = guest.rights.max(rights);
+            return Joined { host: HostId(at as u16), share: guest.share };
+        }
+        let (node, address, key) = (join.node, join.address.clone(), join.key);
+        let guest = Some(Guest { node, address, key, share, rights, knows: BTreeSet::new() });
+        let host = if is_own { OWN } else { HostId(self.hosts.len() as u16) };
+        if is_own {
+            self.hosts[0] = guest;
+        } else {
+            self.hosts.push(guest);
+        }
+        Joined { host, share }
+    }
+
+    /// Whether as many hosts have mapped it as can be numbered.
+    pub fn is_full(&self) -> bool {
+        self.hosts.len() > usize::from(u16::MAX)
+    }
+
+    /// The hosts of a node.
+    pub fn hosts_of(&self, node: NodeId) -> Vec<HostId> {
+        let is_of = |guest: &Option<Guest>| guest.as_ref().is_some_and(|guest| guest.node == node);
+        self.hosts.iter().enumerate().filter(|(_, guest)| is_of(guest)).map(|(at, _)| HostId(at as u16)).collect()
+    }
+
+    /// A host has let go of everything, or is lost. Returns its share, and what it is told if it lives.
+    pub fn leave(&mut self, host: HostId, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
+        let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;
+        self.direct.retain(|(who, _), _| *who != host);
+        if host != OWN {
+            self.directory.on_host_lost(host);
+            self.drain(posts);
+            for other in self.hosts.iter().flatten() {
+                posts.push(other.post(Letter::HostGone { key: other.key }, None));
+            }
+        }
+        Some((guest.share, guest.post(Letter::Left { key: guest.key }, None)))
+    }
+
+    /// Records of a thread: what can be granted at once is, the rest goes to its node later.
+    ///
+    /// **Errors**: [`Error::Garbage`] for pages that do not lie here.
+    // FEATURE: EU-F14
+    pub fn on_wants(&mut self, host: HostId, session: u64, wants: &[Want], posts: &mut Vec<Post>) -> Result<Answers> {
+        let mut answers = Answers::default();
+        for want in wants {
+            let granted = self.on_want(host, session, want, &mut answers.pages, posts)?;
+            answers.push(granted);
+        }
+        Ok(answers)
+    }
+
+    fn on_want(
+        &mut self,
+        host: HostId,
+        session: u64,
+        want: &Want,
+        pages: &mut Vec<u8>,
+        posts: &mut Vec<Post>,
+    ) -> Result<Granted> {
+        let page = Page(want.page);
+        if !self.memory.is_here(want.page) {
+            return Err(garbage(format!("a request for page {} of {}, which is not at home here", want.page, self.gid)));
+        }
+        if want.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
+            return Ok(Granted::without(Outcome::Full));
+        }
+        if want.tries && !self.directory.is_free_for(page, host, want.access) {
+            return Ok(Granted::without(Outcome::NotNow));
+        }
+        let message = ToHome::Want { ticket: want.ticket, access: want.access, has: want.has, firm: want.firm };
+        self.directory.handle(host, page, message)?;
+        let mut direct = None;
+        while let Some(output) = self.directory.poll() {
+            match output {
+                Output::Send(to, at, ToHost::Grant { ticket, version, access, has_bytes, awaits, firm })
+                    if (to, at, ticket) == (host, page, want.ticket) && awaits.is_empty() =>
+                {
+                    let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
+                    direct = Some(Granted { outcome, version, has_bytes, firm });
+                    if has_bytes {
+                        self.memory.append_page(page.0, pages)?;
+                    }
+                    if firm {
+                        let grant = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm };
+                        let number = want.ticket.number;
+                        self.direct.insert((host, want.ticket.seat), Direct { session, number, page, grant });
+                    }
+                }
+                Output::Send(to, at, ToHost::Refused { ticket, reason }) if (to, at, ticket) == (host, page, want.ticket) => {
+                    direct = Some(Granted::without(if reason == Refusal::Lost { Outcome::Lost } else { Outcome::Full }));
+                }
+                other => self.act(other, posts)?,
+            }
+        }
+        Ok(direct.unwrap_or(Granted::without(Outcome::Later)))
+    }
+
+    /// A thread has installed what it was granted.
+    pub fn on_settled(&mut self, host: HostId, settled: &Settled, posts: &mut Vec<Post>) -> Result<()> {
+        let Settled { page, ticket, version } = *settled;
+        self.on_message(host, Page(page), ToHome::Done { ticket, version }, None, posts)
+    }
+
+    /// A message of a host, with a page's bytes where it has some.
+    // FEATURE: EU-F15 EU-F16
+    pub fn on_message(
+        &mut self,
+        host: HostId,
+        page: Page,
+        message: ToHome,
+        bytes: Option<&[u8]>,
+        posts: &mut Vec<Post>,
+    ) -> Result<()> {
+        if !self.memory.is_here(page.0) {
+            return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
+        }
+        let heard = self.directory.handle(host, page, message)?;
+        match message {
+            ToHome::Done { ticket, .. } => {
+                self.direct.retain(|(who, seat), direct| (*who, *seat, direct.number) != (host, ticket.seat, ticket.number));
+            }
+            ToHome::WriteBack { .. } => {
+                self.direct.retain(|(who, _), direct| *who != host || direct.page != page);
+            }
+            ToHome::Want { ticket, .. } if heard == Heard::Stale => self.send_again(host, ticket, posts)?,
+            _ => {}
+        }
+        if heard == Heard::Acted
+            && host != OWN
+            && let Some(bytes) = bytes
+        {
+            self.memory.write_page(page.0, bytes)?;
+        }
+        self.drain(posts);
+        Ok(())
+    }
+
+    /// A thread's connection has ended: what it was granted and has not acknowledged goes to its node.
+    pub fn on_session_closed(&mut self, session: u64, posts: &mut Vec<Post>) -> Result<()> {
+        let open: Vec<(HostId, Ticket)> = self
+            .direct
+            .iter()
+            .filter(|(_, direct)| direct.session == session)
+            .map(|((host, seat), direct)| (*host, Ticket { seat: *seat, number: direct.number }))
+            .collect();
+        open.into_iter().try_for_each(|(host, ticket)| self.send_again(host, ticket, posts))
+    }
+
+    /// A grant that went to a thread, once more, to its node.
+    fn send_again(&mut self, host: HostId, ticket: Ticket, posts: &mut Vec<Post>) -> Result<()> {
+        let direct = self.direct.get(&(host, ticket.seat)).filter(|direct| direct.number == ticket.number);
+        let Some((page, grant)) = direct.map(|direct| (direct.page, direct.grant.clone())) else { return Ok(()) };
+        self.act(Output::Send(host, page, grant), posts)
+    }
+
+    fn drain(&mut self, posts: &mut Vec<Post>) {
+        while let Some(output) = self.directory.poll() {
+            if let Err(error) = self.act(output, posts) {
+                tracing::warn!("pages of {}: {error}", self.gid);
+            }
+        }
+    }
+
+    /// Turns what the directory wants into letters.
+    fn act(&mut self, output: Output, posts: &mut Vec<Post>) -> Result<()> {
+        let Output::Send(to, page, message) = output else { unreachable!("commands do not pass the directory") };
+        if to == OWN && self.hosts[0].is_none() {
+            return self.act_for_own(page, message, posts);
+        }
+        let named = match &message {
+            ToHost::Forward { to, .. } => Some(*to),
+            ToHost::Invalidate { tell, .. } => *tell,
+            _ => None,
+        };
+        if let Some(named) = named.filter(|named| *named != to) {
+            self.introduce(to, named, posts);
+        }
+        let bytes = message.has_bytes().then(|| self.memory.read_page(page.0)).transpose()?;
+        if let Some(guest) = self.guest(to) {
+            posts.push(guest.post(Letter::ToHost { key: guest.key, page, message }, bytes));
+        }
+        Ok(())
+    }
+
+    /// Nobody of this host maps the region any more, and the directory may not know it yet.
+    fn act_for_own(&mut self, page: Page, message: ToHost, posts: &mut Vec<Post>) -> Result<()> {
+        match message {
+            ToHost::Invalidate { version, tell: Some(host) } => {
+                self.act(Output::Send(host, page, ToHost::Ack { from: OWN, version }), posts)
+            }
+            ToHost::Invalidate { version, tell: None } => {
+                self.directory.handle(OWN, page, ToHome::Ack { version })?;
+                Ok(())
+            }
+            ToHost::Forward { era, .. } | ToHost::Recall { era, .. } => {
+                self.directory.handle(OWN, page, ToHome::WriteBack { version: era, keeps: false })?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn introduce(&mut self, to: HostId, named: HostId, posts: &mut Vec<Post>) {
+        let Some((node, address, its_key)) = self.guest(named).map(|other| (other.node, other.address.clone(), other.key)) else {
+            return;
+        };
+        let Some(Some(guest)) = self.hosts.get_mut(usize::from(to.0)) else { return };
+        if guest.knows.insert(named) {
+            posts.push(guest.post(Letter::Introduce { key: guest.key, host: named, node, address, its_key }, None));
+        }
+    }
+
+    fn guest(&self, host: HostId) -> Option<&Guest> {
+        self.hosts.get(usize::from(host.0))?.as_ref()
+    }
+
+    /// The bytes that lie here.
+    pub fn memory(&self) -> &Arc<HomeMemory> {
+        &self.memory
+    }
+
+    /// What is promised.
+    pub fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+}
+
+impl Guest {
+    fn post(&self, letter: Letter, bytes: Option<PageBytes>) -> Post {
+        Post { node: self.node, address: self.address.clone(), letter, bytes }
+    }
+}
+
+fn garbage(reason: String) -> Error {
+    Error::Garbage { peer: "a host of a shared region".to_owned(), reason }
+}

@@ -1,0 +1,200 @@
+//! The pages of a shared region that lie on this node: read, written, and taken out of all mappings.
+
+use crate::node::data::lost_memory;
+use crate::node::extents::{Extents, ExtentFiles, Held};
+use hanare_protocol::id::{NodeId, Slot};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Consistency;
+use hanare_protocol::place::Layout;
+use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::wire::page::Join;
+use hanare_protocol::{Error, Result};
+use rustix::fs::{FallocateFlags, fallocate, fstat};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The extents of one region on this node, as pages of the region.
+pub(crate) struct HomeMemory {
+    layout: Layout,
+    /// By extent of the layout; those of other nodes are none.
+    extents: Vec<Option<HomeExtent>>,
+    /// Those that are reached through their pages alone as long as this lives.
+    shared: Vec<Slot>,
+    table: Arc<Extents>,
+}
+
+struct HomeExtent {
+    held: Arc<Held>,
+    files: ExtentFiles,
+}
+
+/// A page's place: its extent, its first byte there, and how many of its bytes are the region's.
+struct Place<'a> {
+    extent: &'a HomeExtent,
+    offset: u64,
+    len: usize,
+}
+
+impl HomeMemory {
+    /// The extents of a region that lie on `node`. While this lives they are reached through their pages alone, if the
+    /// mapping is coherent.
+    ///
+    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where the memory is used or made in a way that does not allow it.
+    pub fn open(join: &Join, node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory> {
+        let is_coherent = join.consistency == Consistency::Coherent;
+        let mut memory =
+            HomeMemory { layout: join.layout.clone(), extents: Vec::new(), shared: Vec::new(), table: table.clone() };
+        if is_coherent {
+            check_pages(&join.layout, &join.name)?;
+        }
+        for (extent, grant) in join.layout.extents().zip(&join.grants) {
+            if extent.node != node || !is_coherent {
+                memory.extents.push(None);
+                continue;
+            }
+            let (held, files) = table.share(join.gid, extent.slot, *grant)?;
+            memory.shared.push(extent.slot);
+            check_files(&files, &join.name)?;
+            memory.extents.push(Some(HomeExtent { held, files }));
+        }
+        Ok(memory)
+    }
+
+    /// Pages of the whole region.
+    pub fn page_count(&self) -> u64 {
+        self.layout.len().div_ceil(PAGE_LEN)
+    }
+
+    /// Whether a page lies here.
+    pub fn is_here(&self, page: u64) -> bool {
+        self.place(page).is_some()
+    }
+
+    fn place(&self, page: u64) -> Option<Place<'_>> {
+        let (at, len) = (page.checked_mul(PAGE_LEN)?, self.layout.len());
+        let piece = (at < len).then(|| self.layout.pieces(at, PAGE_LEN.min(len - at)).next())??;
+        let extent = self.extents.get(piece.extent)?.as_ref()?;
+        Some(Place { extent, offset: piece.offset, len: piece.len as usize })
+    }
+
+    /// A page's bytes; behind the region's end zeros.
+    pub fn read_page(&self, page: u64) -> Result<Box<[u8]>> {
+        let mut bytes = Vec::with_capacity(PAGE_LEN as usize);
+        self.append_page(page, &mut bytes)?;
+        Ok(bytes.into_boxed_slice())
+    }
+
+    /// As [`HomeMemory::read_page`], behind what is there.
+    pub fn append_page(&self, page: u64, into: &mut Vec<u8>) -> Result<()> {
+        let place = self.place(page).ok_or_else(not_here)?;
+        let at = into.len();
+        into.resize(at + PAGE_LEN as usize, 0);
+        let reach = place.extent.held.reach();
+        let from = reach.window().slice(place.offset as usize, place.len);
+        from.read_into(&mut into[at..at + place.len]).map_err(|lost| lost_memory(&lost))
+    }
+
+    /// Puts a page's bytes.
+    pub fn write_page(&self, page: u64, bytes: &[u8]) -> Result<()> {
+        let place = self.place(page).ok_or_else(not_here)?;
+        let reach = place.extent.held.reach();
+        let to = reach.window().slice(place.offset as usize, place.len);
+        to.write_from(&bytes[..place.len]).map_err(|lost| lost_memory(&lost))
+    }
+
+    /// Takes a page out of all mappings of all processes; its bytes and its memory stay.
+    ///
+    /// **Cost**: a hole is punched and filled again: 4 us. Clients that touch the page fault, and find its word.
+    pub fn unmap(&self, page: u64) -> Result<()> {
+        let place = self.place(page).ok_or_else(not_here)?;
+        let mut bytes = [0; PAGE_LEN as usize];
+        let reach = place.extent.held.reach();
+        reach.window().slice(place.offset as usize, place.len).read_into(&mut bytes[..place.len]).map_err(|l| lost_memory(&l))?;
+        let (fd, at) = file_at(&place.extent.files, place.offset).ok_or_else(not_here)?;
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        again(|| fallocate(fd, punch, at, PAGE_LEN)).map_err(|errno| system("taking a page out of mappings", errno))?;
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let put = again(|| rustix::io::pwrite(fd, rest, at + PAGE_LEN - rest.len() as u64));
+            let put = put.map_err(|errno| system("keeping a page that was taken out of mappings", errno))?;
+            rest = &rest[put.max(1).min(rest.len())..];
+        }
+        Ok(())
+    }
+
+    /// The files of the extents that lie here, for a client of this host to map; by extent of the layout.
+    pub fn files(&self) -> Result<(Vec<Option<Vec<FilePart>>>, Vec<OwnedFd>)> {
+        let mut fds = Vec::new();
+        let mut parts = Vec::new();
+        for extent in &self.extents {
+            let Some(extent) = extent else {
+                parts.push(None);
+                continue;
+            };
+            for (fd, _) in &extent.files {
+                let copy = rustix::io::fcntl_dupfd_cloexec(fd, 0);
+                fds.push(copy.map_err(|errno| system("passing on a memory file", errno))?);
+            }
+            parts.push(Some(extent.files.iter().map(|(_, part)| *part).collect()));
+        }
+        Ok((parts, fds))
+    }
+}
+
+impl Drop for HomeMemory {
+    fn drop(&mut self) {
+        self.shared.iter().for_each(|slot| self.table.unshare(*slot));
+    }
+}
+
+/// The file that holds an extent's byte, and where.
+fn file_at(files: &ExtentFiles, offset: u64) -> Option<(&OwnedFd, u64)> {
+    let mut begin = 0;
+    for (fd, part) in files {
+        if offset < begin + part.len {
+            return Some((fd, part.offset + (offset - begin)));
+        }
+        begin += part.len;
+    }
+    None
+}
+
+/// Pages of the region are pages of its extents.
+fn check_pages(layout: &Layout, name: &str) -> Result<()> {
+    let is_whole = |piece: hanare_protocol::place::Piece| piece.at.is_multiple_of(PAGE_LEN) && piece.offset.is_multiple_of(PAGE_LEN);
+    if layout.pieces(0, layout.len()).all(is_whole) {
+        return Ok(());
+    }
+    let reason = "it was resized from a length that is no multiple of a page; copy it to a new region".to_owned();
+    Err(Error::BadUse { region: name.to_owned(), reason })
+}
+
+fn check_files(files: &ExtentFiles, name: &str) -> Result<()> {
+    for (fd, _) in files {
+        let stat = fstat(fd).map_err(|errno| system("looking at a memory file", errno))?;
+        if stat.st_blksize as u64 > PAGE_LEN {
+            let reason = "its node lends huge pages, which are not shared page by page; lend with --huge never".to_owned();
+            return Err(Error::BadUse { region: name.to_owned(), reason });
+        }
+    }
+    Ok(())
+}
+
+fn again<T>(mut step: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match step() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+fn not_here() -> Error {
+    Error::Garbage { peer: "a host of a shared region".to_owned(), reason: "a page that is not at home here".to_owned() }
+}
+
+fn system(what: &str, errno: Errno) -> Error {
+    Error::System { what: what.to_owned(), reason: errno.to_string() }
+}
+

@@ -1,0 +1,378 @@
+//! Shared regions on this node: the homes of pages that lie here, and the hosts' side of regions that clients here map.
+//!
+//! Runs in the service thread. What clients' threads ask comes over links of their own ([`Pages::on_ask`]); everything between
+//! hosts and homes is a [`Letter`], to another node or to this very one.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `home` | a region's directory where its pages lie |
+//! | `host` | a region's page words and frames where it is mapped |
+//! | `memory` | the pages that lie here: read, written, taken out of mappings |
+//! | `joins` | clients that will map, hosts that join homes and leave them |
+//! | `wires` | letters between nodes |
+
+mod home;
+mod host;
+mod joins;
+mod memory;
+mod wires;
+
+use crate::node::extents::Extents;
+use hanare_memory::frames::ClientFrames;
+use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
+use hanare_protocol::page::HostId;
+use hanare_protocol::wire::control::{Answer, RegionView};
+use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
+use hanare_protocol::{Error, Result, page::Consistency};
+use home::{Home, PageBytes, Post};
+use host::{Host, Say};
+use joins::{Joining, Leaving, PendingJoin};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use wires::{Errand, Wires};
+
+/// What a thread of a client asks or says over its link.
+pub(crate) enum Ask {
+    Wants(Vec<Want>),
+    Settled(Vec<Settled>),
+    /// The host's frames of a region are more than they may be.
+    Crowded(Gid),
+}
+
+/// What a client asks of its node about shared regions.
+pub(crate) enum Wish {
+    Share { view: Box<RegionView>, consistency: Consistency },
+    Hold { gid: Gid, frames: ClientFrames },
+    Unshare { gid: Gid },
+}
+
+/// What the service does for shared regions.
+pub(crate) enum Deed {
+    /// Connect to a node, and say so to [`Pages::dialed`].
+    Dial { node: NodeId, address: String },
+    /// Send a frame over a connection to or from another node.
+    Send { place: u64, bytes: Vec<u8> },
+    /// Close such a connection.
+    Close { place: u64 },
+    /// Answer records of a thread.
+    Grant { session: u64, seq: u64, count: u32, records: Vec<u8>, pages: Vec<u8> },
+    /// End the link of a client that sent nonsense.
+    End { session: u64, error: Error },
+    /// Answer a client's wish.
+    Reply { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
+}
+
+/// Shared regions on this node.
+pub(crate) struct Pages {
+    me: Option<(NodeId, Epoch)>,
+    address: String,
+    extents: Arc<Extents>,
+    bound: Duration,
+    frames_max: u64,
+    wires: Wires,
+    homes: HashMap<Gid, Home>,
+    shares: HashMap<u64, (Gid, HostId)>,
+    hosts: HashMap<Gid, Host>,
+    keys: HashMap<u64, (Gid, usize)>,
+    joining: BTreeMap<Gid, Joining>,
+    leaving: BTreeMap<Gid, Leaving>,
+    pending: Vec<PendingJoin>,
+    /// Letters of this node to itself.
+    local: VecDeque<(Letter, Option<PageBytes>)>,
+    deeds: VecDeque<Deed>,
+}
+
+impl Pages {
+    pub fn new(extents: Arc<Extents>, address: String, life: Incarnation, bound: Duration, frames_max: u64) -> Pages {
+        Pages {
+            me: None,
+            address,
+            extents,
+            bound,
+            frames_max,
+            wires: Wires::new(life),
+            homes: HashMap::new(),
+            shares: HashMap::new(),
+            hosts: HashMap::new(),
+            keys: HashMap::new(),
+            joining: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            pending: Vec::new(),
+            local: VecDeque::new(),
+            deeds: VecDeque::new(),
+        }
+    }
+
+    /// The node has joined its pool, perhaps anew.
+    pub fn set_identity(&mut self, node: NodeId, epoch: Epoch) {
+        if self.me.is_some_and(|me| me != (node, epoch)) {
+            self.begin_anew();
+        }
+        self.me = Some((node, epoch));
+        self.wires.set_me(node);
+    }
+
+    /// The next thing to do; drained after every input.
+    pub fn poll(&mut self) -> Option<Deed> {
+        self.deeds.pop_front()
+    }
+
+    /// Whether [`Pages::turn`] has to be called again and again.
+    pub fn is_busy(&self) -> bool {
+        self.hosts.values().any(Host::is_taking)
+    }
+
+    /// Whether [`Pages::tick`] has to be called soon.
+    pub fn waits(&self) -> bool {
+        !self.pending.is_empty() || !self.joining.is_empty() || !self.leaving.is_empty() || self.wires.waits()
+    }
+
+    /// A thread of a client asks something.
+    pub fn on_ask(&mut self, session: u64, seq: u64, share: u64, ask: Ask) {
+        let outcome = match ask {
+            Ask::Crowded(gid) => {
+                self.with_host(gid, Host::on_crowded);
+                Ok(())
+            }
+            Ask::Wants(wants) => self.on_wants(session, seq, share, &wants),
+            Ask::Settled(settled) => self.with_home(share, |home, host, posts| {
+                settled.iter().try_for_each(|settled| home.on_settled(host, settled, posts))
+            }),
+        };
+        if let Err(error) = outcome {
+            self.deeds.push_back(Deed::End { session, error });
+        }
+        self.settle();
+    }
+
+    fn on_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) -> Result<()> {
+        let mut answers = None;
+        self.with_home(share, |home, host, posts| {
+            answers = Some(home.on_wants(host, session, wants, posts)?);
+            Ok(())
+        })?;
+        if let Some(home::Answers { records, pages, count }) = answers {
+            self.deeds.push_back(Deed::Grant { session, seq, count, records, pages });
+        }
+        Ok(())
+    }
+
+    /// A client's link has ended.
+    pub fn on_session_closed(&mut self, session: u64) {
+        let mut posts = Vec::new();
+        for home in self.homes.values_mut() {
+            if let Err(error) = home.on_session_closed(session, &mut posts) {
+                tracing::warn!("a page of a thread that is gone: {error}");
+            }
+        }
+        self.post(posts);
+        self.settle();
+    }
+
+    /// Goes on with pages that are being taken. Returns whether anything moved.
+    pub fn turn(&mut self) -> bool {
+        let taking: Vec<Gid> = self.hosts.values().filter(|host| host.is_taking()).map(Host::gid).collect();
+        let mut moved = false;
+        for gid in taking {
+            self.with_host(gid, |host, says| moved |= host.turn(says));
+        }
+        self.settle();
+        moved
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self) {
+        let mut errands = Vec::new();
+        self.wires.tick(&mut errands);
+        self.run(errands);
+        self.try_pending_joins();
+        self.go_on_leaving();
+        self.settle();
+    }
+
+    /// A connection to a node was made, and has that place; or it was not.
+    pub fn dialed(&mut self, node: NodeId, place: Option<u64>) {
+        let mut errands = Vec::new();
+        let lost = self.wires.dialed(node, place, &mut errands);
+        self.run(errands);
+        if let Some(node) = lost {
+            self.on_node_lost(node);
+        }
+        self.settle();
+    }
+
+    /// A connection between nodes has ended.
+    pub fn wire_ended(&mut self, place: u64) {
+        let mut errands = Vec::new();
+        self.wires.ended(place, &mut errands);
+        self.run(errands);
+    }
+
+    /// A frame of another node.
+    pub fn on_frame(&mut self, place: u64, bytes: &[u8]) {
+        let (frame, page) = match decode_frame(bytes) {
+            Ok(frame) => frame,
+            Err(malformed) => {
+                tracing::warn!("a connection about pages was closed: {}", malformed.0);
+                return self.deeds.push_back(Deed::Close { place });
+            }
+        };
+        let page = (!page.is_empty()).then(|| page.into());
+        let mut errands = Vec::new();
+        let letter = self.wires.hear(place, frame, &mut errands);
+        self.run(errands);
+        if let Some((from, letter)) = letter {
+            self.on_letter(from, letter, page);
+        }
+        self.settle();
+    }
+
+    /// A node is lost, as the membership says, or because it cannot be reached any more.
+    pub fn on_node_lost(&mut self, node: NodeId) {
+        let mut posts = Vec::new();
+        for home in self.homes.values_mut() {
+            for host in home.hosts_of(node) {
+                let left = home.leave(host, &mut posts);
+                left.map(|(share, _)| self.shares.remove(&share));
+            }
+        }
+        self.post(posts);
+        for host in self.hosts.values_mut() {
+            for at in 0..host.homes.len() {
+                if host.homes[at].node == node {
+                    host.on_home_lost(at);
+                }
+            }
+        }
+        self.fail_joins(node);
+        let mut errands = Vec::new();
+        self.wires.forget(node, &mut errands);
+        self.run(errands);
+        self.drop_left_homes();
+        self.settle();
+    }
+
+    /// All letters of this node to itself, and what they bring about.
+    fn settle(&mut self) {
+        while let Some((letter, bytes)) = self.local.pop_front() {
+            let me = self.me.map_or(NodeId(0), |(node, _)| node);
+            self.on_letter(me, letter, bytes);
+        }
+    }
+
+    fn on_letter(&mut self, from: NodeId, letter: Letter, bytes: Option<PageBytes>) {
+        let outcome = match letter {
+            Letter::Join(join) => {
+                self.on_join(from, join);
+                Ok(())
+            }
+            Letter::Joined { key, result } => {
+                self.on_joined(key, result);
+                Ok(())
+            }
+            Letter::Leave { share } => {
+                self.on_leave(share);
+                Ok(())
+            }
+            Letter::Left { key } => {
+                self.on_left(key);
+                Ok(())
+            }
+            Letter::Introduce { key, host, node, address, its_key } => {
+                if let Some((gid, home)) = self.keys.get(&key).copied()
+                    && let Some(known) = self.hosts.get_mut(&gid)
+                {
+                    known.homes[home].peers.insert(host, host::PeerHost { node, address, key: its_key });
+                }
+                Ok(())
+            }
+            Letter::ToHome { share, page, message } => {
+                self.with_home(share, |home, host, posts| home.on_message(host, page, message, bytes.as_deref(), posts))
+            }
+            Letter::ToHost { key, page, message } => {
+                let mut outcome = Ok(());
+                if let Some((gid, home)) = self.keys.get(&key).copied() {
+                    self.with_host(gid, |host, says| outcome = host.on_message(home, page, message, bytes, says));
+                }
+                outcome
+            }
+            Letter::HostGone { key } => {
+                if let Some((gid, home)) = self.keys.get(&key).copied() {
+                    self.with_host(gid, |host, says| host.on_host_gone(home, says));
+                }
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::warn!("{from} about pages: {error}");
+        }
+    }
+
+    /// Runs `with` on the home that a share is for, and posts what comes of it. Shares that are over are passed over.
+    fn with_home(&mut self, share: u64, with: impl FnOnce(&mut Home, HostId, &mut Vec<Post>) -> Result<()>) -> Result<()> {
+        let known = self.shares.get(&share).copied();
+        let Some((home, host)) = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, host))) else {
+            let reason = "pages of a region that it does not share (any more)".to_owned();
+            return Err(Error::Garbage { peer: "a host".to_owned(), reason });
+        };
+        let mut posts = Vec::new();
+        let outcome = with(home, host, &mut posts);
+        self.post(posts);
+        outcome
+    }
+
+    fn with_host(&mut self, gid: Gid, with: impl FnOnce(&mut Host, &mut Vec<Say>)) {
+        let Some(host) = self.hosts.get_mut(&gid) else { return };
+        let mut says = Vec::new();
+        with(host, &mut says);
+        self.say(gid, says);
+    }
+
+    /// Letters of a host to its homes, and to other hosts.
+    fn say(&mut self, gid: Gid, says: Vec<Say>) {
+        for say in says {
+            let Some(host) = self.hosts.get(&gid) else { return };
+            let (node, address, letter, bytes) = match say {
+                Say::Home { home, page, message, bytes } => {
+                    let door = &host.homes[home];
+                    let Some(share) = door.share else { continue };
+                    (door.node, door.address.clone(), Letter::ToHome { share, page, message }, bytes)
+                }
+                Say::Host { home, to, page, message, bytes } => {
+                    let Some(peer) = host.homes[home].peers.get(&to) else { continue };
+                    (peer.node, peer.address.clone(), Letter::ToHost { key: peer.key, page, message }, bytes)
+                }
+            };
+            self.send(node, &address, letter, bytes);
+        }
+    }
+
+    fn post(&mut self, posts: Vec<Post>) {
+        for Post { node, address, letter, bytes } in posts {
+            self.send(node, &address, letter, bytes);
+        }
+    }
+
+    fn send(&mut self, node: NodeId, address: &str, letter: Letter, bytes: Option<PageBytes>) {
+        if letter.has_bytes() && bytes.is_none() {
+            // Whoever waits for it is told by its bound: bytes are not made up.
+            return tracing::error!("a page for {node} could not be read, and is not sent");
+        }
+        if self.me.is_some_and(|(me, _)| me == node) {
+            return self.local.push_back((letter, bytes));
+        }
+        let mut errands = Vec::new();
+        self.wires.send(node, address, letter, bytes, &mut errands);
+        self.run(errands);
+    }
+
+    fn run(&mut self, errands: Vec<Errand>) {
+        self.deeds.extend(errands.into_iter().map(|errand| match errand {
+            Errand::Dial(node, address) => Deed::Dial { node, address },
+            Errand::Send(place, bytes) => Deed::Send { place, bytes },
+            Errand::Close(place) => Deed::Close { place },
+        }));
+    }
+}

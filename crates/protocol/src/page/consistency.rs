@@ -1,0 +1,39 @@
+//! What a mapping of a shared region promises.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What programs that map a region on several hosts see of each other's stores. One at a time for a region.
+///
+/// **Source**: [D2 §4] for the first, [EU §1] for the second. `Entry` ([RHiNET §4]) has its place between them and is not
+/// there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Consistency {
+    /// A store is visible elsewhere after `flush` there and `update` here; writers of different bytes of one page both
+    /// survive.
+    Explicit,
+    /// What threads on one machine get: coherent for each location, x86-TSO order; atomics are atomic.
+    Coherent,
+}
+
+impl fmt::Display for Consistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Consistency::Explicit => "explicit",
+            Consistency::Coherent => "coherent",
+        })
+    }
+}
+
+impl FromStr for Consistency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Consistency, String> {
+        match text {
+            "explicit" => Ok(Consistency::Explicit),
+            "coherent" => Ok(Consistency::Coherent),
+            _ => Err(format!("'{text}' is no consistency: write explicit or coherent")),
+        }
+    }
+}

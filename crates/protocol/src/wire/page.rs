@@ -1,0 +1,386 @@
+//! Page messages: what threads that fault ask of a page's home, and what the nodes of a shared region tell each other.
+//!
+//! ```text
+//! a thread that faults -- Want, Settled -->  the page's home            fixed records, on a connection of the thread's own
+//!                      <----- Granted -----
+//! node                 <----- Frame ----->  node                        postcard, then the page where one comes along
+//! ```
+//!
+//! Records have fixed lengths and are read and written without memory of their own, since a signal handler does so.
+//!
+//! A *share* is a host's right to a region at a home: a random number that the home gives when the host joins, and that names
+//! region and host in every later message. A *key* is the same in the other direction.
+
+use super::Malformed;
+use crate::error::Error;
+use crate::id::{Epoch, Gid, Grant, Incarnation, NodeId};
+use crate::limits::PAGE_LEN;
+use crate::page::{Access, Consistency, HostId, Page, Receipt, Ticket, ToHome, ToHost, Version};
+use crate::place::Layout;
+use serde::{Deserialize, Serialize};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a [`Want`] or a [`Settled`].
+pub const WANT_LEN: usize = 24;
+
+/// Bytes of a [`Granted`].
+pub const GRANTED_LEN: usize = 8;
+
+/// Most pages in one message of a thread: the length of its buffer.
+pub const WANT_COUNT_MAX: usize = 64;
+
+const WRITES: u8 = 1;
+const FIRM: u8 = 2;
+const HAS: u8 = 4;
+const TRIES: u8 = 8;
+
+/// A thread wants a page of its region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The page's position in the region.
+    pub page: u64,
+    /// The request.
+    pub ticket: Ticket,
+    /// What for.
+    pub access: Access,
+    /// The version of the copy that its host has.
+    pub has: Option<Version>,
+    /// See [`ToHome::Want`].
+    pub firm: bool,
+    /// It is wanted only if nobody else has to be asked: beside a page that a program touched.
+    pub tries: bool,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawWant {
+    page: U64,
+    version: U32,
+    number: U32,
+    seat: U16,
+    flags: u8,
+    zero: [u8; 5],
+}
+
+const _: () = assert!(size_of::<RawWant>() == WANT_LEN);
+
+impl Want {
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; WANT_LEN] {
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        let raw = RawWant {
+            page: self.page.into(),
+            version: self.has.map_or(0, |version| version.0).into(),
+            number: self.ticket.number.into(),
+            seat: self.ticket.seat.into(),
+            flags: flag(self.access == Access::Write, WRITES)
+                | flag(self.firm, FIRM)
+                | flag(self.has.is_some(), HAS)
+                | flag(self.tries, TRIES),
+            zero: [0; 5],
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads a record.
+    pub fn decode(bytes: &[u8; WANT_LEN]) -> Result<Want, Malformed> {
+        let raw: RawWant = zerocopy::transmute!(*bytes);
+        if raw.flags & !(WRITES | FIRM | HAS | TRIES) != 0 || raw.zero != [0; 5] {
+            return Err(Malformed("a page wanted in an unknown way"));
+        }
+        let is = |flag: u8| raw.flags & flag != 0;
+        if !is(HAS) && raw.version.get() != 0 {
+            return Err(Malformed("a version of no copy"));
+        }
+        Ok(Want {
+            page: raw.page.get(),
+            ticket: Ticket { seat: raw.seat.get(), number: raw.number.get() },
+            access: if is(WRITES) { Access::Write } else { Access::Read },
+            has: is(HAS).then(|| Version(raw.version.get())),
+            firm: is(FIRM),
+            tries: is(TRIES),
+        })
+    }
+}
+
+/// A thread has installed a grant: [`ToHome::Done`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The page's position in the region.
+    pub page: u64,
+    /// The request that was granted.
+    pub ticket: Ticket,
+    /// The version granted.
+    pub version: Version,
+}
+
+impl Settled {
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; WANT_LEN] {
+        let raw = RawWant {
+            page: self.page.into(),
+            version: self.version.0.into(),
+            number: self.ticket.number.into(),
+            seat: self.ticket.seat.into(),
+            flags: 0,
+            zero: [0; 5],
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads a record.
+    pub fn decode(bytes: &[u8; WANT_LEN]) -> Result<Settled, Malformed> {
+        let raw: RawWant = zerocopy::transmute!(*bytes);
+        if raw.flags != 0 || raw.zero != [0; 5] {
+            return Err(Malformed("a page settled in an unknown way"));
+        }
+        let ticket = Ticket { seat: raw.seat.get(), number: raw.number.get() };
+        Ok(Settled { page: raw.page.get(), ticket, version: Version(raw.version.get()) })
+    }
+}
+
+/// What became of a [`Want`] at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// The page comes to the thread's node, which wakes the thread.
+    Later = 0,
+    /// It may be read.
+    Read = 1,
+    /// It may be written.
+    Write = 2,
+    /// It was tried, and somebody would have to be asked.
+    NotNow = 3,
+    /// Its newest bytes are gone.
+    Lost = 4,
+    /// Too many wait for it.
+    Full = 5,
+}
+
+/// A home's answer to a [`Want`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The version granted.
+    pub version: Version,
+    /// Whether the page's bytes come behind the records, in their order.
+    pub has_bytes: bool,
+    /// Whether the home waits for [`Settled`].
+    pub firm: bool,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawGranted {
+    version: U32,
+    outcome: u8,
+    flags: u8,
+    zero: U16,
+}
+
+const _: () = assert!(size_of::<RawGranted>() == GRANTED_LEN);
+
+const BYTES: u8 = 1;
+
+impl Granted {
+    /// An answer without a page.
+    pub fn without(outcome: Outcome) -> Granted {
+        Granted { outcome, version: Version::default(), has_bytes: false, firm: false }
+    }
+
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; GRANTED_LEN] {
+        let flags = if self.has_bytes { BYTES } else { 0 } | if self.firm { FIRM } else { 0 };
+        let raw = RawGranted { version: self.version.0.into(), outcome: self.outcome as u8, flags, zero: 0.into() };
+        zerocopy::transmute!(raw)
+    }
+
+    /// Reads a record.
+    pub fn decode(bytes: &[u8; GRANTED_LEN]) -> Result<Granted, Malformed> {
+        use Outcome::*;
+        let raw: RawGranted = zerocopy::transmute!(*bytes);
+        let outcome = [Later, Read, Write, NotNow, Lost, Full].into_iter().find(|known| *known as u8 == raw.outcome);
+        let outcome = outcome.ok_or(Malformed("an unknown outcome of a page"))?;
+        if raw.flags & !(BYTES | FIRM) != 0 || raw.zero.get() != 0 {
+            return Err(Malformed("a page granted in an unknown way"));
+        }
+        let (has_bytes, firm) = (raw.flags & BYTES != 0, raw.flags & FIRM != 0);
+        Ok(Granted { outcome, version: Version(raw.version.get()), has_bytes, firm })
+    }
+}
+
+/// What two nodes tell each other about pages on one connection, which the sender of [`Frame::Hail`] made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Frame {
+    /// The first frame: who made the connection.
+    Hail {
+        /// The node.
+        node: NodeId,
+        /// This life of its process: another one's numbers begin anew.
+        life: Incarnation,
+    },
+    /// A letter with its number at the sender's courier; the page's bytes are behind the frame where [`Letter::has_bytes`].
+    Letter(u64, Letter),
+    /// Back: what has been heard.
+    Heard(Receipt),
+}
+
+/// What one node tells another about a shared region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Letter {
+    /// A host will map a region; answered by [`Letter::Joined`].
+    Join(Join),
+    /// To [`Letter::Join`].
+    Joined {
+        /// The host's name for itself at this home.
+        key: u64,
+        /// What the host is there, or why it may not be.
+        result: Result<Joined, Error>,
+    },
+    /// A host has no mapping any more, and has sent all it owned; answered by [`Letter::Left`].
+    Leave {
+        /// Whose.
+        share: u64,
+    },
+    /// All that a host sent before it left is in its place.
+    Left {
+        /// The host's name for itself at this home.
+        key: u64,
+    },
+    /// Another host of the region, before the first message that names it.
+    Introduce {
+        /// The host that is told.
+        key: u64,
+        /// The other.
+        host: HostId,
+        /// Its node.
+        node: NodeId,
+        /// Where that is reached.
+        address: String,
+        /// What it is called in messages to it.
+        its_key: u64,
+    },
+    /// To a page's home.
+    ToHome {
+        /// Who says it.
+        share: u64,
+        /// The page's position in the region.
+        page: Page,
+        /// What.
+        message: ToHome,
+    },
+    /// To a host.
+    ToHost {
+        /// Who is told.
+        key: u64,
+        /// The page's position in the region.
+        page: Page,
+        /// What.
+        message: ToHost,
+    },
+    /// Another host is gone ([`crate::page::Copies::on_host_lost`]).
+    HostGone {
+        /// Who is told.
+        key: u64,
+    },
+}
+
+impl Letter {
+    /// Whether a page's bytes are behind it.
+    pub fn has_bytes(&self) -> bool {
+        match self {
+            Letter::ToHome { message, .. } => message.has_bytes(),
+            Letter::ToHost { message, .. } => message.has_bytes(),
+            _ => false,
+        }
+    }
+}
+
+/// A host will map a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    /// The region.
+    pub gid: Gid,
+    /// Its name, for messages to people.
+    pub name: String,
+    /// How its bytes lie.
+    pub layout: Layout,
+    /// A grant for each extent, in the layout's order; the home looks at those of its own.
+    pub grants: Vec<Grant>,
+    /// What is promised.
+    pub consistency: Consistency,
+    /// The host's node.
+    pub node: NodeId,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Where it is reached.
+    pub address: String,
+    /// What it is to be called in messages to it.
+    pub key: u64,
+}
+
+/// What a host is at a home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// Its number there.
+    pub host: HostId,
+    /// Its right.
+    pub share: u64,
+}
+
+/// The bytes of a frame, and of the page behind it.
+pub fn encode_frame(frame: &Frame, page: Option<&[u8]>) -> Vec<u8> {
+    let mut bytes = postcard::to_stdvec(frame).expect("frames have no unserialisable parts");
+    bytes.extend_from_slice(page.unwrap_or_default());
+    bytes
+}
+
+/// Reads a frame and the page behind it.
+pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, &[u8]), Malformed> {
+    let (frame, page) = postcard::take_from_bytes(bytes).map_err(|_| Malformed("not a frame about pages"))?;
+    let has_bytes = matches!(&frame, Frame::Letter(_, letter) if letter.has_bytes());
+    if page.len() as u64 != if has_bytes { PAGE_LEN } else { 0 } {
+        return Err(Malformed("a frame about pages with more or less than its page"));
+    }
+    Ok((frame, page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_refused(bytes: [u8; WANT_LEN]) {
+            if let Ok(want) = Want::decode(&bytes) {
+                prop_assert_eq!(want.encode(), bytes);
+            }
+            if let Ok(settled) = Settled::decode(&bytes) {
+                prop_assert_eq!(settled.encode(), bytes);
+            }
+            let bytes = *bytes.first_chunk().unwrap();
+            if let Ok(granted) = Granted::decode(&bytes) {
+                prop_assert_eq!(granted.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_frame_or_refused(bytes: Vec<u8>) {
+            let _ = decode_frame(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_page_travels_behind_its_letter_and_no_other() {
+        let message = ToHome::WriteBack { version: Version(3), keeps: false };
+        let letter = Letter::ToHome { share: 1, page: Page(2), message };
+        let (page, frame) = ([7; PAGE_LEN as usize], Frame::Letter(9, letter));
+        let bytes = encode_frame(&frame, Some(&page));
+        assert_eq!(decode_frame(&bytes), Ok((frame, &page[..])));
+        assert!(decode_frame(&bytes[..bytes.len() - 1]).is_err());
+        assert!(decode_frame(&encode_frame(&Frame::Letter(9, Letter::Left { key: 1 }), Some(&page))).is_err());
+    }
+}
