@@ -20,6 +20,7 @@ mod region;
 mod remote;
 mod request;
 mod session;
+mod shared;
 mod spread;
 
 pub use batch::Batch;

@@ -50,7 +50,8 @@ pub(crate) struct Shared {
     pub session: Session,
     pub attached: Attached,
     job: Option<JobRank>,
-    bound: Duration,
+    /// How long a node's answer is waited for.
+    pub bound: Duration,
     fabric: ucx::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
@@ -339,15 +340,18 @@ impl Shared {
         Box::new(move |patience| {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
-            let prove = |hellos: &tcp::Hellos| shared.prove(hellos);
             let deadline = Instant::now() + patience;
-            let greeted =
-                tcp::connect(&address, Role::Data, shared.attached.client.0, &prove, deadline).map_err(|error| match error {
-                    // Nobody listens where the node was: to a client that is a lost node.
-                    Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
-                    other => other,
-                })?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline)?.link)
+            Ok(ucx::agree(shared.greet(node, &address, deadline)?, shared.fabric, deadline)?.link)
+        })
+    }
+
+    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
+    pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
+        let prove = |hellos: &tcp::Hellos| self.prove(hellos);
+        tcp::connect(address, Role::Data, self.attached.client.0, &prove, deadline).map_err(|error| match error {
+            // Nobody listens where the node was: to a client that is a lost node.
+            Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+            other => other,
         })
     }
 
