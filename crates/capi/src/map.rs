@@ -20,7 +20,7 @@ pub unsafe extern "C" fn hanare_map(region: *mut CRegion, ptr: *mut *mut c_void,
         let (ptr_into, len_into) = (place(ptr, "ptr")?, place(len, "len")?);
         let mut mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if mapping.is_none() {
-            *mapping = Some(region.region.map()?);
+            *mapping = Some(region.region.map_local()?);
         }
         let mapping = mapping.as_ref().expect("just filled");
         // SAFETY: not NULL, so they are the caller's variables.

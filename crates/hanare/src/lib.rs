@@ -31,7 +31,7 @@ mod random;
 pub mod settings;
 mod trace;
 
-pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region};
+pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region, SharedMapping};
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
@@ -39,6 +39,7 @@ pub use hanare_memory::file::Huge;
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights};
+pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};

@@ -35,6 +35,12 @@ pub const SETTINGS: &[Setting] = &[
         "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
     ),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
+    setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
+    setting(
+        "HANARE_FRAMES",
+        "a quarter of the machine's memory",
+        "bytes of pages of other nodes that one mapping keeps on this host; beyond it the least used go home",
+    ),
     setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
     setting(
         "HANARE_ADVERTISE",
@@ -43,11 +49,6 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
     setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
-    setting(
-        "HANARE_FRAMES",
-        "a quarter of the memory that is free",
-        "bytes of main memory for one mapped region's pages from other nodes, before some are given back",
-    ),
     setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
@@ -83,10 +84,29 @@ pub(crate) fn answer_bound() -> Result<Duration> {
     Ok(Duration::from_millis(number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS)))
 }
 
-/// Pages of a mapped region that this host keeps of other nodes.
-pub(crate) fn frames_max() -> Result<u64> {
-    let bytes = number("HANARE_FRAMES")?.unwrap_or_else(|| hanare_memory::capacity::available().unwrap_or(4 << 30) / 4);
-    Ok((bytes / limits::PAGE_LEN).max(64))
+/// Lanes of a mapping: threads that may be fetching at a time.
+pub(crate) fn fault_lanes() -> Result<usize> {
+    /// The number unset: more threads than this seldom fault at once, and each lane is a connection to every home.
+    const COUNT: u64 = 4;
+    const COUNT_MAX: u64 = 64;
+    let count = number("HANARE_FAULT_LANES")?.unwrap_or(COUNT);
+    if !(1..=COUNT_MAX).contains(&count) {
+        return Err(Error::BadSetting {
+            key: "HANARE_FAULT_LANES".to_owned(),
+            value: count.to_string(),
+            reason: format!("it must be 1 to {COUNT_MAX}"),
+        });
+    }
+    Ok(count as usize)
+}
+
+/// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.
+pub(crate) fn frames_len() -> Result<u64> {
+    let machine = || {
+        let about = rustix::system::sysinfo();
+        about.totalram as u64 * u64::from(about.mem_unit) / 4
+    };
+    Ok(number("HANARE_FRAMES")?.unwrap_or_else(machine))
 }
 
 /// What moves bytes between hosts.

@@ -31,7 +31,7 @@ fn updates_from_everywhere_all_count() {
         scope.spawn(|| {
             // A program of the memory's own host: plain processor atomics on its map.
             let region = near.open("sums").unwrap();
-            let map = region.map().unwrap();
+            let map = region.map_local().unwrap();
             for _ in 0..rounds * 10 {
                 for word in 0..100 {
                     // SAFETY: a word of the map, aligned, and atomic to all who change it.

@@ -220,7 +220,7 @@ fn a_local_region_is_plain_memory_for_all_who_map_it() {
     for len in [1, 5000, 70_000, 40 * MIB] {
         let region = a.create("m", len, &CreateOptions::default()).unwrap();
         region.put(len - 1, &[5]).unwrap();
-        let mapping = region.map().unwrap();
+        let mapping = region.map_local().unwrap();
         let other = b.open("m").unwrap().map().unwrap();
         // SAFETY: both mappings are as long as the region, and nobody else writes.
         unsafe {
@@ -245,7 +245,7 @@ fn a_put_from_another_node_lands_in_mapped_memory_that_nobody_registered() {
     // Long enough for several slabs: an offset is translated to a file and a page of it, at the node and in the mapping alike.
     let len = 80 * MIB;
     let region = owner.create("window", len, &CreateOptions::default()).unwrap();
-    let mapping = region.map().unwrap();
+    let mapping = region.map_local().unwrap();
     let far = stranger.open("window").unwrap();
     for at in [0, 32 * MIB - 4, 64 * MIB - 4, len - 8] {
         let bytes = at.to_le_bytes();

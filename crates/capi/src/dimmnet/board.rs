@@ -73,7 +73,7 @@ impl Boards {
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.own.get().is_none() {
             let region = pool.create(&self.name(pool.rank()), self.len, &CreateOptions::default())?;
-            let mapping = region.map()?;
+            let mapping = region.map_local()?;
             // SAFETY: it leaves the board only by `Board::window`.
             let window = unsafe { mapping.window() };
             let _ = self.own.set(Board { region, window, _mapping: mapping });

@@ -19,6 +19,7 @@ use hanare_protocol::wire::greeting::Hello;
 use hanare_protocol::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// Which fabric a side wants between hosts.
@@ -70,14 +71,16 @@ struct Offer {
     /// The version's first two numbers, where there is UCX.
     ucx: Option<[u8; 2]>,
     has_rdma: bool,
+    /// It takes the socket itself: nothing but TCP will do, and the other side's setting is no matter.
+    is_bare: bool,
 }
 
 impl Offer {
     /// The library is not even opened where it is not wanted.
     fn ours(choice: Choice) -> Offer {
         match (choice, available()) {
-            (Choice::Tcp, _) | (_, Err(_)) => Offer { choice, ucx: None, has_rdma: false },
-            (_, Ok(info)) => Offer { choice, ucx: Some(release(&info.version)), has_rdma: info.has_rdma },
+            (Choice::Tcp, _) | (_, Err(_)) => Offer { choice, ucx: None, has_rdma: false, is_bare: false },
+            (_, Ok(info)) => Offer { choice, ucx: Some(release(&info.version)), has_rdma: info.has_rdma, is_bare: false },
         }
     }
 
@@ -85,14 +88,16 @@ impl Offer {
         let mut bytes = [0; OFFER_LEN];
         bytes[..8].copy_from_slice(&OFFER_MAGIC);
         let [major, minor] = self.ucx.unwrap_or_default();
-        bytes[8..13].copy_from_slice(&[self.choice as u8, self.ucx.is_some().into(), self.has_rdma.into(), major, minor]);
+        let is_there = self.ucx.is_some().into();
+        let numbers = [self.choice as u8, is_there, self.has_rdma.into(), major, minor, self.is_bare.into()];
+        bytes[8..14].copy_from_slice(&numbers);
         bytes
     }
 
     fn decode(bytes: &[u8; OFFER_LEN]) -> Option<Offer> {
         let choice = [Choice::Auto, Choice::Tcp, Choice::Ucx].into_iter().find(|choice| *choice as u8 == bytes[8])?;
         let ucx = (bytes[9] == 1).then_some([bytes[11], bytes[12]]);
-        let offer = Offer { choice, ucx, has_rdma: bytes[10] == 1 };
+        let offer = Offer { choice, ucx, has_rdma: bytes[10] == 1, is_bare: bytes[13] == 1 };
         (offer.encode() == *bytes).then_some(offer)
     }
 }
@@ -108,6 +113,9 @@ fn release(version: &str) -> [u8; 2] {
 /// Both have the same release of UCX: 1.13 and 1.22 connect and pass small messages, but a large one hangs, or ends the process.
 /// [measured]
 fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
+    if ours.is_bare || theirs.is_bare {
+        return Ok(false);
+    }
     let wants_ucx = ours.choice == Choice::Ucx || theirs.choice == Choice::Ucx;
     let wants_tcp = ours.choice == Choice::Tcp || theirs.choice == Choice::Tcp;
     match (wants_ucx, wants_tcp, ours.ucx, theirs.ucx) {
@@ -135,18 +143,35 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
 pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
     let Greeted { link, hello } = greeted;
     let (socket, peer) = link.into_stream();
-    let exact = Exact { socket: &socket, peer: &peer, begun: Instant::now(), deadline };
     let ours = Offer::ours(choice);
-    exact.send(&ours.encode())?;
-    let mut theirs = [0; OFFER_LEN];
-    exact.receive(&mut theirs)?;
-    let theirs = Offer::decode(&theirs).ok_or_else(|| garbage(&peer, "no offer of a fabric after the greeting"))?;
+    let theirs = offer(&ours, &socket, &peer, deadline)?;
     let is_ucx = is_ucx(&ours, &theirs).map_err(|why| refused(choice, &peer, &why))?;
     if !is_ucx {
         return Ok(Agreed { link: Box::new(TcpLink::new(socket, peer)), hello, fabric: "tcp" });
     }
     let context = context().map_err(|reason| failed(&peer, reason))?;
     Ok(Agreed { link: Box::new(upgrade(socket, peer, context, deadline)?), hello, fabric: "ucx" })
+}
+
+/// The socket of a connection that has just been greeted, for one who makes its system calls itself: it stays TCP, whatever
+/// either side is set to. The other side calls [`agree`].
+///
+/// It waits, at most until `deadline`. **Cost**: one round trip. **Errors**: [`Error::NoNode`] where the other side goes;
+/// [`Error::Garbage`], [`Error::Timeout`].
+pub fn take_socket(greeted: Greeted, deadline: Instant) -> Result<OwnedFd> {
+    let (socket, peer) = greeted.link.into_stream();
+    let ours = Offer { choice: Choice::Tcp, ucx: None, has_rdma: false, is_bare: true };
+    offer(&ours, &socket, &peer, deadline)?;
+    Ok(socket.into())
+}
+
+/// Tells the other side ours and takes its own.
+fn offer(ours: &Offer, socket: &Socket, peer: &str, deadline: Instant) -> Result<Offer> {
+    let exact = Exact { socket, peer, begun: Instant::now(), deadline };
+    exact.send(&ours.encode())?;
+    let mut theirs = [0; OFFER_LEN];
+    exact.receive(&mut theirs)?;
+    Offer::decode(&theirs).ok_or_else(|| garbage(peer, "no offer of a fabric after the greeting"))
 }
 
 /// The refusal, with what is known here about why there is no UCX.
@@ -241,15 +266,18 @@ mod tests {
 
     const V13: Option<[u8; 2]> = Some([1, 13]);
 
-    const OFFERS: [Offer; 8] = [
-        Offer { choice: Choice::Tcp, ucx: None, has_rdma: false },
-        Offer { choice: Choice::Auto, ucx: None, has_rdma: false },
-        Offer { choice: Choice::Auto, ucx: V13, has_rdma: false },
-        Offer { choice: Choice::Auto, ucx: V13, has_rdma: true },
-        Offer { choice: Choice::Ucx, ucx: None, has_rdma: false },
-        Offer { choice: Choice::Ucx, ucx: V13, has_rdma: false },
-        Offer { choice: Choice::Auto, ucx: Some([1, 22]), has_rdma: true },
-        Offer { choice: Choice::Ucx, ucx: Some([1, 22]), has_rdma: true },
+    const BARE: Offer = Offer { choice: Choice::Tcp, ucx: None, has_rdma: false, is_bare: true };
+
+    const OFFERS: [Offer; 9] = [
+        BARE,
+        Offer { choice: Choice::Tcp, ucx: None, has_rdma: false, is_bare: false },
+        Offer { choice: Choice::Auto, ucx: None, has_rdma: false, is_bare: false },
+        Offer { choice: Choice::Auto, ucx: V13, has_rdma: false, is_bare: false },
+        Offer { choice: Choice::Auto, ucx: V13, has_rdma: true, is_bare: false },
+        Offer { choice: Choice::Ucx, ucx: None, has_rdma: false, is_bare: false },
+        Offer { choice: Choice::Ucx, ucx: V13, has_rdma: false, is_bare: false },
+        Offer { choice: Choice::Auto, ucx: Some([1, 22]), has_rdma: true, is_bare: false },
+        Offer { choice: Choice::Ucx, ucx: Some([1, 22]), has_rdma: true, is_bare: false },
     ];
 
     #[test]
@@ -263,7 +291,7 @@ mod tests {
 
     #[test]
     fn rdma_is_used_where_both_have_it_and_ucx_where_one_wants_it() {
-        let [tcp, none, plain, rdma, ucx_without, ucx, newer, ucx_newer] = OFFERS;
+        let [_, tcp, none, plain, rdma, ucx_without, ucx, newer, ucx_newer] = OFFERS;
         let decided = |ours, theirs| is_ucx(&ours, &theirs);
         assert_eq!(decided(rdma, rdma), Ok(true));
         assert_eq!(decided(rdma, plain), Ok(false));
@@ -277,6 +305,11 @@ mod tests {
         refused(ucx, tcp, "set to tcp");
         refused(ucx_without, ucx, "this side");
         refused(ucx, ucx_newer, "1.22 there and 1.13 here");
+    }
+
+    #[test]
+    fn one_who_takes_the_socket_gets_tcp_from_a_side_that_is_set_to_ucx() {
+        assert!(OFFERS.iter().all(|other| is_ucx(&BARE, other) == Ok(false) && is_ucx(other, &BARE) == Ok(false)));
     }
 
     #[test]

@@ -102,14 +102,14 @@ pub(crate) fn map_extent(shared: &Shared, extent: &Extent, grant: Grant, rights:
 
 fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(OwnedFd, FilePart)>> {
     let request = Request::Map { slot: extent.slot, grant };
-    match shared.session.ask_with_fds(&request)? {
+    match shared.session.ask_with_fds(&request, Vec::new())? {
         (Answer::Files(parts), fds) if parts.len() == fds.len() => Ok(fds.into_iter().zip(parts).collect()),
         (other, _) => Err(shared.session.nonsense(&other)),
     }
 }
 
 /// Maps bytes `offset .. offset + len` of an extent at `at` of the reservation.
-fn map_piece(mapping: &mut Mapping, at: u64, offset: u64, len: u64, files: &[(OwnedFd, FilePart)], rights: Rights) -> Result<()> {
+pub(crate) fn map_piece(mapping: &mut Mapping, at: u64, offset: u64, len: u64, files: &[(OwnedFd, FilePart)], rights: Rights) -> Result<()> {
     let mut begin = 0;
     for (fd, file) in files {
         let end = begin + file.len;

@@ -20,6 +20,7 @@ mod region;
 mod remote;
 mod request;
 mod session;
+mod shared;
 mod spread;
 
 pub use batch::Batch;
@@ -28,3 +29,4 @@ pub use completion::Completion;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
 pub use region::Region;
+pub use shared::SharedMapping;

@@ -6,6 +6,7 @@ use super::copy;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
+use super::shared::Mapped;
 use crate::{launch, settings, trace};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
@@ -50,11 +51,14 @@ pub(crate) struct Shared {
     pub session: Session,
     pub attached: Attached,
     job: Option<JobRank>,
-    bound: Duration,
+    /// How long a node's answer is waited for.
+    pub bound: Duration,
     fabric: ucx::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
+    /// Regions that this program has mapped coherently.
+    pub mapped: Mapped,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
 }
@@ -84,8 +88,8 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers) = Default::default();
-        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, barriers });
+        let (refusals, barriers, mapped) = Default::default();
+        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, barriers });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -339,15 +343,18 @@ impl Shared {
         Box::new(move |patience| {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
-            let prove = |hellos: &tcp::Hellos| shared.prove(hellos);
             let deadline = Instant::now() + patience;
-            let greeted =
-                tcp::connect(&address, Role::Data, shared.attached.client.0, &prove, deadline).map_err(|error| match error {
-                    // Nobody listens where the node was: to a client that is a lost node.
-                    Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
-                    other => other,
-                })?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline)?.link)
+            Ok(ucx::agree(shared.greet(node, &address, deadline)?, shared.fabric, deadline)?.link)
+        })
+    }
+
+    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
+    pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
+        let prove = |hellos: &tcp::Hellos| self.prove(hellos);
+        tcp::connect(address, Role::Data, self.attached.client.0, &prove, deadline).map_err(|error| match error {
+            // Nobody listens where the node was: to a client that is a lost node.
+            Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+            other => other,
         })
     }
 

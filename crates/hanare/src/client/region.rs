@@ -4,9 +4,11 @@ use super::drafts::{self, Drafts, Tickets, post};
 use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
+use super::shared::SharedMapping;
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::page::Consistency;
 use hanare_protocol::place::Layout;
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::Op;
@@ -168,14 +170,27 @@ impl Region {
         fits.then(|| direct.slice(offset as usize, len))
     }
 
+    /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. A region is
+    /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
+    /// anew. Mapping it twice in one program gives the same mapping.
+    ///
+    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits some seconds for programs of
+    /// the homes' hosts that reach the memory as it is, since they may be about to map it too. No other thread of this program
+    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, or used as it is.
+    ///
+    /// FEATURE: EU-F3 D2-F6
+    pub fn map(&self, consistency: Consistency) -> Result<SharedMapping> {
+        SharedMapping::new(self, consistency)
+    }
+
     /// A plain pointer to the whole region, all of whose bytes are on this host.
     ///
     /// **Errors**: [`Error::BadUse`] where some bytes are on other nodes.
-    pub fn map(&self) -> Result<LocalMapping> {
+    pub fn map_local(&self) -> Result<LocalMapping> {
         LocalMapping::whole(self)
     }
 
-    /// Like [`Region::map`] for any region: parts on other nodes are fresh private memory, listed by [`LocalMapping::absent`].
+    /// Like [`Region::map_local`] for any region: parts on other nodes are fresh private memory, listed by [`LocalMapping::absent`].
     pub fn map_partly(&self) -> Result<LocalMapping> {
         LocalMapping::partly(self)
     }
@@ -265,6 +280,21 @@ impl Region {
 
     pub(crate) fn grant(&self, extent: usize) -> Grant {
         self.doors.read().unwrap_or_else(PoisonError::into_inner)[extent].grant
+    }
+
+    /// The region as it is today.
+    ///
+    /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
+    pub(crate) fn fresh_view(&self) -> Result<RegionView> {
+        let view = self.shared.open(&self.name, Some(self.rights))?;
+        if view.gid != self.gid {
+            return Err(Error::UnknownRegion { name: self.name.clone() });
+        }
+        if view.layout != self.layout {
+            let reason = "it was resized since it was opened; open it again".to_owned();
+            return Err(Error::BadUse { region: self.name.clone(), reason });
+        }
+        Ok(view)
     }
 
     /// Asks for the grants and addresses of today. Returns whether it is the same region still.

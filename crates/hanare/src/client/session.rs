@@ -31,7 +31,7 @@ impl Session {
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
         let session = Session { address: address.to_owned(), bound, socket: Mutex::new(Some(FrameSocket::waiting(fd))) };
-        match session.ask_with_fds(&Request::Attach { version: VERSION, job })? {
+        match session.ask_with_fds(&Request::Attach { version: VERSION, job }, Vec::new())? {
             (Answer::Attached(attached), fds) => Ok((session, attached, fds)),
             (other, _) => Err(session.nonsense(&other)),
         }
@@ -39,14 +39,14 @@ impl Session {
 
     /// Asks, and waits for the answer.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
-        self.ask_with_fds(request).map(|(answer, _)| answer)
+        self.ask_with_fds(request, Vec::new()).map(|(answer, _)| answer)
     }
 
-    /// Asks, and waits for the answer and its descriptors.
-    pub fn ask_with_fds(&self, request: &Request) -> Result<(Answer, Vec<OwnedFd>)> {
+    /// Asks, handing descriptors over, and waits for the answer and its descriptors.
+    pub fn ask_with_fds(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(Answer, Vec<OwnedFd>)> {
         let mut guard = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let socket = guard.as_mut().ok_or_else(|| self.gone("the connection was closed before"))?;
-        match exchange(socket, request) {
+        match exchange(socket, request, fds) {
             Ok((answer, fds)) => answer.map(|answer| (answer, fds)),
             Err(error) => {
                 // A late answer would be taken for that of the next question.
@@ -83,8 +83,8 @@ impl Session {
     }
 }
 
-fn exchange(socket: &mut FrameSocket, request: &Request) -> io::Result<(Result<Answer>, Vec<OwnedFd>)> {
-    socket.send(request, Vec::new())?;
+fn exchange(socket: &mut FrameSocket, request: &Request, fds: Vec<OwnedFd>) -> io::Result<(Result<Answer>, Vec<OwnedFd>)> {
+    socket.send(request, fds)?;
     // With a receive time-out the socket reports its end as "try again".
     let frame: Frame = socket.receive()?.ok_or(io::Error::from(Errno::AGAIN))?;
     let answer = frame.decode()?;

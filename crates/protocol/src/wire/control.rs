@@ -168,6 +168,8 @@ pub struct SharedView {
     pub files: Vec<Option<Vec<FilePart>>>,
     /// Frames that the host may fill before some are given back.
     pub frames_max: u64,
+    /// Where this node itself is reached.
+    pub address: String,
 }
 
 /// A home of a shared region's pages.

@@ -84,8 +84,15 @@ impl Home {
     }
 
     /// Whether another host may map it in that way.
-    pub fn check(&self, consistency: Consistency) -> Result<()> {
-        if self.consistency == consistency || self.is_left() {
+    pub fn check(&self, join: &Join) -> Result<()> {
+        if self.is_left() {
+            return Ok(());
+        }
+        if *self.memory.layout() != join.layout {
+            let reason = "others map it as it was before it was resized; let them unmap it first".to_owned();
+            return Err(Error::BadUse { region: self.name.clone(), reason });
+        }
+        if self.consistency == join.consistency {
             return Ok(());
         }
         let (mode, count) = (self.consistency, self.hosts.iter().flatten().count());

@@ -217,6 +217,7 @@ impl Pages {
             homes: homes.collect(),
             files: admission.files,
             frames_max: admission.frames_max,
+            address: self.address.clone(),
         };
         Ok((view, admission.fds))
     }
@@ -359,7 +360,7 @@ impl Pages {
             rights = rights.min(self.extents.rights(join.gid, extent.slot, *grant)?);
         }
         if let Some(home) = self.homes.get(&join.gid) {
-            home.check(join.consistency)?;
+            home.check(join)?;
         }
         if self.homes.get(&join.gid).is_none_or(Home::is_left) {
             // What was there is dropped first: it holds the extents.

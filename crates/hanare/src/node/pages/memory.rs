@@ -61,6 +61,11 @@ impl HomeMemory {
         Ok(memory)
     }
 
+    /// How the region's bytes lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Pages of the whole region.
     pub fn page_count(&self) -> u64 {
         self.layout.len().div_ceil(PAGE_LEN)

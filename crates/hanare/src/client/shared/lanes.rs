@@ -1,0 +1,198 @@
+//! What a thread needs while it resolves a fault, prepared beforehand and lent for the time of that fault: connections to the
+//! region's homes, and room for pages.
+//!
+//! A mapping has a fixed number of lanes (`HANARE_FAULT_LANES`), since no thread can be prepared for a fault that may be its
+//! first call of ours. A thread takes a free one, and where there is none it pauses and yields until one is given back.
+//!
+//! # Rules
+//!
+//! - Take the page's claim first, a lane afterwards, and with a lane in hand never wait for a page, nor for a second lane: so
+//!   whoever holds a lane comes to an end, within the bound of its node's answer.
+//! - [`Lanes::take`] and the guard's drop are async-signal-safe. A thread that is killed takes its process with it, and the lanes
+//!   are the process's own: none is left behind.
+//!
+//! Safety invariant of this module: what a lane holds is reached by the one thread that took it, from the exchange that took it
+//! until the store that gives it back.
+
+use super::endpoint::Endpoint;
+use crate::client::pool::Shared;
+use hanare_protocol::Result;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::{PAGE_LEN, SPIN_PAUSE_COUNT};
+use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Pages that a lane has room for: the longest window of a prefetch.
+pub(crate) const LANE_PAGE_COUNT: usize = 64;
+
+/// What one thread at a time works with.
+struct Lane {
+    is_taken: AtomicBool,
+    tools: UnsafeCell<Tools>,
+}
+
+/// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
+pub(crate) const MESSAGE_LEN: usize = 128 << 10;
+
+/// What is lent with a lane.
+pub(crate) struct Tools {
+    /// One connection a home, in the order in which the homes were given.
+    pub endpoints: Box<[Endpoint]>,
+    /// Room for [`LANE_PAGE_COUNT`] pages.
+    pub pages: Box<[u8]>,
+    /// Room of [`MESSAGE_LEN`] bytes.
+    pub message: Box<[u8]>,
+    /// Room of [`MESSAGE_LEN`] bytes.
+    pub operands: Box<[u8]>,
+    /// Numbers of pages.
+    pub numbers: Box<[u64; LANE_PAGE_COUNT]>,
+    /// The number of the next request; one lane's requests are numbered on their own.
+    pub seq: u64,
+}
+
+// SAFETY: the tools are reached by the thread that took the lane alone (the module's invariant); they may move between threads.
+unsafe impl Sync for Lane {}
+
+/// The lanes of one mapping.
+pub(crate) struct Lanes(Box<[Lane]>);
+
+impl Lanes {
+    /// Lanes with a connection each to every one of the homes. Not for a signal handler.
+    ///
+    /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as [`Endpoint::connect`].
+    pub fn connect(shared: &Shared, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
+        let connect = || -> Result<Box<[Endpoint]>> {
+            homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
+        };
+        let lanes: Result<Box<[Lane]>> = (0..count.max(1)).map(|_| connect().map(Lane::new)).collect();
+        lanes.map(Lanes)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Lends a free lane to the calling thread; waits while there is none.
+    ///
+    /// **Cost**: one exchange where the first is free.
+    pub fn take(&self) -> LaneGuard<'_> {
+        let mut pauses = 0;
+        loop {
+            if let Some(guard) = self.try_take() {
+                return guard;
+            }
+            if pauses < SPIN_PAUSE_COUNT {
+                pauses += 1;
+                std::hint::spin_loop();
+            } else {
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+
+    /// Lends a free lane, if there is one.
+    pub fn try_take(&self) -> Option<LaneGuard<'_>> {
+        // ORDERING: pairs with the store in the guard's drop: what the last thread did to the tools is done.
+        let take =
+            |lane: &&Lane| !lane.is_taken.load(Relaxed) && lane.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        let (index, lane) = self.0.iter().enumerate().find(|(_, lane)| take(lane))?;
+        Some(LaneGuard { index, lane, _one_thread: PhantomData })
+    }
+}
+
+impl Lane {
+    fn new(endpoints: Box<[Endpoint]>) -> Lane {
+        let room = |len| vec![0; len].into_boxed_slice();
+        let tools = Tools {
+            endpoints,
+            pages: room(LANE_PAGE_COUNT * PAGE_LEN as usize),
+            message: room(MESSAGE_LEN),
+            operands: room(MESSAGE_LEN),
+            numbers: Box::new([0; LANE_PAGE_COUNT]),
+            seq: 0,
+        };
+        Lane { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools) }
+    }
+}
+
+/// A lane that is lent to this thread; given back when dropped.
+pub(crate) struct LaneGuard<'a> {
+    index: usize,
+    lane: &'a Lane,
+    /// Not shared between threads: endpoints are not.
+    _one_thread: PhantomData<Cell<()>>,
+}
+
+impl LaneGuard<'_> {
+    /// The lane's number, below [`Lanes::count`]: nobody else has it at this moment.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its tools, all at once.
+    pub fn tools(&mut self) -> &mut Tools {
+        // SAFETY: the lane is this guard's (the module's invariant), which is borrowed for as long.
+        unsafe { &mut *self.lane.tools.get() }
+    }
+
+    /// The connection to home number `home`.
+    pub fn endpoint(&self, home: usize) -> &Endpoint {
+        // SAFETY: as above; the tools are borrowed for reading as long as the guard is.
+        unsafe { &(&(*self.lane.tools.get()).endpoints)[home] }
+    }
+}
+
+impl Drop for LaneGuard<'_> {
+    fn drop(&mut self) {
+        // ORDERING: pairs with the exchange in `try_take`.
+        self.lane.is_taken.store(false, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::thread;
+
+    fn lanes(count: usize) -> Lanes {
+        Lanes((0..count).map(|_| Lane::new(Box::default())).collect())
+    }
+
+    #[test]
+    fn a_lane_is_lent_once_at_a_time() {
+        let lanes = lanes(2);
+        let (one, two) = (lanes.take(), lanes.take());
+        assert_eq!((one.index(), two.index(), lanes.count()), (0, 1, 2));
+        assert!(lanes.try_take().is_none());
+        drop(one);
+        assert_eq!(lanes.take().index(), 0, "the one that was given back");
+    }
+
+    #[test]
+    fn threads_wait_for_a_lane_and_find_its_tools_whole() {
+        let (lanes, sum) = (lanes(2), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let mut lane = lanes.take();
+                        let tools = lane.tools();
+                        // Both change together: a lane that two threads hold is found out.
+                        let seen = tools.seq;
+                        assert_eq!(tools.pages[0], seen as u8);
+                        thread::yield_now();
+                        tools.seq = seen + 1;
+                        tools.pages[0] = (seen + 1) as u8;
+                        sum.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+        });
+        let (mut one, mut two) = (lanes.take(), lanes.take());
+        assert_eq!(one.tools().seq + two.tools().seq, sum.load(Relaxed));
+    }
+}
