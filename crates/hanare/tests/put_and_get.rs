@@ -221,7 +221,7 @@ fn a_local_region_is_plain_memory_for_all_who_map_it() {
         let region = a.create("m", len, &CreateOptions::default()).unwrap();
         region.put(len - 1, &[5]).unwrap();
         let mapping = region.map_local().unwrap();
-        let other = b.open("m").unwrap().map().unwrap();
+        let other = b.open("m").unwrap().map_local().unwrap();
         // SAFETY: both mappings are as long as the region, and nobody else writes.
         unsafe {
             assert_eq!(other.ptr().add(len as usize - 1).read_volatile(), 5);

@@ -46,7 +46,7 @@ impl Region {
             (Op::Fill { pattern_len }, _) => self.draft_fill(call, u64::from(pattern_len), drafts),
             _ => {
                 let mut reached = Reached::default();
-                for share in shares(self.layout(), call.shape) {
+                for share in shares(self.reached_layout(), call.shape) {
                     let local = reached.extent(self, share.extent)?;
                     self.draft_share(call.op, share, local, call.operand, call.result, drafts)?;
                 }
@@ -57,7 +57,7 @@ impl Region {
 
     /// The way of plain gets and puts: no allocation where one extent is touched.
     pub(crate) fn draft_strided(&self, op: Op, shape: Strided, memory: Window, drafts: &mut Drafts<'_>) -> Result<()> {
-        for part in parts(self.layout(), shape) {
+        for part in parts(self.reached_layout(), shape) {
             let memory = memory.slice(part.at as usize, part.len as usize);
             match self.local(part.extent)? {
                 Some(extent) => {
@@ -155,7 +155,11 @@ impl Region {
     fn draft_fill(&self, call: Call<'_>, pattern_len: u64, drafts: &mut Drafts<'_>) -> Result<()> {
         let mut pattern = vec![0u8; pattern_len as usize];
         call.operand.read_into(&mut pattern).map_err(|lost| private(&lost))?;
-        let all = if pattern_len == 1 { joined_shares(self.layout(), call.shape) } else { shares(self.layout(), call.shape) };
+        let all = if pattern_len == 1 {
+            joined_shares(self.reached_layout(), call.shape)
+        } else {
+            shares(self.reached_layout(), call.shape)
+        };
         // A node fills when the whole message is there, and puts as it comes: blocks that overlap keep their order in one of the two alone.
         let is_patterned = all.iter().all(|share| phase(share, pattern_len).is_some());
         let mut reached = Reached::default();
@@ -227,7 +231,7 @@ impl Region {
         self.check_rights(Op::Compare)?;
         drafts.note(Op::Compare, self.name(), shape.len());
         let first = Arc::new(Mutex::new(u64::MAX));
-        for share in shares(self.layout(), shape) {
+        for share in shares(self.reached_layout(), shape) {
             let local = self.local(share.extent)?;
             for share in pieces(Op::Compare, share, local.is_some())? {
                 let mut cell = vec![0u8; DIFFERENCE_LEN as usize];
@@ -273,7 +277,7 @@ impl Region {
         let range: Arc<[u8; RANGE_LEN as usize]> = Arc::new(range.encode());
         // SAFETY: the range stays where it is as long as any of its owners; the last is among what is run afterwards.
         let operand = unsafe { Window::of(&range[..]) };
-        for share in joined_shares(self.layout(), shape) {
+        for share in joined_shares(self.reached_layout(), shape) {
             // An odd border of a resize may cut an element.
             share.shape.check_elements(self.name(), "a reduction across a border of two extents", element, false)?;
             let local = self.local(share.extent)?;

@@ -109,7 +109,7 @@ pub(crate) unsafe fn run<'b>(
         has_written |= tickets.may_have_written();
         let may_repeat = match &error {
             // Of an update nothing was done, or the error would be another.
-            Error::GrantRefused { .. } => true,
+            Error::GrantRefused { .. } | Error::IsMapped { .. } => true,
             Error::NodeLost { .. } => !is_once,
             _ => false,
         };

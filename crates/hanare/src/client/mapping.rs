@@ -6,6 +6,7 @@
 
 use super::pool::Shared;
 use super::region::Region;
+use super::shared::DirectHold;
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::id::{Grant, Rights};
 use hanare_protocol::limits::PAGE_LEN;
@@ -20,6 +21,8 @@ pub struct LocalMapping {
     mapping: Mapping,
     len: usize,
     absent: Vec<Range<u64>>,
+    /// Dropped after the mapping: the node is told.
+    _hold: DirectHold,
 }
 
 impl LocalMapping {
@@ -31,6 +34,10 @@ impl LocalMapping {
     }
 
     pub(crate) fn partly(region: &Region) -> Result<LocalMapping> {
+        if region.is_coherent() {
+            return Err(bad_use(region, "this program has it mapped coherently; use that mapping"));
+        }
+        let hold = DirectHold::new(&region.shared, region.gid(), true);
         let len = usize::try_from(region.len()).map_err(|_| bad_use(region, "it is longer than the address space"))?;
         let mut mapping = Mapping::reserve(region.len())?;
         let mut absent: Vec<Range<u64>> = Vec::new();
@@ -59,7 +66,7 @@ impl LocalMapping {
                 }
             }
         }
-        Ok(LocalMapping { mapping, len, absent })
+        Ok(LocalMapping { mapping, len, absent, _hold: hold })
     }
 
     /// The region's bytes, as long as this lives. They may be changed by others at any time.
@@ -109,7 +116,14 @@ fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(Ow
 }
 
 /// Maps bytes `offset .. offset + len` of an extent at `at` of the reservation.
-pub(crate) fn map_piece(mapping: &mut Mapping, at: u64, offset: u64, len: u64, files: &[(OwnedFd, FilePart)], rights: Rights) -> Result<()> {
+pub(crate) fn map_piece(
+    mapping: &mut Mapping,
+    at: u64,
+    offset: u64,
+    len: u64,
+    files: &[(OwnedFd, FilePart)],
+    rights: Rights,
+) -> Result<()> {
     let mut begin = 0;
     for (fd, file) in files {
         let end = begin + file.len;

@@ -4,18 +4,19 @@ use super::drafts::{self, Drafts, Tickets, post};
 use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
-use super::shared::SharedMapping;
+use super::shared::coherent::Coherent;
+use super::shared::{DirectHold, SharedMapping};
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::place::Layout;
+use hanare_protocol::place::{Extent, Layout, Span};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// An open region.
 ///
@@ -37,12 +38,54 @@ pub struct Region {
     doors: RwLock<Vec<Door>>,
     /// How many grants of any region had been refused when it last asked for its own.
     refusals: AtomicU64,
-    /// Extents of this host, mapped at their first use.
-    mapped: Vec<OnceLock<Mapping>>,
-    /// The whole region, where it is one mapped extent.
-    direct: OnceLock<Window>,
+    /// Extents of this host, mapped at their first use; and whether the node knows that.
+    mapped: RwLock<Extents>,
+    /// The whole region, where it is one mapped extent, or mapped coherently.
+    direct: Direct,
+    /// How often coherent mappings of this program had begun or ended when this was decided.
+    mappings_seen: AtomicU64,
+    /// How its bytes lie while it is mapped coherently: one after another.
+    flat: Layout,
+    is_coherent: AtomicBool,
+    /// A coherent mapping that this handle made by itself, since others have the region mapped so.
+    joined: Mutex<Option<Arc<Coherent>>>,
     /// Uses of small unmapped extents; the busy get mapped.
     uses: AtomicU32,
+}
+
+/// Extents of this host that a handle has mapped as they are.
+struct Extents {
+    mappings: Vec<Option<Mapping>>,
+    /// Dropped after them: the node is told.
+    hold: Option<DirectHold>,
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let joined = self.joined.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.mapped.let_go(self.gid, joined);
+    }
+}
+
+/// Where a region's bytes are reached at once; looked at by every short command.
+#[derive(Default)]
+struct Direct(AtomicPtr<u8>);
+
+impl Direct {
+    #[inline]
+    fn get(&self, len: u64) -> Option<Window> {
+        let ptr = self.0.load(Ordering::Acquire);
+        // SAFETY: it was set from a window of the whole region, which stays mapped until it is cleared or the region is dropped.
+        (!ptr.is_null()).then(|| unsafe { Window::new(ptr, len as usize) })
+    }
+
+    fn set(&self, window: Window) {
+        self.0.store(window.ptr(), Ordering::Release);
+    }
+
+    fn clear(&self) {
+        self.0.store(std::ptr::null_mut(), Ordering::Release);
+    }
 }
 
 #[derive(Clone)]
@@ -69,8 +112,10 @@ impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
-        let mapped = doors.iter().map(|_| OnceLock::new()).collect();
-        Ok(Region {
+        let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
+        let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
+        let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] };
+        let region = Region {
             shared,
             name: view.name,
             gid: view.gid,
@@ -81,9 +126,14 @@ impl Region {
             doors: RwLock::new(doors),
             refusals,
             mapped,
-            direct: OnceLock::new(),
+            direct: Direct::default(),
+            mappings_seen: AtomicU64::new(0),
+            flat,
+            is_coherent: AtomicBool::new(false),
+            joined: Mutex::new(None),
             uses: AtomicU32::new(0),
-        })
+        };
+        Ok(region)
     }
 
     /// The region's name.
@@ -158,14 +208,59 @@ impl Region {
     }
 
     /// All bytes, if the region is one mapped extent.
+    #[inline]
     pub(crate) fn mapped_whole(&self) -> Option<Window> {
-        self.direct.get().copied()
+        self.keep_up();
+        self.direct.get(self.len)
+    }
+
+    /// Takes note of coherent mappings that this program has made or ended since the last look.
+    #[inline]
+    pub(crate) fn keep_up(&self) {
+        if self.mappings_seen.load(Ordering::Relaxed) != self.shared.mapped.changes() {
+            self.look_for_mapping();
+        }
+    }
+
+    #[cold]
+    fn look_for_mapping(&self) {
+        self.mappings_seen.store(self.shared.mapped.changes(), Ordering::Relaxed);
+        let coherent = self.shared.mapped.of(self.gid);
+        let was_coherent = self.is_coherent.swap(coherent.is_some(), Ordering::Relaxed);
+        match coherent {
+            // SAFETY: the mapping ends after its change was counted, and nobody uses the region meanwhile (`Region::map`).
+            Some(coherent) => self.direct.set(unsafe { coherent.window() }),
+            None if was_coherent => self.direct.clear(),
+            None => return,
+        }
+        // What was mapped as it is must not be used beside the pages; afterwards the node is asked anew.
+        let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
+        mapped.mappings.iter_mut().for_each(|mapping| *mapping = None);
+        mapped.hold = None;
+    }
+
+    /// Whether its bytes are reached through a coherent mapping.
+    pub(crate) fn is_coherent(&self) -> bool {
+        self.keep_up();
+        self.is_coherent.load(Ordering::Relaxed)
+    }
+
+    /// How its bytes are reached: as they lie, or one after another where they are mapped coherently.
+    pub(crate) fn reached_layout(&self) -> &Layout {
+        if self.is_coherent() { &self.flat } else { &self.layout }
+    }
+
+    /// Others have the region mapped coherently: this handle maps it too, for its own commands.
+    fn join_mapping(&self) -> Result<()> {
+        let coherent = self.shared.mapped.get_or_make(self)?;
+        *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = Some(coherent);
+        Ok(())
     }
 
     /// The bytes, if they are within a region that is one mapped extent.
     #[inline]
     fn reach(&self, offset: u64, len: usize) -> Option<Window> {
-        let direct = self.direct.get()?;
+        let direct = self.mapped_whole()?;
         let fits = offset.checked_add(len as u64).is_some_and(|end| end <= self.len);
         fits.then(|| direct.slice(offset as usize, len))
     }
@@ -236,7 +331,10 @@ impl Region {
 
     /// The extent's bytes, if they are mapped here or can be.
     pub(crate) fn local(&self, extent: usize) -> Result<Option<Window>> {
-        if let Some(mapping) = self.mapped[extent].get() {
+        if self.is_coherent() {
+            return Ok(self.direct.get(self.len));
+        }
+        if let Some(mapping) = &self.mapped.read().unwrap_or_else(PoisonError::into_inner).mappings[extent] {
             return Ok(Some(self.window(extent, mapping)));
         }
         let at = self.layout.extents().nth(extent).expect("parts come from this layout");
@@ -257,10 +355,12 @@ impl Region {
             Err(Error::GrantRefused { .. }) if self.refresh()? => self.try_map(extent)?,
             other => other?,
         };
-        let window = self.window(extent, self.mapped[extent].get_or_init(|| mapping));
+        let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
+        mapped.hold.get_or_insert_with(|| DirectHold::new(&self.shared, self.gid, false));
+        let window = self.window(extent, mapped.mappings[extent].get_or_insert(mapping));
         // A timeline has every command in it: none goes the way past drafting.
-        if self.mapped.len() == 1 && crate::trace::current().is_none() {
-            let _ = self.direct.set(window);
+        if mapped.mappings.len() == 1 && crate::trace::current().is_none() {
+            self.direct.set(window);
         }
         Ok(window)
     }
@@ -306,7 +406,7 @@ impl Region {
         }
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
-        fresh.truncate(self.mapped.len());
+        fresh.truncate(self.layout.extents().count());
         *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(true)
     }
@@ -329,6 +429,8 @@ impl Region {
     pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
         match error {
             Error::NodeLost { node, .. } if *node == self.shared.attached.home.node => Ok(()),
+            Error::IsMapped { gid } if *gid == self.gid => self.join_mapping(),
+            Error::IsMapped { .. } => Ok(()),
             _ => self.refresh().map(|_| ()),
         }
     }

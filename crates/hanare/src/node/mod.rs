@@ -81,7 +81,13 @@ impl Node {
             strangers: control::Strangers::new(listener, control::Terms { key, join: options.join, bound, fabric }, post.clone()),
             service: data::Service::start(
                 data::Terms { extents: extents.clone(), key, bound, fabric },
-                Pages::new(extents.clone(), address.clone(), incarnation, bound, settings::frames_len()? / hanare_protocol::limits::PAGE_LEN),
+                Pages::new(
+                    extents.clone(),
+                    address.clone(),
+                    incarnation,
+                    bound,
+                    settings::frames_len()? / hanare_protocol::limits::PAGE_LEN,
+                ),
                 post.clone(),
             )?,
             extents,

@@ -367,6 +367,7 @@ impl Coordinator {
             }
             Request::Attach { .. }
             | Request::Map { .. }
+            | Request::Release { .. }
             | Request::Share { .. }
             | Request::Hold { .. }
             | Request::Unshare { .. }

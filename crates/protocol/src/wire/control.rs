@@ -74,6 +74,11 @@ pub enum Request {
         /// The right that decides between read-only and read-write descriptors.
         grant: Grant,
     },
+    /// Has no mapping of single extents of a region any more; answered by [`Answer::Ok`].
+    Release {
+        /// The region.
+        gid: Gid,
+    },
     /// Will map a region as others on other hosts do; answered by [`Answer::Shared`] with descriptors, when all homes of its
     /// bytes agree. The client uses no mapping of single extents of it from here on.
     Share {

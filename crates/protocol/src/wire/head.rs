@@ -130,9 +130,12 @@ impl Head {
 impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Want, Granted, Settled, Crowded]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [
+            Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Want, Granted, Settled,
+            Crowded,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -149,6 +149,10 @@ impl Coherent {
     pub fn new(region: &Region) -> Result<Coherent> {
         let features = features()?;
         let attachment = region.shared.clone();
+        if attachment.mapped.has_pointer(region.gid()) {
+            let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
+            return Err(Error::BadUse { region: region.name().to_owned(), reason });
+        }
         let view = region.fresh_view()?;
         let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
         let request = Request::Share { view, consistency: Consistency::Coherent };
@@ -168,7 +172,8 @@ impl Coherent {
         let span = Span::of(&mapping);
         // SAFETY: nobody makes references to the bytes (invariant 3).
         unsafe { uffd.register(span) }?;
-        let handed = rustix::io::fcntl_dupfd_cloexec(uffd.as_fd(), 0).map_err(hanare_memory::file::system("passing on a userfaultfd"))?;
+        let handed =
+            rustix::io::fcntl_dupfd_cloexec(uffd.as_fd(), 0).map_err(hanare_memory::file::system("passing on a userfaultfd"))?;
         let resolver = Resolver::new(region, (layout, rights), &shared, words_file, frames, (uffd, span))?;
         // SAFETY: whole pages of the mapping, which is unmapped after the watch ends; by contract nobody touches it then.
         coherent.watch = Some(unsafe { fault::watch(span, resolver) }?);
@@ -229,7 +234,8 @@ fn features() -> Result<Features> {
     if !features.contains(Features::CONTINUE_PROTECTED) {
         return Err(Error::System {
             what: "map a region coherently".to_owned(),
-            reason: "this kernel's userfaultfd cannot map a page of a file write-protected (Linux 6.4 can); map it explicit".to_owned(),
+            reason: "this kernel's userfaultfd cannot map a page of a file write-protected (Linux 6.4 can); map it explicit"
+                .to_owned(),
         });
     }
     Ok(features)
@@ -285,7 +291,8 @@ impl Resolver {
             shared.homes.iter().map(|home| Home { node: home.node, share: home.share, is_own: home.node == here }).collect();
         let home_of = |node: NodeId| homes.iter().position(|home| home.node == node).map(|at| at as u16);
         let home_of: Option<Box<[u16]>> = layout.extents().map(|extent| home_of(extent.node)).collect();
-        let garbage = || Error::Garbage { peer: "this host's node".to_owned(), reason: "homes that are not the region's".to_owned() };
+        let garbage =
+            || Error::Garbage { peer: "this host's node".to_owned(), reason: "homes that are not the region's".to_owned() };
         let mut doors: Vec<(NodeId, &str)> = shared.homes.iter().map(|home| (home.node, home.address.as_str())).collect();
         let own = doors.iter().position(|(node, _)| *node == here).unwrap_or_else(|| {
             doors.push((here, &shared.address));
@@ -381,6 +388,8 @@ impl Resolver {
         match self.uffd.install(self.span.pages(page, count), access) {
             // Some are not in the file: they were taken as they came. Who touches them faults again.
             Ok(()) | Err(Refused::Absent) => Ok(()),
+            // The kernel maps no run over a border of two files.
+            Err(_) if count > 1 => (page..page + count).try_for_each(|page| self.map_run(page, 1, access)),
             Err(_) => Err(Denied::Here("the kernel would not map it")),
         }
     }
@@ -400,7 +409,10 @@ impl Resolver {
         let mut count = 1;
         while (count as u64) <= extra && count < LANE_PAGE_COUNT {
             let next = page + count as u64;
-            if next >= self.frames.page_count() || self.home_of(next) != home || !self.claim(next, self.seat(index, count), access) {
+            if next >= self.frames.page_count()
+                || self.home_of(next) != home
+                || !self.claim(next, self.seat(index, count), access)
+            {
                 break;
             }
             tools.numbers[count] = next;
@@ -458,13 +470,13 @@ impl Resolver {
         }
         tools.seq += 1;
         let body_len = (count * WANT_LEN) as u64;
-        let head =
-            Head { count: count as u32, body_len, detail: self.homes[home].share, ..Head::new(Kind::Want, tools.seq) };
+        let head = Head { count: count as u32, body_len, detail: self.homes[home].share, ..Head::new(Kind::Want, tools.seq) };
         let endpoint = &tools.endpoints[home];
         endpoint.send(&[&head.encode(), &tools.message[..count * WANT_LEN]])?;
         let head = endpoint.receive_head(tools.seq)?;
         let records_len = (count * GRANTED_LEN) as u64;
-        let pages_len = head.body_len.checked_sub(records_len).filter(|len| len % PAGE_LEN == 0 && *len <= count as u64 * PAGE_LEN);
+        let pages_len =
+            head.body_len.checked_sub(records_len).filter(|len| len % PAGE_LEN == 0 && *len <= count as u64 * PAGE_LEN);
         let (Kind::Granted, Some(pages_len), true) = (head.kind, pages_len, head.count as usize == count) else {
             return Err(endpoint.give_up(Broken::Nonsense));
         };
@@ -659,10 +671,9 @@ impl Resolver {
     fn await_claim(&self, page: u64, seat: u16, patience: &mut Patience) -> Result<(), Denied> {
         loop {
             let now = self.words.look(page);
-            let is_open = matches!(
-                now.state(),
-                Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade)
-            ) && now.claimer() == seat;
+            let is_open =
+                matches!(now.state(), Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade))
+                    && now.claimer() == seat;
             if !is_open {
                 return Ok(());
             }

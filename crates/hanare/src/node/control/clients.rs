@@ -88,6 +88,10 @@ impl Desk {
                 }
                 Err(error) => plain(Err(error)),
             }),
+            Request::Release { gid } => {
+                self.extents.forget_direct(client.id, Some(gid));
+                Some(plain(Ok(Answer::Ok)))
+            }
             Request::Share { view, consistency } => {
                 self.extents.forget_direct(client.id, Some(view.gid));
                 self.wish(key, Wish::Share { view: Box::new(view), consistency })

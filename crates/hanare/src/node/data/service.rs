@@ -139,13 +139,7 @@ struct Place {
 }
 
 impl Desk {
-    fn new(
-        extents: Arc<Extents>,
-        post: Arc<Post<Mail>>,
-        dial: Dial,
-        pages: Pages,
-        control: Arc<Post<Letter>>,
-    ) -> Result<Desk> {
+    fn new(extents: Arc<Extents>, post: Arc<Post<Mail>>, dial: Dial, pages: Pages, control: Arc<Post<Letter>>) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|errno| system("watch the bell", errno))?;

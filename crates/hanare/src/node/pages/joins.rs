@@ -2,7 +2,7 @@
 //! has gone and all that only this host had is home.
 
 use super::home::{Home, Post};
-use super::host::{Host, HomeDoor};
+use super::host::{HomeDoor, Host};
 use super::memory::HomeMemory;
 use super::{Deed, Pages, Wish};
 use hanare_memory::frames::ClientFrames;
@@ -122,7 +122,8 @@ impl Pages {
 
     /// Asks all homes, with the grants of this client.
     fn join_all(&mut self, client: ClientId, view: RegionView) -> Result<()> {
-        let (node, epoch) = self.me.ok_or_else(|| Error::NoCoordinator { reason: "this node has not joined its pool".to_owned() })?;
+        let (node, epoch) =
+            self.me.ok_or_else(|| Error::NoCoordinator { reason: "this node has not joined its pool".to_owned() })?;
         let host = &self.hosts[&view.gid];
         let waits = (0..host.homes.len()).collect();
         let join = |key: u64| {
@@ -316,7 +317,8 @@ impl Pages {
 
     /// A home is lost: it is not waited for.
     pub(super) fn fail_joins(&mut self, node: NodeId) {
-        let at_node = |host: &Host| host.homes.iter().enumerate().find(|(_, door)| door.node == node).map(|(at, door)| (at, door.key));
+        let at_node =
+            |host: &Host| host.homes.iter().enumerate().find(|(_, door)| door.node == node).map(|(at, door)| (at, door.key));
         let doors: Vec<(Gid, usize, u64)> =
             self.hosts.values().filter_map(|host| at_node(host).map(|(at, key)| (host.gid(), at, key))).collect();
         for (gid, at, key) in doors {

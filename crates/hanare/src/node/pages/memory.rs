@@ -1,7 +1,7 @@
 //! The pages of a shared region that lie on this node: read, written, and taken out of all mappings.
 
 use crate::node::data::lost_memory;
-use crate::node::extents::{Extents, ExtentFiles, Held};
+use crate::node::extents::{ExtentFiles, Extents, Held};
 use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
@@ -167,7 +167,8 @@ fn file_at(files: &ExtentFiles, offset: u64) -> Option<(&OwnedFd, u64)> {
 
 /// Pages of the region are pages of its extents.
 fn check_pages(layout: &Layout, name: &str) -> Result<()> {
-    let is_whole = |piece: hanare_protocol::place::Piece| piece.at.is_multiple_of(PAGE_LEN) && piece.offset.is_multiple_of(PAGE_LEN);
+    let is_whole =
+        |piece: hanare_protocol::place::Piece| piece.at.is_multiple_of(PAGE_LEN) && piece.offset.is_multiple_of(PAGE_LEN);
     if layout.pieces(0, layout.len()).all(is_whole) {
         return Ok(());
     }
@@ -202,4 +203,3 @@ fn not_here() -> Error {
 fn system(what: &str, errno: Errno) -> Error {
     Error::System { what: what.to_owned(), reason: errno.to_string() }
 }
-
