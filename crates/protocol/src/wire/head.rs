@@ -1,7 +1,7 @@
 //! The head of every message: 32 bytes, little-endian, the same on every fabric.
 
 use super::Malformed;
-use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX};
+use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, SYNC_LEN_MAX};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -36,6 +36,10 @@ pub enum Kind {
     Told = 11,
     /// The request is being worked on: a sign of life while an answer takes its time.
     Working = 12,
+    /// Something that clients share is asked for: the body is a postcard [`super::sync::SyncRequest`].
+    Sync = 13,
+    /// Answer to `Sync`, perhaps much later: the body is a postcard [`super::sync::SyncAnswer`].
+    Synced = 14,
 }
 
 /// A message's head.
@@ -110,6 +114,7 @@ impl Head {
         let body_len_max = match self.kind {
             Kind::Commands | Kind::Done => BODY_LEN_MAX,
             Kind::Control | Kind::Refused | Kind::Arrive | Kind::Ask | Kind::Told => CONTROL_LEN_MAX as u64,
+            Kind::Sync | Kind::Synced => SYNC_LEN_MAX,
             Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
@@ -119,7 +124,7 @@ impl Head {
 impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working]
+        [Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Sync, Synced]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
