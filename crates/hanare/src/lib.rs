@@ -31,7 +31,9 @@ mod random;
 pub mod settings;
 mod trace;
 
-pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region};
+pub use client::{
+    Batch, Completion, CreateOptions, Group, Heap, LocalMapping, LockGuard, Modify, Pool, Region, WordGuard, WordLock,
+};
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
@@ -42,4 +44,5 @@ pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank
 pub use hanare_protocol::place::{Extent, Layout, Placement};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};

@@ -50,8 +50,8 @@ impl<W: Write> Out<W> {
     fn event(&mut self, head: &Head, way: Way) {
         let Some(out) = &mut self.out else { return };
         let (phase, is_asked) = match head.kind {
-            Kind::Commands | Kind::Arrive | Kind::Ping | Kind::Ask => ("b", way == Way::Out),
-            Kind::Done | Kind::Refused | Kind::Released | Kind::Pong | Kind::Told => ("e", way == Way::In),
+            Kind::Commands | Kind::Arrive | Kind::Ping | Kind::Ask | Kind::Sync => ("b", way == Way::Out),
+            Kind::Done | Kind::Refused | Kind::Released | Kind::Pong | Kind::Told | Kind::Synced => ("e", way == Way::In),
             Kind::Control | Kind::Name | Kind::Working => ("i", way == Way::Out),
         };
         let event = json!({
@@ -82,6 +82,7 @@ fn name(kind: Kind) -> &'static str {
         Kind::Working => "working",
         Kind::Arrive | Kind::Released => "barrier",
         Kind::Ping | Kind::Pong => "ping",
+        Kind::Sync | Kind::Synced => "shared",
     }
 }
 

@@ -91,6 +91,8 @@ pub enum SyncRequest {
         slot: Slot,
         /// The right to write it.
         grant: Grant,
+        /// The region's length in bytes.
+        region_len: u64,
         /// The block's first byte in the region.
         offset: u64,
     },

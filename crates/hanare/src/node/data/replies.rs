@@ -181,7 +181,11 @@ impl Replies {
                 let body = control::encode(&happened);
                 self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Told, seq) }, &body)
             }
-            Asks::Arrival(_) | Asks::Question(_) => unreachable!("the service answers them"),
+            Asks::Synced(answer) => {
+                let body = control::encode(&answer);
+                self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Synced, seq) }, &body)
+            }
+            Asks::Arrival(_) | Asks::Question(_) | Asks::Sync(_) => unreachable!("the service answers them"),
         }
     }
 

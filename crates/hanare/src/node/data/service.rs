@@ -10,6 +10,7 @@ use super::inbox::Asks;
 use super::peers::{Dial, Peers};
 use super::seat::{Did, Seat};
 use super::session::Session;
+use super::sync::Sync;
 use crate::node::extents::Extents;
 use crate::node::post::Post;
 use hanare_fabric::ucx::Choice;
@@ -94,6 +95,7 @@ struct Desk {
     next_id: u64,
     awake: Vec<u64>,
     barriers: Barriers,
+    sync: Sync,
     peers: Peers,
     graves: Graves,
     /// When work that takes long was looked at last.
@@ -120,6 +122,7 @@ impl Desk {
             next_id: 0,
             awake: Vec::new(),
             barriers: Barriers::default(),
+            sync: Sync::default(),
             peers: Peers::new(dial),
             graves: Graves::default(),
             looked: Instant::now(),
@@ -131,9 +134,11 @@ impl Desk {
         let mut backoff = Backoff::new();
         let mut rounds = 0u32;
         while !self.stopping {
+            self.answer_syncs();
             if self.awake.is_empty() {
                 self.look(self.patience().as_ref());
                 self.look_after();
+                self.sync.tick(&self.extents);
                 backoff.reset();
                 continue;
             }
@@ -141,6 +146,7 @@ impl Desk {
             if rounds.is_multiple_of(ROUNDS_PER_LOOK) {
                 self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
                 self.look_after();
+                self.sync.tick(&self.extents);
             }
             if self.move_awake() {
                 backoff.reset();
@@ -150,15 +156,15 @@ impl Desk {
         }
     }
 
-    /// Without end, unless a client holds an answer up, or waits for bytes of another node.
+    /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&self) -> Option<Timespec> {
-        let mut patience = None;
+        let mut patience = self.sync.patience().map(timespec);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
-                return Some(BLOCKED_LOOK);
+                return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
             }
             if place.seat.waits() {
-                patience = Some(Timespec { tv_sec: LOOK_AFTER.as_secs() as i64, tv_nsec: 0 });
+                patience = patience.min(Some(timespec(LOOK_AFTER))).or(Some(timespec(LOOK_AFTER)));
             }
         }
         patience
@@ -209,8 +215,14 @@ impl Desk {
                     let happened = self.inquire(question);
                     self.answer(id, seq, Asks::Told(happened));
                 }
+                for (seq, request) in turn.syncs {
+                    self.sync.on_request(Waiter { session: id, seq }, request, &self.extents);
+                }
                 for fetch in turn.fetches {
                     self.fetch(id, fetch);
+                }
+                if turn.moved {
+                    self.sync.on_turn(&self.extents);
                 }
                 turn.moved
             }
@@ -281,6 +293,13 @@ impl Desk {
         }
     }
 
+    /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
+    fn answer_syncs(&mut self) {
+        while let Some((waiter, outcome)) = self.sync.poll() {
+            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, Asks::Synced));
+        }
+    }
+
     fn answer(&mut self, id: u64, seq: u64, asks: Asks) {
         let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
         match session.answer(seq, asks) {
@@ -310,6 +329,7 @@ impl Desk {
             self.graves.bury(&session);
         }
         self.barriers.forget(id);
+        self.sync.forget(id);
     }
 
     fn unseat(&mut self, id: u64) -> Option<Place> {
@@ -430,6 +450,10 @@ impl Desk {
             }
         }
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
 fn system(what: &str, errno: rustix::io::Errno) -> Error {
