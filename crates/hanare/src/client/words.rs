@@ -131,7 +131,7 @@ impl<'r> WordLock<'r> {
     /// Takes it if it is free.
     pub fn try_lock(self) -> Result<Option<WordGuard<'r>>> {
         let before = self.region.compare_and_swap_word(self.offset, 0, self.me())?;
-        Ok((before == 0).then_some(WordGuard { lock: self, is_open: true }))
+        Ok((before == 0).then(|| WordGuard { lock: self, is_open: true }))
     }
 
     /// Whose it is.
