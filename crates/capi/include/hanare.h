@@ -2,7 +2,7 @@
  *
  * A pool is the RAM that nodes lend; a region is a named range of it. This header has the vector commands
  * (put, get, copy, fill, compare, reduce, update, on shapes of any kind), batches of them, naming, mapping of local
- * bytes, and the job's barrier. dimmnet.h has the calls of the
+ * bytes, the job's barrier, locks and barriers by name, waiting for a word, and a heap in a region. dimmnet.h has the calls of the
  * DIMMnet-2 papers on top of the same regions.
  *
  *     hanare_pool *pool;
@@ -23,12 +23,14 @@
  *            to do next. A NULL where none is allowed is refused with HANARE_ERR_BAD_ARGUMENT. No call aborts the
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
- *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop) must be the last on it.
+ *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock)
+ *            must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
  *            given back in any order.
  * Blocking   a call on bytes of other nodes waits for their answer, at most HANARE_ANSWER_MS (10 s). A dead node is
- *            reported sooner. hanare_barrier waits for live ranks as long as it takes. A call that never waits says so.
+ *            reported sooner. hanare_barrier and hanare_group_barrier wait for live ranks and parties as long as it
+ *            takes; calls with a bound_ms wait as long as that says. A call that never waits says so.
  * fork       a child must not use its parent's handles: it attaches anew.
  *
  * The numbers below never change; new ones are added at the end.
@@ -79,6 +81,13 @@ extern "C" {
 #define HANARE_ERR_BROKEN_NOT_DONE (-31)  /* the connection broke under an update, which did not happen */
 #define HANARE_ERR_BROKEN_DONE (-32)      /* it broke when the update was done: only the answer is lost */
 #define HANARE_ERR_BROKEN (-33)           /* it broke, and the update may or may not have happened */
+#define HANARE_ERR_NOT_IN_TIME (-34)      /* a lock or a word did not come within the bound; nothing was changed */
+#define HANARE_ERR_LOCK_LOST (-35)        /* the connection broke under a lock: others may have had it since */
+#define HANARE_ERR_LOCK_MISUSED (-36)     /* this thread has the lock already, or has not got it */
+#define HANARE_ERR_BAD_GROUP (-37)        /* the group has another number of parties, or all of them */
+#define HANARE_ERR_PARTY_GONE (-38)       /* a party of the group left or ended while others need it */
+#define HANARE_ERR_NO_BLOCK (-39)         /* no block of the heap begins there: freed before, or never given out */
+#define HANARE_ERR_HEAP_FULL (-40)        /* the heap has no free block that is long enough */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -107,6 +116,7 @@ const char *hanare_version(void);
 typedef struct hanare_pool hanare_pool;       /* an attachment to this host's node */
 typedef struct hanare_region hanare_region;   /* an open region */
 typedef struct hanare_request hanare_request; /* a command or batch under way */
+typedef struct hanare_held hanare_held;       /* a lock that is held */
 
 /* ---- Pool ------------------------------------------------------------------------------------------------------- */
 
@@ -659,6 +669,91 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
 
 /* Gives the mapping back; nobody may load or store through it any more. Errors: BAD_USE when there is none. */
 int hanare_unmap(hanare_region *region);
+
+/* ---- Locks, groups, words --------------------------------------------------------------------------------------- */
+
+/* What holds for locks and groups
+ * -------------------------------
+ * Names      are as regions' are, apart from those. A lock or a group exists as long as somebody uses it; any client of
+ *            the pool may.
+ * Home       the node that the others joined keeps them. A call costs one message each way to it, and the wait.
+ * Ordering   puts that have returned, and stores to a map, before hanare_unlock are seen by whoever locks next; before
+ *            hanare_group_barrier, by all parties after it. Requests under way are not: hanare_wait or hanare_flush first.
+ * Ends       a lock goes on to others, and a party is gone, when its process ends or its connection breaks.
+ */
+
+#define HANARE_FOREVER UINT64_MAX /* a bound_ms that is never over */
+
+#define HANARE_EXCLUSIVE 1 /* nobody else has it */
+#define HANARE_SHARED 2    /* others may share it */
+
+#define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died */
+
+/* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0: not
+ * at all). Who comes first is served first; one that would share does not overtake one that waits to have it alone.
+ *
+ * Return     0, or HANARE_ABANDONED when the last one that had it exclusively ended without hanare_unlock: the lock is
+ *            the caller's all the same, but what it protects may be half-written. No other call is told.
+ * Ownership  *held is the caller's until hanare_unlock.
+ * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
+ *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last
+ *            call because the connection broke. NODE_LOST, BROKEN.
+ */
+int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
+
+/* Gives a lock back; the handle is gone whatever is returned.
+ *
+ * Errors     LOCK_LOST when the connection broke meanwhile: others may have had the lock before this call, told that it was
+ *            abandoned.
+ */
+int hanare_unlock(hanare_held *held);
+
+/* Waits until all `parties` of the group `name` are here. Each handle from hanare_attach is one party: it joins by its
+ * first call for that name, and leaves by hanare_detach or an error. Threads that meet attach each for itself.
+ *
+ * Blocking   until the last party arrives, without a bound.
+ * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
+ *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
+ *            one. BAD_NAME, NODE_LOST, BROKEN.
+ */
+int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
+
+#define HANARE_WAIT_EQUAL 1     /* until the word is `value` */
+#define HANARE_WAIT_NOT_EQUAL 2 /* until it is not */
+#define HANARE_WAIT_AT_LEAST 3  /* until it is `value` or more, as an unsigned number */
+
+/* Waits until the word of `size` bytes (4 or 8) at `offset`, a multiple of that, is as `how` and `value` say; for
+ * `bound_ms` milliseconds at most.
+ *
+ * Cost       on memory that is mapped here, loads, further and further apart, up to a millisecond. Else one message each
+ *            way: the word's node looks after each command of a client, and every millisecond.
+ * Ordering   what was written before the word is seen after the call. A word that changes and changes back while nobody
+ *            looks is not seen: wait for one that stays, as a count that grows.
+ * Errors     NOT_IN_TIME; OUT_OF_RANGE; BAD_ELEMENT at an odd offset; UNKNOWN_REGION when the region is removed
+ *            meanwhile, where it is not mapped; NODE_LOST, BROKEN.
+ */
+int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms);
+
+/* ---- Heap ------------------------------------------------------------------------------------------------------- */
+
+/* Takes a block of `size` bytes of the region, used as a heap: *offset is its first byte, a multiple of 64, the same for
+ * all who open the region. Its bytes are what they were.
+ *
+ * When       on a region that is given out in no other way. Its first 64 bytes are never given out: offset 0 can stand
+ *            for no block, and programs keep there where to begin. A resize does not make the heap longer.
+ * Ownership  the block is anybody's who knows it, until hanare_free; with the region all blocks go. A program that ends
+ *            leaves its blocks taken.
+ * Cost       one message each way to the node of the region's first byte.
+ * Errors     HEAP_FULL (the message says what is free); BAD_SETTING for 0 bytes; BAD_USE on a region opened for reading;
+ *            NODE_LOST; BROKEN_DONE and BROKEN when a block may have been taken that nobody knows.
+ */
+int hanare_malloc(hanare_region *region, uint64_t size, uint64_t *offset);
+
+/* Gives back the block that begins at `offset`, whoever took it.
+ *
+ * Errors     NO_BLOCK where none begins there, as when it is given back twice; otherwise as hanare_malloc.
+ */
+int hanare_free(hanare_region *region, uint64_t offset);
 
 #ifdef __cplusplus
 }

@@ -48,13 +48,20 @@ pub fn of(error: &Error) -> c_int {
         Error::Broken { happened: Happened::No, .. } => -31,
         Error::Broken { happened: Happened::Yes, .. } => -32,
         Error::Broken { happened: Happened::Unknown, .. } => -33,
+        Error::NotInTime { .. } => -34,
+        Error::LockLost { .. } => -35,
+        Error::LockMisused { .. } => -36,
+        Error::BadGroup { .. } => -37,
+        Error::PartyGone { .. } => -38,
+        Error::NoBlock { .. } => -39,
+        Error::HeapFull { .. } => -40,
         _ => OTHER,
     }
 }
 
 /// Whether a call that returned `code` can succeed later without being changed; agrees with [`Error::may_retry`].
 pub fn may_retry(code: c_int) -> bool {
-    matches!(code, -10 | -12 | -15 | -16 | -17 | -31)
+    matches!(code, -10 | -12 | -15 | -16 | -17 | -31 | -34 | -40)
 }
 
 /// Whether a call that returned `code` did what it was to do; agrees with [`Error::happened`].
@@ -69,7 +76,7 @@ pub fn happened(code: c_int) -> Happened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_protocol::id::{Gid, NodeId, Rank};
+    use hanare_protocol::id::{ClientId, Gid, NodeId, Rank};
 
     /// One error of every kind, beside the name of its code in the header.
     fn kinds() -> Vec<(&'static str, Error)> {
@@ -105,6 +112,13 @@ mod tests {
             ("BROKEN_NOT_DONE", broken(Happened::No)),
             ("BROKEN_DONE", broken(Happened::Yes)),
             ("BROKEN", broken(Happened::Unknown)),
+            ("NOT_IN_TIME", Error::NotInTime { what: s(), after_ms: 0 }),
+            ("LOCK_LOST", Error::LockLost { name: s(), reason: s() }),
+            ("LOCK_MISUSED", Error::LockMisused { name: s(), reason: s() }),
+            ("BAD_GROUP", Error::BadGroup { name: s(), asked: 0, parties: 0, reason: s() }),
+            ("PARTY_GONE", Error::PartyGone { group: s(), party: ClientId(0), reason: s() }),
+            ("NO_BLOCK", Error::NoBlock { region: s(), offset: 0 }),
+            ("HEAP_FULL", Error::HeapFull { region: s(), asked: 0, free: 0, largest: 0 }),
         ]
     }
 

@@ -10,7 +10,7 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
-//! | [`pool`], [`region`], [`naming`], [`command`], [`shaped`], [`request`], [`batch`], [`map`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`command`], [`shaped`], [`request`], [`batch`], [`map`], [`sync`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -36,3 +36,4 @@ pub mod region;
 pub mod request;
 pub mod shape;
 pub mod shaped;
+pub mod sync;

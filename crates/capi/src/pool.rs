@@ -3,12 +3,21 @@
 use crate::argument::{give, place, reference, take, text, write_sized};
 use crate::border::{Outcome, code_of};
 use crate::code;
+use crate::sync::Places;
 use hanare::Pool;
 use std::ffi::{c_char, c_int};
 
 /// What `hanare_pool *` points to. A clone is the same attachment.
 pub struct CPool {
     pub(crate) pool: Pool,
+    /// Left when the handle goes.
+    pub(crate) groups: Places,
+}
+
+impl CPool {
+    fn new(pool: Pool) -> CPool {
+        CPool { pool, groups: Places::default() }
+    }
 }
 
 /// See `hanare.h`.
@@ -20,7 +29,7 @@ pub unsafe extern "C" fn hanare_attach(pool: *mut *mut CPool) -> c_int {
     code_of("hanare_attach", || {
         let into = place(pool, "pool")?;
         // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { give(CPool { pool: Pool::attach()? }, into) };
+        unsafe { give(CPool::new(Pool::attach()?), into) };
         Ok(code::OK)
     })
 }
@@ -36,7 +45,7 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
         // SAFETY: the caller's string.
         let address = unsafe { text(address, "address") }?;
         // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { give(CPool { pool: Pool::attach_to(address, None)? }, into) };
+        unsafe { give(CPool::new(Pool::attach_to(address, None)?), into) };
         Ok(code::OK)
     })
 }

@@ -31,7 +31,10 @@ mod random;
 pub mod settings;
 mod trace;
 
-pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region, SharedMapping};
+pub use client::{
+    Batch, Completion, CreateOptions, Group, Heap, LocalMapping, LockGuard, Modify, Pool, Region, SharedMapping, WordGuard,
+    WordLock,
+};
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
@@ -43,4 +46,5 @@ pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};

@@ -1,6 +1,6 @@
 //! The one error type of the pool: what happened, to what, at which limit, and what to do next.
 
-use crate::id::{Gid, NodeId, Rank};
+use crate::id::{ClientId, Gid, NodeId, Rank};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -294,6 +294,74 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// What was waited for did not come within the caller's bound.
+    #[error("{what} did not come within {after_ms} ms; nothing was changed: wait longer, or see who holds it up")]
+    NotInTime {
+        /// What was waited for.
+        what: String,
+        /// The bound in milliseconds.
+        after_ms: u64,
+    },
+    /// The connection that held a lock ended, so the lock went to others while its holder went on.
+    #[error("lock '{name}' was lost ({reason}): others may have had it since; look at what it protects, then take it again")]
+    LockLost {
+        /// The lock.
+        name: String,
+        /// How.
+        reason: String,
+    },
+    /// A lock was taken twice by one thread, in another mode than it is held, or given back by one who has not got it.
+    #[error("lock '{name}' cannot be used so: {reason}")]
+    LockMisused {
+        /// The lock.
+        name: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A group has another number of parties, is complete without this one, or is met twice by one party.
+    #[error("group '{name}' of {parties} parties cannot be used so by one that says {asked}: {reason}")]
+    BadGroup {
+        /// The group.
+        name: String,
+        /// The number of parties that was asked for.
+        asked: u32,
+        /// The number that it has.
+        parties: u32,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A party of a group went while others need it.
+    #[error("{party} is gone from group '{group}' ({reason}); leave the group and join it anew to go on without it")]
+    PartyGone {
+        /// The group.
+        group: String,
+        /// The party.
+        party: ClientId,
+        /// How it went.
+        reason: String,
+    },
+    /// No block of the region's heap begins there: it was given back before, or never given out.
+    #[error("no block of the heap in region '{region}' begins at offset {offset}: it was freed before, or not allocated there")]
+    NoBlock {
+        /// The region.
+        region: String,
+        /// The offset.
+        offset: u64,
+    },
+    /// The heap has no free block that is long enough.
+    #[error(
+        "the heap in region '{region}' has no free block for {asked} bytes: {free} bytes are free, at most {largest} together; free some, or create a longer region"
+    )]
+    HeapFull {
+        /// The region.
+        region: String,
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes free in all.
+        free: u64,
+        /// A length that is sure to be found.
+        largest: u64,
+    },
 }
 
 /// Whether a failed call did anything.
@@ -337,6 +405,8 @@ impl Error {
                 | Error::NoCoordinator { .. }
                 | Error::NoNode { .. }
                 | Error::PoolFull { .. }
+                | Error::NotInTime { .. }
+                | Error::HeapFull { .. }
         )
     }
 }

@@ -14,6 +14,7 @@
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`barrier`] | the barrier of a job's ranks |
+//! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups, a heap in a region |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
 //! | [`table`] | the form in which every state machine declares its transitions |
@@ -24,8 +25,11 @@ pub mod barrier;
 pub mod coordinator;
 pub mod element;
 pub mod error;
+pub mod group;
+pub mod heap;
 pub mod id;
 pub mod limits;
+pub mod lock;
 pub mod member;
 pub mod page;
 pub mod place;

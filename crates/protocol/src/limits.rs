@@ -21,6 +21,31 @@ pub const RANK_COUNT_MAX: u32 = 65_536;
 /// Most jobs whose barriers are remembered at once; beyond it broken ones are forgotten first.
 pub const JOB_COUNT_MAX: usize = 4096;
 
+/// Most locks that are held, waited for or abandoned at once; beyond it those that were abandoned are forgotten first.
+pub const LOCK_COUNT_MAX: usize = 65_536;
+
+/// Most takings of locks at once, granted or waiting, of all clients together: some 100 MiB at a pool's home.
+pub const CLAIM_COUNT_MAX: usize = 1 << 20;
+
+/// Most named groups at once.
+pub const GROUP_COUNT_MAX: usize = 65_536;
+
+/// Most words of one node that are waited for at once: all are looked at every [`WORD_LOOK_MS`].
+pub const WORD_WAIT_COUNT_MAX: usize = 4096;
+
+/// How often a word is looked at that nobody changes by command: its other clients may store to it directly.
+pub const WORD_LOOK_MS: u64 = 1;
+
+/// Bytes of a region's heap that are given out together, at least: a cache line, so that two blocks never share one. Heaps beyond 2^32
+/// of these have larger ones.
+pub const GRANULE_LEN_MIN: u64 = 64;
+
+/// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
+pub const BLOCK_COUNT_MAX: u32 = 1 << 18;
+
+/// Longest message of what clients share: a name, and a few numbers.
+pub const SYNC_LEN_MAX: u64 = 512;
+
 /// Most requests of one node that its coordinator works on or remembers at once.
 pub const ASK_COUNT_MAX: usize = 65_536;
 

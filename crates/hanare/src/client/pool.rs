@@ -3,6 +3,7 @@
 use super::batch::Batch;
 use super::completion::Completion;
 use super::copy;
+use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
@@ -43,7 +44,7 @@ impl Default for CreateOptions {
 /// FEATURE: RF-F1 EU-F26
 #[derive(Clone)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What the pool's handles share.
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub mapped: Mapped,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
+    /// Locks that it holds by name.
+    pub claims: Claims,
 }
 
 struct Place {
@@ -88,8 +91,8 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers, mapped) = Default::default();
-        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, barriers });
+        let (refusals, barriers, mapped, claims) = Default::default();
+        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, barriers });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }

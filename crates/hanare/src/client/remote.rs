@@ -8,7 +8,7 @@
 //! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
 //! caller takes back; what was pending fails, and the next use connects anew.
 
-use super::request::{Pending, Request};
+use super::request::{Patience, Pending, Request};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
@@ -17,6 +17,7 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -174,13 +175,45 @@ impl Remote {
     pub fn wait(&self, seq: u64) -> Result<()> {
         let mut connection = None;
         let outcome = self.settle(seq, self.bound, |request| connection = request.connection);
+        self.explain(outcome, connection, seq, "an update")
+    }
+
+    /// Asks for something that clients share, and waits for the answer; returns it with the name of the connection that it came on.
+    ///
+    /// **Errors**: [`Error::Broken`] where the connection broke meanwhile. It has ended at the node too, with all that was taken on it,
+    /// unless what happened is unknown.
+    pub fn ask_sync(&self, what: &SyncRequest, patience: Patience) -> Result<(SyncAnswer, u128)> {
+        let mut request = self.draft();
+        request.set_sync(what, patience);
+        // SAFETY: such a request has no memory but its own.
+        let seq = unsafe { self.post(request) }?;
+        let mut told = (None, None);
+        let outcome = self.settle(seq, self.bound, |request| told = (request.synced(), request.connection));
+        self.explain(outcome, told.1, seq, "a request for what clients share")?;
+        let garbage = || Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() };
+        told.0.zip(told.1).ok_or_else(garbage)
+    }
+
+    /// The name of the connection, if there is one and it carried something that must not be repeated.
+    pub fn connection(&self) -> Option<u128> {
+        self.lock().name
+    }
+
+    /// Has a connection of this client end at the node too, where it broke here: what was taken on it goes to others. A node that cannot
+    /// be asked finds out by itself.
+    pub fn end(&self, connection: u128) {
+        let _ = self.ask(Question { connection, seq: 0 });
+    }
+
+    /// What is told of a request; where the connection broke and the request must not be repeated, the node is asked.
+    fn explain(&self, outcome: Result<()>, connection: Option<u128>, seq: u64, what: &str) -> Result<()> {
         if matches!(outcome, Err(Error::GrantRefused { .. })) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
         }
         match (outcome, connection) {
             (Err(broke @ (Error::NodeLost { .. } | Error::Timeout { .. } | Error::Garbage { .. })), Some(connection)) => {
                 let happened = self.ask(Question { connection, seq });
-                Err(Error::Broken { node: self.node, what: "an update".to_owned(), reason: broke.to_string(), happened })
+                Err(Error::Broken { node: self.node, what: what.to_owned(), reason: broke.to_string(), happened })
             }
             (other, _) => other,
         }
@@ -225,13 +258,13 @@ impl Remote {
             if backoff.step() == Step::Again {
                 continue;
             }
-            let bounded = inner.pending.get(seq).is_some_and(|request| !request.is_arrival());
-            let until = *deadline.get_or_insert_with(|| Instant::now() + patience);
-            if bounded && Instant::now() >= until {
+            let patience = inner.pending.get(seq).and_then(|request| request.patience(patience));
+            let until = patience.and_then(|patience| *deadline.get_or_insert_with(|| Instant::now().checked_add(patience)));
+            if until.is_some_and(|until| Instant::now() >= until) {
                 self.give_up(&mut inner);
                 continue;
             }
-            inner = self.park(inner, bounded.then_some(until));
+            inner = self.park(inner, until);
         }
     }
 

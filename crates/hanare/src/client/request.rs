@@ -10,7 +10,9 @@ use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, limits};
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// One message's worth of commands, and the state of its answer. Reused, so that the hot path allocates nothing.
@@ -33,6 +35,8 @@ pub(crate) struct Request {
     result_len: u64,
     /// Memory of this request's own that its windows show.
     own: Vec<Own>,
+    /// How long its answer may take.
+    patience: Patience,
     /// Whether it must not be carried out twice.
     is_once: bool,
     /// The window of `results` that is filled next.
@@ -67,6 +71,20 @@ enum What {
     Arrival,
     /// What became of a request of a connection that broke.
     Question,
+    /// Something that clients share.
+    Sync,
+}
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As long as any peer's answer.
+    #[default]
+    Usual,
+    /// As long as others make it wait, for so long at most; then the usual time.
+    UpTo(Duration),
+    /// As long as others make it wait.
+    Endless,
 }
 
 /// Heap memory that stays where it is while its owner moves.
@@ -93,6 +111,7 @@ impl Request {
         self.posted_len = 0;
         (self.count, self.list_len, self.operand_len, self.held_len, self.result_len, self.next) = (0, 0, 0, 0, 0, 0);
         (self.outcome, self.what, self.is_once, self.connection, self.sent) = (None, What::Commands, false, None, None);
+        self.patience = Patience::Usual;
     }
 
     /// Whether a message has room for another command, or two, of such needs.
@@ -181,7 +200,7 @@ impl Request {
 
     /// Makes it a rank's arrival at a barrier.
     pub fn set_arrival(&mut self, arrival: &control::Arrival) {
-        (self.front, self.what) = (control::encode(arrival), What::Arrival);
+        (self.front, self.what, self.patience) = (control::encode(arrival), What::Arrival, Patience::Endless);
     }
 
     /// Makes it a question for what became of a request.
@@ -189,8 +208,18 @@ impl Request {
         (self.front, self.what) = (control::encode(question), What::Question);
     }
 
-    pub fn is_arrival(&self) -> bool {
-        self.what == What::Arrival
+    /// Makes it ask for something that clients share.
+    pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
+        (self.front, self.what, self.patience, self.is_once) = (control::encode(request), What::Sync, patience, true);
+    }
+
+    /// How long its answer may take where `usual` is how long any may; `None` for ever.
+    pub fn patience(&self, usual: Duration) -> Option<Duration> {
+        match self.patience {
+            Patience::Usual => Some(usual),
+            Patience::UpTo(time) => usual.checked_add(time),
+            Patience::Endless => None,
+        }
     }
 
     /// Whether it must not be carried out twice.
@@ -203,11 +232,17 @@ impl Request {
         control::decode(&self.said).ok()
     }
 
+    /// What was answered where something that clients share was asked for.
+    pub fn synced(&self) -> Option<SyncAnswer> {
+        (self.what == What::Sync).then(|| control::decode(&self.said).ok()).flatten()
+    }
+
     pub fn head(&self, seq: u64) -> Head {
         let kind = match self.what {
             What::Commands => Kind::Commands,
             What::Arrival => Kind::Arrive,
             What::Question => Kind::Ask,
+            What::Sync => Kind::Sync,
         };
         let body_len = self.front.len() as u64 + self.list_len + self.operand_len;
         Head { kind, count: self.count, seq, body_len, detail: 0 }
@@ -237,7 +272,7 @@ impl Request {
                 self.next += 1;
                 self.results.get(self.next - 1).copied().ok_or_else(|| refusal("an answer with more bytes than were asked for"))
             }
-            Kind::Refused | Kind::Told if at == 0 => {
+            Kind::Refused | Kind::Told | Kind::Synced if at == 0 => {
                 self.said.resize(head.body_len as usize, 0);
                 // SAFETY: the buffer stays in the request, which is not touched until it is full or the link is dropped.
                 Ok(unsafe { Window::of_mut(&mut self.said) })
@@ -252,6 +287,7 @@ impl Request {
             Kind::Done if self.what == What::Commands && head.body_len == self.result_len => Ok(()),
             Kind::Released if self.what == What::Arrival => Ok(()),
             Kind::Told if self.what == What::Question && self.told().is_some() => Ok(()),
+            Kind::Synced if self.synced().is_some() => Ok(()),
             Kind::Refused => match control::decode(&self.said) {
                 Ok(error) => Err(error),
                 Err(_) => return false,
@@ -347,8 +383,9 @@ impl Pending {
         }
     }
 
-    /// Whether any has no answer.
+    /// Whether any has no answer that will have one by itself: what waits for other clients may wait for this one.
     pub fn any_unanswered(&self) -> bool {
-        self.open > 0 && self.slots.iter().flatten().any(|request| request.outcome.is_none())
+        let is_open = |request: &Request| request.outcome.is_none() && request.patience == Patience::Usual;
+        self.open > 0 && self.slots.iter().flatten().any(|request| is_open(request))
     }
 }

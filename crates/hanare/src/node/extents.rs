@@ -3,6 +3,7 @@
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
 use hanare_memory::{Extent, Lender, Window};
+use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::shape::{Checked, Shape};
@@ -66,6 +67,8 @@ pub(crate) struct Held {
     len: u64,
     memory: Memory,
     lender: Arc<Lender>,
+    /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
+    heap: Mutex<Option<Heap>>,
 }
 
 enum Memory {
@@ -105,7 +108,18 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        Held { gid, len, memory, lender }
+        Held { gid, len, memory, lender, heap: Mutex::default() }
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Runs `with` on the heap of the region that begins here, made for `region_len` bytes if there is none yet.
+    pub fn with_heap<T>(&self, region_len: u64, with: impl FnOnce(&mut Heap) -> Result<T>) -> Result<T> {
+        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
     }
 
     /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.
@@ -193,7 +207,8 @@ impl Extents {
         Ok((held, shape))
     }
 
-    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+    /// The extent of that slot, if the grant allows what is needed.
+    pub fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
         let entries = self.read();
         let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
         match entry {

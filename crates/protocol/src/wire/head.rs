@@ -2,7 +2,7 @@
 
 use super::Malformed;
 use super::page::{GRANTED_LEN, WANT_COUNT_MAX, WANT_LEN};
-use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, PAGE_LEN};
+use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, PAGE_LEN, SYNC_LEN_MAX};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -37,6 +37,10 @@ pub enum Kind {
     Told = 11,
     /// The request is being worked on: a sign of life while an answer takes its time.
     Working = 12,
+    /// Something that clients share is asked for: the body is a postcard [`super::sync::SyncRequest`].
+    Sync = 13,
+    /// Answer to `Sync`, perhaps much later: the body is a postcard [`super::sync::SyncAnswer`].
+    Synced = 14,
     /// A thread wants pages: `count` records of [`super::page::Want`]; `detail` is the share of its host.
     Want = 15,
     /// Answer to `Want`: as many records of [`super::page::Granted`], then the pages that come along.
@@ -121,6 +125,7 @@ impl Head {
             Kind::Want | Kind::Settled => (WANT_COUNT_MAX * WANT_LEN) as u64,
             Kind::Granted => (WANT_COUNT_MAX * GRANTED_LEN) as u64 + WANT_COUNT_MAX as u64 * PAGE_LEN,
             Kind::Control | Kind::Refused | Kind::Arrive | Kind::Ask | Kind::Told => CONTROL_LEN_MAX as u64,
+            Kind::Sync | Kind::Synced => SYNC_LEN_MAX,
             Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
@@ -131,8 +136,8 @@ impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
         use Kind::*;
         [
-            Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Want, Granted, Settled,
-            Crowded,
+            Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Sync, Synced, Want,
+            Granted, Settled, Crowded,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

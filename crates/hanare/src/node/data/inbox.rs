@@ -19,6 +19,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::{self, Arrival, Question};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::page::{Settled, WANT_LEN, Want};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -39,6 +40,10 @@ pub(crate) enum Asks {
     Arrival(Arrival),
     /// What became of a request of a connection that broke.
     Question(Question),
+    /// Something that clients share.
+    Sync(SyncRequest),
+    /// The answer to that.
+    Synced(SyncAnswer),
     /// The barrier that it arrived at is complete.
     Released,
     /// The answer to a question.
@@ -302,6 +307,10 @@ impl Inbox {
             Kind::Want | Kind::Settled | Kind::Crowded => {
                 self.pages(head).map_or_else(Asks::Refused, |ask| Asks::Pages(head.detail, ask))
             }
+            Kind::Sync => {
+                self.last = head.seq;
+                self.decoded().map_or_else(Asks::Refused, Asks::Sync)
+            }
             Kind::Commands => match self.refused.take() {
                 Some(error) => {
                     // What was admitted before the refusal must not be held until the next message.
@@ -357,7 +366,7 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
 unsafe impl Sink for Inbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         match head.kind {
-            Kind::Arrive | Kind::Ask | Kind::Want | Kind::Settled if at == 0 => Ok(self.place_front(head.body_len)),
+            Kind::Arrive | Kind::Ask | Kind::Sync | Kind::Want | Kind::Settled if at == 0 => Ok(self.place_front(head.body_len)),
             Kind::Commands => self.place_commands(head, at),
             _ => Err(refusal("a message that only nodes send")),
         }

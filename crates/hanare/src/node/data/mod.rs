@@ -17,16 +17,21 @@
 //! | `graves` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
 //! | `barriers` | who waits at which barrier, on which link |
+//! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
+//! | `sync` | what clients share: requests to who decides them, answers to who asked |
 
 mod barriers;
 mod fetches;
 mod graves;
 mod inbox;
+mod locks;
 mod peers;
 mod replies;
 mod seat;
 mod service;
 mod session;
+mod sync;
+mod words;
 mod work;
 
 pub(crate) use inbox::lost_memory;

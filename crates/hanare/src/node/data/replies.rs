@@ -191,7 +191,11 @@ impl Replies {
                 // SAFETY: the buffers are used again only when the link has nothing unsent; the session drops the link before them.
                 unsafe { link.send(&head, &[Window::of(&self.records), Window::of(&self.pages)]) }
             }
-            Asks::Arrival(_) | Asks::Question(_) | Asks::Pages(..) => unreachable!("the service answers them"),
+            Asks::Synced(answer) => {
+                let body = control::encode(&answer);
+                self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Synced, seq) }, &body)
+            }
+            Asks::Arrival(_) | Asks::Question(_) | Asks::Sync(_) | Asks::Pages(..) => unreachable!("the service answers them"),
         }
     }
 

@@ -10,6 +10,7 @@ use super::inbox::Asks;
 use super::peers::{Dial, Peers};
 use super::seat::{Did, Seat};
 use super::session::Session;
+use super::sync::Sync;
 use crate::node::control::Letter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
@@ -107,7 +108,7 @@ const ROUNDS_PER_LOOK: u32 = 32;
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// How often pages are looked at while somebody waits to share or leave a region, or for a node to be reached again.
-const PAGES_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const PAGES_LOOK: Duration = Duration::from_millis(5);
 
 /// How often work that takes long is looked at: signs of life for clients, and the patience with other nodes.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -121,6 +122,7 @@ struct Desk {
     next_id: u64,
     awake: Vec<u64>,
     barriers: Barriers,
+    sync: Sync,
     peers: Peers,
     graves: Graves,
     pages: Pages,
@@ -151,6 +153,7 @@ impl Desk {
             next_id: 0,
             awake: Vec::new(),
             barriers: Barriers::default(),
+            sync: Sync::default(),
             peers: Peers::new(dial),
             graves: Graves::default(),
             pages,
@@ -166,9 +169,11 @@ impl Desk {
         let mut rounds = 0u32;
         while !self.stopping {
             self.serve_pages();
+            self.answer_syncs();
             if self.awake.is_empty() && !self.pages.is_busy() {
                 self.look(self.patience().as_ref());
                 self.look_after();
+                self.sync.tick(&self.extents);
                 backoff.reset();
                 continue;
             }
@@ -176,6 +181,7 @@ impl Desk {
             if rounds.is_multiple_of(ROUNDS_PER_LOOK) {
                 self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
                 self.look_after();
+                self.sync.tick(&self.extents);
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
@@ -185,15 +191,16 @@ impl Desk {
         }
     }
 
-    /// Without end, unless a client holds an answer up, or waits for bytes of another node.
+    /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
     fn patience(&self) -> Option<Timespec> {
-        let mut patience = self.pages.waits().then_some(PAGES_LOOK);
+        let pages = self.pages.waits().then_some(PAGES_LOOK);
+        let mut patience = [pages, self.sync.patience()].into_iter().flatten().min().map(timespec);
         for place in self.places.values() {
             if place.seat.is_blocked() && !place.seat.needs_write_event() {
-                return Some(BLOCKED_LOOK);
+                return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
             }
             if place.seat.waits() {
-                patience = patience.or(Some(Timespec { tv_sec: LOOK_AFTER.as_secs() as i64, tv_nsec: 0 }));
+                patience = patience.min(Some(timespec(LOOK_AFTER))).or(Some(timespec(LOOK_AFTER)));
             }
         }
         patience
@@ -201,7 +208,7 @@ impl Desk {
 
     /// Does what shared regions want done, until nothing is left.
     fn serve_pages(&mut self) {
-        if self.pages.waits() && self.ticked.elapsed() >= Duration::from_nanos(PAGES_LOOK.tv_nsec as u64) {
+        if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
             self.ticked = Instant::now();
             self.pages.tick();
         }
@@ -277,8 +284,14 @@ impl Desk {
                     self.pages.on_ask(id, seq, about, ask);
                     self.serve_pages();
                 }
+                for (seq, request) in turn.syncs {
+                    self.sync.on_request(Waiter { session: id, seq }, request, &self.extents);
+                }
                 for fetch in turn.fetches {
                     self.fetch(id, fetch);
+                }
+                if turn.moved {
+                    self.sync.on_turn(&self.extents);
                 }
                 turn.moved
             }
@@ -360,6 +373,13 @@ impl Desk {
         }
     }
 
+    /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
+    fn answer_syncs(&mut self) {
+        while let Some((waiter, outcome)) = self.sync.poll() {
+            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, Asks::Synced));
+        }
+    }
+
     fn answer(&mut self, id: u64, seq: u64, asks: Asks) {
         let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
         match session.answer(seq, asks) {
@@ -394,6 +414,7 @@ impl Desk {
             self.pages.on_session_closed(id);
         }
         self.barriers.forget(id);
+        self.sync.forget(id);
     }
 
     fn unseat(&mut self, id: u64) -> Option<Place> {
@@ -533,6 +554,10 @@ impl Desk {
             }
         }
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
 fn system(what: &str, errno: rustix::io::Errno) -> Error {

@@ -9,6 +9,7 @@ use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::wire::control::{Arrival, Question};
+use hanare_protocol::wire::sync::SyncRequest;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub(crate) struct Session {
     link: Box<dyn Link>,
     inbox: Inbox,
     replies: Replies,
+    /// What was asked of what clients share and is not acted on yet, with the number of the request.
+    syncs: Vec<(u64, SyncRequest)>,
 }
 
 /// What a turn did.
@@ -33,13 +36,15 @@ pub(crate) struct Turn {
     pub questions: Vec<(u64, Question)>,
     /// What threads say of pages, with the number of their request.
     pub pages: Vec<(u64, u64, Ask)>,
+    /// What is asked of what clients share, with the number of the request.
+    pub syncs: Vec<(u64, SyncRequest)>,
     /// Bytes to fetch from other nodes.
     pub fetches: Vec<Fetch>,
 }
 
 impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default() }
+        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), syncs: Vec::new() }
     }
 
     /// Moves messages and answers as far as they go, within a bound.
@@ -53,6 +58,7 @@ impl Session {
                     Asks::Arrival(arrival) => turn.arrivals.push((finished.seq, arrival)),
                     Asks::Pages(about, ask) => turn.pages.push((finished.seq, about, ask)),
                     Asks::Question(question) => turn.questions.push((finished.seq, question)),
+                    Asks::Sync(request) => self.syncs.push((finished.seq, request)),
                     _ => self.replies.push(finished),
                 }
             }
@@ -66,6 +72,7 @@ impl Session {
             }
         }
         turn.fetches = std::mem::take(&mut self.replies.fetches);
+        turn.syncs = std::mem::take(&mut self.syncs);
         Ok(turn)
     }
 
@@ -93,7 +100,12 @@ impl Session {
     /// What would be known of this connection if it ended.
     pub fn epitaph(&self) -> Epitaph {
         let (last, partly) = (self.inbox.last, self.inbox.under_way);
-        Epitaph { last, partly, forgotten: self.replies.forgotten, replies: self.replies.fates() }
+        let mut replies = self.replies.fates();
+        // What came with the link's end was not acted on.
+        let unheard = self.inbox.finished.iter().filter(|finished| matches!(finished.asks, Asks::Sync(_)));
+        let unheard = unheard.map(|finished| finished.seq).chain(self.syncs.iter().map(|(seq, _)| *seq));
+        replies.extend(unheard.map(|seq| (seq, Happened::No)));
+        Epitaph { last, partly, forgotten: self.replies.forgotten, replies }
     }
 
     /// Whether an answer waits for the client to read.

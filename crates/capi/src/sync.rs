@@ -1,0 +1,220 @@
+//! `hanare.h`, "Locks, groups, words" and "Heap".
+
+use crate::argument::{give, place, reference, take, text};
+use crate::border::{Failure, Outcome, code_of};
+use crate::code;
+use crate::pool::CPool;
+use crate::region::CRegion;
+use hanare::{Group, LockGuard, Pool, Wait, Word};
+use hanare_protocol::Error;
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const EXCLUSIVE: c_int = 1;
+const SHARED: c_int = 2;
+
+const ABANDONED: c_int = 1;
+
+const WAIT_EQUAL: c_int = 1;
+const WAIT_NOT_EQUAL: c_int = 2;
+const WAIT_AT_LEAST: c_int = 3;
+
+/// What `hanare_held *` points to.
+pub struct CHeld {
+    guard: LockGuard,
+}
+
+/// A bound as the header has it.
+fn bound(ms: u64) -> Option<Duration> {
+    (ms != u64::MAX).then(|| Duration::from_millis(ms))
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_lock(
+    pool: *mut CPool,
+    name: *const c_char,
+    mode: c_int,
+    bound_ms: u64,
+    held: *mut *mut CHeld,
+) -> c_int {
+    code_of("hanare_lock", || {
+        // SAFETY: the caller's handle and string.
+        let (pool, name) = unsafe { (&reference(pool, "pool")?.pool, text(name, "name")?) };
+        let into = place(held, "held")?;
+        let guard = match (mode, bound(bound_ms)) {
+            (EXCLUSIVE, None) => pool.lock(name)?,
+            (EXCLUSIVE, Some(bound)) => pool.lock_within(name, bound)?,
+            (SHARED, None) => pool.lock_shared(name)?,
+            (SHARED, Some(bound)) => pool.lock_shared_within(name, bound)?,
+            _ => return Err(Failure::Argument(format!("mode {mode} is neither HANARE_EXCLUSIVE nor HANARE_SHARED"))),
+        };
+        let code = if guard.was_abandoned() { ABANDONED } else { code::OK };
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CHeld { guard }, into) };
+        Ok(code)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_unlock(held: *mut CHeld) -> c_int {
+    code_of("hanare_unlock", || {
+        // SAFETY: the header makes this the handle's last call.
+        unsafe { take(held, "held") }?.guard.unlock()?;
+        Ok(code::OK)
+    })
+}
+
+/// The places in groups that a pool's handle has, by the groups' names.
+#[derive(Default)]
+pub struct Places(Mutex<BTreeMap<String, Arc<Group>>>);
+
+impl Places {
+    fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Group>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place in a group, taken at the first call.
+    fn join(&self, pool: &Pool, name: &str, parties: u32) -> Outcome<Arc<Group>> {
+        let mut groups = self.groups();
+        if let Some(group) = groups.get(name) {
+            if group.parties() == parties {
+                return Ok(group.clone());
+            }
+            let reason = "this handle gave that number first; use another name for another group".to_owned();
+            let error = Error::BadGroup { name: name.to_owned(), asked: parties, parties: group.parties(), reason };
+            return Err(error.into());
+        }
+        let group = Arc::new(pool.group(name, parties)?);
+        groups.insert(name.to_owned(), group.clone());
+        Ok(group)
+    }
+
+    /// A group that failed is left, so that the next call joins anew.
+    fn leave(&self, failed: &Arc<Group>) {
+        let mut groups = self.groups();
+        if groups.get(failed.name()).is_some_and(|group| Arc::ptr_eq(group, failed)) {
+            groups.remove(failed.name());
+        }
+    }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_group_barrier(pool: *mut CPool, name: *const c_char, parties: u32) -> c_int {
+    code_of("hanare_group_barrier", || {
+        // SAFETY: the caller's handle and string.
+        let (pool, name) = unsafe { (reference(pool, "pool")?, text(name, "name")?) };
+        let group = pool.groups.join(&pool.pool, name, parties)?;
+        if let Err(error) = group.barrier() {
+            pool.groups.leave(&group);
+            return Err(error.into());
+        }
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_word(
+    region: *mut CRegion,
+    offset: u64,
+    size: usize,
+    how: c_int,
+    value: u64,
+    bound_ms: u64,
+) -> c_int {
+    code_of("hanare_wait_word", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let word = match size {
+            4 => Word::U32(u32::try_from(value).map_err(|_| Failure::Argument(format!("value {value} has more than 4 bytes")))?),
+            8 => Word::U64(value),
+            _ => return Err(Failure::Argument(format!("size {size} is neither 4 nor 8"))),
+        };
+        let until = match how {
+            WAIT_EQUAL => Wait::Equal(word),
+            WAIT_NOT_EQUAL => Wait::NotEqual(word),
+            WAIT_AT_LEAST => Wait::AtLeast(word),
+            _ => return Err(Failure::Argument(format!("how {how} is none of HANARE_WAIT_…"))),
+        };
+        region.region.wait_until(offset, until, bound(bound_ms))?;
+        Ok(code::OK)
+    })
+}
+
+/// Every type of C is at home at a multiple of this, and no block begins elsewhere.
+const ALIGN: u64 = hanare_protocol::limits::GRANULE_LEN_MIN;
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_malloc(region: *mut CRegion, size: u64, offset: *mut u64) -> c_int {
+    code_of("hanare_malloc", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let into = place(offset, "offset")?;
+        let block = region.region.heap().allocate(size, ALIGN)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(block) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_free(region: *mut CRegion, offset: u64) -> c_int {
+    code_of("hanare_free", || {
+        // SAFETY: the caller's handle.
+        unsafe { reference(region, "region") }?.region.heap().free(offset)?;
+        Ok(code::OK)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the header says after `#define HANARE_<name> `.
+    fn in_header(name: &str) -> &'static str {
+        let start = format!("#define HANARE_{name} ");
+        let line = include_str!("../include/hanare.h").lines().find_map(|line| line.strip_prefix(&start));
+        line.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_numbers_are_the_headers() {
+        let numbers = [
+            ("EXCLUSIVE", EXCLUSIVE),
+            ("SHARED", SHARED),
+            ("ABANDONED", ABANDONED),
+            ("WAIT_EQUAL", WAIT_EQUAL),
+            ("WAIT_NOT_EQUAL", WAIT_NOT_EQUAL),
+            ("WAIT_AT_LEAST", WAIT_AT_LEAST),
+        ];
+        for (name, number) in numbers {
+            assert_eq!(in_header(name), number.to_string(), "{name}");
+        }
+        assert_eq!((in_header("FOREVER"), bound(u64::MAX), bound(3)), ("UINT64_MAX", None, Some(Duration::from_millis(3))));
+    }
+}

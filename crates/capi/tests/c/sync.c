@@ -1,0 +1,116 @@
+/* Locks, barriers of a group, words waited for, and a heap, among ranks. With "die" rank 1 ends while it holds a lock. */
+/* FEATURE: D2-F8 RF-F16 */
+#include "expect.h"
+
+enum { ROUNDS = 30, BLOCK = 1000 };
+
+static void refusals(hanare_pool *pool, hanare_region *region)
+{
+    hanare_held *held = NULL, *twice = NULL;
+    uint64_t offset = 7;
+    EXPECT_ERROR(hanare_lock(pool, "mine", 7, 0, &held), HANARE_ERR_BAD_ARGUMENT, "mode 7");
+    EXPECT_ERROR(hanare_lock(pool, "a/b", HANARE_SHARED, 0, &held), HANARE_ERR_BAD_NAME, "'a/b'");
+    EXPECT_ERROR(hanare_lock(pool, "mine", HANARE_SHARED, 0, NULL), HANARE_ERR_BAD_ARGUMENT, "held is NULL");
+    EXPECT_ERROR(hanare_unlock(NULL), HANARE_ERR_BAD_ARGUMENT, "held is NULL");
+    EXPECT_OK(hanare_lock(pool, "mine", HANARE_SHARED, HANARE_FOREVER, &held));
+    EXPECT_ERROR(hanare_lock(pool, "mine", HANARE_EXCLUSIVE, HANARE_FOREVER, &twice), HANARE_ERR_LOCK_MISUSED, "'mine'");
+    EXPECT(twice == NULL);
+    EXPECT_OK(hanare_unlock(held));
+    EXPECT_OK(hanare_group_barrier(pool, "alone", 1));
+    EXPECT_ERROR(hanare_group_barrier(pool, "alone", 2), HANARE_ERR_BAD_GROUP, "of 1 parties");
+    EXPECT_ERROR(hanare_wait_word(region, 0, 3, HANARE_WAIT_EQUAL, 0, 0), HANARE_ERR_BAD_ARGUMENT, "size 3");
+    EXPECT_ERROR(hanare_wait_word(region, 0, 8, 9, 0, 0), HANARE_ERR_BAD_ARGUMENT, "how 9");
+    EXPECT_ERROR(hanare_wait_word(region, 0, 4, HANARE_WAIT_EQUAL, UINT64_MAX, 0), HANARE_ERR_BAD_ARGUMENT, "value");
+    EXPECT_ERROR(hanare_wait_word(region, 4, 8, HANARE_WAIT_EQUAL, 0, 0), HANARE_ERR_BAD_ELEMENT, "offset 4");
+    EXPECT_ERROR(hanare_wait_word(region, 8, 8, HANARE_WAIT_EQUAL, 99, 3), HANARE_ERR_NOT_IN_TIME, "3 ms");
+    EXPECT_ERROR(hanare_malloc(region, 0, &offset), HANARE_ERR_BAD_SETTING, "len");
+    EXPECT_ERROR(hanare_malloc(region, UINT64_MAX, &offset), HANARE_ERR_HEAP_FULL, "'shared'");
+    EXPECT_ERROR(hanare_malloc(region, 8, NULL), HANARE_ERR_BAD_ARGUMENT, "offset is NULL");
+    EXPECT_ERROR(hanare_free(region, 0), HANARE_ERR_NO_BLOCK, "offset 0");
+    EXPECT(offset == 7);
+}
+
+/* Each adds to a count that only the lock protects. */
+static void count(hanare_pool *pool, hanare_region *region, uint64_t at)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        hanare_held *held;
+        uint64_t sum;
+        EXPECT_OK(hanare_lock(pool, "count", HANARE_EXCLUSIVE, HANARE_FOREVER, &held));
+        EXPECT_OK(hanare_get(region, at, &sum, sizeof sum));
+        sum++;
+        EXPECT_OK(hanare_put(region, at, &sum, sizeof sum));
+        EXPECT_OK(hanare_unlock(held));
+    }
+}
+
+/* Rank 1 ends with the lock; the next one is told, and the group fails with its name. */
+static void die(hanare_pool *pool, int rank, int ranks)
+{
+    hanare_held *held;
+    if (rank == 1)
+        EXPECT_OK(hanare_lock(pool, "fatal", HANARE_EXCLUSIVE, HANARE_FOREVER, &held));
+    EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
+    if (rank == 1)
+        _Exit(9);
+    EXPECT_ERROR(hanare_group_barrier(pool, "all", (uint32_t)ranks), HANARE_ERR_PARTY_GONE, "group 'all'");
+    int got = hanare_lock(pool, "fatal", HANARE_EXCLUSIVE, HANARE_FOREVER, &held);
+    EXPECT(got == HANARE_OK || got == HANARE_ABANDONED);
+    EXPECT_OK(hanare_unlock(held));
+    /* Those who are left go on without it. */
+    EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks - 1));
+}
+
+int main(int argc, char **argv)
+{
+    hanare_pool *pool;
+    hanare_region *region;
+    hanare_create_options options = HANARE_CREATE_OPTIONS_INIT;
+    uint64_t block;
+    unsigned char into[BLOCK];
+    EXPECT_OK(hanare_attach(&pool));
+    int rank = hanare_rank(pool), ranks = hanare_ranks(pool);
+    if (argc > 1 && strcmp(argv[1], "die") == 0) {
+        die(pool, rank, ranks);
+        return 0;
+    }
+    options.placement = "interleave=65536";
+    EXPECT_OK(hanare_create_or_attach(pool, "shared", 1 << 20, &options, &region));
+    if (rank == 0) {
+        refusals(pool, region);
+        EXPECT_OK(hanare_malloc(region, 4096, &block)); /* a count, a turn, and a block's offset for each rank */
+        hanare_shape zeros = hanare_shape_contiguous(block, 4096);
+        EXPECT_OK(hanare_fill(region, &zeros, "", 1));
+        EXPECT_OK(hanare_put(region, 0, &block, sizeof block));
+    }
+    EXPECT_OK(hanare_wait_word(region, 0, 8, HANARE_WAIT_NOT_EQUAL, 0, HANARE_FOREVER));
+    uint64_t root;
+    EXPECT_OK(hanare_get(region, 0, &root, sizeof root));
+    EXPECT(root >= 64 && root % 64 == 0);
+
+    count(pool, region, root);
+    EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
+    EXPECT_OK(hanare_wait_word(region, root, 8, HANARE_WAIT_EQUAL, (uint64_t)ranks * ROUNDS, 0));
+
+    /* In turn, each takes a block for its neighbour, who finds it filled and gives it back. */
+    EXPECT_OK(hanare_wait_word(region, root + 8, 8, HANARE_WAIT_EQUAL, (uint64_t)rank, HANARE_FOREVER));
+    unsigned char *mine = noise(BLOCK, (unsigned)rank), *wanted = noise(BLOCK, (unsigned)((rank + ranks - 1) % ranks));
+    EXPECT_OK(hanare_malloc(region, BLOCK, &block));
+    EXPECT_OK(hanare_put(region, block, mine, BLOCK));
+    EXPECT_OK(hanare_put(region, root + 64 + 8 * (uint64_t)((rank + 1) % ranks), &block, sizeof block));
+    uint64_t next = (uint64_t)rank + 1;
+    EXPECT_OK(hanare_put(region, root + 8, &next, sizeof next));
+    EXPECT_OK(hanare_wait_word(region, root + 8, 8, HANARE_WAIT_AT_LEAST, (uint64_t)ranks, HANARE_FOREVER));
+    EXPECT_OK(hanare_get(region, root + 64 + 8 * (uint64_t)rank, &block, sizeof block));
+    EXPECT_OK(hanare_get(region, block, into, BLOCK));
+    EXPECT(memcmp(into, wanted, BLOCK) == 0);
+    EXPECT_OK(hanare_free(region, block));
+    EXPECT_ERROR(hanare_free(region, block), HANARE_ERR_NO_BLOCK, "'shared'");
+
+    free(mine);
+    free(wanted);
+    EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
+    EXPECT_OK(hanare_close(region));
+    EXPECT_OK(hanare_detach(pool));
+    return 0;
+}

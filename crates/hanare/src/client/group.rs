@@ -1,0 +1,87 @@
+//! Barriers of named groups, kept at the pool's home.
+
+use super::locks::patience;
+use super::pool::Pool;
+use super::request::Patience;
+use hanare_protocol::coordinator::check_name;
+use hanare_protocol::wire::sync::SyncRequest;
+use hanare_protocol::{Error, Result};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+/// A place in a named group of parties that meet. Left when dropped.
+///
+/// One place is one party: threads that meet each have their own.
+pub struct Group {
+    pool: Pool,
+    name: String,
+    parties: u32,
+    number: u64,
+    connection: u128,
+    /// Held while it waits: a party arrives once at a time.
+    arrival: Mutex<()>,
+}
+
+impl Pool {
+    /// Becomes one of the `parties` of a group, which exists by being joined. Any client of the pool may be a party, or several.
+    ///
+    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::BadGroup`] where others gave another
+    /// number, or where all parties are there; [`Error::NodeLost`].
+    pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
+        check_name(name)?;
+        let number = self.shared.claims.next();
+        let join = SyncRequest::Join { name: name.to_owned(), parties, number, client: self.client() };
+        let (_, connection) = self.shared.home()?.ask_sync(&join, Patience::Usual)?;
+        Ok(Group { pool: self.clone(), name: name.to_owned(), parties, number, connection, arrival: Mutex::default() })
+    }
+}
+
+impl Group {
+    /// The group's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many parties it has.
+    pub fn parties(&self) -> u32 {
+        self.parties
+    }
+
+    /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are still to join.
+    ///
+    /// **Ordering**: as for [`Pool::barrier`]: what any party wrote by calls that returned is seen by all afterwards.
+    /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this one's
+    /// connection included: drop the group and join it anew to go on; [`Error::NodeLost`], [`Error::Broken`].
+    ///
+    /// FEATURE: D2-F8
+    pub fn barrier(&self) -> Result<()> {
+        let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
+        fence(Ordering::SeqCst);
+        let home = self.pool.shared.home()?;
+        if home.connection() != Some(self.connection) {
+            home.end(self.connection);
+            let reason = "its connection to the pool's home broke".to_owned();
+            return Err(Error::PartyGone { group: self.name.clone(), party: self.pool.client(), reason });
+        }
+        let meet = SyncRequest::Meet { number: self.number };
+        crate::trace::slice("group barrier", || home.ask_sync(&meet, patience(None)))?;
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group").field("name", &self.name).field("parties", &self.parties).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Ok(home) = self.pool.shared.home() else { return };
+        if home.connection() == Some(self.connection) {
+            // It has left when its connection has ended at the latest.
+            let _ = home.ask_sync(&SyncRequest::Leave { number: self.number }, Patience::Usual);
+        }
+    }
+}

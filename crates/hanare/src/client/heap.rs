@@ -1,0 +1,72 @@
+//! A region as a heap: blocks taken and given back by any client, the same offsets for all.
+
+use super::region::Region;
+use super::request::Patience;
+use hanare_protocol::id::{Grant, Slot};
+use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::{Error, Result};
+
+/// The heap of a region: which bytes of it are given out. It is the same for all who open the region, and goes with it.
+///
+/// The bytes are used as any of the region, by get and put or through a map. What is given out is known to the node of the region's first
+/// extent alone, beside the bytes. The first 64 bytes of the region are never given out: offset 0 can stand for no block, and programs
+/// keep there where to begin. A region that is used as a heap is not put into by other ways.
+///
+/// FEATURE: D2-F6
+#[derive(Clone, Copy, Debug)]
+pub struct Heap<'r> {
+    region: &'r Region,
+}
+
+impl Region {
+    /// The region as a heap, all free until the first block is taken. It covers the region as long as that is then; a resize does not grow it.
+    pub fn heap(&self) -> Heap<'_> {
+        Heap { region: self }
+    }
+}
+
+impl Heap<'_> {
+    /// Takes a block of `len` bytes whose offset in the region is a multiple of `align`, a power of two; returns the offset.
+    ///
+    /// Blocks are multiples of 64 bytes (of more in regions beyond 256 GiB), so two never share a cache line. Their bytes are what they were.
+    ///
+    /// **Cost**: one message each way to the node of the region's first byte.
+    /// **Errors**: [`Error::HeapFull`] with what is free; [`Error::BadSetting`] for no bytes, or another alignment; [`Error::BadUse`]
+    /// where the region was opened for reading; [`Error::Broken`] where the connection broke: a block may have been taken that nobody
+    /// knows.
+    pub fn allocate(&self, len: u64, align: u64) -> Result<u64> {
+        let answer = self.ask(|slot, grant, region_len| SyncRequest::Allocate { slot, grant, region_len, len, align })?;
+        match answer {
+            SyncAnswer::Block { offset } => Ok(offset),
+            _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
+        }
+    }
+
+    /// Gives back the block that begins at `offset`, whoever took it.
+    ///
+    /// **Cost**: as for [`Heap::allocate`]. **Errors**: [`Error::NoBlock`] where none begins there, as after a block was given back twice;
+    /// [`Error::BadUse`], [`Error::Broken`].
+    pub fn free(&self, offset: u64) -> Result<()> {
+        self.ask(|slot, grant, region_len| SyncRequest::Free { slot, grant, region_len, offset }).map(|_| ())
+    }
+
+    fn ask(&self, request: impl Fn(Slot, Grant, u64) -> SyncRequest) -> Result<SyncAnswer> {
+        let region = self.region;
+        region.check_rights(Op::Put)?;
+        let mut is_fresh = false;
+        loop {
+            let door = region.door(0);
+            match door.remote.ask_sync(&request(door.slot, door.grant, region.len()), Patience::Usual) {
+                Ok((answer, _)) => return Ok(answer),
+                Err(Error::GrantRefused { .. }) if !is_fresh => is_fresh = region.refresh()?,
+                // The node knows the region by its number.
+                Err(Error::NoBlock { offset, .. }) => return Err(Error::NoBlock { region: region.name().to_owned(), offset }),
+                Err(Error::HeapFull { asked, free, largest, .. }) => {
+                    return Err(Error::HeapFull { region: region.name().to_owned(), asked, free, largest });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

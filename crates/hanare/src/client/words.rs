@@ -1,0 +1,191 @@
+//! Waiting for a word of a region, and locks that are words.
+
+use super::locks::{milliseconds, patience};
+use super::plan::parts;
+use super::region::Region;
+use hanare_memory::{Window, vector};
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::ClientId;
+use hanare_protocol::limits::{SPIN_YIELD_US, WORD_LOOK_MS};
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
+use std::time::{Duration, Instant};
+
+impl Region {
+    /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is in whole milliseconds, `None` for
+    /// ever.
+    ///
+    /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows.
+    ///
+    /// **Ordering**: what was written before the word is seen by this thread afterwards.
+    /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond. Else one
+    /// message each way; the word's node looks after each command of a client, and every millisecond.
+    /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset; [`Error::UnknownRegion`] when the
+    /// region is removed meanwhile, where it is not mapped; [`Error::NodeLost`], [`Error::Broken`].
+    pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
+        let (extent, at) = self.place_of(offset, until.word())?;
+        let begun = Instant::now();
+        let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+        let late =
+            |after_ms| Error::NotInTime { what: format!("the word at offset {offset} of region '{}'", self.name()), after_ms };
+        if let Some(window) = self.local(extent)? {
+            let seen = crate::trace::slice("wait for a word", || self.watch(window, at, until, left))?;
+            return seen.ok_or_else(|| late(bound.map_or(0, milliseconds)));
+        }
+        let mut is_fresh = false;
+        loop {
+            let door = self.door(extent);
+            let bound_ms = left().map(milliseconds);
+            let request = SyncRequest::Wait { slot: door.slot, grant: door.grant, offset: at, until, bound_ms };
+            match door.remote.ask_sync(&request, patience(bound_ms)) {
+                Ok((SyncAnswer::Word { seen }, _)) => return Ok(seen),
+                Ok(_) => return Err(Error::Garbage { peer: door.remote.node().to_string(), reason: "no word".to_owned() }),
+                Err(Error::GrantRefused { .. }) if !is_fresh => is_fresh = self.refresh()?,
+                Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
+                Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Looks at a word of this host until it is as wanted, or no time is left.
+    fn watch(&self, extent: Window, at: u64, until: Wait, left: impl Fn() -> Option<Duration>) -> Result<Option<u64>> {
+        let mut backoff = Backoff::new();
+        let mut nap = Duration::from_micros(SPIN_YIELD_US);
+        loop {
+            let seen = vector::load_word(extent, at, until.word().len()).map_err(|lost| self.lost(lost))?;
+            if until.is_met(seen) {
+                return Ok(Some(seen));
+            }
+            let left = left();
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            if backoff.step() == Step::Park {
+                std::thread::sleep(left.map_or(nap, |left| left.min(nap)));
+                nap = (nap * 2).min(Duration::from_millis(WORD_LOOK_MS));
+            }
+        }
+    }
+
+    /// The extent of a word, and its place there.
+    fn place_of(&self, offset: u64, word: Word) -> Result<(usize, u64)> {
+        let len = word.len();
+        let shape = Strided::contiguous(offset, len);
+        shape.check(self.name(), self.len())?;
+        let odd = |reason: String| {
+            let (region, element) = (self.name().to_owned(), format!("{len} bytes"));
+            Err(Error::BadElement { region, operation: "a wait".to_owned(), element, reason })
+        };
+        if !offset.is_multiple_of(len) {
+            return odd(format!("offset {offset} is no multiple of {len}"));
+        }
+        let mut parts = parts(self.layout(), shape);
+        match (parts.next(), parts.next()) {
+            (Some(part), None) if part.shape.offset.is_multiple_of(len) => Ok((part.extent, part.shape.offset)),
+            _ => odd(format!("the word at offset {offset} lies across an odd border of two extents, made by a resize")),
+        }
+    }
+
+    /// The 64-bit word at `offset`, a multiple of 8, as a lock: zero while it is free, else its owner's client id.
+    ///
+    /// For locks inside data, as many as there is room for, and cheap where the memory is mapped here. Nobody watches over them: they are not fair, a
+    /// thread that takes one twice waits for itself, and one whose owner has died stays taken; see [`WordLock::break_from`]. Locks by
+    /// name ([`crate::Pool::lock`]) have none of these limits.
+    pub fn word_lock(&self, offset: u64) -> WordLock<'_> {
+        WordLock { region: self, offset }
+    }
+}
+
+/// A lock that is a word of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct WordLock<'r> {
+    region: &'r Region,
+    offset: u64,
+}
+
+/// A word that this client has set to its id. Set to zero when dropped.
+#[derive(Debug)]
+pub struct WordGuard<'r> {
+    lock: WordLock<'r>,
+    is_open: bool,
+}
+
+impl<'r> WordLock<'r> {
+    /// Takes it, waiting as long as others have it.
+    ///
+    /// **Cost**: on memory that is mapped here one compare-and-swap; else one message each way, and as many again for each that came first.
+    /// **Errors**: as for [`Region::compare_and_swap_word`] and [`Region::wait_until`]. After [`Error::Broken`] the lock may be taken:
+    /// [`WordLock::owner`] tells.
+    pub fn lock(self) -> Result<WordGuard<'r>> {
+        self.acquire(None)
+    }
+
+    /// Takes it, waiting for `bound` at most. **Errors**: as for [`WordLock::lock`], and [`Error::NotInTime`].
+    pub fn lock_within(self, bound: Duration) -> Result<WordGuard<'r>> {
+        self.acquire(Some(bound))
+    }
+
+    /// Takes it if it is free.
+    pub fn try_lock(self) -> Result<Option<WordGuard<'r>>> {
+        let before = self.region.compare_and_swap_word(self.offset, 0, self.me())?;
+        Ok((before == 0).then(|| WordGuard { lock: self, is_open: true }))
+    }
+
+    /// Whose it is.
+    pub fn owner(self) -> Result<Option<ClientId>> {
+        let mut word = [0; 8];
+        self.region.get(self.offset, &mut word)?;
+        Ok(Some(ClientId(u64::from_le_bytes(word))).filter(|owner| owner.0 != 0))
+    }
+
+    /// Frees it if `owner` has it still; returns whether it was so. For owners that are known to be dead, by a barrier's error or a lock by
+    /// name that was abandoned: one that lives would go on as if it held the lock. What the lock protects may be half-written.
+    pub fn break_from(self, owner: ClientId) -> Result<bool> {
+        Ok(self.region.compare_and_swap_word(self.offset, owner.0, 0)? == owner.0)
+    }
+
+    fn acquire(self, bound: Option<Duration>) -> Result<WordGuard<'r>> {
+        let begun = Instant::now();
+        loop {
+            if let Some(guard) = self.try_lock()? {
+                return Ok(guard);
+            }
+            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+            self.region.wait_until(self.offset, Wait::Equal(Word::U64(0)), left)?;
+        }
+    }
+
+    fn me(self) -> u64 {
+        self.region.shared.attached.client.0
+    }
+}
+
+impl WordGuard<'_> {
+    /// Gives it back. **Errors**: [`Error::LockLost`] where it was another's by then, who broke it; and as for
+    /// [`Region::compare_and_swap_word`].
+    pub fn unlock(mut self) -> Result<()> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Result<()> {
+        self.is_open = false;
+        let WordLock { region, offset } = self.lock;
+        if self.lock.break_from(ClientId(self.lock.me()))? {
+            return Ok(());
+        }
+        let name = format!("at offset {offset} of region '{}'", region.name());
+        Err(Error::LockLost { name, reason: "another client broke it".to_owned() })
+    }
+}
+
+impl Drop for WordGuard<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            // Who wants to know calls `unlock`.
+            let _ = self.give_back();
+        }
+    }
+}

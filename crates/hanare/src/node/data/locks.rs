@@ -1,0 +1,137 @@
+//! Who waits for which lock or group, on which link and for how long: the driver of their state machines.
+
+use super::barriers::Waiter;
+use super::sync::{Answered, deadline};
+use hanare_protocol::coordinator::check_name;
+use hanare_protocol::group::{Groups, Met};
+use hanare_protocol::id::ClientId;
+use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
+use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::{Error, Result};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+#[derive(Default)]
+pub(crate) struct Locks {
+    locks: lock::Locks,
+    groups: Groups,
+    /// Those that wait for a lock.
+    waiting: HashMap<Claimant, Waiting>,
+    /// Those that wait for their group, and the number of their request.
+    meeting: HashMap<Claimant, u64>,
+    /// When whose bound is over.
+    bounds: BTreeSet<(Instant, Claimant)>,
+    answers: VecDeque<Answered>,
+}
+
+struct Waiting {
+    seq: u64,
+    /// When its bound is over, and what it was in milliseconds.
+    bound: Option<(Instant, u64)>,
+}
+
+/// What is answered at once; `None` where that comes later.
+pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
+
+impl Locks {
+    /// A client would have a lock.
+    pub fn lock(&mut self, name: &str, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
+        check_name(name)?;
+        match self.locks.on_lock(name, claim, bound_ms != Some(0))? {
+            Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned })),
+            Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
+            Claimed::Waits => {
+                let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
+                self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
+                self.waiting.insert(claim.who, Waiting { seq, bound });
+                Ok(None)
+            }
+        }
+    }
+
+    pub fn unlock(&mut self, who: Claimant) -> AtOnce {
+        self.locks.on_unlock(who)?;
+        self.settle();
+        Ok(Some(SyncAnswer::Done))
+    }
+
+    pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: ClientId) -> AtOnce {
+        check_name(name)?;
+        self.groups.on_join(name, parties, who, client)?;
+        Ok(Some(SyncAnswer::Done))
+    }
+
+    pub fn meet(&mut self, who: Claimant, seq: u64) -> AtOnce {
+        match self.groups.on_meet(who)? {
+            Met::All => {
+                self.settle();
+                Ok(Some(SyncAnswer::Done))
+            }
+            Met::Waits => {
+                self.meeting.insert(who, seq);
+                Ok(None)
+            }
+        }
+    }
+
+    pub fn leave(&mut self, who: Claimant) -> AtOnce {
+        self.groups.on_leave(who)?;
+        // Who leaves while a thread of its own waits there has nobody to be told.
+        self.meeting.remove(&who);
+        self.settle();
+        Ok(Some(SyncAnswer::Done))
+    }
+
+    /// A link ended: what was taken on it goes to others.
+    pub fn forget(&mut self, session: u64) {
+        self.meeting.retain(|who, _| who.link != session);
+        self.waiting.retain(|who, waiting| {
+            let stays = who.link != session;
+            if let (false, Some((until, _))) = (stays, waiting.bound) {
+                self.bounds.remove(&(until, *who));
+            }
+            stays
+        });
+        self.locks.on_link_gone(session);
+        self.groups.on_link_gone(session);
+        self.settle();
+    }
+
+    /// When the next bound is over.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.bounds.first().map(|(until, _)| *until)
+    }
+
+    /// Ends the waits whose bound is over.
+    pub fn tick(&mut self, now: Instant) {
+        while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
+            self.bounds.remove(&(until, who));
+            if let (Some(name), Some(Waiting { seq, bound })) = (self.locks.on_bound(who), self.waiting.remove(&who)) {
+                let after_ms = bound.map_or(0, |(_, ms)| ms);
+                let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
+                self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
+            }
+        }
+        self.settle();
+    }
+
+    /// The next answer to one that waited.
+    pub fn poll(&mut self) -> Option<Answered> {
+        self.answers.pop_front()
+    }
+
+    /// Answers those whom the machines have something to tell.
+    fn settle(&mut self) {
+        while let Some(Grant { who, abandoned }) = self.locks.poll() {
+            let Some(Waiting { seq, bound }) = self.waiting.remove(&who) else { continue };
+            if let Some((until, _)) = bound {
+                self.bounds.remove(&(until, who));
+            }
+            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Granted { abandoned })));
+        }
+        while let Some(told) = self.groups.poll() {
+            let Some(seq) = self.meeting.remove(&told.who) else { continue };
+            self.answers.push_back((Waiter { session: told.who.link, seq }, told.outcome.map(|()| SyncAnswer::Done)));
+        }
+    }
+}

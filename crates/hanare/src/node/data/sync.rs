@@ -1,0 +1,94 @@
+//! What clients share through this node: each request goes to who decides it, and each answer waits here for the service to send it.
+
+use super::barriers::Waiter;
+use super::locks::{AtOnce, Locks};
+use super::words::{Watched, Words};
+use crate::node::extents::Extents;
+use hanare_protocol::Result;
+use hanare_protocol::id::Rights;
+use hanare_protocol::lock::{Claim, Claimant};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// An answer, and where it goes.
+pub(crate) type Answered = (Waiter, Result<SyncAnswer>);
+
+#[derive(Default)]
+pub(crate) struct Sync {
+    locks: Locks,
+    words: Words,
+    answers: VecDeque<Answered>,
+}
+
+/// The end of a wait of so many milliseconds from now; `None` where that is never.
+pub(crate) fn deadline(ms: u64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_millis(ms))
+}
+
+impl Sync {
+    /// A client asks for something.
+    pub fn on_request(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents) {
+        match self.begin(waiter, request, extents) {
+            Ok(None) => {}
+            Ok(Some(answer)) => self.answers.push_back((waiter, Ok(answer))),
+            Err(error) => self.answers.push_back((waiter, Err(error))),
+        }
+    }
+
+    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents) -> AtOnce {
+        let who = |number| Claimant { link: waiter.session, number };
+        match request {
+            SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
+                self.locks.lock(&name, Claim { who: who(number), thread, mode }, bound_ms, waiter.seq)
+            }
+            SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
+            SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
+            SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
+            SyncRequest::Leave { number } => self.locks.leave(who(number)),
+            SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
+                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, extents)
+            }
+            SyncRequest::Allocate { slot, grant, region_len, len, align } => {
+                let held = extents.open(slot, grant, Rights::Write)?;
+                let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
+                Ok(Some(SyncAnswer::Block { offset }))
+            }
+            SyncRequest::Free { slot, grant, region_len, offset } => {
+                let held = extents.open(slot, grant, Rights::Write)?;
+                held.with_heap(region_len, |heap| heap.free(offset))?;
+                Ok(Some(SyncAnswer::Done))
+            }
+        }
+    }
+
+    /// A link ended: what was taken on it goes to others, and nobody is told anything there.
+    pub fn forget(&mut self, session: u64) {
+        self.words.forget(session);
+        self.locks.forget(session);
+    }
+
+    /// A client's turn may have changed words.
+    pub fn on_turn(&mut self, extents: &Extents) {
+        self.words.look_at_some(extents, &mut self.answers);
+    }
+
+    /// How long nothing has to be done; `None` for ever.
+    pub fn patience(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let next = self.locks.next_deadline().into_iter().chain(self.words.next_deadline(now)).min();
+        next.map(|next| next.saturating_duration_since(now))
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, extents: &Extents) {
+        let now = Instant::now();
+        self.locks.tick(now);
+        self.words.tick(now, extents, &mut self.answers);
+    }
+
+    /// The next answer.
+    pub fn poll(&mut self) -> Option<Answered> {
+        self.answers.pop_front().or_else(|| self.locks.poll())
+    }
+}

@@ -1,0 +1,100 @@
+//! Barriers of named groups: nobody passes before all parties have come, and one that is gone is named.
+
+#[path = "support/holder.rs"]
+mod holder;
+mod support;
+
+use hanare::{Error, Pool};
+use std::sync::atomic::{AtomicU32, Ordering};
+use support::TestPool;
+
+// FEATURE: D2-F8
+#[test]
+fn nobody_passes_before_all_have_come() {
+    let pool = TestPool::start(2, 32 << 20);
+    let clients: Vec<Pool> = (0..3).map(|k| pool.client(k % 2)).collect();
+    let arrived = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        // Two parties of one client among them.
+        for thread in 0..4 {
+            let (client, arrived) = (&clients[thread % 3], &arrived);
+            scope.spawn(move || {
+                let group = client.group("team", 4).unwrap();
+                for round in 1..=100 {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    group.barrier().unwrap();
+                    assert!(arrived.load(Ordering::SeqCst) >= 4 * round, "one passed early");
+                    group.barrier().unwrap();
+                }
+            });
+        }
+    });
+    // All have left: the name is free for another number.
+    clients[0].group("team", 1).unwrap().barrier().unwrap();
+}
+
+#[test]
+fn groups_of_other_names_do_not_wait_for_each_other() {
+    let pool = TestPool::start(1, 32 << 20);
+    let client = pool.client(0);
+    let _waited_for = client.group("a", 2).unwrap();
+    client.group("b", 1).unwrap().barrier().unwrap();
+}
+
+#[test]
+fn another_number_and_one_party_too_many_are_refused() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let _first = near.group("a", 2).unwrap();
+    let other = far.group("a", 3).unwrap_err();
+    assert!(matches!(&other, Error::BadGroup { asked: 3, parties: 2, .. }), "{other}");
+    let _second = far.group("a", 2).unwrap();
+    assert!(matches!(far.group("a", 2), Err(Error::BadGroup { .. })));
+    assert!(matches!(far.group("b", 0), Err(Error::BadGroup { .. })));
+    assert!(matches!(far.group("a/b", 1), Err(Error::BadName { .. })));
+}
+
+#[test]
+fn who_leaves_is_named_and_the_others_meet_again_without_it() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let (stays, leaves) = (near.group("a", 2).unwrap(), far.group("a", 2).unwrap());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| stays.barrier());
+        drop(leaves);
+        let gone = waits.join().unwrap().unwrap_err();
+        assert!(matches!(&gone, Error::PartyGone { party, .. } if *party == far.client()), "{gone}");
+    });
+    assert!(matches!(stays.barrier(), Err(Error::PartyGone { .. })));
+    drop(stays);
+    near.group("a", 1).unwrap().barrier().unwrap();
+}
+
+#[test]
+#[ignore = "the program of the other test"]
+fn joins_and_dies() {
+    if holder::is_started() {
+        let pool = Pool::attach_alone().unwrap();
+        let group = pool.group("a", 3).unwrap();
+        group.barrier().unwrap();
+        holder::wait_for_death();
+    }
+}
+
+#[test]
+fn a_killed_party_fails_those_who_wait_and_those_who_come() {
+    let pool = TestPool::start(2, 32 << 20);
+    for node in [0, 1] {
+        let (near, far) = (pool.client(0), pool.client(1));
+        let groups = [near.group("a", 3).unwrap(), far.group("a", 3).unwrap()];
+        std::thread::scope(|scope| {
+            let first: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.barrier())).collect();
+            let child = holder::start("joins_and_dies", pool.nodes[node].socket());
+            first.into_iter().for_each(|wait| wait.join().unwrap().unwrap());
+            let waits = scope.spawn(|| groups[0].barrier());
+            holder::kill(child);
+            assert!(matches!(waits.join().unwrap(), Err(Error::PartyGone { group, .. }) if group == "a"));
+        });
+        assert!(matches!(groups[1].barrier(), Err(Error::PartyGone { .. })));
+    }
+}

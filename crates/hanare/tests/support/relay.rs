@@ -1,0 +1,67 @@
+//! Stands between client and node, and can lose requests or answers before it cuts the connection.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What the relay does with what passes.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u8)]
+pub enum Mode {
+    /// All of it passes.
+    Pass,
+    /// The next request is lost, and the connection cut.
+    LoseRequest,
+    /// The next request arrives, its answer is lost, and the connection cut.
+    LoseAnswer,
+    /// Nothing passes any more.
+    Dead,
+}
+
+/// Stands between a client and a node.
+pub struct Relay {
+    mode: Arc<AtomicU8>,
+}
+
+impl Relay {
+    pub fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::SeqCst);
+    }
+
+    /// Stands at `listener` in front of `to`.
+    pub fn start(listener: TcpListener, to: SocketAddr) -> Relay {
+        let mode = Arc::new(AtomicU8::new(Mode::Pass as u8));
+        let of_all = mode.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if of_all.load(Ordering::SeqCst) == Mode::Dead as u8 {
+                    continue;
+                }
+                let node = TcpStream::connect(to).unwrap();
+                for (from, into, cut) in [(&client, &node, Mode::LoseRequest), (&node, &client, Mode::LoseAnswer)] {
+                    let (from, into, mode) = (from.try_clone().unwrap(), into.try_clone().unwrap(), of_all.clone());
+                    std::thread::spawn(move || pass(from, into, &mode, cut));
+                }
+            }
+        });
+        Relay { mode }
+    }
+}
+
+/// Passes bytes one way until an end, or until the mode says that these are lost.
+fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
+    let mut bytes = [0; 65536];
+    while let Ok(len @ 1..) = from.read(&mut bytes) {
+        let now = mode.load(Ordering::SeqCst);
+        if now == cut as u8 || now == Mode::Dead as u8 {
+            let _ = mode.compare_exchange(cut as u8, Mode::Pass as u8, Ordering::SeqCst, Ordering::SeqCst);
+            break;
+        }
+        if into.write_all(&bytes[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = into.shutdown(Shutdown::Both);
+}

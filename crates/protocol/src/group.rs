@@ -1,0 +1,443 @@
+//! Barriers of named groups: decides for clients when all parties of a group have met, and that no one waits for a party that is gone.
+//!
+//! It lives at the pool's home node. A group is a name and a number of parties; any client may be a party, or several. Those who join under a
+//! name come into one *sitting* until it has as many as the group has parties; they meet round after round.
+//!
+//! ```text
+//!                  Meet
+//!        +-------------------+   Go   +--------+
+//!        |                   v        v        |
+//!      Idle <----------- Gathering -----> Broken <-+ Meet, Go
+//!   Join ^ |  MeetLast    ^ | Join          ^  | +-+
+//!        +-+              +-+               |  |
+//!        +-------------- Go ----------------+  |
+//!                 GoLast (from any state)      +-----> Empty
+//! ```
+//!
+//! | event | what is answered |
+//! |---|---|
+//! | `Join` | that it is a party; where the sitting is broken, a new one begins |
+//! | `Meet` | nothing yet; when broken: the failure, at once |
+//! | `MeetLast` | everyone's release |
+//! | `Go` | the failure, to all who wait |
+//!
+//! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and join again to
+//! go on: under the same name a new sitting has begun by then, with those who came anew.
+
+use crate::error::{Error, Result};
+use crate::id::ClientId;
+use crate::limits::{GROUP_COUNT_MAX, RANK_COUNT_MAX};
+use crate::lock::Claimant;
+use crate::table::{self, Row};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The states of a sitting, as the table names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody waits.
+    Idle,
+    /// Some parties have arrived, some have not.
+    Gathering,
+    /// A party went: no round can complete any more.
+    Broken,
+    /// All parties went; it is not kept.
+    Empty,
+}
+
+/// What happens to a sitting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// One becomes a party.
+    Join,
+    /// A party arrives, and others are still missing.
+    Meet,
+    /// The last missing party arrives.
+    MeetLast,
+    /// A party goes, and others are still there.
+    Go,
+    /// The last party goes.
+    GoLast,
+}
+
+/// Every transition of a sitting.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row { event: Event::Join, from: &[Phase::Idle, Phase::Empty], to: Phase::Idle },
+    Row { event: Event::Join, from: &[Phase::Gathering], to: Phase::Gathering },
+    Row { event: Event::Meet, from: &[Phase::Idle, Phase::Gathering], to: Phase::Gathering },
+    Row { event: Event::Meet, from: &[Phase::Broken], to: Phase::Broken },
+    Row { event: Event::MeetLast, from: &[Phase::Idle, Phase::Gathering], to: Phase::Idle },
+    Row { event: Event::Go, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Broken },
+    Row { event: Event::GoLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Empty },
+];
+
+/// What comes of an arrival at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It was the last: all have arrived. The others are told by [`Groups::poll`].
+    All,
+    /// Its answer follows by [`Groups::poll`].
+    Waits,
+}
+
+/// What one that waited is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Who.
+    pub who: Claimant,
+    /// That all have arrived, or which party went.
+    pub outcome: Result<()>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// Those that have arrived at the round that gathers; empty while idle.
+    Gathering { arrived: BTreeSet<Claimant> },
+    /// The first party that went, and how.
+    Broken { party: ClientId, reason: String },
+}
+
+/// Parties that meet.
+///
+/// - There are never more parties than the group has; in a broken one, fewer.
+/// - Those that have arrived are among the parties.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sitting {
+    name: String,
+    count: u32,
+    parties: BTreeMap<Claimant, ClientId>,
+    state: State,
+}
+
+impl Sitting {
+    fn phase(&self) -> Phase {
+        match &self.state {
+            _ if self.parties.is_empty() => Phase::Empty,
+            State::Gathering { arrived } if arrived.is_empty() => Phase::Idle,
+            State::Gathering { .. } => Phase::Gathering,
+            State::Broken { .. } => Phase::Broken,
+        }
+    }
+
+    /// Checks a transition that was made against the table.
+    fn assert_step(&self, from: Phase, event: Event) {
+        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
+    }
+
+    fn bad(&self, asked: u32, reason: &str) -> Error {
+        Error::BadGroup { name: self.name.clone(), asked, parties: self.count, reason: reason.to_owned() }
+    }
+
+    fn on_join(&mut self, who: Claimant, count: u32, client: ClientId) -> Result<()> {
+        if count != self.count {
+            return Err(self.bad(count, "give the number that the others gave, or another name"));
+        }
+        if self.parties.len() >= self.count as usize {
+            return Err(self.bad(count, "all of its parties are there; wait until one leaves, or use another name"));
+        }
+        let from = self.phase();
+        self.parties.insert(who, client);
+        self.assert_step(from, Event::Join);
+        Ok(())
+    }
+
+    /// A party arrives; returns whom to release when it was the last.
+    fn on_meet(&mut self, who: Claimant) -> Result<Option<BTreeSet<Claimant>>> {
+        let from = self.phase();
+        match &mut self.state {
+            State::Broken { party, reason } => {
+                let error = Error::PartyGone { group: self.name.clone(), party: *party, reason: reason.clone() };
+                self.assert_step(from, Event::Meet);
+                Err(error)
+            }
+            State::Gathering { arrived } => {
+                if !arrived.insert(who) {
+                    return Err(self.bad(self.count, "this party waits there already; let each thread be a party of its own"));
+                }
+                if arrived.len() < self.count as usize {
+                    self.assert_step(from, Event::Meet);
+                    return Ok(None);
+                }
+                let released = std::mem::take(arrived);
+                self.assert_step(from, Event::MeetLast);
+                Ok(Some(released))
+            }
+        }
+    }
+
+    /// A party goes; returns those who wait in vain, and why.
+    fn on_go(&mut self, who: Claimant, reason: &str) -> (BTreeSet<Claimant>, Error) {
+        let from = self.phase();
+        let party = self.parties.remove(&who).expect("the caller found it here");
+        let mut waiting = BTreeSet::new();
+        if let State::Gathering { arrived } = &mut self.state {
+            waiting = std::mem::take(arrived);
+            waiting.remove(&who);
+            self.state = State::Broken { party, reason: reason.to_owned() };
+        }
+        self.assert_step(from, if self.parties.is_empty() { Event::GoLast } else { Event::Go });
+        (waiting, Error::PartyGone { group: self.name.clone(), party, reason: reason.to_owned() })
+    }
+}
+
+/// The groups of a pool. One is kept as long as it has a party.
+// FEATURE: RF-F15
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Groups {
+    sittings: BTreeMap<u64, Sitting>,
+    /// The sitting of each name that began last.
+    latest: BTreeMap<String, u64>,
+    /// The sitting of each party.
+    parties: BTreeMap<Claimant, u64>,
+    births: u64,
+    told: VecDeque<Told>,
+}
+
+impl Groups {
+    /// No group yet.
+    pub fn new() -> Groups {
+        Groups::default()
+    }
+
+    /// How many sittings there are.
+    pub fn count(&self) -> usize {
+        self.sittings.len()
+    }
+
+    /// The state of the sitting that began last under a name.
+    pub fn phase(&self, name: &str) -> Phase {
+        self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())
+    }
+
+    /// One becomes a party of a group of `count`.
+    ///
+    /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
+    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, client: ClientId) -> Result<()> {
+        let bad = |reason: &str| {
+            Err(Error::BadGroup { name: name.to_owned(), asked: count, parties: count, reason: reason.to_owned() })
+        };
+        if count == 0 {
+            return bad("nobody can meet there; a group has at least 1 party");
+        }
+        if count > RANK_COUNT_MAX {
+            return Err(Error::LimitReached { what: format!("{count} parties of a group"), limit: RANK_COUNT_MAX.into() });
+        }
+        if self.parties.contains_key(&who) {
+            return bad("the number of this place has been used before");
+        }
+        let latest = self.latest.get(name).copied().filter(|sitting| self.sittings[sitting].phase() != Phase::Broken);
+        let id = match latest {
+            Some(sitting) => sitting,
+            None => self.begin(name, count)?,
+        };
+        self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, client)?;
+        self.parties.insert(who, id);
+        Ok(())
+    }
+
+    fn begin(&mut self, name: &str, count: u32) -> Result<u64> {
+        if self.sittings.len() >= GROUP_COUNT_MAX {
+            return Err(Error::LimitReached { what: "named groups at once".to_owned(), limit: GROUP_COUNT_MAX as u64 });
+        }
+        self.births += 1;
+        let state = State::Gathering { arrived: BTreeSet::new() };
+        let sitting = Sitting { name: name.to_owned(), count, parties: BTreeMap::new(), state };
+        self.sittings.insert(self.births, sitting);
+        self.latest.insert(name.to_owned(), self.births);
+        Ok(self.births)
+    }
+
+    /// A party arrives at its group's barrier.
+    ///
+    /// **Errors**: [`Error::PartyGone`] when another party went; [`Error::BadGroup`] when it waits there already, or is no party.
+    pub fn on_meet(&mut self, who: Claimant) -> Result<Met> {
+        let released = self.sitting(who)?.on_meet(who)?;
+        let Some(released) = released else { return Ok(Met::Waits) };
+        let others = released.into_iter().filter(|other| *other != who);
+        self.told.extend(others.map(|who| Told { who, outcome: Ok(()) }));
+        Ok(Met::All)
+    }
+
+    /// A party leaves its group.
+    ///
+    /// **Errors**: [`Error::BadGroup`] when it is no party.
+    pub fn on_leave(&mut self, who: Claimant) -> Result<()> {
+        self.sitting(who)?;
+        self.go(who, "it left the group");
+        Ok(())
+    }
+
+    /// A connection ended: its parties are gone.
+    pub fn on_link_gone(&mut self, link: u64) {
+        let all = Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX };
+        let gone: Vec<Claimant> = self.parties.range(all).map(|(who, _)| *who).collect();
+        gone.into_iter().for_each(|who| self.go(who, "its process or its connection ended"));
+    }
+
+    /// What the next of those that waited is told.
+    pub fn poll(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    fn sitting(&mut self, who: Claimant) -> Result<&mut Sitting> {
+        let sitting = self.parties.get(&who).and_then(|id| self.sittings.get_mut(id));
+        let reason = || "it is no party; join first".to_owned();
+        sitting.ok_or_else(|| Error::BadGroup { name: String::new(), asked: 0, parties: 0, reason: reason() })
+    }
+
+    fn go(&mut self, who: Claimant, reason: &str) {
+        let Some(id) = self.parties.remove(&who) else { return };
+        let sitting = self.sittings.get_mut(&id).expect("a party's sitting is kept");
+        let (waiting, error) = sitting.on_go(who, reason);
+        self.told.extend(waiting.into_iter().map(|who| Told { who, outcome: Err(error.clone()) }));
+        if sitting.phase() == Phase::Empty {
+            let Sitting { name, .. } = self.sittings.remove(&id).expect("as just seen");
+            if self.latest.get(&name) == Some(&id) {
+                self.latest.remove(&name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn who(link: u64) -> Claimant {
+        Claimant { link, number: 0 }
+    }
+
+    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<()> {
+        groups.on_join("g", count, who(link), ClientId(100 + link))
+    }
+
+    fn told(groups: &mut Groups) -> Vec<(u64, bool)> {
+        std::iter::from_fn(|| groups.poll()).map(|told| (told.who.link, told.outcome.is_ok())).collect()
+    }
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(table::contradiction(TABLE), None);
+        assert_eq!(
+            table::print(TABLE),
+            "\
+Join           Idle, Empty                        -> Idle
+Join           Gathering                          -> Gathering
+Meet           Idle, Gathering                    -> Gathering
+Meet           Broken                             -> Broken
+MeetLast       Idle, Gathering                    -> Idle
+Go             Idle, Gathering, Broken            -> Broken
+GoLast         Idle, Gathering, Broken            -> Empty
+"
+        );
+    }
+
+    #[test]
+    fn parties_meet_round_after_round() {
+        let mut groups = Groups::new();
+        join(&mut groups, 2, 0).unwrap();
+        assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits), "the other may join later");
+        join(&mut groups, 2, 1).unwrap();
+        assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
+        assert_eq!(told(&mut groups), [(0, true)]);
+        assert_eq!(groups.on_meet(who(1)), Ok(Met::Waits));
+        assert_eq!(groups.on_meet(who(0)), Ok(Met::All));
+        assert_eq!(told(&mut groups), [(1, true)]);
+        groups.on_leave(who(0)).unwrap();
+        groups.on_leave(who(1)).unwrap();
+        assert_eq!((groups.count(), groups.latest.len(), groups.parties.len()), (0, 0, 0), "nothing is kept");
+    }
+
+    #[test]
+    fn who_goes_is_named_to_those_who_wait_and_those_who_come() {
+        let mut groups = Groups::new();
+        (0..3).for_each(|link| join(&mut groups, 3, link).unwrap());
+        groups.on_meet(who(0)).unwrap();
+        groups.on_link_gone(2);
+        let gone =
+            Error::PartyGone { group: "g".into(), party: ClientId(102), reason: "its process or its connection ended".into() };
+        assert_eq!(groups.poll(), Some(Told { who: who(0), outcome: Err(gone.clone()) }));
+        assert_eq!(groups.on_meet(who(1)), Err(gone));
+        groups.on_link_gone(1);
+        groups.on_leave(who(0)).unwrap();
+        assert_eq!(groups.count(), 0);
+    }
+
+    #[test]
+    fn who_leaves_and_comes_again_meets_those_who_do_too() {
+        let mut groups = Groups::new();
+        (0..2).for_each(|link| join(&mut groups, 2, link).unwrap());
+        groups.on_leave(who(0)).unwrap();
+        join(&mut groups, 2, 0).unwrap();
+        assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits));
+        groups.on_leave(who(1)).unwrap();
+        assert_eq!(told(&mut groups), [], "that was another sitting");
+        join(&mut groups, 2, 1).unwrap();
+        assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
+    }
+
+    #[test]
+    fn numbers_that_do_not_agree_and_one_too_many_are_refused_with_both_numbers() {
+        let mut groups = Groups::new();
+        join(&mut groups, 2, 0).unwrap();
+        let text = join(&mut groups, 3, 1).unwrap_err().to_string();
+        assert!(text.contains("'g' of 2 parties") && text.contains("says 3"), "{text}");
+        join(&mut groups, 2, 1).unwrap();
+        assert!(join(&mut groups, 2, 2).unwrap_err().to_string().contains("all of its parties"));
+        assert!(join(&mut groups, 2, 1).unwrap_err().to_string().contains("used before"));
+        assert!(matches!(groups.on_join("h", 0, who(3), ClientId(3)), Err(Error::BadGroup { .. })));
+        assert!(matches!(groups.on_join("h", u32::MAX, who(3), ClientId(3)), Err(Error::LimitReached { .. })));
+        groups.on_meet(who(0)).unwrap();
+        assert!(groups.on_meet(who(0)).unwrap_err().to_string().contains("already"));
+        assert!(matches!(groups.on_meet(who(9)), Err(Error::BadGroup { .. })));
+        assert!(matches!(groups.on_leave(who(9)), Err(Error::BadGroup { .. })));
+        assert_eq!(groups.count(), 1, "refusals leave nothing");
+        assert_eq!(groups.on_meet(who(1)), Ok(Met::All), "and disturb nobody");
+    }
+
+    proptest! {
+        /// Nobody is released before all have arrived as often, and nobody waits with one that is gone.
+        #[test]
+        fn no_history_releases_early_or_leaves_one_waiting(steps in prop::collection::vec((0..4u64, 0..8u32), 1..200)) {
+            let mut groups = Groups::new();
+            // Of each: whether it is a party, the sitting it came into, how often it has met there, whether it waits.
+            let mut parties: [Option<(u64, u64, bool)>; 4] = [None; 4];
+            for (link, action) in steps {
+                let at = link as usize;
+                match (action, parties[at]) {
+                    (0..=2, None) => {
+                        if join(&mut groups, 3, link).is_ok() {
+                            parties[at] = Some((groups.parties[&who(link)], 0, false));
+                        }
+                    }
+                    (1..=5, Some((sitting, rounds, false))) => match groups.on_meet(who(link)) {
+                        Ok(met) => parties[at] = Some((sitting, rounds, true)).filter(|_| met == Met::Waits).or(Some((sitting, rounds + 1, false))),
+                        Err(error) => assert!(matches!(error, Error::PartyGone { .. }), "{error}"),
+                    },
+                    (6, Some(_)) => {
+                        groups.on_link_gone(link);
+                        parties[at] = None;
+                    }
+                    (7, Some((_, _, false))) => {
+                        groups.on_leave(who(link)).unwrap();
+                        parties[at] = None;
+                    }
+                    _ => continue,
+                }
+                for (link, is_release) in told(&mut groups) {
+                    let (sitting, rounds, waits) = parties[link as usize].unwrap();
+                    prop_assert!(waits);
+                    parties[link as usize] = Some((sitting, rounds + u64::from(is_release), false));
+                }
+                for (sitting, state) in &groups.sittings {
+                    let here: Vec<_> = parties.iter().flatten().filter(|party| party.0 == *sitting).collect();
+                    prop_assert_eq!(here.len(), state.parties.len());
+                    let least = here.iter().map(|party| party.1).min();
+                    prop_assert!(here.iter().all(|party| Some(party.1) == least), "one is a round ahead");
+                    let waiting = here.iter().filter(|party| party.2).count();
+                    prop_assert!(waiting < 3 && (waiting == 0 || state.phase() == Phase::Gathering));
+                }
+            }
+        }
+    }
+}

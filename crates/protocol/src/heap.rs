@@ -1,0 +1,187 @@
+//! A heap in a region: which bytes of it are given out, for all clients alike. Its home is the node of the region's first extent.
+//!
+//! The bytes themselves are never looked at: all that the heap knows lies beside them, so no client can spoil it by a stray store.
+//! Blocks are found by crate `offset-allocator`, in *granules*: of 64 bytes in regions up to 256 GiB, of a larger power of two beyond.
+//!
+//! The region's first 64 bytes are never given out: offset 0 can stand for no block, and programs that share a heap keep the offset of
+//! their first block there.
+
+use crate::error::{Error, Result};
+use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN};
+use offset_allocator::{Allocation, Allocator};
+use std::collections::BTreeMap;
+
+/// The blocks of one region's heap.
+///
+/// - Every block in `blocks` lies in one allocation, and no two in the same.
+/// - Blocks and allocations are whole granules, counted from the second of the region.
+pub struct Heap {
+    region: String,
+    granule: u64,
+    allocator: Allocator,
+    /// By the block's first byte in the region.
+    blocks: BTreeMap<u64, Allocation>,
+    used: u64,
+}
+
+impl Heap {
+    /// The heap of a region of `len` bytes, all free. Messages call the region as `region` says.
+    ///
+    /// **Cost**: 32 bytes for each block that there can be, at most some 8 MiB, at once.
+    pub fn new(region: &str, len: u64) -> Heap {
+        let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
+        let count = (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32;
+        // A block and the free part behind it have an entry each, and the allocator keeps one back.
+        let allocator = Allocator::with_max_allocs(count, (count.saturating_add(3)).min(BLOCK_COUNT_MAX));
+        Heap { region: region.to_owned(), granule, allocator, blocks: BTreeMap::new(), used: 0 }
+    }
+
+    /// How many blocks are given out.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes of all blocks that are given out, with what alignment and granules cost.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Takes a block of at least `len` bytes whose offset in the region is a multiple of `align`, a power of two.
+    ///
+    /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit; alignments beyond a granule take as
+    /// many bytes more.
+    /// **Errors**: [`Error::HeapFull`], [`Error::BadSetting`] for no bytes, or an alignment that is no power of two.
+    pub fn allocate(&mut self, len: u64, align: u64) -> Result<u64> {
+        let bad = |key: &str, value: u64, reason: &str| {
+            Err(Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason: reason.to_owned() })
+        };
+        if len == 0 {
+            return bad("len", len, "a block has at least 1 byte");
+        }
+        if !align.is_power_of_two() {
+            return bad("align", align, "alignments are powers of two");
+        }
+        // Where granules begin is a multiple of a granule, and of more only by chance.
+        let padded = len.checked_add(align.max(self.granule) - self.granule);
+        let granules =
+            padded.and_then(|len| u32::try_from(len.div_ceil(self.granule)).ok()).filter(|count| *count < u32::MAX / 2);
+        let Some(allocation) = granules.and_then(|count| self.allocator.allocate(count)) else { return Err(self.full(len)) };
+        let offset = ((u64::from(allocation.offset) + 1) * self.granule).next_multiple_of(align);
+        self.used += u64::from(self.allocator.allocation_size(allocation)) * self.granule;
+        self.blocks.insert(offset, allocation);
+        Ok(offset)
+    }
+
+    /// Gives the block that begins at `offset` back.
+    ///
+    /// **Errors**: [`Error::NoBlock`] where none begins there; nothing is changed then.
+    pub fn free(&mut self, offset: u64) -> Result<()> {
+        let Some(allocation) = self.blocks.remove(&offset) else {
+            return Err(Error::NoBlock { region: self.region.clone(), offset });
+        };
+        self.used -= u64::from(self.allocator.allocation_size(allocation)) * self.granule;
+        self.allocator.free(allocation);
+        Ok(())
+    }
+
+    fn full(&self, asked: u64) -> Error {
+        let report = self.allocator.storage_report();
+        let bytes = |granules: u32| u64::from(granules) * self.granule;
+        let (free, largest) = (bytes(report.total_free_space), bytes(report.largest_free_region));
+        Error::HeapFull { region: self.region.clone(), asked, free, largest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn blocks_are_where_they_should_be_and_come_back() {
+        let mut heap = Heap::new("h", MIB);
+        let first = heap.allocate(1, 1).unwrap();
+        assert_eq!(first, GRANULE_LEN_MIN, "the first granule is never given out");
+        let page = heap.allocate(100, 4096).unwrap();
+        assert!(page.is_multiple_of(4096) && page > 0, "{page}");
+        heap.free(first).unwrap();
+        heap.free(page).unwrap();
+        assert_eq!((heap.block_count(), heap.used()), (0, 0));
+        heap.allocate(MIB * 3 / 4, 1).unwrap();
+    }
+
+    #[test]
+    fn what_was_freed_or_never_given_out_cannot_be_freed() {
+        let mut heap = Heap::new("h", MIB);
+        let block = heap.allocate(1000, 8).unwrap();
+        for offset in [0, block + 64, block + 1, u64::MAX] {
+            assert_eq!(heap.free(offset), Err(Error::NoBlock { region: "h".into(), offset }));
+        }
+        heap.free(block).unwrap();
+        assert_eq!(heap.free(block), Err(Error::NoBlock { region: "h".into(), offset: block }));
+    }
+
+    #[test]
+    fn a_full_heap_says_what_is_free_and_nonsense_is_refused() {
+        let mut heap = Heap::new("h", MIB);
+        let half = heap.allocate(MIB / 2, 1).unwrap();
+        let Err(Error::HeapFull { asked, free, largest, .. }) = heap.allocate(MIB, 1) else { panic!("it does not fit") };
+        assert_eq!((asked, free), (MIB, MIB / 2 - 64));
+        assert!(heap.allocate(largest, 1).is_ok());
+        heap.free(half).unwrap();
+        for (len, align) in [(u64::MAX, 1), (1, 1 << 63), (u64::MAX, 1 << 63), (1 << 40, 1)] {
+            assert!(matches!(heap.allocate(len, align), Err(Error::HeapFull { .. })), "{len} {align}");
+        }
+        for (len, align) in [(0, 8), (8, 0), (8, 3)] {
+            assert!(matches!(heap.allocate(len, align), Err(Error::BadSetting { .. })), "{len} {align}");
+        }
+    }
+
+    #[test]
+    fn regions_of_any_length_have_a_heap() {
+        for len in [1, 63, 64, 127, 128, 129, 192, 256 << 30, (256 << 30) + 1, 1 << 45] {
+            let mut heap = Heap::new("h", len);
+            let block = heap.allocate(1, 1);
+            assert_eq!(block.is_ok(), len >= 128, "{len}: {block:?}");
+            if let Ok(block) = block {
+                assert!(block >= 64 && block < len, "{block} of {len}");
+                heap.free(block).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_of_blocks_has_a_limit() {
+        let mut heap = Heap::new("h", 1 << 30);
+        let count = (0..2 * BLOCK_COUNT_MAX).take_while(|_| heap.allocate(64, 1).is_ok()).count();
+        assert!((BLOCK_COUNT_MAX - 8..=BLOCK_COUNT_MAX).contains(&(count as u32)), "{count}");
+    }
+
+    proptest! {
+        /// Against a plain map of which bytes are whose.
+        #[test]
+        fn blocks_never_overlap_and_all_bytes_come_back(steps in prop::collection::vec((any::<bool>(), 1..5000u64, 0..13u32, any::<prop::sample::Index>()), 1..200)) {
+            let len = 256 << 10;
+            let mut heap = Heap::new("h", len);
+            let mut blocks: Vec<(u64, u64)> = Vec::new();
+            for (is_free, size, align, which) in steps {
+                if is_free && !blocks.is_empty() {
+                    let (offset, _) = blocks.swap_remove(which.index(blocks.len()));
+                    prop_assert_eq!(heap.free(offset), Ok(()));
+                } else if let Ok(offset) = heap.allocate(size, 1 << align) {
+                    prop_assert!(offset.is_multiple_of(1 << align) && offset >= 64 && offset + size <= len);
+                    prop_assert!(blocks.iter().all(|(other, end)| offset + size <= *other || *end <= offset));
+                    blocks.push((offset, offset + size));
+                }
+                prop_assert_eq!(heap.block_count(), blocks.len());
+            }
+            for (offset, _) in blocks {
+                heap.free(offset).unwrap();
+            }
+            prop_assert_eq!(heap.used(), 0);
+            prop_assert!(heap.allocate(len / 2, 1).is_ok(), "all of it is one free block again");
+        }
+    }
+}

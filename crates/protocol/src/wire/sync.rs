@@ -1,0 +1,217 @@
+//! What clients ask of each other through a node: locks, named groups, words waited for, a region's heap. One postcard value in
+//! the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in the body of its answer.
+//!
+//! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the connection
+//! that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a request that is
+//! repeated on another connection.
+
+use crate::id::{ClientId, Grant, Slot};
+use serde::{Deserialize, Serialize};
+
+/// Whether others may have a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Nobody else has it.
+    Exclusive,
+    /// Others may have it in this mode.
+    Shared,
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SyncRequest {
+    /// Takes a lock, at the pool's home; answered by [`SyncAnswer::Granted`] or [`SyncAnswer::Busy`].
+    Lock {
+        /// Its name.
+        name: String,
+        /// How.
+        mode: Mode,
+        /// The client's number of this taking.
+        number: u64,
+        /// The client's number of the thread that takes it: it may not take the lock twice.
+        thread: u64,
+        /// How long to wait for it in milliseconds: `None` for ever, zero not at all (then `Busy` is no error).
+        bound_ms: Option<u64>,
+    },
+    /// Gives a lock back; answered by [`SyncAnswer::Done`].
+    Unlock {
+        /// The number it was taken by.
+        number: u64,
+    },
+    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Done`].
+    Join {
+        /// The group's name.
+        name: String,
+        /// How many parties the group has.
+        parties: u32,
+        /// The client's number of this place.
+        number: u64,
+        /// What others call it, should it go.
+        client: ClientId,
+    },
+    /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
+    Meet {
+        /// The number of its place.
+        number: u64,
+    },
+    /// Leaves its group; answered by [`SyncAnswer::Done`].
+    Leave {
+        /// The number of its place.
+        number: u64,
+    },
+    /// Waits until a word of an extent is as wanted, at the extent's node; answered by [`SyncAnswer::Word`].
+    Wait {
+        /// The extent's slot.
+        slot: Slot,
+        /// The right to read it.
+        grant: Grant,
+        /// The word's first byte in the extent; a multiple of its length.
+        offset: u64,
+        /// What is waited for.
+        until: Wait,
+        /// How long in milliseconds; `None` for ever.
+        bound_ms: Option<u64>,
+    },
+    /// Takes a block of a region's heap, at the node of the region's first extent; answered by [`SyncAnswer::Block`].
+    Allocate {
+        /// The first extent's slot.
+        slot: Slot,
+        /// The right to write it.
+        grant: Grant,
+        /// The region's length in bytes: the first to allocate decides how far the heap reaches.
+        region_len: u64,
+        /// Bytes wanted.
+        len: u64,
+        /// What the offset is to be a multiple of: a power of two.
+        align: u64,
+    },
+    /// Gives a block back; answered by [`SyncAnswer::Done`].
+    Free {
+        /// The first extent's slot.
+        slot: Slot,
+        /// The right to write it.
+        grant: Grant,
+        /// The region's length in bytes.
+        region_len: u64,
+        /// The block's first byte in the region.
+        offset: u64,
+    },
+}
+
+/// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SyncAnswer {
+    /// It was done.
+    Done,
+    /// The lock was taken.
+    Granted {
+        /// Whether the last one to have it exclusively ended without giving it back: what it protects may be half-written.
+        abandoned: bool,
+    },
+    /// Others have the lock.
+    Busy,
+    /// The word is as wanted.
+    Word {
+        /// The word that was seen.
+        seen: u64,
+    },
+    /// A block was taken.
+    Block {
+        /// Its first byte in the region.
+        offset: u64,
+    },
+}
+
+/// A word of a region, with its length: little-endian, at an offset that is a multiple of the length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Word {
+    /// 4 bytes.
+    U32(u32),
+    /// 8 bytes.
+    U64(u64),
+}
+
+impl Word {
+    /// Its length in bytes.
+    pub fn len(self) -> u64 {
+        match self {
+            Word::U32(_) => 4,
+            Word::U64(_) => 8,
+        }
+    }
+
+    /// Always false: a word has bytes.
+    pub fn is_empty(self) -> bool {
+        false
+    }
+
+    fn value(self) -> u64 {
+        match self {
+            Word::U32(value) => value.into(),
+            Word::U64(value) => value,
+        }
+    }
+}
+
+/// What is waited for of a word. Words are compared as unsigned numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wait {
+    /// It is this.
+    Equal(Word),
+    /// It is not this.
+    NotEqual(Word),
+    /// It is this or more.
+    AtLeast(Word),
+}
+
+impl Wait {
+    /// The word that is compared with.
+    pub fn word(self) -> Word {
+        let (Wait::Equal(word) | Wait::NotEqual(word) | Wait::AtLeast(word)) = self;
+        word
+    }
+
+    /// Whether a word that was `seen` is as wanted.
+    pub fn is_met(self, seen: u64) -> bool {
+        match self {
+            Wait::Equal(word) => seen == word.value(),
+            Wait::NotEqual(word) => seen != word.value(),
+            Wait::AtLeast(word) => seen >= word.value(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{NAME_LEN_MAX, SYNC_LEN_MAX};
+    use crate::wire::control;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_request_or_refused(bytes: Vec<u8>) {
+            let _ = control::decode::<SyncRequest>(&bytes);
+            let _ = control::decode::<SyncAnswer>(&bytes);
+        }
+    }
+
+    #[test]
+    fn the_longest_request_is_within_its_limit() {
+        let name = "x".repeat(NAME_LEN_MAX);
+        let longest =
+            SyncRequest::Lock { name, mode: Mode::Shared, number: u64::MAX, thread: u64::MAX, bound_ms: Some(u64::MAX) };
+        let bytes = control::encode(&longest);
+        assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
+        assert_eq!(control::decode(&bytes), Ok(longest));
+    }
+
+    #[test]
+    fn a_word_is_met_as_its_name_says() {
+        let word = Word::U32(7);
+        let met = |until: Wait| [6, 7, 8].map(|seen| until.is_met(seen));
+        assert_eq!(met(Wait::Equal(word)), [false, true, false]);
+        assert_eq!(met(Wait::NotEqual(word)), [true, false, true]);
+        assert_eq!(met(Wait::AtLeast(word)), [false, true, true]);
+    }
+}
