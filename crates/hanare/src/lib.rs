@@ -31,7 +31,7 @@ mod random;
 pub mod settings;
 mod trace;
 
-pub use client::{Batch, Completion, CreateOptions, LocalMapping, Modify, Pool, Region};
+pub use client::{Batch, Completion, CreateOptions, Explicit, LocalMapping, MapOptions, Modify, PageCounts, Pool, Region};
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;

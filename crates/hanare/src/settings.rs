@@ -85,7 +85,6 @@ pub(crate) fn answer_bound() -> Result<Duration> {
 }
 
 /// Lanes of a mapping: threads that may be fetching at a time.
-#[allow(dead_code, reason = "mappings, which use it, come next")]
 pub(crate) fn fault_lanes() -> Result<usize> {
     /// The number unset: more threads than this seldom fault at once, and each lane is a connection to every home.
     const COUNT: u64 = 4;
@@ -102,7 +101,6 @@ pub(crate) fn fault_lanes() -> Result<usize> {
 }
 
 /// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.
-#[allow(dead_code, reason = "mappings, which use it, come next")]
 pub(crate) fn frames_len() -> Result<u64> {
     let machine = || {
         let about = rustix::system::sysinfo();

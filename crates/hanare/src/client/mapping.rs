@@ -100,7 +100,8 @@ pub(crate) fn map_extent(shared: &Shared, extent: &Extent, grant: Grant, rights:
     Ok(mapping)
 }
 
-fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(OwnedFd, FilePart)>> {
+/// The files that hold an extent of this host, in order.
+pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(OwnedFd, FilePart)>> {
     let request = Request::Map { slot: extent.slot, grant };
     match shared.session.ask_with_fds(&request)? {
         (Answer::Files(parts), fds) if parts.len() == fds.len() => Ok(fds.into_iter().zip(parts).collect()),
@@ -109,7 +110,14 @@ fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(Ow
 }
 
 /// Maps bytes `offset .. offset + len` of an extent at `at` of the reservation.
-fn map_piece(mapping: &mut Mapping, at: u64, offset: u64, len: u64, files: &[(OwnedFd, FilePart)], rights: Rights) -> Result<()> {
+pub(crate) fn map_piece(
+    mapping: &mut Mapping,
+    at: u64,
+    offset: u64,
+    len: u64,
+    files: &[(OwnedFd, FilePart)],
+    rights: Rights,
+) -> Result<()> {
     let mut begin = 0;
     for (fd, file) in files {
         let end = begin + file.len;

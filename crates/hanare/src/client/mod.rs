@@ -29,3 +29,4 @@ pub use completion::Completion;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
 pub use region::Region;
+pub use shared::{Explicit, MapOptions, PageCounts};

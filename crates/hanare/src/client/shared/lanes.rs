@@ -16,9 +16,9 @@
 
 use super::endpoint::Endpoint;
 use crate::client::pool::Shared;
-use hanare_protocol::Result;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_PAUSE_COUNT};
+use hanare_protocol::{Error, Result};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
@@ -33,12 +33,19 @@ struct Lane {
     tools: UnsafeCell<Tools>,
 }
 
+/// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
+pub(crate) const MESSAGE_LEN: usize = 128 << 10;
+
 /// What is lent with a lane.
 pub(crate) struct Tools {
     /// One connection a home, in the order in which the homes were given.
     pub endpoints: Box<[Endpoint]>,
     /// Room for [`LANE_PAGE_COUNT`] pages.
     pub pages: Box<[u8]>,
+    /// Room of [`MESSAGE_LEN`] bytes.
+    pub message: Box<[u8]>,
+    /// Room of [`MESSAGE_LEN`] bytes.
+    pub operands: Box<[u8]>,
     /// The number of the next request; one lane's requests are numbered on their own.
     pub seq: u64,
 }
@@ -52,7 +59,7 @@ pub(crate) struct Lanes(Box<[Lane]>);
 impl Lanes {
     /// Lanes with a connection each to every one of the homes. Not for a signal handler.
     ///
-    /// **Cost**: `count` times as many connections as there are homes, 256 KiB a lane. **Errors**: as [`Endpoint::connect`].
+    /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as [`Endpoint::connect`].
     pub fn connect(shared: &Shared, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
         let connect = || -> Result<Box<[Endpoint]>> {
             homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
@@ -62,6 +69,7 @@ impl Lanes {
     }
 
     /// How many there are.
+    #[allow(dead_code, reason = "for resolvers that keep numbers of their own for each lane")]
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -86,18 +94,53 @@ impl Lanes {
 
     /// Lends a free lane, if there is one.
     pub fn try_take(&self) -> Option<LaneGuard<'_>> {
+        (0..self.0.len()).find_map(|index| self.try_take_that(index))
+    }
+
+    fn try_take_that(&self, index: usize) -> Option<LaneGuard<'_>> {
+        let lane = &self.0[index];
         // ORDERING: pairs with the store in the guard's drop: what the last thread did to the tools is done.
-        let take =
-            |lane: &&Lane| !lane.is_taken.load(Relaxed) && lane.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
-        let (index, lane) = self.0.iter().enumerate().find(|(_, lane)| take(lane))?;
-        Some(LaneGuard { index, lane, _one_thread: PhantomData })
+        let is_free = !lane.is_taken.load(Relaxed) && lane.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        is_free.then(|| LaneGuard { index, lane, _one_thread: PhantomData })
+    }
+
+    /// Makes connections anew that are of no more use, on all lanes in turn. Not for a signal handler.
+    ///
+    /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made; those
+    /// before it are good.
+    pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
+        for index in 0..self.0.len() {
+            let mut lane = self.take_that(index);
+            for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.broken().is_some()) {
+                let node = endpoint.node();
+                let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
+                *endpoint = Endpoint::connect(shared, node, address(node).ok_or_else(lost)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_that(&self, index: usize) -> LaneGuard<'_> {
+        loop {
+            if let Some(guard) = self.try_take_that(index) {
+                return guard;
+            }
+            rustix::thread::sched_yield();
+        }
     }
 }
 
 impl Lane {
     fn new(endpoints: Box<[Endpoint]>) -> Lane {
-        let pages = vec![0; LANE_PAGE_COUNT * PAGE_LEN as usize].into_boxed_slice();
-        Lane { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(Tools { endpoints, pages, seq: 0 }) }
+        let room = |len| vec![0; len].into_boxed_slice();
+        let tools = Tools {
+            endpoints,
+            pages: room(LANE_PAGE_COUNT * PAGE_LEN as usize),
+            message: room(MESSAGE_LEN),
+            operands: room(MESSAGE_LEN),
+            seq: 0,
+        };
+        Lane { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools) }
     }
 }
 
@@ -111,6 +154,7 @@ pub(crate) struct LaneGuard<'a> {
 
 impl LaneGuard<'_> {
     /// The lane's number, below [`Lanes::count`]: nobody else has it at this moment.
+    #[allow(dead_code, reason = "for resolvers that keep numbers of their own for each lane")]
     pub fn index(&self) -> usize {
         self.index
     }
@@ -122,6 +166,7 @@ impl LaneGuard<'_> {
     }
 
     /// The connection to home number `home`.
+    #[allow(dead_code, reason = "for resolvers that need no other tool")]
     pub fn endpoint(&self, home: usize) -> &Endpoint {
         // SAFETY: as above; the tools are borrowed for reading as long as the guard is.
         unsafe { &(&(*self.lane.tools.get()).endpoints)[home] }
@@ -130,7 +175,7 @@ impl LaneGuard<'_> {
 
 impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
-        // ORDERING: pairs with the exchange in `try_take`.
+        // ORDERING: pairs with the exchange in `try_take_that`.
         self.lane.is_taken.store(false, Release);
     }
 }

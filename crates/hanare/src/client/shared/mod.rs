@@ -1,5 +1,11 @@
 //! Shared memory across nodes, on a client's side.
-#![allow(dead_code, reason = "the resolvers of faults, which use these, come next")]
 
+mod counters;
 mod endpoint;
+mod explicit;
 mod lanes;
+mod options;
+
+pub use counters::PageCounts;
+pub use explicit::Explicit;
+pub use options::MapOptions;
