@@ -667,7 +667,49 @@ int hanare_batch_drop(hanare_batch *batch);
  */
 int hanare_map(hanare_region *region, void **ptr, size_t *len);
 
-/* Gives the mapping back; nobody may load or store through it any more. Errors: BAD_USE when there is none. */
+#define HANARE_EXPLICIT 1 /* stores are seen elsewhere after hanare_flush_range there and hanare_update_range here */
+#define HANARE_COHERENT 2 /* what threads on one machine get: x86-TSO, atomics are atomic */
+
+/* Maps a region on whatever nodes it lies: *ptr is its first byte, *len its length. Pages come to the thread that touches them.
+ *
+ * When       by every program that uses the region by pointer; all of them in the same way. To change the way all unmap
+ *            it, meet at a barrier, and map it anew. No other thread of this program uses the region during this call.
+ * Ownership  valid until hanare_unmap or hanare_close, whichever comes first. Mapping twice gives the same pointer. A child
+ *            made by fork has no mapping.
+ * Ordering   HANARE_COHERENT: as between threads of one process, C11 atomics and locks included. HANARE_EXPLICIT: as the two
+ *            calls below say; stores of several programs to different bytes of one page all survive.
+ *            Puts, gets and all other commands on a region that is mapped HANARE_COHERENT see and change the same bytes.
+ * Threads    a thread that blocks SIGBUS calls hanare_admit_thread first, or ends the program by its first touch.
+ * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first.
+ * calls
+ * Cost       no byte moves; a few connections to each node that holds a part. A touch of a page that is not here: one message
+ *            each way, less in sequence.
+ * Errors     BAD_USE when programs have it mapped otherwise (the line says how, and how many), or reach its memory as it is;
+ *            NODE_LOST, SYSTEM (this kernel cannot: Linux 6.4 can map coherently, 6.1 explicitly). Touching a page whose node is
+ *            lost writes a line to the standard error output and ends the program with SIGBUS.
+ * Source     [D2 Table 1] dn_malloc, [EU 1].
+ */
+int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t *len);
+
+/* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT.
+ *
+ * Cost       one message each way for each node, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE, NODE_LOST, TIMEOUT.
+ */
+int hanare_flush_range(hanare_region *region, uint64_t offset, uint64_t len);
+
+/* Lets this program see what others have made visible in a range, as soon as it touches it; its own stores that were not
+ * flushed stay. Nothing to do where the map is HANARE_COHERENT. Errors: as hanare_flush_range. */
+int hanare_update_range(hanare_region *region, uint64_t offset, uint64_t len);
+
+/* Brings the pages of a range here, for a system call that reads them; they may be taken again at any time. Errors: as
+ * hanare_flush_range. */
+int hanare_touch_range(hanare_region *region, uint64_t offset, uint64_t len);
+
+/* Lets SIGBUS through on the calling thread. Never fails. */
+void hanare_admit_thread(void);
+
+/* Gives the mapping back; nobody may load or store through it any more. What was stored is at home when it returns, but for
+ * what was not flushed of an HANARE_EXPLICIT one. Errors: BAD_USE when there is none. */
 int hanare_unmap(hanare_region *region);
 
 /* ---- Locks, groups, words --------------------------------------------------------------------------------------- */

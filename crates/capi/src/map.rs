@@ -4,9 +4,50 @@ use crate::argument::{place, reference};
 use crate::border::{Failure, code_of};
 use crate::code;
 use crate::region::CRegion;
+use hanare::{Consistency, LocalMapping, SharedMapping};
 use hanare_protocol::Error;
 use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
+
+/// A region's map, of whatever kind.
+pub(crate) enum Map {
+    Local(LocalMapping),
+    Shared(SharedMapping),
+}
+
+impl Map {
+    fn start(&self) -> (*mut u8, usize) {
+        match self {
+            Map::Local(mapping) => (mapping.ptr(), mapping.len()),
+            Map::Shared(mapping) => (mapping.ptr(), mapping.len() as usize),
+        }
+    }
+}
+
+/// Maps a region, or finds it mapped in the same way, and hands out where.
+fn map(
+    region: *mut CRegion,
+    (ptr, len): (*mut *mut c_void, *mut usize),
+    make: impl FnOnce(&CRegion) -> Result<Map, Failure>,
+    is_same: impl FnOnce(&Map) -> bool,
+) -> Result<c_int, Failure> {
+    // SAFETY: the caller's handle.
+    let region = unsafe { reference(region, "region") }?;
+    let (ptr_into, len_into) = (place(ptr, "ptr")?, place(len, "len")?);
+    let mut mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*mapping {
+        Some(known) if is_same(known) => {}
+        Some(_) => return Err(bad_use(region, "this handle has it mapped in another way; hanare_unmap it first")),
+        None => *mapping = Some(make(region)?),
+    }
+    let (start, len) = mapping.as_ref().expect("just filled").start();
+    // SAFETY: not NULL, so they are the caller's variables.
+    unsafe {
+        ptr_into.write(start.cast());
+        len_into.write(len);
+    }
+    Ok(code::OK)
+}
 
 /// See `hanare.h`.
 ///
@@ -15,21 +56,78 @@ use std::sync::PoisonError;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_map(region: *mut CRegion, ptr: *mut *mut c_void, len: *mut usize) -> c_int {
     code_of("hanare_map", || {
-        // SAFETY: the caller's handle.
-        let region = unsafe { reference(region, "region") }?;
-        let (ptr_into, len_into) = (place(ptr, "ptr")?, place(len, "len")?);
-        let mut mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        if mapping.is_none() {
-            *mapping = Some(region.region.map_local()?);
-        }
-        let mapping = mapping.as_ref().expect("just filled");
-        // SAFETY: not NULL, so they are the caller's variables.
-        unsafe {
-            ptr_into.write(mapping.ptr().cast());
-            len_into.write(mapping.len());
-        }
-        Ok(code::OK)
+        let make = |region: &CRegion| Ok(Map::Local(region.region.map_local()?));
+        map(region, (ptr, len), make, |known| matches!(known, Map::Local(_)))
     })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_map_shared(
+    region: *mut CRegion,
+    consistency: c_int,
+    ptr: *mut *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    code_of("hanare_map_shared", || {
+        let consistency = match consistency {
+            1 => Consistency::Explicit,
+            2 => Consistency::Coherent,
+            other => {
+                return Err(Failure::Argument(format!("consistency {other} is neither HANARE_EXPLICIT nor HANARE_COHERENT")));
+            }
+        };
+        let make = |region: &CRegion| Ok(Map::Shared(region.region.map(consistency)?));
+        map(region, (ptr, len), make, |known| matches!(known, Map::Shared(known) if known.consistency() == consistency))
+    })
+}
+
+/// Runs `with` on a region's shared map.
+fn with_shared(region: *mut CRegion, with: impl FnOnce(&SharedMapping) -> hanare::Result<()>) -> Result<c_int, Failure> {
+    // SAFETY: the caller's handle.
+    let region = unsafe { reference(region, "region") }?;
+    let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*mapping {
+        Some(Map::Shared(mapping)) => with(mapping)?,
+        _ => return Err(bad_use(region, "it is not mapped by hanare_map_shared")),
+    }
+    Ok(code::OK)
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_flush_range(region: *mut CRegion, offset: u64, len: u64) -> c_int {
+    code_of("hanare_flush_range", || with_shared(region, |mapping| mapping.flush(offset, len)))
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_update_range(region: *mut CRegion, offset: u64, len: u64) -> c_int {
+    code_of("hanare_update_range", || with_shared(region, |mapping| mapping.update(offset, len)))
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_touch_range(region: *mut CRegion, offset: u64, len: u64) -> c_int {
+    code_of("hanare_touch_range", || with_shared(region, |mapping| mapping.touch(offset, len)))
+}
+
+/// See `hanare.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn hanare_admit_thread() {
+    SharedMapping::admit_thread();
 }
 
 /// See `hanare.h`.
@@ -42,8 +140,10 @@ pub unsafe extern "C" fn hanare_unmap(region: *mut CRegion) -> c_int {
         // SAFETY: the caller's handle.
         let region = unsafe { reference(region, "region") }?;
         let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner).take();
-        mapping.map(|_| code::OK).ok_or_else(|| {
-            Failure::Pool(Error::BadUse { region: region.region.name().to_owned(), reason: "it is not mapped".to_owned() })
-        })
+        mapping.map(|_| code::OK).ok_or_else(|| bad_use(region, "it is not mapped"))
     })
+}
+
+fn bad_use(region: &CRegion, reason: &str) -> Failure {
+    Failure::Pool(Error::BadUse { region: region.region.name().to_owned(), reason: reason.to_owned() })
 }

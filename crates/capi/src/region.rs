@@ -3,7 +3,8 @@
 use crate::argument::{give, reference, take};
 use crate::border::{code_of, enter};
 use crate::code;
-use hanare::{LocalMapping, Pool, Region};
+use crate::map::Map;
+use hanare::{Pool, Region};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,7 @@ pub struct CRegion {
     pub(crate) pool: Pool,
     pub(crate) region: Arc<Region>,
     /// Given out by `hanare_map`.
-    pub(crate) mapping: Mutex<Option<LocalMapping>>,
+    pub(crate) mapping: Mutex<Option<Map>>,
 }
 
 impl CRegion {

@@ -32,8 +32,8 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Completion, CreateOptions, Group, Heap, LocalMapping, LockGuard, Modify, Pool, Region, SharedMapping, WordGuard,
-    WordLock,
+    Batch, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts, Pool,
+    Region, SharedMapping, WordGuard, WordLock,
 };
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;

@@ -90,11 +90,21 @@ impl Mapping {
 
     /// Puts zeroed memory of this process at byte `at` of the range.
     pub fn map_anonymous(&mut self, at: u64, len: u64) -> Result<()> {
+        self.map_private(at, len, MapFlags::PRIVATE)
+    }
+
+    /// As [`Mapping::map_anonymous`], for memory of which little is used at a time: no part of it is promised by the system, so
+    /// that it may be far longer than the machine's memory.
+    pub fn map_sparse(&mut self, at: u64, len: u64) -> Result<()> {
+        self.map_private(at, len, MapFlags::PRIVATE | MapFlags::NORESERVE)
+    }
+
+    fn map_private(&mut self, at: u64, len: u64, flags: MapFlags) -> Result<()> {
         let len = self.check(at, len.next_multiple_of(PAGE_LEN))?;
         self.forget(at, len);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: as in `map_file`.
-        unsafe { mmap_anonymous(self.at(at), len, protection, MapFlags::PRIVATE | MapFlags::FIXED) }
+        unsafe { mmap_anonymous(self.at(at), len, protection, flags | MapFlags::FIXED) }
             .map(drop)
             .map_err(system("mapping memory"))
     }

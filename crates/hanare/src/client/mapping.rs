@@ -107,7 +107,8 @@ pub(crate) fn map_extent(shared: &Shared, extent: &Extent, grant: Grant, rights:
     Ok(mapping)
 }
 
-fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(OwnedFd, FilePart)>> {
+/// The files that hold an extent of this host, in order.
+pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(OwnedFd, FilePart)>> {
     let request = Request::Map { slot: extent.slot, grant };
     match shared.session.ask_with_fds(&request, Vec::new())? {
         (Answer::Files(parts), fds) if parts.len() == fds.len() => Ok(fds.into_iter().zip(parts).collect()),

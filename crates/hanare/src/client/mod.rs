@@ -36,5 +36,5 @@ pub use locks::LockGuard;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
 pub use region::Region;
-pub use shared::SharedMapping;
+pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
 pub use words::{WordGuard, WordLock};

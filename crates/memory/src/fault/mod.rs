@@ -183,6 +183,29 @@ pub fn withhold_from_children(mapping: &Mapping) -> Result<()> {
     done.map_err(crate::file::system("withholding a mapping from children"))
 }
 
+/// Runs `work` with all signals of this thread held back: it has a page that faults wait for, so a handler of the program must
+/// not run on this very thread meanwhile, and touch that page.
+///
+/// **Cost**: two system calls.
+pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(libc::sigset_t);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the set is the one that was in force.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+        }
+    }
+    // SAFETY: both sets live on this stack; all zeros are an empty one.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let _restore = Restore(before);
+    work()
+}
+
 /// Resolves a SIGBUS of a watched mapping; says whether the instruction is to run again. Called by the handler only.
 ///
 /// # Safety

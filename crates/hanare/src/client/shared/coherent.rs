@@ -22,6 +22,7 @@
 //! 2. A page is mapped only while its word counts a seat of this lane ([`hanare_ring::page_word`]).
 //! 3. Nobody makes a reference to the mapping's bytes.
 
+use super::counters::{PageCounters, PageCounts, count};
 use super::endpoint::Broken;
 use super::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes, Tools};
 use super::report::Report;
@@ -105,22 +106,13 @@ struct Resolver {
     /// Which stream is given up next.
     oldest: AtomicU64,
     filled: AtomicU64,
-    counters: Counters,
+    counters: PageCounters,
 }
 
 struct Home {
     node: NodeId,
     share: u64,
     is_own: bool,
-}
-
-/// What the resolver did.
-#[derive(Default)]
-struct Counters {
-    faults: AtomicU64,
-    fetched: AtomicU64,
-    upgraded: AtomicU64,
-    waited: AtomicU64,
 }
 
 /// Why a page cannot be had.
@@ -185,11 +177,6 @@ impl Coherent {
         }
     }
 
-    /// This host's node.
-    pub fn here(&self) -> NodeId {
-        self.attachment.attached.node
-    }
-
     /// The first byte's address.
     pub fn ptr(&self) -> *mut u8 {
         self.mapping.as_ref().expect("mapped as long as this is there").ptr()
@@ -209,10 +196,26 @@ impl Coherent {
         unsafe { self.mapping.as_ref().expect("mapped as long as this is there").window() }.slice(0, self.len as usize)
     }
 
-    /// Faults, pages fetched, upgrades and waits of this program so far.
-    pub fn counts(&self) -> [u64; 4] {
-        let counters = &self.watch.as_ref().expect("watched as long as this is there").counters;
-        [&counters.faults, &counters.fetched, &counters.upgraded, &counters.waited].map(|counter| counter.load(Relaxed))
+    /// What happened to its pages so far.
+    pub fn counts(&self) -> PageCounts {
+        self.resolver().counters.read()
+    }
+
+    /// The home of a byte.
+    pub fn home_of(&self, offset: u64) -> NodeId {
+        let resolver = self.resolver();
+        resolver.homes[resolver.home_of(offset / PAGE_LEN)].node
+    }
+
+    /// A page is lost: from here on a touch of it is a wild one, never zeros.
+    pub fn revoke(&self, offset: u64) {
+        let page = self.ptr().wrapping_add((offset / PAGE_LEN * PAGE_LEN) as usize);
+        // SAFETY: a page of the mapping, which nobody has a reference to; whoever touches it is told by SIGSEGV.
+        let _ = unsafe { rustix::mm::mprotect(page.cast(), PAGE_LEN as usize, rustix::mm::MprotectFlags::empty()) };
+    }
+
+    fn resolver(&self) -> &Resolver {
+        self.watch.as_ref().expect("watched as long as this is there")
     }
 }
 
@@ -319,7 +322,7 @@ impl Resolver {
             streams: Default::default(),
             oldest: AtomicU64::new(0),
             filled: AtomicU64::new(0),
-            counters: Counters::default(),
+            counters: PageCounters::default(),
             homes,
             layout,
         })
@@ -354,7 +357,7 @@ impl Resolver {
                 Asked::Again => patience.check()?,
                 Asked::Later => {
                     // The seat says that the page is claimed until it came: the lane is kept.
-                    self.counters.waited.fetch_add(1, Relaxed);
+                    count(&self.counters.waits, 1);
                     self.await_claim(page, seat, &mut patience)?;
                 }
             }
@@ -406,31 +409,29 @@ impl Resolver {
         let extra = if has.is_some() { 0 } else { self.window(page, self.homes[home].is_own) };
         let tools = lane.tools();
         tools.numbers[0] = page;
-        let mut count = 1;
-        while (count as u64) <= extra && count < LANE_PAGE_COUNT {
-            let next = page + count as u64;
+        let mut wanted = 1;
+        while (wanted as u64) <= extra && wanted < LANE_PAGE_COUNT {
+            let next = page + wanted as u64;
             if next >= self.frames.page_count()
                 || self.home_of(next) != home
-                || !self.claim(next, self.seat(index, count), access)
+                || !self.claim(next, self.seat(index, wanted), access)
             {
                 break;
             }
-            tools.numbers[count] = next;
-            count += 1;
+            tools.numbers[wanted] = next;
+            wanted += 1;
         }
-        let exchanged = self.exchange(tools, index, (home, count), access, has);
+        let exchanged = self.exchange(tools, index, (home, wanted), access, has);
         if exchanged.is_err() {
-            for k in 0..count {
+            for k in 0..wanted {
                 self.fail(tools.numbers[k], self.seat(index, k));
             }
         }
         exchanged.map_err(|broken| Denied::Home(home, broken))?;
-        self.counters.fetched.fetch_add(count as u64, Relaxed);
-        if has.is_some() {
-            self.counters.upgraded.fetch_add(1, Relaxed);
-        }
-        let outcome = self.take_in(tools, index, (home, count))?;
-        self.look_at_crowd(tools, count as u64);
+        count(if has.is_some() { &self.counters.upgrades } else { &self.counters.fetches }, wanted as u64);
+        count(&self.counters.prefetched, wanted as u64 - 1);
+        let outcome = self.take_in(tools, index, (home, wanted))?;
+        self.look_at_crowd(tools, wanted as u64);
         Ok(outcome)
     }
 
@@ -715,7 +716,7 @@ impl Patience {
 // SAFETY: the resolver keeps to invariant 1.
 unsafe impl Resolve for Resolver {
     fn resolve(&self, page: u64, access: Access) -> Resolved {
-        self.counters.faults.fetch_add(1, Relaxed);
+        count(&self.counters.faults, 1);
         if access == Access::Write && self.rights < Rights::Write {
             return Resolved::Lost;
         }

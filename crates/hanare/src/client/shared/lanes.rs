@@ -16,9 +16,9 @@
 
 use super::endpoint::Endpoint;
 use crate::client::pool::Shared;
-use hanare_protocol::Result;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_PAUSE_COUNT};
+use hanare_protocol::{Error, Result};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
@@ -70,11 +70,6 @@ impl Lanes {
         lanes.map(Lanes)
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
     /// Lends a free lane to the calling thread; waits while there is none.
     ///
     /// **Cost**: one exchange where the first is free.
@@ -95,11 +90,39 @@ impl Lanes {
 
     /// Lends a free lane, if there is one.
     pub fn try_take(&self) -> Option<LaneGuard<'_>> {
+        (0..self.0.len()).find_map(|index| self.try_take_that(index))
+    }
+
+    fn try_take_that(&self, index: usize) -> Option<LaneGuard<'_>> {
+        let lane = &self.0[index];
         // ORDERING: pairs with the store in the guard's drop: what the last thread did to the tools is done.
-        let take =
-            |lane: &&Lane| !lane.is_taken.load(Relaxed) && lane.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
-        let (index, lane) = self.0.iter().enumerate().find(|(_, lane)| take(lane))?;
-        Some(LaneGuard { index, lane, _one_thread: PhantomData })
+        let is_free = !lane.is_taken.load(Relaxed) && lane.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        is_free.then(|| LaneGuard { index, lane, _one_thread: PhantomData })
+    }
+
+    /// Makes connections anew that are of no more use, on all lanes in turn. Not for a signal handler.
+    ///
+    /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made; those
+    /// before it are good.
+    pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
+        for index in 0..self.0.len() {
+            let mut lane = self.take_that(index);
+            for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.broken().is_some()) {
+                let node = endpoint.node();
+                let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
+                *endpoint = Endpoint::connect(shared, node, address(node).ok_or_else(lost)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_that(&self, index: usize) -> LaneGuard<'_> {
+        loop {
+            if let Some(guard) = self.try_take_that(index) {
+                return guard;
+            }
+            rustix::thread::sched_yield();
+        }
     }
 }
 
@@ -127,7 +150,7 @@ pub(crate) struct LaneGuard<'a> {
 }
 
 impl LaneGuard<'_> {
-    /// The lane's number, below [`Lanes::count`]: nobody else has it at this moment.
+    /// The lane's number, below the number of lanes: nobody else has it at this moment.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -139,6 +162,7 @@ impl LaneGuard<'_> {
     }
 
     /// The connection to home number `home`.
+    #[allow(dead_code, reason = "for resolvers that need no other tool")]
     pub fn endpoint(&self, home: usize) -> &Endpoint {
         // SAFETY: as above; the tools are borrowed for reading as long as the guard is.
         unsafe { &(&(*self.lane.tools.get()).endpoints)[home] }
@@ -147,7 +171,7 @@ impl LaneGuard<'_> {
 
 impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
-        // ORDERING: pairs with the exchange in `try_take`.
+        // ORDERING: pairs with the exchange in `try_take_that`.
         self.lane.is_taken.store(false, Release);
     }
 }
@@ -166,7 +190,7 @@ mod tests {
     fn a_lane_is_lent_once_at_a_time() {
         let lanes = lanes(2);
         let (one, two) = (lanes.take(), lanes.take());
-        assert_eq!((one.index(), two.index(), lanes.count()), (0, 1, 2));
+        assert_eq!((one.index(), two.index()), (0, 1));
         assert!(lanes.try_take().is_none());
         drop(one);
         assert_eq!(lanes.take().index(), 0, "the one that was given back");

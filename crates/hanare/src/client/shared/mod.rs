@@ -3,25 +3,36 @@
 //! | module | holds |
 //! |---|---|
 //! | `coherent` | what threads on one machine get, for programs on many |
+//! | `explicit` | stores that are seen after a flush there and an update here |
+//! | `mapped` | which regions this program has mapped, and how |
 //! | `lanes`, `endpoint` | what a thread works with while it resolves its own fault |
+//! | `counters`, `options` | what happened to pages; what a mapping may use |
 //! | `report` | the last line of a program that touches what nobody can supply |
 
 pub(crate) mod coherent;
+mod counters;
 mod endpoint;
+mod explicit;
 mod lanes;
+mod mapped;
+mod options;
 mod report;
+
+pub use counters::PageCounts;
+pub use explicit::Explicit;
+pub(crate) use mapped::{DirectHold, Mapped};
+pub use options::MapOptions;
 
 use super::pool::Shared;
 use super::region::Region;
 use coherent::Coherent;
-use hanare_memory::Window;
+use hanare_memory::{Lost, Window};
 use hanare_protocol::id::Gid;
+use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::wire::control::Request;
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use mapped::SharedExplicit;
+use std::sync::Arc;
 
 /// A region behind one pointer, on whatever nodes its bytes are. Ends when the last handle of this program to it is dropped.
 ///
@@ -38,130 +49,56 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 ///   an error instead.
 pub struct SharedMapping {
     /// Taken when this is dropped.
-    coherent: Option<Arc<Coherent>>,
+    way: Option<Way>,
     shared: Arc<Shared>,
     gid: Gid,
     name: String,
 }
 
-/// The coherent mappings of one attachment.
-#[derive(Default)]
-pub(crate) struct Mapped {
-    mappings: Mutex<BTreeMap<Gid, Weak<Coherent>>>,
-    /// Regions of which this program has extents mapped as they are: by handles, and by pointers that it gave out.
-    direct: Mutex<BTreeMap<Gid, (usize, usize)>>,
-    /// How often one has begun or ended: handles of regions look again when it is another.
-    changes: AtomicU64,
-}
-
-impl Mapped {
-    /// How often a mapping has begun or ended.
-    #[inline]
-    pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Gid, Weak<Coherent>>> {
-        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The mapping of a region that this program has.
-    pub fn of(&self, gid: Gid) -> Option<Arc<Coherent>> {
-        self.lock().get(&gid)?.upgrade()
-    }
-
-    /// The mapping of a region; made where there is none.
-    pub fn get_or_make(&self, region: &Region) -> Result<Arc<Coherent>> {
-        let mut mappings = self.lock();
-        if let Some(coherent) = mappings.get(&region.gid()).and_then(Weak::upgrade) {
-            return Ok(coherent);
-        }
-        let coherent = Arc::new(Coherent::new(region)?);
-        mappings.insert(region.gid(), Arc::downgrade(&coherent));
-        self.changes.fetch_add(1, Ordering::Release);
-        Ok(coherent)
-    }
-
-    /// Whether a pointer to extents as they are was given out.
-    pub fn has_pointer(&self, gid: Gid) -> bool {
-        self.lock_direct().get(&gid).is_some_and(|(_, pointers)| *pointers > 0)
-    }
-
-    fn lock_direct(&self) -> MutexGuard<'_, BTreeMap<Gid, (usize, usize)>> {
-        self.direct.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Somebody needs the mapping no more; with the last it ends, after all handles of the region were told to look again.
-    pub fn let_go(&self, gid: Gid, coherent: Option<Arc<Coherent>>) {
-        let Some(coherent) = coherent else { return };
-        let mut mappings = self.lock();
-        if Arc::strong_count(&coherent) == 1 {
-            mappings.remove(&gid);
-            self.changes.fetch_add(1, Ordering::Release);
-        }
-        drop(coherent);
-    }
-}
-
-/// As long as this is there, the node counts this program among those that have extents of a region mapped as they are.
-pub(crate) struct DirectHold {
-    shared: Arc<Shared>,
-    gid: Gid,
-    is_pointer: bool,
-}
-
-impl DirectHold {
-    /// For a handle's own use, or for a pointer that is given out.
-    pub fn new(shared: &Arc<Shared>, gid: Gid, is_pointer: bool) -> DirectHold {
-        let mut direct = shared.mapped.lock_direct();
-        let (handles, pointers) = direct.entry(gid).or_default();
-        *handles += usize::from(!is_pointer);
-        *pointers += usize::from(is_pointer);
-        DirectHold { shared: shared.clone(), gid, is_pointer }
-    }
-}
-
-impl Drop for DirectHold {
-    fn drop(&mut self) {
-        let mut direct = self.shared.mapped.lock_direct();
-        let Some((handles, pointers)) = direct.get_mut(&self.gid) else { return };
-        *handles -= usize::from(!self.is_pointer);
-        *pointers -= usize::from(self.is_pointer);
-        if (*handles, *pointers) == (0, 0) {
-            direct.remove(&self.gid);
-            // A node that cannot be told is gone, or finds out by this program's end.
-            let _ = self.shared.session.ask(&Request::Release { gid: self.gid });
-        }
-    }
+/// A mapping, with what it promises.
+enum Way {
+    Coherent(Arc<Coherent>),
+    Explicit(Arc<SharedExplicit>),
 }
 
 impl SharedMapping {
     pub(crate) fn new(region: &Region, consistency: Consistency) -> Result<SharedMapping> {
-        match consistency {
-            Consistency::Coherent => {
-                let coherent = region.shared.mapped.get_or_make(region)?;
-                let (shared, gid, name) = (region.shared.clone(), region.gid(), region.name().to_owned());
-                Ok(SharedMapping { coherent: Some(coherent), shared, gid, name })
-            }
-            Consistency::Explicit => {
-                Err(Error::BadUse { region: region.name().to_owned(), reason: "explicit mappings are not there yet".to_owned() })
-            }
-        }
+        let mapped = &region.shared.mapped;
+        let way = match consistency {
+            Consistency::Coherent => Way::Coherent(mapped.get_or_make(region)?),
+            Consistency::Explicit => Way::Explicit(mapped.get_or_make_explicit(region)?),
+        };
+        let (shared, gid, name) = (region.shared.clone(), region.gid(), region.name().to_owned());
+        Ok(SharedMapping { way: Some(way), shared, gid, name })
     }
 
-    fn coherent(&self) -> &Coherent {
-        self.coherent.as_ref().expect("there until this is dropped")
+    fn way(&self) -> &Way {
+        self.way.as_ref().expect("there until this is dropped")
+    }
+
+    /// What it promises.
+    pub fn consistency(&self) -> Consistency {
+        match self.way() {
+            Way::Coherent(_) => Consistency::Coherent,
+            Way::Explicit(_) => Consistency::Explicit,
+        }
     }
 
     /// The first byte's address; valid as long as this lives. What it points to may be changed by other programs at any time:
     /// plain loads and stores where the program's own locks or barriers order them, atomics anywhere.
     pub fn ptr(&self) -> *mut u8 {
-        self.coherent().ptr()
+        match self.way() {
+            Way::Coherent(coherent) => coherent.ptr(),
+            Way::Explicit(explicit) => explicit.ptr(),
+        }
     }
 
     /// Length in bytes.
     pub fn len(&self) -> u64 {
-        self.coherent().len()
+        match self.way() {
+            Way::Coherent(coherent) => coherent.len(),
+            Way::Explicit(explicit) => explicit.len() as u64,
+        }
     }
 
     /// Always false: no region has no bytes.
@@ -171,23 +108,57 @@ impl SharedMapping {
 
     /// Reads `into.len()` bytes at `offset`.
     ///
-    /// **Cost**: the copy, and a fault for each page that is not here. **Errors**: [`Error::OutOfRange`], [`Error::RegionLost`].
+    /// **Cost**: the copy, and a fault for each page that is not here. **Errors**: [`Error::OutOfRange`], [`Error::RegionLost`],
+    /// [`Error::NodeLost`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.slice(offset, into.len() as u64)?.read_into(into).map_err(|_| self.lost())
+        match self.way() {
+            Way::Coherent(coherent) => {
+                let window = self.slice(coherent, offset, into.len() as u64)?;
+                window.read_into(into).map_err(|lost| self.lost(coherent, offset, lost))
+            }
+            Way::Explicit(explicit) => explicit.read(offset, into),
+        }
     }
 
     /// Writes bytes at `offset`. **Cost**, **Errors**: as for [`SharedMapping::read`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.slice(offset, bytes.len() as u64)?.write_from(bytes).map_err(|_| self.lost())
+        match self.way() {
+            Way::Coherent(coherent) => {
+                let window = self.slice(coherent, offset, bytes.len() as u64)?;
+                window.write_from(bytes).map_err(|lost| self.lost(coherent, offset, lost))
+            }
+            Way::Explicit(explicit) => explicit.write(offset, bytes),
+        }
+    }
+
+    /// Makes this program's stores to a range visible to others, at its home. Where the mapping is coherent they are so already.
+    ///
+    /// **Cost**, **Errors**: as for [`Explicit::flush`]. **Source**: [D2 Table 1] dn_flush.
+    pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
+        match self.way() {
+            Way::Coherent(coherent) => self.slice(coherent, offset, len).map(drop),
+            Way::Explicit(explicit) => explicit.flush(offset, len),
+        }
+    }
+
+    /// Lets this program see what others made visible in a range; its own stores that were not flushed stay. Where the mapping is
+    /// coherent it sees it already.
+    ///
+    /// **Cost**, **Errors**: as for [`Explicit::update`]. **Source**: [D2 Table 1] dn_update.
+    pub fn update(&self, offset: u64, len: u64) -> Result<()> {
+        match self.way() {
+            Way::Coherent(coherent) => self.slice(coherent, offset, len).map(drop),
+            Way::Explicit(explicit) => explicit.update(offset, len),
+        }
     }
 
     /// Brings the pages of a range here, so that a system call may read them; they may be taken again at any time.
     pub fn touch(&self, offset: u64, len: u64) -> Result<()> {
-        let mut byte = [0];
+        let end = offset.saturating_add(len);
         let mut at = offset;
-        while at < offset + len {
-            self.read(at, &mut byte)?;
-            at = (at / 4096 + 1) * 4096;
+        while at < end {
+            self.read(at, &mut [0])?;
+            at = (at / PAGE_LEN + 1) * PAGE_LEN;
         }
         Ok(())
     }
@@ -197,26 +168,34 @@ impl SharedMapping {
         hanare_memory::fault::admit_thread();
     }
 
-    fn slice(&self, offset: u64, len: u64) -> Result<Window> {
-        if offset.checked_add(len).is_none_or(|end| end > self.len()) {
-            return Err(Error::OutOfRange { region: self.name.clone(), offset, len, limit: self.len() });
+    /// What happened to pages of this program's mapping so far.
+    pub fn counts(&self) -> PageCounts {
+        match self.way() {
+            Way::Coherent(coherent) => coherent.counts(),
+            Way::Explicit(explicit) => explicit.counters(),
+        }
+    }
+
+    fn slice(&self, coherent: &Coherent, offset: u64, len: u64) -> Result<Window> {
+        if offset.checked_add(len).is_none_or(|end| end > coherent.len()) {
+            return Err(Error::OutOfRange { region: self.name.clone(), offset, len, limit: coherent.len() });
         }
         // SAFETY: the window is used within calls that borrow this.
-        Ok(unsafe { self.coherent().window() }.slice(offset as usize, len as usize))
+        Ok(unsafe { coherent.window() }.slice(offset as usize, len as usize))
     }
 
-    fn lost(&self) -> Error {
-        Error::RegionLost { region: self.name.clone(), node: self.coherent().here() }
-    }
-
-    /// Faults, pages asked for, upgrades and waits of this program so far.
-    pub fn counts(&self) -> [u64; 4] {
-        self.coherent().counts()
+    /// A page could not be had: where zeros took its place for the copy's sake, nobody finds them.
+    #[cold]
+    fn lost(&self, coherent: &Coherent, offset: u64, lost: Lost) -> Error {
+        coherent.revoke(offset + lost.offset);
+        Error::RegionLost { region: self.name.clone(), node: coherent.home_of(offset + lost.offset) }
     }
 }
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        self.shared.mapped.let_go(self.gid, self.coherent.take());
+        if let Some(Way::Coherent(coherent)) = self.way.take() {
+            self.shared.mapped.let_go(self.gid, Some(coherent));
+        }
     }
 }

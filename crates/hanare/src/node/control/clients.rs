@@ -9,6 +9,7 @@ use hanare_fabric::tcp::{Hellos, proof};
 use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
+use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::{Error, Result};
@@ -93,7 +94,9 @@ impl Desk {
                 Some(plain(Ok(Answer::Ok)))
             }
             Request::Share { view, consistency } => {
-                self.extents.forget_direct(client.id, Some(view.gid));
+                if consistency == Consistency::Coherent {
+                    self.extents.forget_direct(client.id, Some(view.gid));
+                }
                 self.wish(key, Wish::Share { view: Box::new(view), consistency })
             }
             Request::Hold { gid, start, len, features } => match fds.pop() {

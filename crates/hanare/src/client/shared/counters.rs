@@ -1,0 +1,59 @@
+//! What happened to the pages of a mapping so far.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The counts, as they grow: also from signal handlers.
+#[derive(Debug, Default)]
+pub(crate) struct PageCounters {
+    pub faults: AtomicU64,
+    pub fetches: AtomicU64,
+    pub prefetched: AtomicU64,
+    pub twins: AtomicU64,
+    pub diff_bytes: AtomicU64,
+    pub evictions: AtomicU64,
+    pub upgrades: AtomicU64,
+    pub waits: AtomicU64,
+}
+
+/// The counts at one moment, since the mapping was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageCounts {
+    /// Touches that the kernel could not serve.
+    pub faults: u64,
+    /// Pages brought from their homes, those fetched ahead among them.
+    pub fetches: u64,
+    /// Pages brought before they were touched.
+    pub prefetched: u64,
+    /// Pages whose clean bytes were kept before the first write.
+    pub twins: u64,
+    /// Changed bytes that were sent home.
+    pub diff_bytes: u64,
+    /// Pages given back to make room for others.
+    pub evictions: u64,
+    /// Copies that were to be written.
+    pub upgrades: u64,
+    /// Pages that others had to give up first.
+    pub waits: u64,
+}
+
+impl PageCounters {
+    /// The counts as they are.
+    pub fn read(&self) -> PageCounts {
+        PageCounts {
+            faults: self.faults.load(Relaxed),
+            fetches: self.fetches.load(Relaxed),
+            prefetched: self.prefetched.load(Relaxed),
+            twins: self.twins.load(Relaxed),
+            diff_bytes: self.diff_bytes.load(Relaxed),
+            evictions: self.evictions.load(Relaxed),
+            upgrades: self.upgrades.load(Relaxed),
+            waits: self.waits.load(Relaxed),
+        }
+    }
+}
+
+/// Adds to a count.
+pub(crate) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Relaxed);
+}

@@ -1,0 +1,314 @@
+//! Where a mapping's pages have their home, and the requests that bring them and send their changes there: ordinary vector
+//! commands over a lane's connections, written into the lane's own room.
+//!
+//! Everything but [`Homes::new`] and [`Homes::error`] is async-signal-safe.
+
+use super::message::Message;
+use super::twins::Twins;
+use crate::client::region::Region;
+use crate::client::shared::endpoint::{Broken, Endpoint};
+use crate::client::shared::lanes::Tools;
+use hanare_memory::diff::{Diff, PAGE, PageBytes};
+use hanare_protocol::id::{Grant, NodeId, Slot};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::place::{Layout, Piece};
+use hanare_protocol::wire::command::{Command, Form, Op};
+use hanare_protocol::wire::control;
+use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::{Error, Result};
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Why a home could not be used: a plain value, made inside a signal handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    /// Its number among the homes.
+    pub home: usize,
+    pub why: Why,
+}
+
+/// What a home did.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Why {
+    /// The connection is of no more use.
+    Broken(Broken),
+    /// It refused; so many bytes of its reason are in the lane's message room.
+    Refused(usize),
+}
+
+/// How an extent is named in commands.
+struct Target {
+    home: usize,
+    node: NodeId,
+    slot: Slot,
+    /// Both halves; a reader that meets a change sends a mixture, which is refused like any grant of yesterday.
+    grant: [AtomicU64; 2],
+}
+
+impl Target {
+    fn set_grant(&self, grant: Grant) {
+        let halves = grant.0.as_chunks::<8>().0;
+        self.grant.iter().zip(halves).for_each(|(place, half)| place.store(u64::from_le_bytes(*half), Relaxed));
+    }
+
+    /// A command on a row of blocks of the extent.
+    fn command(&self, op: Op, offset: u64, block: u64) -> Command {
+        let mut grant = [0; 16];
+        for (half, place) in grant.as_chunks_mut::<8>().0.iter_mut().zip(&self.grant) {
+            *half = place.load(Relaxed).to_le_bytes();
+        }
+        let (node, slot) = (self.node.0, self.slot);
+        Command { op, node, slot, grant: Grant(grant), form: Form::Strided, offset, block, count: 1, stride: block }
+    }
+}
+
+/// A page's bytes that lie together on one extent.
+struct Part {
+    extent: usize,
+    /// First byte in the extent.
+    offset: u64,
+    /// Place in the page.
+    range: Range<usize>,
+}
+
+/// The homes of a region's pages.
+pub(super) struct Homes {
+    layout: Layout,
+    len: u64,
+    nodes: Box<[NodeId]>,
+    targets: Box<[Target]>,
+}
+
+impl Homes {
+    /// The homes of the extents that `is_used` (by number): they have a number each, in the order of their extents.
+    pub fn new(region: &Region, is_used: &[bool]) -> Homes {
+        let mut nodes: Vec<NodeId> = Vec::new();
+        let mut target = |(number, extent): (usize, &hanare_protocol::place::Extent)| {
+            let home = nodes.iter().position(|node| *node == extent.node).unwrap_or(nodes.len());
+            if home == nodes.len() && is_used[number] {
+                nodes.push(extent.node);
+            }
+            let target = Target { home, node: extent.node, slot: extent.slot, grant: Default::default() };
+            target.set_grant(region.grant(number));
+            target
+        };
+        let targets = region.layout().extents().enumerate().map(&mut target).collect();
+        Homes { layout: region.layout().clone(), len: region.len(), nodes: nodes.into(), targets }
+    }
+
+    /// The homes, by number.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// The node of an extent.
+    pub fn node_of(&self, extent: usize) -> NodeId {
+        self.targets[extent].node
+    }
+
+    /// Takes the grants of today, one for each extent.
+    pub fn set_grants(&self, grants: &[Grant]) {
+        self.targets.iter().zip(grants).for_each(|(target, grant)| target.set_grant(*grant));
+    }
+
+    /// The pieces of extents that a page consists of; fewer bytes than a page at the region's end.
+    pub fn pieces(&self, page: u64) -> impl Iterator<Item = Piece> + '_ {
+        let start = page * PAGE_LEN;
+        self.layout.pieces(start, PAGE_LEN.min(self.len - start))
+    }
+
+    /// A page's parts on one home.
+    fn parts(&self, page: u64, home: usize) -> impl Iterator<Item = Part> + '_ {
+        self.pieces(page).filter(move |piece| self.targets[piece.extent].home == home).map(|piece| Part {
+            extent: piece.extent,
+            offset: piece.offset,
+            range: piece.at as usize..(piece.at + piece.len) as usize,
+        })
+    }
+
+    /// Brings pages' bytes into the lane's room, in the order of `pages`; at the region's end zeros follow.
+    ///
+    /// **Cost**: one message each way for each home touched, all at once. **Errors**: the first home that failed; what the others
+    /// answered is taken in, so that their connections go on.
+    pub fn fetch(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Failed> {
+        tools.seq += 1;
+        let Tools { endpoints, pages: room, message, seq, .. } = tools;
+        let mut failed = None;
+        let mut asked = 0;
+        while asked < self.nodes.len() && failed.is_none() {
+            let request = self.gets(pages, asked, message);
+            if request.count > 0 {
+                let head = Head { count: request.count, body_len: request.len as u64, ..Head::new(Kind::Commands, *seq) };
+                let sent = endpoints[asked].send(&[&head.encode(), &message[..request.len]]);
+                failed = sent.err().map(|why| Failed { home: asked, why: Why::Broken(why) });
+            }
+            asked += 1;
+        }
+        let answering = if failed.is_some() { asked - 1 } else { asked };
+        for (home, endpoint) in endpoints.iter().enumerate().take(answering) {
+            let mut ranges = Ranges { homes: self, home, pages, index: 0, within: 0 };
+            let expected: u64 = ranges.clone().map(|range| range.len() as u64).sum();
+            if expected > 0
+                && let Err(why) = receive_pages(endpoint, *seq, expected, &mut ranges, room, message)
+            {
+                failed = failed.or(Some(Failed { home, why }));
+            }
+        }
+        if let Some(last) = pages.last().filter(|last| (**last + 1) * PAGE_LEN > self.len) {
+            let at = (pages.len() - 1) * PAGE + (self.len - last * PAGE_LEN) as usize;
+            room[at..pages.len() * PAGE].fill(0);
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Writes the commands that get the pages' parts on one home; parts that lie together there become one.
+    fn gets(&self, pages: &[u64], home: usize, message: &mut [u8]) -> Request {
+        let mut request = Message::new(message, &mut []);
+        for part in pages.iter().flat_map(|page| self.parts(*page, home)) {
+            let command = self.targets[part.extent].command(Op::Get, part.offset, part.range.len() as u64);
+            let fits = request.get(command);
+            assert!(fits, "a request has room for the parts of a window's pages");
+        }
+        Request { count: request.count(), len: request.commands_len() }
+    }
+
+    /// Sends what was changed of dirty pages, whose bytes as read are in the lane's room in the order of `pages`.
+    ///
+    /// The caller holds the pages, and has them protected from writing. **Returns** a bit for each page that is not home now, with
+    /// the first failure; and the bytes that were sent.
+    pub fn send(&self, tools: &mut Tools, twins: &Twins, pages: &[u64]) -> (u64, Option<Failed>, u64) {
+        let (mut left, mut first, mut sent) = (0, None, 0);
+        for home in 0..self.nodes.len() {
+            if let Err(failed) = self.send_to(home, tools, twins, pages, &mut sent) {
+                first = first.or(Some(failed));
+                for (index, page) in pages.iter().enumerate() {
+                    left |= u64::from(self.parts(*page, home).next().is_some()) << index;
+                }
+            }
+        }
+        (left, first, sent)
+    }
+
+    fn send_to(&self, home: usize, tools: &mut Tools, twins: &Twins, pages: &[u64], sent: &mut u64) -> Result<(), Failed> {
+        let Tools { endpoints, pages: room, message, operands, seq, .. } = tools;
+        let endpoint = &endpoints[home];
+        let mut post = |message: &mut Message<'_>| {
+            *seq += 1;
+            *sent += message.changed_len();
+            message.exchange(endpoint, *seq).map_err(|why| Failed { home, why })
+        };
+        let mut message = Message::new(message, operands);
+        for (index, page) in pages.iter().enumerate() {
+            let bytes: &PageBytes = room[index * PAGE..].first_chunk().expect("room for every page");
+            let mut parts = self.parts(*page, home).peekable();
+            if parts.peek().is_none() {
+                continue;
+            }
+            // SAFETY: the caller holds the page, and no other reference to its twin is in use.
+            let diff = Diff::between(unsafe { twins.of(*page) }, bytes);
+            if diff.is_empty() {
+                continue;
+            }
+            for part in parts {
+                let command = self.targets[part.extent].command(Op::Put, part.offset, 0);
+                let mut from = part.range.start;
+                while from < part.range.end {
+                    from = message.put(command, &diff, bytes, &part.range, from);
+                    if from < part.range.end {
+                        post(&mut message)?;
+                    }
+                }
+            }
+        }
+        if message.count() > 0 { post(&mut message) } else { Ok(()) }
+    }
+
+    /// A failure as an error, with the home's own reason where it gave one. Not for a signal handler.
+    pub fn error(&self, failed: Failed, message: &[u8]) -> Error {
+        let node = self.nodes[failed.home];
+        match failed.why {
+            Why::Broken(why) => why.error(node),
+            Why::Refused(len) => control::decode::<Error>(&message[..len])
+                .unwrap_or_else(|malformed| Error::Garbage { peer: node.to_string(), reason: malformed.0.to_owned() }),
+        }
+    }
+}
+
+/// A request in a lane's message room.
+struct Request {
+    count: u32,
+    len: usize,
+}
+
+/// Where in the lane's room the bytes of an answer belong, in the order in which they come; places that touch are one.
+#[derive(Clone)]
+struct Ranges<'a> {
+    homes: &'a Homes,
+    home: usize,
+    pages: &'a [u64],
+    /// The page that comes next.
+    index: usize,
+    /// Its parts that were given already.
+    within: usize,
+}
+
+impl Ranges<'_> {
+    fn next_part(&mut self) -> Option<Range<usize>> {
+        while let Some(page) = self.pages.get(self.index) {
+            if let Some(part) = self.homes.parts(*page, self.home).nth(self.within) {
+                self.within += 1;
+                let base = self.index * PAGE;
+                return Some(base + part.range.start..base + part.range.end);
+            }
+            (self.index, self.within) = (self.index + 1, 0);
+        }
+        None
+    }
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let mut range = self.next_part()?;
+        loop {
+            let (index, within) = (self.index, self.within);
+            match self.next_part() {
+                Some(part) if part.start == range.end => range.end = part.end,
+                None => return Some(range),
+                Some(_) => {
+                    (self.index, self.within) = (index, within);
+                    return Some(range);
+                }
+            }
+        }
+    }
+}
+
+fn receive_pages(
+    endpoint: &Endpoint,
+    seq: u64,
+    expected: u64,
+    ranges: &mut Ranges<'_>,
+    room: &mut [u8],
+    message: &mut [u8],
+) -> Result<(), Why> {
+    expect(endpoint, seq, expected, message)?;
+    ranges.try_for_each(|range| endpoint.receive(&mut room[range])).map_err(Why::Broken)
+}
+
+/// Takes the head of an answer that is to have so many bytes behind it; a refusal's reason goes to `reason`.
+pub(super) fn expect(endpoint: &Endpoint, seq: u64, expected: u64, reason: &mut [u8]) -> Result<(), Why> {
+    let head = endpoint.receive_head(seq).map_err(Why::Broken)?;
+    match head.kind {
+        Kind::Done if head.body_len == expected => Ok(()),
+        Kind::Refused => {
+            let len = (head.body_len as usize).min(reason.len());
+            endpoint.receive(&mut reason[..len]).map_err(Why::Broken)?;
+            endpoint.skip(head.body_len - len as u64).map_err(Why::Broken)?;
+            Err(Why::Refused(len))
+        }
+        _ => Err(Why::Broken(endpoint.give_up(Broken::Nonsense))),
+    }
+}

@@ -1,0 +1,299 @@
+//! One request of commands, written into a lane's room: no allocation, and no more than fits.
+//!
+//! ```text
+//! message room:   commands, 64 bytes each | lists of indices          operands room:   changed bytes
+//! ```
+//!
+//! A diff's runs become puts, a row of equal runs at equal distances one. Where the runs are so short that one put of single
+//! bytes by index is smaller on the wire, it is that: never more than 64 + 5 bytes for each changed byte.
+
+use super::homes::{Why, expect};
+use crate::client::shared::endpoint::Endpoint;
+use hanare_memory::diff::{Diff, PageBytes};
+use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form};
+use hanare_protocol::wire::head::{Head, Kind};
+use std::ops::Range;
+
+/// Bytes of an index.
+const INDEX_LEN: usize = 4;
+
+/// Most commands: a quarter of the room.
+const COMMANDS_LEN_MAX: usize = 512 * COMMAND_LEN;
+
+/// A request that is being written.
+pub(super) struct Message<'a> {
+    room: &'a mut [u8],
+    operands: &'a mut [u8],
+    /// The command that may still grow.
+    last: Option<Command>,
+    count: u32,
+    /// Bytes of lists, behind [`COMMANDS_LEN_MAX`].
+    list_len: usize,
+    operand_len: usize,
+}
+
+impl Message<'_> {
+    pub fn new<'a>(room: &'a mut [u8], operands: &'a mut [u8]) -> Message<'a> {
+        Message { room, operands, last: None, count: 0, list_len: 0, operand_len: 0 }
+    }
+
+    /// Number of commands.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of all commands.
+    pub fn commands_len(&self) -> usize {
+        self.count as usize * COMMAND_LEN
+    }
+
+    /// Bytes that it changes.
+    pub fn changed_len(&self) -> u64 {
+        self.operand_len as u64
+    }
+
+    /// Adds a get, or lets the last one grow by it; says whether there was room.
+    pub fn get(&mut self, command: Command) -> bool {
+        if let Some(last) = &mut self.last
+            && (last.slot, last.node, last.offset + last.block) == (command.slot, command.node, command.offset)
+        {
+            last.block += command.block;
+            last.stride = last.block;
+            self.rewrite();
+            return true;
+        }
+        self.add(command)
+    }
+
+    /// Adds what was changed of a page from byte `from` on, within a range of it that begins where `command` does. Returns the
+    /// byte up to which it did: the range's end, or before it when the room is full.
+    pub fn put(&mut self, command: Command, diff: &Diff, page: &PageBytes, range: &Range<usize>, from: usize) -> usize {
+        let runs = || diff.runs().map(|(start, len)| start.max(from)..(start + len).min(range.end)).filter(|run| !run.is_empty());
+        let changed = runs().map(|run| run.len()).sum::<usize>();
+        if row_count(runs()) * COMMAND_LEN > COMMAND_LEN + changed * INDEX_LEN {
+            let bytes = runs().flatten();
+            return if self.scattered(command, changed, bytes, page, range) { range.end } else { from };
+        }
+        for run in runs() {
+            let offset = command.offset + (run.start - range.start) as u64;
+            let len = run.len() as u64;
+            let put = Command { offset, block: len, stride: len, ..command };
+            if self.operands.len() - self.operand_len < run.len() || !(self.extend(&put) || self.add(put)) {
+                return run.start;
+            }
+            self.operand(&page[run]);
+        }
+        range.end
+    }
+
+    /// Adds one put of single bytes.
+    fn scattered(
+        &mut self,
+        command: Command,
+        count: usize,
+        bytes: impl Iterator<Item = usize>,
+        page: &PageBytes,
+        range: &Range<usize>,
+    ) -> bool {
+        let list_len = (count * INDEX_LEN).next_multiple_of(8);
+        let at = COMMANDS_LEN_MAX + self.list_len;
+        let fits = self.room.len() - at >= list_len && self.operands.len() - self.operand_len >= count;
+        if !fits || !self.add(Command { form: Form::Narrow, block: 1, count: count as u64, stride: 1, ..command }) {
+            return false;
+        }
+        // What fills the list up is zero.
+        self.room[at + list_len - INDEX_LEN..at + list_len].fill(0);
+        let indices = self.room[at..at + list_len].as_chunks_mut::<INDEX_LEN>().0;
+        let operands = &mut self.operands[self.operand_len..];
+        for ((index, operand), byte) in indices.iter_mut().zip(operands).zip(bytes) {
+            *index = ((byte - range.start) as u32).to_le_bytes();
+            *operand = page[byte];
+        }
+        self.last = None;
+        self.list_len += list_len;
+        self.operand_len += count;
+        true
+    }
+
+    /// Lets the last put grow by one that has as many bytes, as far behind it as its blocks are from each other.
+    fn extend(&mut self, put: &Command) -> bool {
+        let Some(last) = &mut self.last else { return false };
+        let is_same = (last.op, last.slot, last.node) == (put.op, put.slot, put.node);
+        let mut row = Row { start: last.offset, len: last.block, count: last.count, stride: last.stride };
+        if !is_same || !row.extend(put.offset, put.block) {
+            return false;
+        }
+        (last.count, last.stride) = (row.count, row.stride);
+        self.rewrite();
+        true
+    }
+
+    fn add(&mut self, command: Command) -> bool {
+        let at = self.commands_len();
+        if at + COMMAND_LEN > COMMANDS_LEN_MAX.min(self.room.len()) {
+            return false;
+        }
+        self.count += 1;
+        self.last = Some(command);
+        self.rewrite();
+        true
+    }
+
+    /// Writes the last command.
+    fn rewrite(&mut self) {
+        let at = self.commands_len() - COMMAND_LEN;
+        if let Some(last) = &self.last {
+            self.room[at..at + COMMAND_LEN].copy_from_slice(&last.encode());
+        }
+    }
+
+    fn operand(&mut self, bytes: &[u8]) {
+        self.operands[self.operand_len..][..bytes.len()].copy_from_slice(bytes);
+        self.operand_len += bytes.len();
+    }
+
+    /// Sends it, and waits until it is done; it is empty then. A refusal's reason is in the room.
+    pub fn exchange(&mut self, endpoint: &Endpoint, seq: u64) -> Result<(), Why> {
+        let lists = COMMANDS_LEN_MAX..COMMANDS_LEN_MAX + self.list_len;
+        let body_len = (self.commands_len() + self.list_len + self.operand_len) as u64;
+        let head = Head { count: self.count, body_len, ..Head::new(Kind::Commands, seq) }.encode();
+        let pieces = [&head[..], &self.room[..self.commands_len()], &self.room[lists], &self.operands[..self.operand_len]];
+        let sent = endpoint.send(&pieces).map_err(Why::Broken);
+        (self.last, self.count, self.list_len, self.operand_len) = (None, 0, 0, 0);
+        sent.and_then(|()| expect(endpoint, seq, 0, self.room))
+    }
+}
+
+/// Equal runs at equal distances.
+struct Row {
+    start: u64,
+    len: u64,
+    count: u64,
+    stride: u64,
+}
+
+impl Row {
+    /// Takes one more run in, if it goes on as the row does.
+    fn extend(&mut self, start: u64, len: u64) -> bool {
+        let Some(distance) = start.checked_sub(self.start).filter(|_| len == self.len) else { return false };
+        if self.count == 1 && distance >= len {
+            self.stride = distance;
+        } else if distance != self.count * self.stride {
+            return false;
+        }
+        self.count += 1;
+        true
+    }
+}
+
+/// How many rows the runs make.
+fn row_count(runs: impl Iterator<Item = Range<usize>>) -> usize {
+    let mut last: Option<Row> = None;
+    let begins = |run: &Range<usize>| {
+        let (start, len) = (run.start as u64, run.len() as u64);
+        if last.as_mut().is_some_and(|row| row.extend(start, len)) {
+            return false;
+        }
+        last = Some(Row { start, len, count: 1, stride: len });
+        true
+    };
+    runs.filter(begins).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_memory::diff::PAGE;
+    use hanare_protocol::id::{Grant, Slot};
+    use hanare_protocol::shape::{Indices, Shape};
+    use hanare_protocol::wire::command::Op;
+    use proptest::prelude::*;
+
+    fn command(op: Op) -> Command {
+        let (node, slot, grant) = (3, Slot(5), Grant([7; 16]));
+        Command { op, node, slot, grant, form: Form::Strided, offset: 10_000, block: 0, count: 1, stride: 0 }
+    }
+
+    /// What a node would do with the commands so far: bytes by their place in the extent.
+    fn apply(message: &Message<'_>, extent: &mut [u8]) {
+        let mut lists = &message.room[COMMANDS_LEN_MAX..][..message.list_len];
+        let mut operands = &message.operands[..message.operand_len];
+        for bytes in message.room[..message.commands_len()].as_chunks::<COMMAND_LEN>().0 {
+            let command = Command::decode(bytes).unwrap();
+            assert_eq!((command.slot, command.node, command.grant), (Slot(5), 3, Grant([7; 16])));
+            let (list, rest) = lists.split_at(command.list_len().unwrap() as usize);
+            lists = rest;
+            let words: Vec<u64> = list.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+            let places: Vec<(u64, u64)> = match command.shape(&words).unwrap() {
+                Shape::Strided(s) => (0..s.count).map(|k| (s.offset + k * s.stride, s.block)).collect(),
+                Shape::Indexed(s) => match &s.indices {
+                    Indices::Narrow(list) => list.iter().map(|k| (s.offset + u64::from(*k) * s.scale, s.block)).collect(),
+                    Indices::Wide(_) => unreachable!("indices are narrow"),
+                },
+                Shape::Subarray(_) => unreachable!("no sub-arrays are sent"),
+            };
+            for (offset, len) in places {
+                let (operand, rest) = operands.split_at(len as usize);
+                operands = rest;
+                extent[offset as usize..][..len as usize].copy_from_slice(operand);
+            }
+        }
+        assert!(lists.is_empty() && operands.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn what_arrives_is_the_diff_within_the_range(
+            stores in prop::collection::vec((0..PAGE, 1..60usize, 1..9usize), 0..60),
+            (start, end) in (0..PAGE, 0..=PAGE),
+            rooms in prop::sample::select(vec![(COMMANDS_LEN_MAX + (16 << 10), 4096), (128 << 10, 128 << 10)]),
+        ) {
+            let range = start.min(end)..start.max(end);
+            let (twin, mut page) = ([0; PAGE], [0; PAGE]);
+            for (at, len, step) in stores {
+                (at..(at + len * step).min(PAGE)).step_by(step).for_each(|at| page[at] = at as u8 | 1);
+            }
+            let diff = Diff::between(&twin, &page);
+            let (mut room, mut operands) = (vec![0xee; rooms.0], vec![0xee; rooms.1]);
+            let mut extent = vec![0; 10_000 + PAGE];
+            let mut message = Message::new(&mut room, &mut operands);
+            let mut from = range.start;
+            while from < range.end {
+                from = message.put(command(Op::Put), &diff, &page, &range, from);
+                apply(&message, &mut extent);
+                (message.last, message.count, message.list_len, message.operand_len) = (None, 0, 0, 0);
+            }
+            let len = range.len();
+            prop_assert!(extent[10_000..][..len] == page[range]);
+            prop_assert!(extent[..10_000].iter().chain(&extent[10_000 + len..]).all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn equal_runs_at_equal_distances_are_one_command_and_single_bytes_one_list() {
+        let (mut room, mut operands) = (vec![0; 128 << 10], vec![0; 128 << 10]);
+        let page_of = |is_changed: &dyn Fn(usize) -> bool| std::array::from_fn::<u8, PAGE, _>(|at| u8::from(is_changed(at)));
+        for (page, commands, list_len) in [
+            (page_of(&|_| true), 1, 0),
+            (page_of(&|at| at % 1024 < 32), 1, 0),
+            (page_of(&|at| at % 2 == 0), 1, 0),
+            (page_of(&|at| [5, 70, 900].contains(&at)), 1, 12),
+            (page_of(&|at| at / 256 % 2 == 0 || at == 300), 3, 0),
+        ] {
+            let mut message = Message::new(&mut room, &mut operands);
+            let diff = Diff::between(&[0; PAGE], &page);
+            assert_eq!(message.put(command(Op::Put), &diff, &page, &(0..PAGE), 0), PAGE);
+            assert_eq!((message.count(), message.list_len), (commands, usize::next_multiple_of(list_len, 8)));
+        }
+    }
+
+    #[test]
+    fn gets_that_lie_together_are_one() {
+        let (mut room, mut operands) = (vec![0; 1024], vec![]);
+        let mut message = Message::new(&mut room, &mut operands);
+        let get = |offset, block| Command { offset, block, stride: block, ..command(Op::Get) };
+        assert!(message.get(get(0, 4096)) && message.get(get(4096, 4096)) && message.get(get(12_288, 100)));
+        assert_eq!(message.count(), 2);
+        assert_eq!(Command::decode(message.room.first_chunk().unwrap()).unwrap().block, 8192);
+    }
+}

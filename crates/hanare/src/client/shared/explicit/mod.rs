@@ -1,0 +1,348 @@
+//! `Explicit` mappings: a plain pointer to a whole region on any node. A store is visible elsewhere after `flush` here and `update`
+//! there; writers of different bytes of one page both survive.
+//!
+//! ```text
+//! extents of this host      mapped as they are: stores are visible on this host at once
+//! all other pages           frames of this process, filled by the thread that touches them
+//!
+//! touch -> SIGBUS -> word: hold -> lane: get from the home -> frame -> mapped protected -> word: release
+//! store -> SIGBUS -> word: hold -> twin := frame -> writable   -> word: release
+//! flush: what differs from the twin goes home            update: clean pages are forgotten, dirty ones merged
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `word` | who may change a page: the state machine |
+//! | `pager` | faults, flush, update and eviction as steps on held pages |
+//! | `homes`, `message` | requests to the nodes that hold the pages, written into a lane's room |
+//! | `slots` | the limit on frames, and the clock |
+//! | `streams` | what is fetched ahead |
+//! | `twins`, `table` | memory that is there only where it is used |
+//!
+//! # Why the frames are the process's own
+//!
+//! Several clients of a host could share frames, and save memory and fetches. But a store is in the frame before it is flushed, and
+//! whoever is killed leaves some of them there: half an update, in bytes that other programs take for the region's. With frames of
+//! its own a killed process's stores that it did not flush vanish whole, and nobody waits for what it held.
+//!
+//! # What a program must know
+//!
+//! - What `crate::client::shared` and `hanare_memory::fault` say of mapped memory: system calls on absent pages fail with `EFAULT`, a
+//!   thread that blocks SIGBUS dies of its first fault, children made by fork have no mapping.
+//! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Those that were neither
+//!   flushed nor sent when the mapping is dropped, or the process dies, are gone.
+//! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
+
+mod homes;
+mod message;
+mod pager;
+mod slots;
+mod streams;
+mod table;
+mod twins;
+mod word;
+
+use super::counters::{PageCounters, PageCounts};
+use super::lanes::Lanes;
+use super::options::MapOptions;
+use crate::client::mapping::{fetch_files, map_piece};
+use crate::client::pool::Shared;
+use crate::client::region::Region;
+use hanare_memory::fault::{self, Watch};
+use hanare_memory::frames::Frames;
+use hanare_memory::uffd::{Span, Uffd, WriteFaults};
+use hanare_memory::{Lost, Mapping, Window};
+use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::place::Extent;
+use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::{Error, Result};
+use homes::Homes;
+use pager::Pager;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
+/// pages of this host are fetched like all others.
+const DIRECT_COUNT_MAX: usize = 8192;
+
+/// Fewest frames: an instruction may touch two pages, and several threads run one each.
+const FRAME_COUNT_MIN: u64 = 64;
+
+/// A region behind one pointer, on any node. Unmapped when dropped; what was not flushed is gone then.
+///
+/// **Ownership**: the pointer is good as long as this lives. Any number of threads may use both; calls of `flush` and `update` may run
+/// beside loads and stores. **Source**: [D2 §4, Table 1] dn_flush, dn_update.
+///
+/// FEATURE: D2-F4 D2-F7 EU-F12
+pub struct Explicit {
+    // Before the mapping: nobody resolves its faults any more when it goes.
+    watch: Watch<Pager>,
+    mapping: Mapping,
+    len: usize,
+    shared: Arc<Shared>,
+    gid: Gid,
+    rights: Rights,
+}
+
+impl Explicit {
+    /// Maps a region for what it was opened for.
+    ///
+    /// **Cost**: no byte of the region moves; a connection for each lane and each other node that holds a part of it.
+    /// **Errors**: [`Error::System`] where this kernel cannot map memory of other nodes, [`Error::NodeLost`], [`Error::BadSetting`].
+    pub fn new(region: &Region) -> Result<Explicit> {
+        Explicit::with(region, &MapOptions::new()?)
+    }
+
+    /// As [`Explicit::new`], with what it may use.
+    pub fn with(region: &Region, options: &MapOptions) -> Result<Explicit> {
+        let bad_use = |reason: &str| Error::BadUse { region: region.name().to_owned(), reason: reason.to_owned() };
+        let page_count = region.len().div_ceil(PAGE_LEN);
+        let len = usize::try_from(region.len()).ok().filter(|_| page_count < u64::from(u32::MAX));
+        let len = len.ok_or_else(|| bad_use("it is longer than a mapping can be"))?;
+        let frames = Frames::new("hanare-frames", page_count)?;
+        let mut mapping = Mapping::reserve(region.len())?;
+        let whole = page_count * PAGE_LEN;
+        mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len: whole, map_len: whole }, region.rights())?;
+        let direct = map_direct(region, &mut mapping)?;
+        fault::withhold_from_children(&mapping)?;
+
+        let homes = Homes::new(region, &is_used(region, direct.as_deref()));
+        let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();
+        let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
+        let lanes = Lanes::connect(&region.shared, &doors, if doors.is_empty() { 1 } else { options.lanes })?;
+        let (uffd, span) = (Uffd::open(options.features, WriteFaults::Signal)?, Span::of(&mapping));
+        for range in between(direct.as_deref().unwrap_or_default(), page_count) {
+            // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw
+            // pointer and by windows.
+            unsafe { uffd.register(span.pages(range.start, range.end - range.start)) }?;
+        }
+        let limit = (options.frames_len / PAGE_LEN).max(FRAME_COUNT_MIN);
+        let pager = Pager {
+            name: region.name().into(),
+            len: region.len(),
+            page_count,
+            direct: direct.map(|_| region.here()),
+            homes,
+            span,
+            uffd,
+            frames,
+            twins: twins::Twins::new(page_count)?,
+            words: word::Words::new(page_count)?,
+            slots: slots::Slots::new(limit, page_count)?,
+            streams: streams::Streams::default(),
+            lanes,
+            counters: PageCounters::default(),
+            lines: Default::default(),
+        };
+        // SAFETY: the mapping was made above; it is given up after the watch, and by its owner's rule not used any more then.
+        let watch = unsafe { fault::watch(span, pager) }?;
+        Ok(Explicit { watch, mapping, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
+    }
+
+    /// The first byte's address: the one door to a raw pointer. Other threads and, where it lies on this host, other programs may
+    /// change what it points to at any time.
+    pub fn ptr(&self) -> *mut u8 {
+        self.mapping.ptr()
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Always false: no region has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The region's bytes, as long as this lives: for accesses that report lost pages.
+    ///
+    /// # Safety
+    /// No copy of the window is used after this is dropped, nor written through where the region was opened for reading.
+    pub unsafe fn window(&self) -> Window {
+        // SAFETY: all of it is mapped; the rest is the caller's promise.
+        unsafe { self.mapping.window() }.slice(0, self.len)
+    }
+
+    /// Reads through the mapping.
+    ///
+    /// **Cost**: a copy; a fault and a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be
+    /// brought, which a plain load would die of; [`Error::OutOfRange`].
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let range = self.check(offset, into.len() as u64)?;
+        // SAFETY: the window is gone when this returns.
+        let window = unsafe { self.window() }.slice(range.start as usize, into.len());
+        window.read_into(into).map_err(|lost| self.lost(range.start, lost))
+    }
+
+    /// Writes through the mapping: visible elsewhere as a store is.
+    ///
+    /// **Errors**: as [`Explicit::read`]; [`Error::BadUse`] where the region was opened for reading.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let range = self.check(offset, bytes.len() as u64)?;
+        if self.rights != Rights::Write {
+            let reason = "it was opened for reading; open it for writing to change it".to_owned();
+            return Err(Error::BadUse { region: self.watch.name.to_string(), reason });
+        }
+        // SAFETY: as in `read`.
+        let window = unsafe { self.window() }.slice(range.start as usize, bytes.len());
+        window.write_from(bytes).map_err(|lost| self.lost(range.start, lost))
+    }
+
+    /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update` there.
+    /// Whole pages are looked at: stores beside the range, in the same pages, go too.
+    ///
+    /// **Cost**: a look at a word of 4 bytes for each page; for each 64 dirty pages about one message each way for each home, with the
+    /// changed bytes and no others. The next store to a flushed page faults once.
+    /// **Errors**: [`Error::NodeLost`] and those of [`Region::put`]; what is not home is still dirty, so that the next flush sends it.
+    /// All other pages of the range are home even so.
+    ///
+    /// FEATURE: D2-F7
+    pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: stores to bytes of this host come before whatever tells another program of them.
+        fence(Ordering::SeqCst);
+        self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end))
+    }
+
+    /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
+    /// stored them.
+    ///
+    /// **Cost**: as [`Explicit::flush`]; clean pages are forgotten, and come again when they are touched; dirty ones cross at once.
+    /// **Errors**: as [`Region::get`]; a page that could not be brought is as it was.
+    ///
+    /// FEATURE: D2-F7
+    pub fn update(&self, offset: u64, len: u64) -> Result<()> {
+        // ORDERING: loads of bytes of this host come after whatever told us of them.
+        fence(Ordering::SeqCst);
+        self.each_part(offset, len, |pager, first, end| pager.update_some(first, end))
+    }
+
+    /// What happened to its pages so far.
+    pub fn counters(&self) -> PageCounts {
+        self.watch.counters.read()
+    }
+
+    /// Works through the pages of a range, a part at a time; a part that failed once more, if the homes could be reached anew.
+    fn each_part(&self, offset: u64, len: u64, work: impl Fn(&Pager, u64, u64) -> (u64, Result<()>)) -> Result<()> {
+        let range = self.check(offset, len)?;
+        let (mut page, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
+        let mut outcome = Ok(());
+        let mut is_mended = false;
+        while page < end {
+            // It holds pages and a lane: no handler of the program may run on this thread and touch them.
+            let (next, mut done) = fault::undisturbed(|| work(&self.watch, page, end));
+            if done.is_err() && !is_mended {
+                is_mended = true;
+                if self.mend().is_ok() {
+                    done = fault::undisturbed(|| work(&self.watch, page, next)).1;
+                }
+            }
+            outcome = outcome.and(done);
+            page = next;
+        }
+        outcome
+    }
+
+    /// Asks for the grants of today, and makes connections anew that broke: a node that was silent has them refused, or closed.
+    #[cold]
+    fn mend(&self) -> Result<()> {
+        let view = self.shared.open(&self.watch.name, Some(self.rights))?;
+        if view.gid != self.gid {
+            return Err(Error::UnknownRegion { name: self.watch.name.to_string() });
+        }
+        self.watch.homes.set_grants(&view.grants);
+        let address = |node| view.nodes.iter().find(|at| at.node == node).map(|at| at.address.as_str());
+        fault::undisturbed(|| self.watch.lanes.reconnect(&self.shared, address))
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<Range<u64>> {
+        let limit = self.len as u64;
+        match offset.checked_add(len).filter(|end| *end <= limit) {
+            Some(end) => Ok(offset..end),
+            None => Err(Error::OutOfRange { region: self.watch.name.to_string(), offset, len, limit }),
+        }
+    }
+
+    #[cold]
+    fn lost(&self, base: u64, lost: Lost) -> Error {
+        self.watch.lost((base + lost.offset) / PAGE_LEN)
+    }
+}
+
+impl std::fmt::Debug for Explicit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Explicit").field("region", &self.watch.name).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there are
+/// too many pieces for that.
+fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range<u64>>>> {
+    let extents: Vec<Extent> = region.layout().extents().copied().collect();
+    let here = |extent: usize| extents[extent].node == region.here();
+    let mut pieces = Vec::new();
+    for piece in region.layout().pieces(0, region.len()).filter(|piece| here(piece.extent)) {
+        let end = piece.at + piece.len;
+        let first = piece.at.next_multiple_of(PAGE_LEN);
+        let last = if end == region.len() { end } else { end / PAGE_LEN * PAGE_LEN };
+        if first < last && piece.at % PAGE_LEN == piece.offset % PAGE_LEN {
+            if pieces.len() == DIRECT_COUNT_MAX {
+                return Ok(None);
+            }
+            pieces.push((piece.extent, piece.offset + (first - piece.at), first..last));
+        }
+    }
+    let mut files: Vec<Option<Vec<(OwnedFd, FilePart)>>> = extents.iter().map(|_| None).collect();
+    for (extent, offset, range) in &pieces {
+        let files = match &mut files[*extent] {
+            Some(files) => files,
+            none => none.insert(fetch_files(&region.shared, &extents[*extent], region.grant(*extent))?),
+        };
+        map_piece(mapping, range.start, *offset, range.end - range.start, files, region.rights())?;
+    }
+    let pages = |range: Range<u64>| range.start / PAGE_LEN..range.end.div_ceil(PAGE_LEN);
+    Ok(Some(pieces.into_iter().map(|(_, _, range)| pages(range)).collect()))
+}
+
+/// What lies between ascending ranges of pages, up to `end`.
+fn between(ranges: &[Range<u64>], end: u64) -> impl Iterator<Item = Range<u64>> {
+    let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
+    let ends = ranges.iter().map(|range| range.start).chain([end]);
+    starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty())
+}
+
+/// For each extent whether some of its bytes lie in frames.
+fn is_used(region: &Region, direct: Option<&[Range<u64>]>) -> Vec<bool> {
+    let mut is_used: Vec<bool> = region.layout().extents().map(|_| false).collect();
+    for pages in between(direct.unwrap_or_default(), region.len().div_ceil(PAGE_LEN)) {
+        let (start, end) = (pages.start * PAGE_LEN, (pages.end * PAGE_LEN).min(region.len()));
+        region.layout().pieces(start, end - start).for_each(|piece| is_used[piece.extent] = true);
+    }
+    is_used
+}
+
+/// Where a node that holds a part of the region is reached.
+fn address_of(region: &Region, node: NodeId) -> Arc<str> {
+    let extent = region.layout().extents().position(|extent| extent.node == node);
+    region.door(extent.expect("homes are nodes of the layout")).address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_between_is_all_the_rest() {
+        let rest = |ranges: &[(u64, u64)]| {
+            let ranges: Vec<Range<u64>> = ranges.iter().map(|(start, end)| *start..*end).collect();
+            between(&ranges, 10).map(|range| (range.start, range.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(rest(&[]), [(0, 10)]);
+        assert_eq!(rest(&[(0, 2), (2, 4), (7, 10)]), [(4, 7)]);
+        assert_eq!(rest(&[(1, 9)]), [(0, 1), (9, 10)]);
+        assert_eq!(rest(&[(0, 10)]), []);
+    }
+}

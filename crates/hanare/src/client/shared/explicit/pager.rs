@@ -1,0 +1,507 @@
+//! The pages of one mapping: what a fault, a flush, an update and an eviction do to them.
+//!
+//! | what happens | steps, with the page held |
+//! |---|---|
+//! | touch of an absent page | make room, fetch, fill, map protected; for a write then as below |
+//! | first write to a page | twin, then lift the protection |
+//! | flush | protect, read, send what differs from the twin, forget the twin: the next store makes another |
+//! | update of a clean page | punch: it is fetched at the next touch |
+//! | update of a dirty page | protect, read, take the home's bytes, put the changed ones back, twin := the home's bytes |
+//! | eviction | as flush where it is dirty; then punch |
+//!
+//! Stores of other threads meanwhile fault on the protected page, find it held, and wait: none is lost, none is sent half. Where
+//! present pages are not registered (Linux 6.1) a page is protected before it is filled, by the mark that registering and every
+//! later protection left, and punched pages are marked again: a thread that touched the page while it was punched may have
+//! taken the mark away.
+//!
+//! What [`Pager::resolve`] does is async-signal-safe.
+//!
+//! Safety invariants of this module:
+//! 1. The twin of a page is used by the thread that holds the page, one reference at a time.
+//! 2. What runs in the handler allocates nothing, takes no lock of anybody, and touches no watched memory: atomics, system calls,
+//!    and the room of a lane.
+
+use super::homes::{Failed, Homes, Why};
+use super::slots::Slots;
+use super::streams::Streams;
+use super::twins::Twins;
+use super::word::{Event, State, Words};
+use crate::client::shared::counters::{PageCounters, count};
+use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Tools};
+use hanare_memory::diff::{Diff, PAGE, PageBytes};
+use hanare_memory::fault::{Resolve, Resolved};
+use hanare_memory::frames::{Frames, Run, runs_of};
+use hanare_memory::uffd::{Refused, Span, Uffd};
+use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
+use hanare_protocol::{Error, Result};
+use std::fmt::Write;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Pages given back at once: one shoot-down and few calls for all of them.
+const EVICT_COUNT: usize = 32;
+
+/// Everything that the faults of a mapping need.
+pub(super) struct Pager {
+    /// The region's name, for messages.
+    pub name: Box<str>,
+    pub len: u64,
+    pub page_count: u64,
+    /// This host's node, where its extents are mapped as they are.
+    pub direct: Option<NodeId>,
+    pub homes: Homes,
+    pub span: Span,
+    pub uffd: Uffd,
+    pub frames: Frames,
+    pub twins: Twins,
+    pub words: Words,
+    pub slots: Slots,
+    pub streams: Streams,
+    pub lanes: Lanes,
+    pub counters: PageCounters,
+    /// Lines that were written about lost pages.
+    pub lines: AtomicU32,
+}
+
+/// Why pages could not be brought or sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trouble {
+    Home(Failed),
+    Kernel(Refused),
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Trouble {
+        Trouble::Kernel(refused)
+    }
+}
+
+// SAFETY: invariant 2.
+unsafe impl Resolve for Pager {
+    fn resolve(&self, page: u64, access: Access) -> Resolved {
+        if page >= self.page_count || self.is_direct(page) {
+            return Resolved::Lost;
+        }
+        count(&self.counters.faults, 1);
+        let state = self.words.hold(page);
+        self.words.touch(page);
+        let done = match (state, access) {
+            (State::Absent, _) => self.bring(page, access),
+            (State::Clean, Access::Read) => self.uffd.install(self.span.pages(page, 1), Access::Read).map_err(Trouble::from),
+            (State::Clean, Access::Write) => self.open(page),
+            // A flush that failed left it protected, or it is not mapped.
+            (_, _) => self.uffd.install(self.span.pages(page, 1), Access::Write).map_err(Trouble::from),
+        };
+        self.words.release(page);
+        match done {
+            Ok(()) => Resolved::Again,
+            Err(trouble) => self.lose(page, trouble),
+        }
+    }
+}
+
+impl Pager {
+    /// Whether a page lies whole, and on a page's boundary, in an extent that is mapped as it is.
+    pub fn is_direct(&self, page: u64) -> bool {
+        let whole = PAGE_LEN.min(self.len - page * PAGE_LEN);
+        self.direct.is_some_and(|here| {
+            let first = self.homes.pieces(page).next();
+            let is_whole = |piece: hanare_protocol::place::Piece| piece.len == whole && piece.offset.is_multiple_of(PAGE_LEN);
+            first.is_some_and(|piece| self.homes.node_of(piece.extent) == here && is_whole(piece))
+        })
+    }
+
+    /// The first page from `page` on that lies in a frame.
+    fn next_framed(&self, mut page: u64) -> u64 {
+        while page < self.page_count && self.is_direct(page) {
+            page += 1;
+        }
+        page
+    }
+
+    /// The first write to a clean page. Held: the page.
+    fn open(&self, page: u64) -> Result<(), Trouble> {
+        self.make_twin(page)?;
+        // Where it is mapped, as it mostly is, that is all; where it is not, the store faults once more.
+        Ok(self.uffd.unprotect(self.span.pages(page, 1))?)
+    }
+
+    fn make_twin(&self, page: u64) -> Result<(), Refused> {
+        // SAFETY: the caller holds the page; the reference ends here (invariant 1).
+        self.frames.read(Run::one(page), unsafe { self.twins.of(page) })?;
+        count(&self.counters.twins, 1);
+        self.words.step(page, Event::Open);
+        Ok(())
+    }
+
+    /// Fetches an absent page, and those behind it if a stream runs. Held: the page.
+    fn bring(&self, page: u64, access: Access) -> Result<(), Trouble> {
+        let mut lane = self.lanes.take();
+        let tools = lane.tools();
+        let stream = self.streams.find(page);
+        // A stream never drives more than a part of the frames out.
+        let window = stream.window.min(1 + self.slots.limit() as usize / 8);
+        self.make_room(tools, window);
+        // Where nothing can be given back there is one frame more than the limit: a fault never fails for that.
+        let is_counted = self.slots.admit(page);
+        let mut pages = [page; LANE_PAGE_COUNT];
+        let mut len = 1;
+        let mut next = self.next_framed(page + 1);
+        while is_counted && len < window && next < self.page_count && self.claim_ahead(next) {
+            pages[len] = next;
+            len += 1;
+            next = self.next_framed(next + 1);
+        }
+        let mut fetched = self.fetch(tools, &pages[..len]);
+        if fetched.is_err() {
+            // Those behind may lie on another home, which is the one that fails; or memory is short.
+            self.disclaim(&pages[1..len]);
+            let may_help = len > 1 || matches!(fetched, Err(Trouble::Kernel(_))) && self.evict(tools) > 0;
+            len = 1;
+            if may_help {
+                fetched = self.fetch(tools, &pages[..1]);
+            }
+        }
+        if fetched.is_err() {
+            self.slots.remove(page);
+            return fetched;
+        }
+        self.streams.go_on(stream, next, len);
+        let ahead = &pages[1..len];
+        let mapped = self.map_ahead(ahead);
+        ahead.iter().for_each(|page| self.words.release(*page));
+        count(&self.counters.prefetched, ahead.len() as u64);
+        mapped?;
+        if access == Access::Write {
+            self.make_twin(page)?;
+        }
+        Ok(self.uffd.install(self.span.pages(page, 1), access)?)
+    }
+
+    /// Maps pages that were fetched ahead, for reading, in as few calls as there are runs. Held: the pages.
+    fn map_ahead(&self, pages: &[u64]) -> Result<(), Refused> {
+        runs_of(pages).try_for_each(|run| self.uffd.install(self.span.pages(run.first, run.count), Access::Read))
+    }
+
+    /// Holds an absent page that is to be fetched ahead, with a slot; says whether it could.
+    fn claim_ahead(&self, page: u64) -> bool {
+        match self.words.try_hold(page) {
+            None => false,
+            Some(State::Absent) if self.slots.admit(page) => true,
+            Some(_) => {
+                self.words.release(page);
+                false
+            }
+        }
+    }
+
+    /// Lets pages go that were held to be fetched ahead, and were not.
+    fn disclaim(&self, pages: &[u64]) {
+        for page in pages {
+            self.slots.remove(*page);
+            self.words.release(*page);
+        }
+    }
+
+    /// Brings the bytes of absent pages to their frames. Held: the pages; on an error they stay absent.
+    fn fetch(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
+        self.homes.fetch(tools, pages).map_err(Trouble::Home)?;
+        let mut at = 0;
+        for run in runs_of(pages) {
+            let bytes = &tools.pages[at * PAGE..][..run.len_bytes()];
+            if let Err(refused) = self.frames.fill(run, bytes) {
+                for run in runs_of(pages) {
+                    self.punch(run)?;
+                }
+                return Err(refused.into());
+            }
+            at += run.count as usize;
+        }
+        pages.iter().for_each(|page| self.words.step(*page, Event::Fill));
+        count(&self.counters.fetches, pages.len() as u64);
+        Ok(())
+    }
+
+    /// Gives frames back. Held: their pages, protected where they were dirty.
+    fn punch(&self, run: Run) -> Result<(), Refused> {
+        self.frames.punch(run)?;
+        if self.uffd.registers_present() { Ok(()) } else { self.uffd.protect(self.span.pages(run.first, run.count)) }
+    }
+
+    /// Sees to it that so many pages can be admitted, as far as that is possible. The caller holds one page at most that has
+    /// no frame yet.
+    fn make_room(&self, tools: &mut Tools, wanted: usize) {
+        while self.slots.free_count() < wanted as u64 && self.evict(tools) > 0 {}
+    }
+
+    /// Gives a batch of frames back, those of pages that were not touched lately; returns how many.
+    fn evict(&self, tools: &mut Tools) -> u64 {
+        let mut victims = [0; EVICT_COUNT];
+        let mut found = 0;
+        for _ in 0..self.slots.two_rounds() {
+            if found == EVICT_COUNT {
+                break;
+            }
+            let Some(page) = self.slots.turn() else { continue };
+            if self.words.take_touch(page) {
+                continue;
+            }
+            match self.words.try_hold(page) {
+                Some(State::Clean | State::Dirty) => {
+                    victims[found] = page;
+                    found += 1;
+                }
+                Some(_) => self.words.release(page),
+                None => {}
+            }
+        }
+        let victims = &mut victims[..found];
+        victims.sort_unstable();
+        // Those that are not home stay: their home is lost, and these are the last copies.
+        let _ = self.settle(tools, victims);
+        let mut gone = 0;
+        self.by_state(victims, |run, state| match state {
+            State::HeldClean => gone += self.drop_run(run),
+            _ => self.release(run),
+        });
+        count(&self.counters.evictions, gone);
+        gone
+    }
+
+    /// Tells runs of held pages, ascending, of the same state. Each state is read once, before the page is told of.
+    fn by_state(&self, pages: &[u64], mut act: impl FnMut(Run, State)) {
+        let mut last: Option<(Run, State)> = None;
+        for &page in pages {
+            let state = self.words.look(page);
+            if let Some((run, of)) = &mut last
+                && *of == state
+                && run.first + run.count == page
+            {
+                run.count += 1;
+                continue;
+            }
+            if let Some((run, of)) = last.replace((Run::one(page), state)) {
+                act(run, of);
+            }
+        }
+        if let Some((run, of)) = last {
+            act(run, of);
+        }
+    }
+
+    fn release(&self, run: Run) {
+        (run.first..run.first + run.count).for_each(|page| self.words.release(page));
+    }
+
+    /// Gives a run of clean held pages back, and lets them go; returns how many were given back.
+    fn drop_run(&self, run: Run) -> u64 {
+        let is_punched = self.punch(run).is_ok();
+        for page in run.first..run.first + run.count {
+            if is_punched {
+                self.words.step(page, Event::Drop);
+                self.slots.remove(page);
+            }
+            self.words.release(page);
+        }
+        if is_punched { run.count } else { 0 }
+    }
+
+    /// Sends the changes of those of the held pages, ascending, that are dirty; they are clean and protected then. Those that are
+    /// not home stay dirty. Nothing is let go.
+    fn settle(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
+        let mut dirty = [0; LANE_PAGE_COUNT];
+        let mut len = 0;
+        for page in pages.iter().filter(|page| self.words.look(**page) == State::HeldDirty) {
+            dirty[len] = *page;
+            len += 1;
+        }
+        let dirty = &dirty[..len];
+        self.protect(dirty)?;
+        let mut at = 0;
+        for run in runs_of(dirty) {
+            self.frames.read(run, &mut tools.pages[at * PAGE..][..run.len_bytes()])?;
+            at += run.count as usize;
+        }
+        let (left, failed, sent) = self.homes.send(tools, &self.twins, dirty);
+        count(&self.counters.diff_bytes, sent);
+        let home = dirty.iter().enumerate().filter(|(index, _)| left >> index & 1 == 0);
+        home.for_each(|(_, page)| self.words.step(*page, Event::Settle));
+        self.by_state(dirty, |run, state| {
+            if state == State::HeldClean {
+                self.twins.forget(run);
+            }
+        });
+        failed.map_or(Ok(()), |failed| Err(Trouble::Home(failed)))
+    }
+
+    /// From here on no store is under way in these pages. Held: the pages.
+    fn protect(&self, pages: &[u64]) -> Result<(), Refused> {
+        runs_of(pages).try_for_each(|run| self.uffd.protect(self.span.pages(run.first, run.count)))
+    }
+
+    /// Sends home what was stored in pages `first .. end`. A part of the work at a time, so that whoever needs a page waits for
+    /// that part alone. Returns the page from which on nothing was looked at.
+    ///
+    /// **Cost**: a look at each page's word; for each 64 dirty pages a protection, a read and a message for each home.
+    pub fn flush_some(&self, first: u64, end: u64) -> (u64, Result<()>) {
+        let is_ours = |state| matches!(state, State::Dirty | State::HeldDirty);
+        let mut pages = [0; LANE_PAGE_COUNT];
+        let (len, next) = self.hold_some(first, end, is_ours, &mut pages);
+        if len == 0 {
+            return (next, Ok(()));
+        }
+        let mut lane = self.lanes.take();
+        let settled = self.settle(lane.tools(), &pages[..len]);
+        pages[..len].iter().for_each(|page| self.words.release(*page));
+        (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().message)))
+    }
+
+    /// Has pages `first .. end` show what is at their homes, and this process's stores that were not flushed. As
+    /// [`Pager::flush_some`], a part at a time.
+    ///
+    /// **Cost**: a look at each page's word; clean pages a punch for each run; for each 64 dirty ones a protection and a message for
+    /// each home.
+    pub fn update_some(&self, first: u64, end: u64) -> (u64, Result<()>) {
+        // One that is being fetched may be getting bytes of before.
+        let is_ours = |state| state != State::Absent;
+        let mut pages = [0; LANE_PAGE_COUNT];
+        let (len, next) = self.hold_some(first, end, is_ours, &mut pages);
+        let mut dirty = [0; LANE_PAGE_COUNT];
+        let mut dirty_len = 0;
+        self.by_state(&pages[..len], |run, state| match state {
+            State::HeldClean => {
+                self.drop_run(run);
+            }
+            State::HeldDirty => {
+                for page in run.first..run.first + run.count {
+                    dirty[dirty_len] = page;
+                    dirty_len += 1;
+                }
+            }
+            _ => self.release(run),
+        });
+        let dirty = &dirty[..dirty_len];
+        if dirty.is_empty() {
+            return (next, Ok(()));
+        }
+        let mut lane = self.lanes.take();
+        let merged = self.merge(lane.tools(), dirty);
+        dirty.iter().for_each(|page| self.words.release(*page));
+        (next, merged.map_err(|trouble| self.error(trouble, &lane.tools().message)))
+    }
+
+    /// Holds pages of `first .. end` that are in a state that is wanted, as many as a lane has room for; waits for the first of
+    /// them alone. Returns how many, and the page from which on nothing was looked at.
+    fn hold_some(
+        &self,
+        first: u64,
+        end: u64,
+        is_wanted: impl Fn(State) -> bool,
+        pages: &mut [u64; LANE_PAGE_COUNT],
+    ) -> (usize, u64) {
+        let (mut len, mut page) = (0, first);
+        while page < end && len < LANE_PAGE_COUNT {
+            if is_wanted(self.words.look(page)) {
+                if len == 0 {
+                    self.words.hold(page);
+                } else if self.words.try_hold(page).is_none() {
+                    break;
+                }
+                pages[len] = page;
+                len += 1;
+            }
+            page += 1;
+        }
+        (len, page)
+    }
+
+    /// Takes the home's bytes of dirty pages, ascending, and puts this process's stores back. Held: the pages.
+    fn merge(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
+        self.protect(pages)?;
+        self.homes.fetch(tools, pages).map_err(Trouble::Home)?;
+        count(&self.counters.fetches, pages.len() as u64);
+        let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
+        let own: &mut PageBytes = own.try_into().expect("a page of the room");
+        for (index, &page) in pages.iter().enumerate() {
+            let home: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
+            self.frames.read(Run::one(page), own)?;
+            // SAFETY: the caller holds the page; this is the one reference (invariant 1).
+            let twin = unsafe { self.twins.of(page) };
+            merged.copy_from_slice(home);
+            for (start, len) in Diff::between(twin, own).runs() {
+                merged[start..start + len].copy_from_slice(&own[start..start + len]);
+            }
+            self.frames.fill(Run::one(page), merged)?;
+            *twin = *home;
+        }
+        Ok(())
+    }
+
+    /// Trouble as an error. Not for a signal handler.
+    fn error(&self, trouble: Trouble, message: &[u8]) -> Error {
+        match trouble {
+            Trouble::Home(failed) => self.homes.error(failed, message),
+            Trouble::Kernel(refused) => refused.into(),
+        }
+    }
+
+    /// The error for a page that a guarded copy lost.
+    pub fn lost(&self, page: u64) -> Error {
+        let piece = self.homes.pieces(page).next().expect("a page of the region");
+        let node = self.homes.node_of(piece.extent);
+        if self.is_direct(page) {
+            return Error::RegionLost { region: self.name.to_string(), node };
+        }
+        Error::NodeLost { node, reason: format!("a page of region '{}' could not be fetched", self.name) }
+    }
+
+    /// A page cannot be supplied: one line says so, where nothing else may be called.
+    #[cold]
+    fn lose(&self, page: u64, trouble: Trouble) -> Resolved {
+        /// A guarded copy over many lost pages reports them all at once, and not here.
+        const LINE_COUNT_MAX: u32 = 8;
+        if self.lines.fetch_add(1, Relaxed) < LINE_COUNT_MAX {
+            let mut line = Line { bytes: [0; LINE_LEN], len: 0 };
+            let _ = self.describe(&mut line, page, trouble);
+            line.bytes[line.len] = b'\n';
+            let _ = rustix::io::write(std::io::stderr(), &line.bytes[..line.len + 1]);
+        }
+        Resolved::Lost
+    }
+
+    fn describe(&self, line: &mut Line, page: u64, trouble: Trouble) -> std::fmt::Result {
+        let (name, offset) = (&self.name, page * PAGE_LEN);
+        write!(line, "hanare: region '{name}': the page at offset {offset} cannot be brought: ")?;
+        match trouble {
+            Trouble::Home(Failed { home, why }) => {
+                let why = match why {
+                    Why::Broken(why) => why.words(),
+                    Why::Refused(_) => "it refused; the region was removed, or the node began anew",
+                };
+                let node = self.homes.nodes()[home];
+                write!(line, "{node}: {why}; see `hanare status`, and open the region again when the node is back")
+            }
+            Trouble::Kernel(refused) => write!(line, "{refused}; lower HANARE_FRAMES if memory is short"),
+        }
+    }
+}
+
+/// Longest line: the name has 255 bytes at most.
+const LINE_LEN: usize = 600;
+
+/// A line that is written without an allocation; what does not fit is cut.
+struct Line {
+    bytes: [u8; LINE_LEN],
+    len: usize,
+}
+
+impl std::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let len = text.len().min(LINE_LEN - 1 - self.len);
+        self.bytes[self.len..self.len + len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len += len;
+        Ok(())
+    }
+}
