@@ -24,8 +24,11 @@ int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t
     if (consistency == HANARE_COHERENT)
         return hanare_map(region, ptr, len);
     for (copy *c = copies; c < copies + COPY_COUNT_MAX; c++) {
-        if (c->region != NULL)
+        /* A closed region's copy has the handle of the region that took its place. */
+        if (c->region != NULL && c->region != region)
             continue;
+        free(c->bytes);
+        free(c->twin);
         *len = (size_t)hanare_len(region);
         c->region = region;
         c->bytes = (char *)malloc(*len);
