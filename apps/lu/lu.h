@@ -122,4 +122,29 @@ static inline double lu_max_difference(const matrix *m)
     return most;
 }
 
+/* The greatest difference of L U from the matrix that was decomposed, in sixteen rows of it; no bits are promised here.
+ * HUGE_VAL without memory, or where an element is no number. */
+static inline double lu_max_residual(const matrix *m)
+{
+    matrix before = *m;
+    double most = 0;
+    before.a = (double *)malloc(lu_len_bytes(m));
+    double *row = (double *)malloc(m->n * sizeof(double));
+    for (size_t b = 0; before.a != NULL && b < lu_blocks(m); b++)
+        lu_fill(&before, b);
+    for (size_t i = 0; before.a != NULL && row != NULL && i < m->n; i += m->n / 16 + 1) {
+        for (size_t j = 0; j < m->n; j++)
+            row[j] = -lu_row(&before, i)[j];
+        for (size_t k = 0; k <= i; k++)
+            for (size_t j = k; j < m->n; j++)
+                row[j] += (k < i ? lu_row(m, i)[k] : 1.0) * lu_row(m, k)[j];
+        for (size_t j = 0; j < m->n; j++)
+            most = fabs(row[j]) <= most ? most : isnan(row[j]) ? HUGE_VAL : fabs(row[j]);
+    }
+    most = before.a == NULL || row == NULL ? HUGE_VAL : most;
+    free(before.a);
+    free(row);
+    return most;
+}
+
 #endif

@@ -3,7 +3,7 @@
  * Rank 0 copies; the last rank is the other, whose node's memory is "other": it has stored to it before, so that the blocks are
  * dirty there, as they were for a processor of the paper's machine. Each copy takes a block of its own, so that
  * none was brought by the one before.
- * Run by `hanare run --nodes 2 -n 2 -- table4`. With one rank, or ranks on one node, "other" is on the same node.
+ * Run by `hanare run --nodes 2 -n 2 -- table4`. With one rank, or ranks on one node, "other" is the same node (nodes=1).
  */
 /* FEATURE: EU-F19 */
 #define _DEFAULT_SOURCE
@@ -121,6 +121,7 @@ int main(int argc, char **argv)
         first = at == 0 ? spent : first;
         line to = line_begin(json, "table4", PLACEMENTS[at].name);
         line_text(to, "mode", mode);
+        line_count(to, "nodes", nodes[0] == nodes[1] ? 1 : 2);
         line_count(to, "copies", count);
         line_number(to, "seconds", spent);
         line_number(to, "ratio", spent / first);
