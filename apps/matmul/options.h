@@ -2,10 +2,10 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include "../kit/clock.h"
 #include "matrix.h"
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct options {
     size_t n;            /* rows and columns */
@@ -16,13 +16,14 @@ typedef struct options {
     int strided;         /* vector: columns of B by one strided load, or element by element */
     int check;           /* compare with the sequential product */
     const char *a, *b, *c; /* distributed: names of the regions */
+    const char *mode;    /* mapped: "coherent" or "explicit" */
 } options;
 
 static inline void usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [N] [--order ijk|ikj] [--check] [--pages 4k|huge] [--processes P] [--no-stride] [--loaded]\n"
-            "       [--a NAME] [--b NAME] [--c NAME]\n",
+            "       [--a NAME] [--b NAME] [--c NAME] [--mode coherent|explicit]\n",
             program);
     exit(2);
 }
@@ -48,6 +49,7 @@ static inline options read_options(int argc, char **argv)
     o.processes = 1;
     o.strided = 1;
     o.a = "A", o.b = "B", o.c = "C";
+    o.mode = "coherent";
     for (int at = 1; at < argc; at++) {
         const char *word = argv[at], *value = at + 1 < argc ? argv[at + 1] : NULL;
         const char **text = !strcmp(word, "--order")   ? &o.order
@@ -55,6 +57,7 @@ static inline options read_options(int argc, char **argv)
                             : !strcmp(word, "--a")     ? &o.a
                             : !strcmp(word, "--b")     ? &o.b
                             : !strcmp(word, "--c")     ? &o.c
+                            : !strcmp(word, "--mode")  ? &o.mode
                                                        : NULL;
         if (text != NULL && value != NULL)
             *text = value, at++;
@@ -71,19 +74,13 @@ static inline options read_options(int argc, char **argv)
         else
             usage(argv[0]);
     }
-    if ((strcmp(o.order, "ijk") && strcmp(o.order, "ikj")) || (strcmp(o.pages, "4k") && strcmp(o.pages, "huge")))
+    if ((strcmp(o.order, "ijk") && strcmp(o.order, "ikj")) || (strcmp(o.pages, "4k") && strcmp(o.pages, "huge"))
+        || (strcmp(o.mode, "coherent") && strcmp(o.mode, "explicit")))
         usage(argv[0]);
     return o;
 }
 
 static inline product_fn product_of(const options *o) { return strcmp(o->order, "ijk") ? product_ikj : product_ijk; }
-
-static inline double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* What a run came to. Bytes and messages are those between hosts, of the rank that prints. */
 typedef struct outcome {

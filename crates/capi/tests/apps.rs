@@ -10,6 +10,7 @@ fn make_builds_programs_that_find_their_library() {
     let mut make = Command::new("make");
     make.arg("-C").arg(stage::crate_path("../../apps")).args(["--silent", "CFLAGS=-O1"]);
     make.arg(format!("OUT={}", out.path().display())).arg(format!("LIBRARY={}", stage::library().display()));
+    make.arg(format!("MORE={}", stage::crate_path("tests/c/shared_shim.c").display()));
     // Variables of an outer make are not for this one.
     let built = make.env_remove("MAKEFLAGS").env_remove("MAKEOVERRIDES").output();
     let Ok(built) = built else { return stage::skip("make is not installed") };
@@ -17,7 +18,9 @@ fn make_builds_programs_that_find_their_library() {
         return stage::skip("cc is not installed");
     }
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    for name in ["local", "vector", "distributed", "plain", "fill", "check"] {
+    for name in
+        ["local", "vector", "distributed", "plain", "fill", "check", "matmul-mapped", "lu-plain", "lu-mapped", "table4", "bodies"]
+    {
         assert!(out.path().join(name).is_file(), "{name}");
     }
     assert_eq!(stage::Stage::of(1).pass(&out.path().join("first"), &[], 1), ["good morning\n"]);

@@ -47,6 +47,17 @@ fn figure_4_multiplies_on_ranks_of_several_nodes_and_drops_no_row() {
     });
 }
 
+// FEATURE: D2-F4 D2-F19
+#[test]
+fn ranks_on_mapped_memory_multiply() {
+    stage::each_app("matmul/mapped", &[], |program| {
+        for (nodes, ranks, mode) in stage::SHARINGS {
+            let lines = Stage::of(nodes).pass(program, &["101", "--check", "--mode", mode], ranks);
+            assert_right(&lines[0], ranks);
+        }
+    });
+}
+
 #[test]
 fn the_plain_product_is_right_too() {
     let stage = Stage::of(1);

@@ -86,26 +86,72 @@ impl Compiler {
 
     /// Compiles and links a source with all warnings as errors.
     pub fn compile(&self, source: &Path) -> PathBuf {
+        self.compile_all(&[source], &[])
+    }
+
+    /// The same with several sources, and further words at the end.
+    pub fn compile_all(&self, sources: &[&Path], words: &[&str]) -> PathBuf {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let program = folder().join(format!("{}-{number}", source.file_stem().unwrap().to_string_lossy()));
+        let name = sources[0].file_stem().unwrap().to_string_lossy();
+        let program = folder().join(format!("{name}-{number}"));
         let kind = if self.language.starts_with("c++") { "c++" } else { "c" };
         let output = Command::new(self.command)
             .args(["-x", kind, "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
             .arg(format!("-std={}", self.language))
             .arg("-I")
             .arg(crate_path("include"))
-            .arg(source)
-            .args(["-x", "none", "-lhanare", "-o"])
+            .args(sources)
+            .args(["-x", "none", "-lhanare"])
+            .args(words)
+            .arg("-o")
             .arg(&program)
             .arg(format!("-L{}", folder().display()))
             .arg(format!("-Wl,-rpath,{}", folder().display()))
             .output()
             .unwrap();
-        assert!(output.status.success(), "{self:?} {}:\n{}", source.display(), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{self:?} {name}:\n{}", String::from_utf8_lossy(&output.stderr));
         program
     }
 }
+
+/// Compiles `apps/NAME.c` as C99 with each compiler that is here, and hands over the program. The calls on mapped memory
+/// come from `tests/c/shared_shim.c`.
+pub fn each_app(name: &str, words: &[&str], run: impl Fn(&Path)) {
+    let source = crate_path(&format!("../../apps/{name}.c"));
+    for compiler in COMPILERS.iter().filter(|compiler| compiler.language == "c99" && compiler.is_here()) {
+        run(&compiler.compile_all(&[&source, &crate_path("tests/c/shared_shim.c")], &[words, &["-lm"]].concat()));
+    }
+}
+
+/// Compiles `apps/NAME.c`, which uses OpenMP; `None` (and a line that says so) where gcc has none.
+pub fn threads_app(name: &str) -> Option<PathBuf> {
+    let gcc = COMPILERS[0];
+    let mut probe = Command::new(gcc.command);
+    let probed = probe.args(["-fopenmp", "-include", "omp.h", "-E", "-x", "c", "/dev/null"]).output();
+    if !probed.is_ok_and(|output| output.status.success()) {
+        skip("gcc with OpenMP is not installed");
+        return None;
+    }
+    Some(gcc.compile_all(&[&crate_path(&format!("../../apps/{name}.c"))], &["-fopenmp", "-lm"]))
+}
+
+/// The value of `KEY=VALUE` in a line that a program printed.
+pub fn value<'l>(line: &'l str, key: &str) -> &'l str {
+    let found = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("no {key} in '{line}'"))
+}
+
+/// Ways of sharing that a program is run in: nodes, ranks and `--mode`.
+pub const SHARINGS: [(usize, usize, &str); 7] = [
+    (1, 1, "coherent"),
+    (1, 1, "explicit"),
+    (1, 2, "coherent"),
+    (1, 2, "explicit"),
+    (1, 3, "coherent"),
+    (1, 3, "explicit"),
+    (2, 2, "explicit"),
+];
 
 /// Compiles `tests/c/NAME.c` with the first compiler that is here; `None` (and a line that says so) without any.
 pub fn program(name: &str) -> Option<PathBuf> {

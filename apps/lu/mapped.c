@@ -1,0 +1,76 @@
+/* LU on mapped memory by one rank or several: each owns blocks of rows, and reads the block of pivot rows that another
+ * has factored straight from where it lies. One meeting a step.
+ * Run by `hanare run --nodes 2 -n 2 -- lu-mapped 2048 --mode coherent`.
+ */
+#define _DEFAULT_SOURCE
+#include "../kit/job.h"
+#include "options.h"
+
+typedef struct run {
+    job j;
+    mapped memory;
+    matrix m;
+} run;
+
+/* Block b is factored: others may read it after the next meeting. What is left of its diagonal is final elsewhere too,
+ * but only the columns that later pivots need are waited for. */
+static void ready(void *closure, size_t b)
+{
+    run *r = (run *)closure;
+    for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
+        job_publish(&r->j, &r->memory, lu_row(&r->m, i), r->m.n * sizeof(double));
+}
+
+/* Brings what is needed of another's factored block. */
+static void bring(run *r, size_t b)
+{
+    size_t first = lu_first(&r->m, b);
+    for (size_t i = first; i < lu_first(&r->m, b + 1); i++)
+        job_refresh(&r->j, &r->memory, lu_row(&r->m, i) + first, (r->m.n - first) * sizeof(double));
+}
+
+static void decompose(run *r)
+{
+    size_t rank = (size_t)r->j.rank, ranks = (size_t)r->j.ranks;
+    if (lu_owner(0, ranks) == rank) {
+        lu_factor(&r->m, 0);
+        ready(r, 0);
+    }
+    for (size_t s = 0; s + 1 < lu_blocks(&r->m); s++) {
+        job_meet(&r->j);
+        if (lu_owner(s, ranks) != rank)
+            bring(r, s);
+        lu_step_of(&r->m, s, rank, ranks, ready, r);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    run r;
+    options o = read_options(argc, argv);
+    int status = 0;
+    r.j = job_begin("lu");
+    r.m = matrix_of(&o);
+    r.memory = job_map(&r.j, "matrix", lu_len_bytes(&r.m), job_interleave(o.block * r.m.step * sizeof(double)),
+                       job_consistency(o.mode));
+    r.m.a = (double *)(void *)r.memory.ptr;
+    for (size_t b = 0; b < lu_blocks(&r.m); b++)
+        if (lu_owner(b, (size_t)r.j.ranks) == (size_t)r.j.rank)
+            lu_fill(&r.m, b);
+
+    job_start(&r.j);
+    decompose(&r);
+    times was = job_stop(&r.j);
+
+    if (r.j.rank == 0) {
+        line to = begin_line(&o, "mapped", (size_t)r.j.ranks);
+        line_text(to, "mode", o.mode);
+        line_times(to, &was);
+        if (o.check)
+            job_refresh(&r.j, &r.memory, r.m.a, lu_len_bytes(&r.m));
+        status = end_line(&o, to, &r.m);
+    }
+    job_unmap(&r.j, &r.memory);
+    job_end(&r.j);
+    return status;
+}
