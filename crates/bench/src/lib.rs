@@ -8,7 +8,8 @@
 //! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`] | one module a bench |
+//! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`] | one module a bench |
 //!
 //! A bench is added by a module and its line in [`list`].
 
@@ -19,10 +20,14 @@ pub mod copy;
 pub mod gather;
 pub mod get;
 pub mod gups;
+pub mod himeno;
+pub mod lu;
 pub mod machine;
 pub mod matmul;
 pub mod nodes;
 pub mod peers;
+pub mod programs;
+pub mod quicksort;
 pub mod report;
 pub mod scan;
 pub mod strided;
@@ -112,6 +117,9 @@ pub fn list() -> &'static [Bench] {
         Bench { name: gups::NAME, about: "random 64-bit updates in batches, on one node and over two", run: gups::run },
         Bench { name: scan::NAME, about: "count and sum of a table on another node that stays there", run: scan::run },
         Bench { name: matmul::NAME, about: "the matrix product of the drivers paper in five variants", run: matmul::run },
+        Bench { name: lu::NAME, about: "LU decomposition on mapped memory of one node and several", run: lu::run },
+        Bench { name: himeno::NAME, about: "Himeno's benchmark on mapped memory of one node and several", run: himeno::run },
+        Bench { name: quicksort::NAME, about: "quicksort on mapped memory of one node and several", run: quicksort::run },
     ]
 }
 
@@ -143,7 +151,7 @@ mod tests {
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
         let shared = ["figures.h", "window.h", "echo.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
-        let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c"];
+        let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c", "mpi_lu.c", "mpi_himeno.c"];
         for name in shared.into_iter().chain(mpi) {
             assert!(sources.join(name).is_file(), "{name}");
         }

@@ -1,6 +1,6 @@
 //! The MPI implementations that are installed, and how each is told which link to use.
 
-use super::program::Compiled;
+use super::program::{self, Compiled};
 use super::session::Session;
 use crate::turns::{Contestant, Figures};
 use anyhow::{Context, Result, bail};
@@ -111,6 +111,38 @@ impl Mpi {
             Err(error) => (self.plain_name().to_owned(), Err(error)),
         };
         Contestant::peer(&name, session.map(|mut session| move || -> Result<Figures> { session.turn() }))
+    }
+
+    /// A contestant that runs `program` anew by two ranks over TCP in each turn, and reads its figures from what it prints;
+    /// missing where this MPI is. The first turn has the word `--check`.
+    pub fn job<'a>(
+        self,
+        compiled: &Compiled,
+        program: &str,
+        words: &[String],
+        read: fn(&str) -> Result<Figures>,
+    ) -> Contestant<'a> {
+        let tools = self.tools();
+        let name = match &tools {
+            Ok((_, _, version)) => format!("{} {version}", self.plain_name()),
+            Err(_) => self.plain_name().to_owned(),
+        };
+        let turn = tools.and_then(|(compiler, launcher, _)| {
+            let program = compiled.build(&compiler, program, &["-lm"])?;
+            let program = program.to_str().context("the folder's name is no text")?.to_owned();
+            let (options, variables) = self.settings(Link::Tcp);
+            let mut all: Vec<String> = options.into_iter().map(str::to_owned).chain([program]).collect();
+            all.extend_from_slice(words);
+            let mut check = Some("--check".to_owned());
+            Ok(move || {
+                read(&program::run(
+                    Path::new(&launcher),
+                    &[all.clone(), check.take().into_iter().collect()].concat(),
+                    &variables,
+                )?)
+            })
+        });
+        Contestant::peer(&name, turn)
     }
 
     fn start(self, compiled: &Compiled, tools: (&str, &str), program: &str, link: Link, words: &[String]) -> Result<Session> {
