@@ -8,7 +8,7 @@
 
 #include "clock.h"
 #include "line.h"
-#include "shared.h"
+#include <hanare.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

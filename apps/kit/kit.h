@@ -57,7 +57,7 @@ typedef struct kit_state {
         uint64_t len, is_pointer;
     } globals[KIT_GLOBAL_COUNT_MAX];
     size_t global_count;
-    hanare_lock_handle **held; /* by a lock's number; NULL where this process does not hold it */
+    hanare_held **held; /* by a lock's number; NULL where this process does not hold it */
     size_t held_count;
 } kit_state;
 
@@ -113,14 +113,14 @@ static inline void kit_lock_init(kit_lock *locks, size_t count)
 }
 
 /* Where this process keeps the handle of a lock that it holds. */
-static inline hanare_lock_handle **kit_held(const kit_lock *lock)
+static inline hanare_held **kit_held(const kit_lock *lock)
 {
     size_t number = (size_t)lock->number;
     if (number == 0)
         kit_stop("a lock was used before its LOCKINIT");
     if (number >= kit.held_count) {
         size_t count = 2 * number;
-        hanare_lock_handle **held = (hanare_lock_handle **)realloc(kit.held, count * sizeof *held);
+        hanare_held **held = (hanare_held **)realloc(kit.held, count * sizeof *held);
         if (held == NULL)
             kit_stop("no memory for locks");
         for (size_t k = kit.held_count; k < count; k++)
@@ -133,7 +133,7 @@ static inline hanare_lock_handle **kit_held(const kit_lock *lock)
 static inline void kit_take(const kit_lock *lock)
 {
     char name[192];
-    hanare_lock_handle **held = kit_held(lock);
+    hanare_held **held = kit_held(lock);
     if (*held != NULL)
         kit_stop("a process took a lock that it holds");
     snprintf(name, sizeof name, "%s-%llu", kit.orders_name, (unsigned long long)lock->number);
@@ -142,7 +142,7 @@ static inline void kit_take(const kit_lock *lock)
 
 static inline void kit_leave(const kit_lock *lock)
 {
-    hanare_lock_handle **held = kit_held(lock);
+    hanare_held **held = kit_held(lock);
     if (*held == NULL)
         kit_stop("a process gave back a lock that it does not hold");
     job_must(hanare_unlock(*held));

@@ -115,12 +115,11 @@ impl Compiler {
     }
 }
 
-/// Compiles `apps/NAME.c` as C99 with each compiler that is here, and hands over the program. The calls on mapped memory
-/// come from `tests/c/shared_shim.c`.
+/// Compiles `apps/NAME.c` as C99 with each compiler that is here, and hands over the program.
 pub fn each_app(name: &str, words: &[&str], run: impl Fn(&Path)) {
     let source = crate_path(&format!("../../apps/{name}.c"));
     for compiler in COMPILERS.iter().filter(|compiler| compiler.language == "c99" && compiler.is_here()) {
-        run(&compiler.compile_all(&[&source, &crate_path("tests/c/shared_shim.c")], &[words, &["-lm"]].concat()));
+        run(&compiler.compile_all(&[&source], &[words, &["-lm"]].concat()));
     }
 }
 
@@ -143,14 +142,17 @@ pub fn value<'l>(line: &'l str, key: &str) -> &'l str {
 }
 
 /// Ways of sharing that a program is run in: nodes, ranks and `--mode`.
-pub const SHARINGS: [(usize, usize, &str); 7] = [
+pub const SHARINGS: [(usize, usize, &str); 10] = [
     (1, 1, "coherent"),
     (1, 1, "explicit"),
     (1, 2, "coherent"),
     (1, 2, "explicit"),
     (1, 3, "coherent"),
     (1, 3, "explicit"),
+    (2, 2, "coherent"),
     (2, 2, "explicit"),
+    (3, 4, "coherent"),
+    (3, 4, "explicit"),
 ];
 
 /// Compiles `tests/c/NAME.c` with the first compiler that is here; `None` (and a line that says so) without any.
