@@ -9,7 +9,7 @@
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`] | one module a bench |
 //!
 //! A bench is added by a module and its line in [`list`].
 
@@ -17,6 +17,7 @@
 
 pub mod compare;
 pub mod copy;
+pub mod fault;
 pub mod gather;
 pub mod get;
 pub mod gups;
@@ -120,6 +121,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: lu::NAME, about: "LU decomposition on mapped memory of one node and several", run: lu::run },
         Bench { name: himeno::NAME, about: "Himeno's benchmark on mapped memory of one node and several", run: himeno::run },
         Bench { name: quicksort::NAME, about: "quicksort on mapped memory of one node and several", run: quicksort::run },
+        Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
     ]
 }
 

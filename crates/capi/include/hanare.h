@@ -88,6 +88,7 @@ extern "C" {
 #define HANARE_ERR_PARTY_GONE (-38)       /* a party of the group left or ended while others need it */
 #define HANARE_ERR_NO_BLOCK (-39)         /* no block of the heap begins there: freed before, or never given out */
 #define HANARE_ERR_HEAP_FULL (-40)        /* the heap has no free block that is long enough */
+#define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently; a blocking call would have joined them */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *

@@ -55,6 +55,7 @@ pub fn of(error: &Error) -> c_int {
         Error::PartyGone { .. } => -38,
         Error::NoBlock { .. } => -39,
         Error::HeapFull { .. } => -40,
+        Error::IsMapped { .. } => -41,
         _ => OTHER,
     }
 }
@@ -119,6 +120,7 @@ mod tests {
             ("PARTY_GONE", Error::PartyGone { group: s(), party: ClientId(0), reason: s() }),
             ("NO_BLOCK", Error::NoBlock { region: s(), offset: 0 }),
             ("HEAP_FULL", Error::HeapFull { region: s(), asked: 0, free: 0, largest: 0 }),
+            ("IS_MAPPED", Error::IsMapped { gid: Gid(0) }),
         ]
     }
 

@@ -1,5 +1,7 @@
 //! Coherent mappings: a pointer to one region on many hosts, and what programs see of each other's stores.
 
+#[path = "support/holder.rs"]
+mod holder;
 mod support;
 
 use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool, SharedMapping};
@@ -159,4 +161,214 @@ fn one_way_at_a_time_and_its_reasons() {
     let pointer = near.open("a").unwrap().map_local().unwrap();
     // SAFETY: a word of the mapping.
     assert_eq!(unsafe { AtomicU64::from_ptr(pointer.ptr().add(24).cast()) }.load(SeqCst), 77);
+}
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+#[test]
+// FEATURE: EU-F12 EU-F13 EU-F14
+fn any_order_of_accesses_by_anybody_shows_one_memory() {
+    for seed in 1..=12 {
+        let pool = TestPool::start(3, 16 << 20);
+        let clients: Vec<Pool> = (0..4).map(|k| pool.client(k % 3)).collect();
+        let options = CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() };
+        let words = 6 * 512 + 17;
+        clients[0].create("one", words * 8, &options).unwrap();
+        let mappings: Vec<_> = clients.iter().map(|client| map(client, "one")).collect();
+        let regions: Vec<_> = clients.iter().map(|client| client.open("one").unwrap()).collect();
+        let (mut dice, mut model) = (Dice(seed * 77), vec![0u64; words as usize]);
+        for step in 0..600 {
+            let (who, at) = (dice.below(4) as usize, dice.below(words));
+            let wanted = model[at as usize];
+            let seen = match dice.below(6) {
+                0 => word(&mappings[who], at).swap(step, SeqCst),
+                1 => word(&mappings[who], at).fetch_add(step, SeqCst),
+                2 => {
+                    word(&mappings[who], at).store(step, SeqCst);
+                    wanted
+                }
+                3 => {
+                    regions[who].put(at * 8, &step.to_le_bytes()).unwrap();
+                    wanted
+                }
+                4 => {
+                    let mut bytes = [0; 8];
+                    regions[who].get(at * 8, &mut bytes).unwrap();
+                    assert_eq!(u64::from_le_bytes(bytes), wanted, "seed {seed}, step {step}");
+                    continue;
+                }
+                _ => {
+                    assert_eq!(word(&mappings[who], at).load(SeqCst), wanted, "seed {seed}, step {step}");
+                    continue;
+                }
+            };
+            assert_eq!(seen, wanted, "seed {seed}, step {step}");
+            model[at as usize] = match dice.0 % 6 {
+                1 => wanted.wrapping_add(step),
+                _ => step,
+            };
+        }
+    }
+}
+
+#[test]
+// FEATURE: D2-F4
+fn more_pages_than_frames_come_and_go() {
+    let pool = TestPool::start_with_frames(2, 64 << 20, 1 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let pages = 4096;
+    near.create("large", pages * PAGE, &on(0)).unwrap();
+    let mapping = map(&far, "large");
+    for round in 1..=3 {
+        for page in 0..pages {
+            assert_eq!(
+                word(&mapping, page * 512 + 3).swap(page * 10 + round, SeqCst),
+                page * 10 * u64::from(round > 1) + round - 1
+            );
+        }
+    }
+    let region = near.open("large").unwrap();
+    drop(mapping);
+    let mut bytes = [0; 8];
+    for page in 0..pages {
+        region.get(page * PAGE + 24, &mut bytes).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), page * 10 + 3);
+    }
+}
+
+#[test]
+// FEATURE: EU-F20
+fn what_the_processors_order_promises_holds_between_hosts() {
+    use std::sync::Barrier;
+    use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+    const ROUNDS: u64 = 150;
+    let pool = TestPool::start(3, 16 << 20);
+    let clients: Vec<Pool> = (0..3).map(|node| pool.client(node)).collect();
+    clients[0].create("litmus", 64 * PAGE, &on(2)).unwrap();
+    let maps: Vec<_> = clients.iter().map(|client| map(client, "litmus")).collect();
+    let meet = Barrier::new(3);
+    // Words on pages of their own.
+    let at = |mapping: usize, page: u64| word(&maps[mapping], page * 512);
+    std::thread::scope(|scope| {
+        let (at, meet) = (&at, &meet);
+        let mine = scope.spawn(move || {
+            for round in 1..=ROUNDS {
+                meet.wait();
+                // Message passing: data before flag.
+                at(0, 0).store(round, Relaxed);
+                at(0, 1).store(round, Release);
+                // Store buffering: own store, then the other's.
+                at(0, 2).store(round, SeqCst);
+                at(0, 4).store(u64::from(at(0, 3).load(SeqCst) == round), Relaxed);
+                // Independent writes.
+                at(0, 6).store(round, SeqCst);
+                meet.wait();
+                meet.wait();
+            }
+        });
+        let other = scope.spawn(move || {
+            for round in 1..=ROUNDS {
+                meet.wait();
+                at(1, 3).store(round, SeqCst);
+                at(1, 5).store(u64::from(at(1, 2).load(SeqCst) == round), Relaxed);
+                at(1, 7).store(round, SeqCst);
+                let (six, seven) = (at(1, 6).load(SeqCst), at(1, 7).load(SeqCst));
+                assert!(seven == round && six + 1 >= round, "its own store first: {six} {seven}");
+                meet.wait();
+                meet.wait();
+            }
+        });
+        for round in 1..=ROUNDS {
+            meet.wait();
+            let flag = at(2, 1).load(Acquire);
+            let data = at(2, 0).load(Relaxed);
+            assert!(data >= flag, "round {round}: the flag {flag} came before its data {data}");
+            let (first, second) = (at(2, 6).load(SeqCst), at(2, 6).load(SeqCst));
+            assert!(second >= first, "a location never goes back");
+            meet.wait();
+            let both_missed = at(2, 4).load(SeqCst) == 0 && at(2, 5).load(SeqCst) == 0;
+            assert!(!both_missed, "round {round}: both loads passed the other's store");
+            assert_eq!((at(2, 0).load(Relaxed), at(2, 1).load(Relaxed)), (round, round));
+            meet.wait();
+        }
+        mine.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+#[ignore = "a program that the test below starts and kills"]
+fn counts_up_until_it_is_killed() {
+    if holder::is_started() {
+        let pool = Pool::attach_alone().unwrap();
+        let mapping = map(&pool, "counters");
+        let mut dice = Dice(u64::from(std::process::id()));
+        std::thread::scope(|scope| {
+            let mapping = &mapping;
+            for thread in 0..3 {
+                let mut dice = Dice(dice.below(1 << 40) + thread + 1);
+                scope.spawn(move || {
+                    loop {
+                        word(mapping, dice.below(16) * 512 + 1).fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            holder::wait_for_death();
+        });
+    }
+}
+
+#[test]
+// FEATURE: EU-F18
+fn programs_killed_at_any_moment_hold_nothing_up() {
+    let pool = TestPool::start(3, 16 << 20);
+    let near = pool.client(0);
+    near.create("counters", 16 * PAGE, &on(0)).unwrap();
+    let mapping = map(&near, "counters");
+    let mut seen = [0u64; 16];
+    for round in 0..12 {
+        // On the home's own host and on others.
+        let children: Vec<_> =
+            (0..2).map(|k| holder::start("counts_up_until_it_is_killed", pool.nodes[(round + k) % 3].socket())).collect();
+        for _ in 0..round * 3 {
+            for page in 0..16 {
+                word(&mapping, page * 512).fetch_add(1, SeqCst);
+            }
+        }
+        children.into_iter().for_each(holder::kill);
+        for (page, seen) in seen.iter_mut().enumerate() {
+            let counted = word(&mapping, page as u64 * 512 + 1).load(SeqCst);
+            assert!(counted >= *seen, "page {page} went back");
+            *seen = counted;
+        }
+    }
+    let mine: u64 = (0..16).map(|page| word(&mapping, page * 512).load(SeqCst)).sum();
+    assert_eq!(mine, (0..12).map(|round| round * 3 * 16).sum::<u64>());
+    assert!(seen.iter().sum::<u64>() > 0, "they did count");
+}
+
+#[test]
+fn a_home_that_is_lost_is_an_error_and_what_is_here_stays() {
+    let mut pool = TestPool::start(2, 16 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("far", 64 * PAGE, &on(1)).unwrap();
+    let mapping = map(&near, "far");
+    mapping.write(5 * PAGE, &[7; 100]).unwrap();
+    drop(far);
+    drop(pool.nodes.pop());
+    let error = mapping.read(40 * PAGE, &mut [0; 8]).unwrap_err();
+    assert!(matches!(error, hanare::Error::NodeLost { node: NodeId(1), .. }), "{error}");
+    let mut bytes = [0; 100];
+    mapping.read(5 * PAGE, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 100], "a page that is here stays");
 }

@@ -86,7 +86,7 @@ impl Node {
                     address.clone(),
                     incarnation,
                     bound,
-                    settings::frames_len()? / hanare_protocol::limits::PAGE_LEN,
+                    options.frames / hanare_protocol::limits::PAGE_LEN,
                 ),
                 post.clone(),
             )?,

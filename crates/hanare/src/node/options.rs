@@ -29,6 +29,8 @@ pub struct NodeOptions {
     pub huge: Huge,
     /// Bytes of regions that one user may own (coordinator).
     pub quota: Option<u64>,
+    /// Bytes of main memory for the pages of one mapped region that lie on other nodes, before some are given back.
+    pub frames: u64,
 }
 
 impl NodeOptions {
@@ -50,6 +52,7 @@ impl NodeOptions {
             journal: None,
             huge,
             quota: settings::number("HANARE_QUOTA")?,
+            frames: settings::frames_len()?,
         })
     }
 

@@ -23,6 +23,16 @@ pub fn options(memory: u64) -> NodeOptions {
 }
 
 impl TestPool {
+    /// Nodes that keep so few bytes of other nodes' pages.
+    pub fn start_with_frames(nodes: usize, memory: u64, frames: u64) -> TestPool {
+        let mut started: Vec<Node> = Vec::new();
+        for _ in 0..nodes {
+            let join = started.first().map(|node| node.address().to_owned());
+            started.push(Node::start(NodeOptions { join, frames, ..options(memory) }).unwrap());
+        }
+        TestPool { nodes: started }
+    }
+
     pub fn start(nodes: usize, memory: u64) -> TestPool {
         let mut started: Vec<Node> = Vec::new();
         for _ in 0..nodes {

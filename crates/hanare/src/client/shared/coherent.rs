@@ -107,6 +107,8 @@ struct Resolver {
     oldest: AtomicU64,
     filled: AtomicU64,
     counters: PageCounters,
+    /// Whether the last page that could not be had was lost with a host, its home being there.
+    is_gone: AtomicBool,
 }
 
 struct Home {
@@ -201,10 +203,14 @@ impl Coherent {
         self.resolver().counters.read()
     }
 
-    /// The home of a byte.
-    pub fn home_of(&self, offset: u64) -> NodeId {
+    /// What a guarded copy that lost a byte ends with.
+    pub fn error(&self, region: &str, offset: u64) -> Error {
         let resolver = self.resolver();
-        resolver.homes[resolver.home_of(offset / PAGE_LEN)].node
+        let node = resolver.homes[resolver.home_of(offset / PAGE_LEN)].node;
+        match resolver.is_gone.load(Relaxed) {
+            true => Error::RegionLost { region: region.to_owned(), node },
+            false => Error::NodeLost { node, reason: format!("it did not give byte {offset} of region '{region}'") },
+        }
     }
 
     /// A page is lost: from here on a touch of it is a wild one, never zeros.
@@ -323,6 +329,7 @@ impl Resolver {
             oldest: AtomicU64::new(0),
             filled: AtomicU64::new(0),
             counters: PageCounters::default(),
+            is_gone: AtomicBool::new(false),
             homes,
             layout,
         })
@@ -720,7 +727,11 @@ unsafe impl Resolve for Resolver {
         if access == Access::Write && self.rights < Rights::Write {
             return Resolved::Lost;
         }
-        match self.try_resolve(page, access) {
+        let resolved = self.try_resolve(page, access);
+        if let Err(denied) = &resolved {
+            self.is_gone.store(matches!(denied, Denied::Gone), Relaxed);
+        }
+        match resolved {
             Ok(()) => Resolved::Again,
             Err(Denied::Home(home, broken)) => self.report.lost(page, self.homes[home].node, broken.words()),
             Err(Denied::Gone) => {

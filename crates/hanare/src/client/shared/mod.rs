@@ -188,7 +188,7 @@ impl SharedMapping {
     #[cold]
     fn lost(&self, coherent: &Coherent, offset: u64, lost: Lost) -> Error {
         coherent.revoke(offset + lost.offset);
-        Error::RegionLost { region: self.name.clone(), node: coherent.home_of(offset + lost.offset) }
+        coherent.error(&self.name, offset + lost.offset)
     }
 }
 
