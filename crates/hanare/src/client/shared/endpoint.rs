@@ -107,6 +107,15 @@ impl Endpoint {
         self.broken.get()
     }
 
+    /// Whether it is of no more use, as far as is known without a message: what ended while nobody listened counts.
+    ///
+    /// **Cost**: one call.
+    pub fn is_ended(&self) -> bool {
+        let look = || recv(&self.socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        // Between requests there is nothing to be read: bytes would be the answer to nothing.
+        self.broken.get().is_some() || !matches!(look(), Err(Errno::AGAIN | Errno::INTR))
+    }
+
     /// Gives the connection up, for what an answer said or did not say. Returns the first reason.
     pub fn give_up(&self, why: Broken) -> Broken {
         let first = self.broken.get().unwrap_or(why);
@@ -332,7 +341,11 @@ mod tests {
         peer.write_all(&Head::new(Kind::Done, 1).encode()).unwrap();
         assert_eq!(endpoint.receive_head(2), Err(Broken::Nonsense));
         let (endpoint, peer) = pair(LONG);
+        assert!(!endpoint.is_ended());
         drop(peer);
+        while !endpoint.is_ended() {
+            thread::yield_now();
+        }
         assert_eq!(endpoint.receive(&mut [0; 4]), Err(Broken::Closed));
     }
 }

@@ -54,6 +54,7 @@ use hanare_memory::uffd::{Span, Uffd, WriteFaults};
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
 use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
@@ -169,27 +170,65 @@ impl Explicit {
 
     /// Reads through the mapping.
     ///
-    /// **Cost**: a copy; a fault and a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be
-    /// brought, which a plain load would die of; [`Error::OutOfRange`].
+    /// **Cost**: a copy; a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be brought, which
+    /// a plain load would die of; [`Error::OutOfRange`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let range = self.check(offset, into.len() as u64)?;
-        // SAFETY: the window is gone when this returns.
-        let window = unsafe { self.window() }.slice(range.start as usize, into.len());
-        window.read_into(into).map_err(|lost| self.lost(range.start, lost))
+        self.by_pages(range, |page, at, window| {
+            self.bring(page)?;
+            window.read_into(&mut into[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
+        })
     }
 
     /// Writes through the mapping: visible elsewhere as a store is.
     ///
-    /// **Errors**: as [`Explicit::read`]; [`Error::BadUse`] where the region was opened for reading.
+    /// **Errors**: as [`Explicit::read`]; the bytes of pages before the one that failed are written. [`Error::BadUse`] where the region
+    /// was opened for reading.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = self.check(offset, bytes.len() as u64)?;
-        if self.rights != Rights::Write {
-            let reason = "it was opened for reading; open it for writing to change it".to_owned();
-            return Err(Error::BadUse { region: self.watch.name.to_string(), reason });
+        self.check_rights(Rights::Write)?;
+        self.by_pages(range, |page, at, window| {
+            self.bring(page)?;
+            window.write_from(&bytes[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
+        })
+    }
+
+    /// Has every page of a range mapped for reading, or for writing, so that a system call that is given its address does not fail
+    /// with `EFAULT`. A range longer than the frames ([`MapOptions::frames_len`]) does not stay whole.
+    ///
+    /// **Cost**: as touching each page, one system call for each that is here already. **Errors**: as [`Explicit::write`].
+    pub fn touch(&self, offset: u64, len: u64, rights: Rights) -> Result<()> {
+        let range = self.check(offset, len)?;
+        self.check_rights(rights)?;
+        let access = if rights == Rights::Write { Access::Write } else { Access::Read };
+        let mut pages = range.start / PAGE_LEN..range.end.div_ceil(PAGE_LEN);
+        pages.try_for_each(|page| if self.watch.is_direct(page) { Ok(()) } else { self.serve(page, access) })
+    }
+
+    /// Has `act` work on a range page by page: the page's number, where its bytes are in the caller's buffer, and the bytes.
+    fn by_pages(&self, range: Range<u64>, mut act: impl FnMut(u64, usize, Window) -> Result<()>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let end = (at / PAGE_LEN + 1).saturating_mul(PAGE_LEN).min(range.end);
+            // SAFETY: the window is gone when this returns, and writers have checked the rights.
+            let window = unsafe { self.window() }.slice(at as usize, (end - at) as usize);
+            act(at / PAGE_LEN, (at - range.start) as usize, window)?;
+            at = end;
         }
-        // SAFETY: as in `read`.
-        let window = unsafe { self.window() }.slice(range.start as usize, bytes.len());
-        window.write_from(bytes).map_err(|lost| self.lost(range.start, lost))
+        Ok(())
+    }
+
+    /// Brings a page from its home where that is still to be done, before a copy: a page that the copy itself does not get is lost
+    /// to this mapping for good.
+    fn bring(&self, page: u64) -> Result<()> {
+        if self.watch.is_here(page) { Ok(()) } else { self.serve(page, Access::Read) }
+    }
+
+    /// As a fault, but for the errors, and once more where the home can be reached anew.
+    fn serve(&self, page: u64, access: Access) -> Result<()> {
+        let serve = || fault::undisturbed(|| self.watch.serve(page, access));
+        let served = serve().or_else(|trouble| self.mend().map_err(|_| trouble).and_then(|()| serve()));
+        served.map_err(|trouble| self.watch.page_error(page, trouble))
     }
 
     /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update` there.
@@ -266,9 +305,17 @@ impl Explicit {
         }
     }
 
+    fn check_rights(&self, wanted: Rights) -> Result<()> {
+        if wanted == Rights::Write && self.rights != Rights::Write {
+            let reason = "it was opened for reading; open it for writing to change it".to_owned();
+            return Err(Error::BadUse { region: self.watch.name.to_string(), reason });
+        }
+        Ok(())
+    }
+
     #[cold]
-    fn lost(&self, base: u64, lost: Lost) -> Error {
-        self.watch.lost((base + lost.offset) / PAGE_LEN)
+    fn lost(&self, page: u64, _lost: Lost) -> Error {
+        self.watch.lost(page)
     }
 }
 
