@@ -103,6 +103,7 @@ impl Endpoint {
     }
 
     /// Why it is of no more use, if it is.
+    #[allow(dead_code, reason = "for resolvers that look before they send")]
     pub fn broken(&self) -> Option<Broken> {
         self.broken.get()
     }
