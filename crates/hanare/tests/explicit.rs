@@ -501,3 +501,26 @@ fn a_fault_allocates_nothing_and_keeps_to_a_small_stack() {
         assert!(used - bare < 7 << 9, "{used} bytes, {bare} of them the kernel's");
     }
 }
+
+#[test]
+fn pages_that_all_fit_stay_where_they_are() {
+    for options in kernels() {
+        let (mut pool, one, _) = two();
+        let pages = 64;
+        let options = MapOptions { frames_len: 0, ..options };
+        // Half of these are mapped as they are, and need no frames.
+        let mixed = one.create("b", (2 * pages * PAGE) as u64, &interleaved(64 << 10)).unwrap();
+        let mapping = Explicit::with(&mixed, &options).unwrap();
+        (0..mapping.len()).for_each(|at| store(&mapping, at, 1));
+        assert_eq!((mapping.counters().fetches, mapping.counters().evictions), (pages as u64, 0));
+        let region = one.create("a", (pages * PAGE) as u64, &on(&pool.nodes[1])).unwrap();
+        let mapping = Explicit::with(&region, &options).unwrap();
+        (0..pages * PAGE).for_each(|at| store(&mapping, at, 1));
+        mapping.flush(0, region.len()).unwrap();
+        assert_eq!(mapping.counters().evictions, 0);
+        drop(pool.nodes.pop());
+        (0..pages * PAGE).for_each(|at| store(&mapping, at, 2));
+        assert!(mapping.flush(0, region.len()).is_err() && mapping.update(0, region.len()).is_err());
+        assert!((0..pages * PAGE).all(|at| load(&mapping, at) == 2));
+    }
+}

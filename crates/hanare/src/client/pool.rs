@@ -6,6 +6,7 @@ use super::copy;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
+use super::shared::FaultTraffic;
 use crate::{launch, settings, trace};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub refusals: Arc<AtomicU64>,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
+    /// What moved on connections of mappings.
+    pub faults: Arc<FaultTraffic>,
 }
 
 struct Place {
@@ -85,8 +88,8 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers) = Default::default();
-        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, barriers });
+        let (refusals, barriers, faults) = Default::default();
+        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, barriers, faults });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -285,7 +288,7 @@ impl Pool {
 
     /// Messages and bytes to and from nodes so far.
     pub fn traffic(&self) -> Traffic {
-        let mut sum = Traffic::default();
+        let mut sum = self.shared.faults.read();
         for place in self.shared.places().values() {
             sum += place.remote.traffic();
         }

@@ -6,6 +6,7 @@ mod explicit;
 mod lanes;
 mod options;
 
+pub(crate) use counters::FaultTraffic;
 pub use counters::PageCounts;
 pub use explicit::Explicit;
 pub use options::MapOptions;

@@ -341,11 +341,13 @@ fn watch(
         // and by windows.
         unsafe { uffd.register(span.pages(range.start, range.end - range.start)) }?;
     }
-    let limit = (options.frames_len / PAGE_LEN).max(FRAME_COUNT_MIN);
+    let framed_count = framed.iter().map(|range| range.end - range.start).sum();
+    let limit = (options.frames_len / PAGE_LEN).max(FRAME_COUNT_MIN).min(framed_count);
     let pager = Pager {
         name: region.name().into(),
         len: region.len(),
         page_count,
+        framed_count,
         direct: here,
         homes,
         span,

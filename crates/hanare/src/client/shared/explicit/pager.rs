@@ -52,6 +52,8 @@ pub(super) struct Pager {
     pub name: Box<str>,
     pub len: u64,
     pub page_count: u64,
+    /// Pages that lie in frames: all but those that are mapped as they are.
+    pub framed_count: u64,
     /// This host's node, where its extents are mapped as they are.
     pub direct: Option<NodeId>,
     pub homes: Homes,
@@ -246,15 +248,19 @@ impl Pager {
 
     /// Sees to it that so many pages can be admitted, as far as that is possible. The caller holds one page at most that has
     /// no frame yet.
+    ///
+    /// Pages that have no frame are all that can be admitted: at the end of a region whose frames all fit nothing is given back.
     fn make_room(&self, tools: &mut Tools, victims: &mut PageList, dirty: &mut PageList, wanted: usize) {
-        while self.slots.free_count() < wanted as u64 && self.evict(tools, victims, dirty) > 0 {}
+        let is_short = || self.slots.free_count() < (wanted as u64).min(self.framed_count - self.slots.taken_count());
+        while is_short() && self.evict(tools, victims, dirty) > 0 {}
     }
 
     /// Gives a batch of frames back, those of pages that were not touched lately; returns how many.
     fn evict(&self, tools: &mut Tools, victims: &mut PageList, dirty: &mut PageList) -> u64 {
         let mut found = 0;
+        let most = EVICT_COUNT.min(1 + self.slots.limit() as usize / 8);
         for _ in 0..self.slots.two_rounds() {
-            if found == EVICT_COUNT {
+            if found == most {
                 break;
             }
             let Some(page) = self.slots.turn() else { continue };
