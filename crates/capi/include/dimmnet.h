@@ -15,9 +15,10 @@
  *            returns NULL.
  * Errors     one line on the standard error output that names call, region, offset and limit; hanare_last_error()
  *            has the same line.
- * Threads    the process is one rank: its threads share it. V* and RV* may run in several threads at once. No thread
- *            may store to a region during dn_flush or dn_update of it.
- * fork       a child is no rank: it must not make these calls.
+ * Threads    the process is one rank: its threads share it. All calls may run in several threads at once, and beside
+ *            loads and stores to regions. A thread must not block SIGBUS: its first touch of an absent page would end
+ *            the process.
+ * fork       a child is no rank: it must not make these calls, and has no regions: touching one is SIGSEGV.
  *
  * Source: "Implementation and Evaluation of DIMMnet-2 Device Drivers for Microsoft Windows", Tables 1 and 2.
  */
@@ -74,10 +75,15 @@ int dn_finalize(void);
  * Placement  on the node of the rank that creates it; HANARE_PLACE (local, node=K, interleave=BYTES) says otherwise.
  * Ownership  the pointer is valid until dn_free or dn_finalize. The name stays in the pool: `hanare region rm`.
  * Ordering   bytes that lie on this host's node are mapped in place: stores there are seen by other ranks of the
- *            host at once. Of bytes on other nodes this call makes a private copy, current as of now.
- * Cost       creation does not wait for memory. Bytes on other nodes are brought once, and take twice their length of
- *            main memory (the copy and its twin).
- * Errors     BAD_NAME, BAD_LENGTH (0, or it exists with another size), POOL_FULL, NO_PERMISSION, NODE_LOST.
+ *            host at once. Bytes on other nodes are this process's own pages, brought when they are first touched.
+ * System     calls of the system (read, write) fail with EFAULT on pages that are not here: move such bytes through a
+ *  calls     buffer of the program.
+ * Cost       creation does not wait for memory. A page of another node is brought once, when it is touched, and those
+ *            behind it ahead where the program goes from page to page; one that was stored to since the last dn_flush
+ *            takes its length twice (the page and its twin). Pages beyond HANARE_FRAMES make room by going home.
+ * Errors     BAD_NAME, BAD_LENGTH (0, or it exists with another size), POOL_FULL, NO_PERMISSION, NODE_LOST; SYSTEM where
+ *            this kernel cannot map memory of other nodes (userfaultfd is forbidden, or older than Linux 5.19). A touch
+ *            of a page whose node is lost writes a line that names region, offset and node, and raises SIGBUS.
  */
 void *dn_malloc_named(const char *name, size_t size);
 
@@ -90,10 +96,11 @@ int dn_free(void *ptr);
 
 /* Makes this rank's stores to the region that holds `ptr` visible to the others.
  *
- * Ordering   of other nodes' bytes exactly those that differ from the twin (the copy of the last dn_malloc, dn_flush or
- *            dn_update) are sent: ranks that store to different bytes of one region, of one page even, both survive.
- * Cost       reads copy and twin once; one message each way for every 4096 runs of changed bytes, equal runs at equal
- *            distance counting as one.
+ * Ordering   of other nodes' bytes exactly those that differ from the twin (the page as it came, or as it was at the last
+ *            dn_flush or dn_update) are sent: ranks that store to different bytes of one region, of one page even, both
+ *            survive. Stores may be seen before they are flushed, where their page made room for others.
+ * Cost       a look at 4 bytes a page; reads each page that was stored to and its twin; about one message each way for
+ *            64 such pages. The first store to a page afterwards costs a copy of it.
  * Errors     BAD_ARGUMENT when `ptr` is in no region; NODE_LOST, TIMEOUT, NO_PERMISSION. After a failure dn_flush may be
  *            called again: what was not acknowledged is still different from the twin.
  */
@@ -102,7 +109,8 @@ int dn_flush(void *ptr);
 /* Brings the region that holds `ptr` up to date: stale bytes are discarded and read again from their home.
  *
  * Ordering   bytes that this rank has stored and not flushed yet are kept, wherever they lie.
- * Cost       other nodes' bytes cross once; bytes of this host's node cost nothing.
+ * Cost       pages of other nodes cross when they are touched again, those with stores that were not flushed at once;
+ *            bytes of this host's node cost nothing.
  * Errors     as dn_flush.
  */
 int dn_update(void *ptr);

@@ -2,9 +2,12 @@
 
 mod support;
 
-use hanare::{CreateOptions, Error, Explicit, MapOptions, Placement, Pool, Region};
+use hanare::node::{Node, NodeOptions};
+use hanare::{CreateOptions, Error, Explicit, MapOptions, Placement, Pool, Region, Rights};
 use hanare_memory::uffd::Features;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
 use support::{TestPool, pattern};
 
 const PAGE: usize = 4096;
@@ -40,7 +43,7 @@ fn contents(region: &Region) -> Vec<u8> {
     bytes
 }
 
-fn on(node: &hanare::node::Node) -> CreateOptions {
+fn on(node: &Node) -> CreateOptions {
     CreateOptions { placement: Placement::Node(node.id()), ..CreateOptions::default() }
 }
 
@@ -335,6 +338,65 @@ fn a_home_that_is_lost_is_an_error_by_name_and_the_rest_goes_on() {
     }
 }
 
+/// A node that others reach through a relay, whose connections are cut when the sender says so, and then the receiver told.
+fn behind_a_relay(join: &str) -> (Node, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let advertise = Some(listener.local_addr().unwrap().to_string());
+    let (join, listen) = (Some(join.to_owned()), port.to_string());
+    let node = Node::start(NodeOptions { join, advertise, listen, ..support::options(64 << 20) }).unwrap();
+    let ((cut, to_cut), (done, is_cut)) = (mpsc::channel(), mpsc::channel());
+    let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    let of_all = open.clone();
+    std::thread::spawn(move || {
+        for near in listener.incoming().map_while(Result::ok) {
+            let far = TcpStream::connect(port).unwrap();
+            for (from, into) in [(&near, &far), (&far, &near)] {
+                let (mut from, mut into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut into);
+                    let _ = into.shutdown(Shutdown::Both);
+                });
+            }
+            of_all.lock().unwrap().push(near);
+        }
+    });
+    std::thread::spawn(move || {
+        while to_cut.recv().is_ok() {
+            open.lock().unwrap().drain(..).for_each(|stream| stream.shutdown(Shutdown::Both).unwrap_or(()));
+            done.send(()).unwrap();
+        }
+    });
+    (node, cut, is_cut)
+}
+
+#[test]
+fn a_connection_that_broke_is_made_anew_by_the_next_flush_or_update() {
+    for options in kernels() {
+        let first = Node::start(support::options(64 << 20)).unwrap();
+        let (second, cut, is_cut) = behind_a_relay(first.address());
+        let one = Pool::attach_to(first.socket(), None).unwrap();
+        let region = one.create("a", 8 * PAGE as u64, &on(&second)).unwrap();
+        let near = Pool::attach_to(second.socket(), None).unwrap().open("a").unwrap();
+        let mapping = Explicit::with(&region, &MapOptions { lanes: 3, ..options }).unwrap();
+        for turn in 1..4 {
+            store(&mapping, 5, turn);
+            cut.send(()).unwrap();
+            is_cut.recv().unwrap();
+            mapping.flush(0, 1).unwrap();
+            assert_eq!(contents(&near)[5], turn);
+            near.put(PAGE as u64, &[turn]).unwrap();
+            mapping.update(0, region.len()).unwrap();
+            assert_eq!(load(&mapping, PAGE), turn);
+            // An access that can report is made again over a new connection too.
+            cut.send(()).unwrap();
+            is_cut.recv().unwrap();
+            mapping.update(0, region.len()).unwrap();
+            mapping.read(7 * PAGE as u64, &mut [0; 1]).unwrap();
+        }
+    }
+}
+
 #[test]
 fn ranges_and_rights_are_checked() {
     for options in kernels() {
@@ -347,9 +409,118 @@ fn ranges_and_rights_are_checked() {
         }
         assert!(mapping.read(90, &mut [0; 11]).is_err());
         mapping.flush(100, 0).unwrap();
-        let reader = one.open_for("a", hanare::Rights::Read).unwrap();
+        mapping.touch(0, 100, Rights::Write).unwrap();
+        let faults = mapping.counters().faults;
+        store(&mapping, 99, 1);
+        assert_eq!((mapping.counters().faults, mapping.counters().twins), (faults, 1), "it was mapped for writing");
+        let reader = one.open_for("a", Rights::Read).unwrap();
         let mapping = Explicit::with(&reader, &options).unwrap();
         assert_eq!(load(&mapping, 99), 0);
         assert!(matches!(mapping.write(0, &[1]), Err(Error::BadUse { .. })));
+        assert!(matches!(mapping.touch(0, 1, Rights::Write), Err(Error::BadUse { .. })));
+    }
+}
+
+thread_local! {
+    static ALLOCATIONS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts what each thread allocates.
+struct Counting;
+
+// SAFETY: the system's allocator does all the work.
+unsafe impl std::alloc::GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: passed on.
+        unsafe { std::alloc::System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: std::alloc::Layout) {
+        // SAFETY: passed on.
+        unsafe { std::alloc::System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Runs `work` on a thread whose signal handlers run on a stack of their own, and says how many bytes of it were used.
+fn signal_stack_used(work: impl FnOnce() + Send) -> usize {
+    const LEN: usize = 64 << 10;
+    const UNUSED: u8 = 0xa5;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let stack = vec![UNUSED; LEN];
+            let on_this = libc::stack_t { ss_sp: stack.as_ptr().cast_mut().cast(), ss_flags: 0, ss_size: LEN };
+            let off = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            // SAFETY: the stack outlives its use; plain calls.
+            unsafe { assert_eq!(libc::sigaltstack(&on_this, std::ptr::null_mut()), 0) };
+            work();
+            // SAFETY: as above.
+            unsafe { assert_eq!(libc::sigaltstack(&off, std::ptr::null_mut()), 0) };
+            let stack = std::hint::black_box(stack);
+            LEN - stack.iter().take_while(|byte| **byte == UNUSED).count()
+        });
+        thread.join().unwrap()
+    })
+}
+
+/// Rust's threads have 8 KiB for signal handlers, of which the kernel takes up to 3.6 KiB for the registers.
+#[test]
+fn a_fault_allocates_nothing_and_keeps_to_a_small_stack() {
+    for options in kernels() {
+        let (pool, one, _) = two();
+        let pages = 400;
+        let region = one.create("a", (pages * PAGE) as u64, &on(&pool.nodes[1])).unwrap();
+        let mapping = Explicit::with(&region, &MapOptions { frames_len: 0, lanes: 1, ..options }).unwrap();
+        let bare = signal_stack_used(|| {
+            // SAFETY: a signal whose handler does nothing.
+            unsafe {
+                extern "C" fn nothing(_: libc::c_int) {}
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = nothing as *const () as usize;
+                action.sa_flags = libc::SA_ONSTACK;
+                libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+                libc::raise(libc::SIGUSR2);
+            }
+        });
+        let used = signal_stack_used(|| {
+            let before = ALLOCATIONS.get();
+            for round in 0..3 {
+                for page in 0..pages {
+                    store(&mapping, page * PAGE + 9, (page as u8).wrapping_add(round));
+                    // Single bytes here and there: the longest way through a diff.
+                    (0..20).for_each(|k| store(&mapping, page * PAGE + 77 + k * k * 7, 1 + round));
+                }
+            }
+            assert_eq!(ALLOCATIONS.get() - before, 0);
+        });
+        assert!(mapping.counters().evictions > 600 && mapping.counters().diff_bytes > 600 * 20);
+        eprintln!("{bare} bytes of the signal stack for a handler that does nothing, {used} for a fault");
+        assert!(used - bare < 7 << 9, "{used} bytes, {bare} of them the kernel's");
+    }
+}
+
+#[test]
+fn pages_that_all_fit_stay_where_they_are() {
+    for options in kernels() {
+        let (mut pool, one, _) = two();
+        let pages = 64;
+        let options = MapOptions { frames_len: 0, ..options };
+        // Half of these are mapped as they are, and need no frames.
+        let mixed = one.create("b", (2 * pages * PAGE) as u64, &interleaved(64 << 10)).unwrap();
+        let mapping = Explicit::with(&mixed, &options).unwrap();
+        (0..mapping.len()).for_each(|at| store(&mapping, at, 1));
+        assert_eq!((mapping.counters().fetches, mapping.counters().evictions), (pages as u64, 0));
+        let region = one.create("a", (pages * PAGE) as u64, &on(&pool.nodes[1])).unwrap();
+        let mapping = Explicit::with(&region, &options).unwrap();
+        (0..pages * PAGE).for_each(|at| store(&mapping, at, 1));
+        mapping.flush(0, region.len()).unwrap();
+        assert_eq!(mapping.counters().evictions, 0);
+        drop(pool.nodes.pop());
+        (0..pages * PAGE).for_each(|at| store(&mapping, at, 2));
+        assert!(mapping.flush(0, region.len()).is_err() && mapping.update(0, region.len()).is_err());
+        assert!((0..pages * PAGE).all(|at| load(&mapping, at) == 2));
     }
 }

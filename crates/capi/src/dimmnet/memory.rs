@@ -2,11 +2,10 @@
 
 use super::rank::{self, Rank};
 use super::report::{code_of, reported};
-use super::shared::SharedRegion;
 use crate::argument::text;
 use crate::border::{Failure, Outcome};
 use crate::code;
-use hanare::{CreateOptions, Pool, Region};
+use hanare::{CreateOptions, Explicit, Pool, Region};
 use hanare_protocol::place::Placement;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -14,17 +13,17 @@ use std::sync::{Arc, PoisonError};
 
 impl Rank {
     fn enter(&self, region: Region) -> Outcome<*mut c_void> {
-        let shared = SharedRegion::new(self.pool.clone(), region)?;
+        let shared = Explicit::new(&region)?;
         let ptr = shared.ptr();
         self.shared.write().unwrap_or_else(PoisonError::into_inner).insert(ptr.addr(), Arc::new(shared));
         Ok(ptr.cast())
     }
 
     /// The region that holds the byte at `ptr`.
-    fn find(&self, ptr: *mut c_void) -> Outcome<Arc<SharedRegion>> {
+    fn find(&self, ptr: *mut c_void) -> Outcome<Arc<Explicit>> {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
         let below = shared.range(..=ptr.addr()).next_back().map(|(_, region)| region);
-        let found = below.filter(|region| region.addresses().contains(&ptr.addr()));
+        let found = below.filter(|region| (region.ptr().addr()..region.ptr().addr() + region.len()).contains(&ptr.addr()));
         found.cloned().ok_or_else(|| Failure::Argument(format!("{ptr:p} is in no region that dn_malloc returned")))
     }
 
@@ -57,6 +56,11 @@ fn allocate_unnamed(rank: &Rank, len: u64) -> Outcome<*mut c_void> {
     // The mapping keeps the bytes; without a name they end with this process, however it ends.
     rank.pool.remove(&name)?;
     Ok(ptr)
+}
+
+/// Does something with the whole region that holds `ptr`.
+fn on_region(call: &'static str, ptr: *mut c_void, work: impl FnOnce(&Explicit) -> hanare::Result<()>) -> c_int {
+    code_of(call, || Ok(work(&*rank::with(|rank| rank.find(ptr))?).map(|()| code::OK)?))
 }
 
 fn pointer(call: &'static str, work: impl FnOnce(&Rank) -> Outcome<*mut c_void>) -> *mut c_void {
@@ -95,12 +99,12 @@ pub extern "C" fn dn_free(ptr: *mut c_void) -> c_int {
 // FEATURE: D2-F7
 #[unsafe(no_mangle)]
 pub extern "C" fn dn_flush(ptr: *mut c_void) -> c_int {
-    code_of("dn_flush", || Ok(rank::with(|rank| rank.find(ptr))?.flush().map(|()| code::OK)?))
+    on_region("dn_flush", ptr, |region| region.flush(0, region.len() as u64))
 }
 
 /// See `dimmnet.h`.
 // FEATURE: D2-F7
 #[unsafe(no_mangle)]
 pub extern "C" fn dn_update(ptr: *mut c_void) -> c_int {
-    code_of("dn_update", || Ok(rank::with(|rank| rank.find(ptr))?.update().map(|()| code::OK)?))
+    on_region("dn_update", ptr, |region| region.update(0, region.len() as u64))
 }

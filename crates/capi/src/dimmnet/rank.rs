@@ -2,12 +2,11 @@
 
 use super::board::Boards;
 use super::report::code_of;
-use super::shared::SharedRegion;
 use crate::argument::write_sized;
 use crate::border::{Failure, Outcome, enter};
 use crate::code;
 use crate::pool::CTraffic;
-use hanare::{Pool, launch, settings};
+use hanare::{Explicit, Pool, launch, settings};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,7 +19,7 @@ pub struct Rank {
     /// Tells its unnamed regions and its vector memory from those of other jobs and ranks.
     pub prefix: String,
     /// Its shared regions, by address.
-    pub shared: RwLock<BTreeMap<usize, Arc<SharedRegion>>>,
+    pub shared: RwLock<BTreeMap<usize, Arc<Explicit>>>,
     /// How many unnamed regions it made.
     pub unnamed_count: AtomicU64,
     /// Vector memory, its own and others'.

@@ -18,10 +18,13 @@ int main(int argc, char **argv)
     EXPECT_OK(dn_init(argc, argv));
     unsigned char *far = (unsigned char *)dn_malloc("far", LEN), *near = (unsigned char *)dn_malloc(LEN);
     EXPECT(far != NULL && near != NULL);
+    /* What was never touched is not here, and cannot be once the node is gone. */
+    unsigned char count = 1;
+    memset(far, count, LEN);
+    EXPECT_OK(dn_flush(far));
     printf("ready\n");
     fflush(stdout);
     int code;
-    unsigned char count = 0;
     double last = seconds();
     do {
         memset(far, ++count, LEN);

@@ -79,9 +79,9 @@ static void only_changes_are_sent(int rank)
         large = (unsigned char *)dn_malloc("large", size);
     EXPECT(large != NULL);
     if (rank == 1) {
-        uint64_t before = sent();
         for (size_t at = 0; at < size; at += 1024)
             large[at] = 7;
+        uint64_t before = sent();
         EXPECT_OK(dn_flush(large));
         uint64_t first = sent() - before;
         EXPECT(first > 1024 && first < 1024 + 500);

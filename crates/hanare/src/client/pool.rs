@@ -7,7 +7,7 @@ use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
-use super::shared::Mapped;
+use super::shared::{FaultTraffic, Mapped};
 use crate::{launch, settings, trace};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     barriers: Mutex<u64>,
     /// Locks that it holds by name.
     pub claims: Claims,
+    /// What moved on connections of mappings.
+    pub faults: Arc<FaultTraffic>,
 }
 
 struct Place {
@@ -91,8 +93,9 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers, mapped, claims) = Default::default();
-        let shared = Arc::new(Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, barriers });
+        let (refusals, barriers, mapped, claims, faults) = Default::default();
+        let shared = Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, faults, barriers };
+        let shared = Arc::new(shared);
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -291,7 +294,7 @@ impl Pool {
 
     /// Messages and bytes to and from nodes so far.
     pub fn traffic(&self) -> Traffic {
-        let mut sum = Traffic::default();
+        let mut sum = self.shared.faults.read();
         for place in self.shared.places().values() {
             sum += place.remote.traffic();
         }

@@ -92,33 +92,50 @@ pub struct Diff {
 }
 
 impl Diff {
+    /// What differs between two equal states.
+    pub fn none() -> Diff {
+        Diff { mask: [0; MASK_WORDS], changed: 0, runs: 0 }
+    }
+
     /// What differs between two states of a page.
     ///
     /// **Cost**: for equal pages one `memcmp`; no allocation.
     // FEATURE: D2-F7
     pub fn between(twin: &PageBytes, page: &PageBytes) -> Diff {
-        let mut mask = [0; MASK_WORDS];
-        if twin == page {
-            return Diff { mask, changed: 0, runs: 0 };
-        }
-        let blocks = twin.as_chunks::<BLOCK>().0.iter().zip(page.as_chunks::<BLOCK>().0);
-        for (word, (old, new)) in mask.iter_mut().zip(blocks) {
-            if old != new {
-                *word = changed_bytes(old, new);
+        let mut diff = Diff::none();
+        diff.renew(twin, page);
+        diff
+    }
+
+    /// As [`Diff::between`], in place: for signal handlers, whose stack is too small for several of these.
+    pub fn renew(&mut self, twin: &PageBytes, page: &PageBytes) {
+        self.mask = [0; MASK_WORDS];
+        if twin != page {
+            let blocks = twin.as_chunks::<BLOCK>().0.iter().zip(page.as_chunks::<BLOCK>().0);
+            for (word, (old, new)) in self.mask.iter_mut().zip(blocks) {
+                if old != new {
+                    *word = changed_bytes(old, new);
+                }
             }
         }
-        Diff::of_mask(mask)
+        self.count();
     }
 
     fn of_mask(mask: [u64; MASK_WORDS]) -> Diff {
+        let mut diff = Diff { mask, ..Diff::none() };
+        diff.count();
+        diff
+    }
+
+    fn count(&mut self) {
         let (mut changed, mut runs, mut last) = (0, 0, 0);
-        for &word in &mask {
+        for &word in &self.mask {
             changed += word.count_ones();
             // A run begins at a changed byte whose neighbour before it is not.
             runs += (word & !(word << 1 | last)).count_ones();
             last = word >> 63;
         }
-        Diff { mask, changed, runs }
+        (self.changed, self.runs) = (changed, runs);
     }
 
     /// Whether nothing was changed.

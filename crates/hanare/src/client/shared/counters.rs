@@ -1,5 +1,6 @@
-//! What happened to the pages of a mapping so far.
+//! What happened to the pages of a mapping so far, and what it moved.
 
+use hanare_fabric::layer::Traffic;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -56,4 +57,25 @@ impl PageCounters {
 /// Adds to a count.
 pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Relaxed);
+}
+
+/// Messages and bytes of all connections on which faulting threads speak, as they grow.
+#[derive(Debug, Default)]
+pub(crate) struct FaultTraffic {
+    pub messages_sent: AtomicU64,
+    pub bytes_sent: AtomicU64,
+    pub messages_received: AtomicU64,
+    pub bytes_received: AtomicU64,
+}
+
+impl FaultTraffic {
+    /// The counts as they are.
+    pub fn read(&self) -> Traffic {
+        Traffic {
+            messages_sent: self.messages_sent.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            messages_received: self.messages_received.load(Relaxed),
+            bytes_received: self.bytes_received.load(Relaxed),
+        }
+    }
 }

@@ -10,6 +10,7 @@
 //! Safety invariant of this module: an endpoint is used by one thread at a time (it is not `Sync`), and what it calls never
 //! comes back to it, so nobody else looks at its buffer.
 
+use super::counters::{FaultTraffic, count};
 use crate::client::pool::Shared;
 use hanare_fabric::ucx;
 use hanare_protocol::id::NodeId;
@@ -23,6 +24,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use std::cell::{Cell, UnsafeCell};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Why an endpoint is of no more use. A plain value, made and looked at inside a signal handler.
@@ -77,6 +79,7 @@ pub(crate) struct Endpoint {
     node: NodeId,
     socket: OwnedFd,
     bound: Duration,
+    traffic: Arc<FaultTraffic>,
     broken: Cell<Option<Broken>>,
     buffer: Box<UnsafeCell<Buffer>>,
 }
@@ -88,13 +91,13 @@ impl Endpoint {
     pub fn connect(shared: &Shared, node: NodeId, address: &str) -> Result<Endpoint> {
         let deadline = Instant::now() + shared.bound;
         let greeted = shared.greet(node, address, deadline)?;
-        Ok(Endpoint::over(node, ucx::take_socket(greeted, deadline)?, shared.bound))
+        Ok(Endpoint::over(node, ucx::take_socket(greeted, deadline)?, shared.bound, shared.faults.clone()))
     }
 
     /// An endpoint over a socket that does not block.
-    fn over(node: NodeId, socket: OwnedFd, bound: Duration) -> Endpoint {
+    fn over(node: NodeId, socket: OwnedFd, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
         let buffer = Box::new(UnsafeCell::new(Buffer { bytes: [0; BUFFER_LEN], from: 0, to: 0 }));
-        Endpoint { node, socket, bound, broken: Cell::new(None), buffer }
+        Endpoint { node, socket, bound, traffic, broken: Cell::new(None), buffer }
     }
 
     /// The node at the other end.
@@ -103,8 +106,18 @@ impl Endpoint {
     }
 
     /// Why it is of no more use, if it is.
+    #[allow(dead_code, reason = "for resolvers that look before they send")]
     pub fn broken(&self) -> Option<Broken> {
         self.broken.get()
+    }
+
+    /// Whether it is of no more use, as far as is known without a message: what ended while nobody listened counts.
+    ///
+    /// **Cost**: one call.
+    pub fn is_ended(&self) -> bool {
+        let look = || recv(&self.socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        // Between requests there is nothing to be read: bytes would be the answer to nothing.
+        self.broken.get().is_some() || !matches!(look(), Err(Errno::AGAIN | Errno::INTR))
     }
 
     /// Gives the connection up, for what an answer said or did not say. Returns the first reason.
@@ -114,11 +127,13 @@ impl Endpoint {
         first
     }
 
-    /// Sends all bytes of the pieces, in order.
+    /// Sends a message: all bytes of the pieces, in order.
     ///
     /// **Cost**: one call for up to 16 pieces that the socket takes. **Errors**: also what broke it before.
     pub fn send(&self, pieces: &[&[u8]]) -> Result<(), Broken> {
         self.broken.get().map_or(Ok(()), Err)?;
+        count(&self.traffic.messages_sent, 1);
+        count(&self.traffic.bytes_sent, pieces.iter().map(|piece| piece.len() as u64).sum());
         self.send_all(pieces).map_err(|why| self.give_up(why))
     }
 
@@ -128,6 +143,7 @@ impl Endpoint {
     /// **Errors**: also what broke it before; the bytes are then unspecified.
     pub fn receive(&self, into: &mut [u8]) -> Result<(), Broken> {
         self.broken.get().map_or(Ok(()), Err)?;
+        count(&self.traffic.bytes_received, into.len() as u64);
         self.receive_all(into).map_err(|why| self.give_up(why))
     }
 
@@ -136,6 +152,7 @@ impl Endpoint {
         loop {
             let mut bytes = [0; HEAD_LEN];
             self.receive(&mut bytes)?;
+            count(&self.traffic.messages_received, 1);
             match Head::decode(&bytes) {
                 Ok(head) if head.kind == Kind::Working => {}
                 Ok(head) if head.seq == seq => return Ok(head),
@@ -265,7 +282,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         ours.set_nonblocking(true).unwrap();
-        (Endpoint::over(NodeId(7), ours.into(), bound), listener.accept().unwrap().0)
+        (Endpoint::over(NodeId(7), ours.into(), bound, Arc::default()), listener.accept().unwrap().0)
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -332,7 +349,11 @@ mod tests {
         peer.write_all(&Head::new(Kind::Done, 1).encode()).unwrap();
         assert_eq!(endpoint.receive_head(2), Err(Broken::Nonsense));
         let (endpoint, peer) = pair(LONG);
+        assert!(!endpoint.is_ended());
         drop(peer);
+        while !endpoint.is_ended() {
+            thread::yield_now();
+        }
         assert_eq!(endpoint.receive(&mut [0; 4]), Err(Broken::Closed));
     }
 }

@@ -16,6 +16,7 @@
 
 use super::endpoint::Endpoint;
 use crate::client::pool::Shared;
+use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_PAUSE_COUNT};
 use hanare_protocol::{Error, Result};
@@ -31,6 +32,17 @@ pub(crate) const LANE_PAGE_COUNT: usize = 64;
 struct Lane {
     is_taken: AtomicBool,
     tools: UnsafeCell<Tools>,
+    lists: UnsafeCell<Box<Lists>>,
+}
+
+/// Room for numbers of pages: a signal handler's stack may be 8 KiB, of which the kernel takes up to half.
+pub(crate) struct Lists {
+    /// Those that are to be fetched.
+    pub window: [u64; LANE_PAGE_COUNT],
+    /// Those that make room.
+    pub victims: [u64; LANE_PAGE_COUNT],
+    /// Those that go home.
+    pub dirty: [u64; LANE_PAGE_COUNT],
 }
 
 /// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
@@ -48,6 +60,8 @@ pub(crate) struct Tools {
     pub operands: Box<[u8]>,
     /// Numbers of pages.
     pub numbers: Box<[u64; LANE_PAGE_COUNT]>,
+    /// What differs in the page that is being sent.
+    pub diff: Box<Diff>,
     /// The number of the next request; one lane's requests are numbered on their own.
     pub seq: u64,
 }
@@ -107,7 +121,7 @@ impl Lanes {
     pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
         for index in 0..self.0.len() {
             let mut lane = self.take_that(index);
-            for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.broken().is_some()) {
+            for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.is_ended()) {
                 let node = endpoint.node();
                 let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
                 *endpoint = Endpoint::connect(shared, node, address(node).ok_or_else(lost)?)?;
@@ -135,9 +149,11 @@ impl Lane {
             message: room(MESSAGE_LEN),
             operands: room(MESSAGE_LEN),
             numbers: Box::new([0; LANE_PAGE_COUNT]),
+            diff: Box::new(Diff::none()),
             seq: 0,
         };
-        Lane { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools) }
+        let lists = Lists { window: [0; LANE_PAGE_COUNT], victims: [0; LANE_PAGE_COUNT], dirty: [0; LANE_PAGE_COUNT] };
+        Lane { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools), lists: UnsafeCell::new(Box::new(lists)) }
     }
 }
 
@@ -159,6 +175,12 @@ impl LaneGuard<'_> {
     pub fn tools(&mut self) -> &mut Tools {
         // SAFETY: the lane is this guard's (the module's invariant), which is borrowed for as long.
         unsafe { &mut *self.lane.tools.get() }
+    }
+
+    /// Its tools, and its room for numbers beside them.
+    pub fn parts(&mut self) -> (&mut Tools, &mut Lists) {
+        // SAFETY: as above; they are two things.
+        unsafe { (&mut *self.lane.tools.get(), &mut **self.lane.lists.get()) }
     }
 
     /// The connection to home number `home`.

@@ -18,6 +18,7 @@ mod mapped;
 mod options;
 mod report;
 
+pub(crate) use counters::FaultTraffic;
 pub use counters::PageCounts;
 pub use explicit::Explicit;
 pub(crate) use mapped::{DirectHold, Mapped};

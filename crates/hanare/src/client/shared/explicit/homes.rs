@@ -8,7 +8,7 @@ use super::twins::Twins;
 use crate::client::region::Region;
 use crate::client::shared::endpoint::{Broken, Endpoint};
 use crate::client::shared::lanes::Tools;
-use hanare_memory::diff::{Diff, PAGE, PageBytes};
+use hanare_memory::diff::{PAGE, PageBytes};
 use hanare_protocol::id::{Grant, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::place::{Layout, Piece};
@@ -191,7 +191,7 @@ impl Homes {
     }
 
     fn send_to(&self, home: usize, tools: &mut Tools, twins: &Twins, pages: &[u64], sent: &mut u64) -> Result<(), Failed> {
-        let Tools { endpoints, pages: room, message, operands, seq, .. } = tools;
+        let Tools { endpoints, pages: room, message, operands, diff, seq, .. } = tools;
         let endpoint = &endpoints[home];
         let mut post = |message: &mut Message<'_>| {
             *seq += 1;
@@ -206,7 +206,7 @@ impl Homes {
                 continue;
             }
             // SAFETY: the caller holds the page, and no other reference to its twin is in use.
-            let diff = Diff::between(unsafe { twins.of(*page) }, bytes);
+            diff.renew(unsafe { twins.of(*page) }, bytes);
             if diff.is_empty() {
                 continue;
             }
@@ -214,7 +214,7 @@ impl Homes {
                 let command = self.targets[part.extent].command(Op::Put, part.offset, 0);
                 let mut from = part.range.start;
                 while from < part.range.end {
-                    from = message.put(command, &diff, bytes, &part.range, from);
+                    from = message.put(command, diff, bytes, &part.range, from);
                     if from < part.range.end {
                         post(&mut message)?;
                     }

@@ -54,6 +54,7 @@ use hanare_memory::uffd::{Span, Uffd, WriteFaults};
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
 use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
@@ -79,67 +80,55 @@ const FRAME_COUNT_MIN: u64 = 64;
 /// FEATURE: D2-F4 D2-F7 EU-F12
 pub struct Explicit {
     // Before the mapping: nobody resolves its faults any more when it goes.
-    watch: Watch<Pager>,
+    /// None where all pages are mapped as they are.
+    pages: Option<Pages>,
     mapping: Mapping,
+    name: Box<str>,
     len: usize,
     shared: Arc<Shared>,
     gid: Gid,
     rights: Rights,
 }
 
+/// The pages that lie in frames.
+type Pages = Watch<Pager>;
+
 impl Explicit {
     /// Maps a region for what it was opened for.
     ///
     /// **Cost**: no byte of the region moves; a connection for each lane and each other node that holds a part of it.
-    /// **Errors**: [`Error::System`] where this kernel cannot map memory of other nodes, [`Error::NodeLost`], [`Error::BadSetting`].
+    /// **Errors**: [`Error::System`] where a part is on other nodes and this kernel cannot map those, [`Error::NodeLost`],
+    /// [`Error::BadSetting`].
     pub fn new(region: &Region) -> Result<Explicit> {
-        Explicit::with(region, &MapOptions::new()?)
+        Explicit::make(region, MapOptions::new)
     }
 
     /// As [`Explicit::new`], with what it may use.
     pub fn with(region: &Region, options: &MapOptions) -> Result<Explicit> {
-        let bad_use = |reason: &str| Error::BadUse { region: region.name().to_owned(), reason: reason.to_owned() };
+        Explicit::make(region, || Ok(*options))
+    }
+
+    fn make(region: &Region, options: impl FnOnce() -> Result<MapOptions>) -> Result<Explicit> {
+        let name: Box<str> = region.name().into();
         let page_count = region.len().div_ceil(PAGE_LEN);
         let len = usize::try_from(region.len()).ok().filter(|_| page_count < u64::from(u32::MAX));
-        let len = len.ok_or_else(|| bad_use("it is longer than a mapping can be"))?;
+        let too_long = || Error::BadUse { region: name.to_string(), reason: "it is longer than a mapping can be".to_owned() };
+        let len = len.ok_or_else(too_long)?;
         let frames = Frames::new("hanare-frames", page_count)?;
         let mut mapping = Mapping::reserve(region.len())?;
         let whole = page_count * PAGE_LEN;
         mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len: whole, map_len: whole }, region.rights())?;
         let direct = map_direct(region, &mut mapping)?;
         fault::withhold_from_children(&mapping)?;
-
-        let homes = Homes::new(region, &is_used(region, direct.as_deref()));
-        let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();
-        let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-        let lanes = Lanes::connect(&region.shared, &doors, if doors.is_empty() { 1 } else { options.lanes })?;
-        let (uffd, span) = (Uffd::open(options.features, WriteFaults::Signal)?, Span::of(&mapping));
-        for range in between(direct.as_deref().unwrap_or_default(), page_count) {
-            // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw
-            // pointer and by windows.
-            unsafe { uffd.register(span.pages(range.start, range.end - range.start)) }?;
-        }
-        let limit = (options.frames_len / PAGE_LEN).max(FRAME_COUNT_MIN);
-        let pager = Pager {
-            name: region.name().into(),
-            len: region.len(),
-            page_count,
-            direct: direct.map(|_| region.here()),
-            homes,
-            span,
-            uffd,
-            frames,
-            twins: twins::Twins::new(page_count)?,
-            words: word::Words::new(page_count)?,
-            slots: slots::Slots::new(limit, page_count)?,
-            streams: streams::Streams::default(),
-            lanes,
-            counters: PageCounters::default(),
-            lines: Default::default(),
+        let framed: Vec<Range<u64>> = between(direct.as_deref().unwrap_or_default(), page_count).collect();
+        let pages = match framed.is_empty() {
+            true => None,
+            false => {
+                let here = direct.map(|_| region.here());
+                Some(watch(region, &framed, here, Span::of(&mapping), frames, &options()?)?)
+            }
         };
-        // SAFETY: the mapping was made above; it is given up after the watch, and by its owner's rule not used any more then.
-        let watch = unsafe { fault::watch(span, pager) }?;
-        Ok(Explicit { watch, mapping, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
+        Ok(Explicit { pages, mapping, name, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
     }
 
     /// The first byte's address: the one door to a raw pointer. Other threads and, where it lies on this host, other programs may
@@ -169,27 +158,69 @@ impl Explicit {
 
     /// Reads through the mapping.
     ///
-    /// **Cost**: a copy; a fault and a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be
-    /// brought, which a plain load would die of; [`Error::OutOfRange`].
+    /// **Cost**: a copy; a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be brought, which
+    /// a plain load would die of; [`Error::OutOfRange`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let range = self.check(offset, into.len() as u64)?;
-        // SAFETY: the window is gone when this returns.
-        let window = unsafe { self.window() }.slice(range.start as usize, into.len());
-        window.read_into(into).map_err(|lost| self.lost(range.start, lost))
+        self.by_pages(range, |page, at, window| {
+            self.bring(page)?;
+            window.read_into(&mut into[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
+        })
     }
 
     /// Writes through the mapping: visible elsewhere as a store is.
     ///
-    /// **Errors**: as [`Explicit::read`]; [`Error::BadUse`] where the region was opened for reading.
+    /// **Errors**: as [`Explicit::read`]; the bytes of pages before the one that failed are written. [`Error::BadUse`] where the region
+    /// was opened for reading.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = self.check(offset, bytes.len() as u64)?;
-        if self.rights != Rights::Write {
-            let reason = "it was opened for reading; open it for writing to change it".to_owned();
-            return Err(Error::BadUse { region: self.watch.name.to_string(), reason });
+        self.check_rights(Rights::Write)?;
+        self.by_pages(range, |page, at, window| {
+            self.bring(page)?;
+            window.write_from(&bytes[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
+        })
+    }
+
+    /// Has every page of a range mapped for reading, or for writing, so that a system call that is given its address does not fail
+    /// with `EFAULT`. A range longer than the frames ([`MapOptions::frames_len`]) does not stay whole.
+    ///
+    /// **Cost**: as touching each page, one system call for each that is here already. **Errors**: as [`Explicit::write`].
+    pub fn touch(&self, offset: u64, len: u64, rights: Rights) -> Result<()> {
+        let range = self.check(offset, len)?;
+        self.check_rights(rights)?;
+        let access = if rights == Rights::Write { Access::Write } else { Access::Read };
+        let mut pages = range.start / PAGE_LEN..range.end.div_ceil(PAGE_LEN);
+        let Some(pager) = self.pages.as_deref() else { return Ok(()) };
+        pages.try_for_each(|page| if pager.is_direct(page) { Ok(()) } else { self.serve(pager, page, access) })
+    }
+
+    /// Has `act` work on a range page by page: the page's number, where its bytes are in the caller's buffer, and the bytes.
+    fn by_pages(&self, range: Range<u64>, mut act: impl FnMut(u64, usize, Window) -> Result<()>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let end = (at / PAGE_LEN + 1).saturating_mul(PAGE_LEN).min(range.end);
+            // SAFETY: the window is gone when this returns, and writers have checked the rights.
+            let window = unsafe { self.window() }.slice(at as usize, (end - at) as usize);
+            act(at / PAGE_LEN, (at - range.start) as usize, window)?;
+            at = end;
         }
-        // SAFETY: as in `read`.
-        let window = unsafe { self.window() }.slice(range.start as usize, bytes.len());
-        window.write_from(bytes).map_err(|lost| self.lost(range.start, lost))
+        Ok(())
+    }
+
+    /// Brings a page from its home where that is still to be done, before a copy: a page that the copy itself does not get is lost
+    /// to this mapping for good.
+    fn bring(&self, page: u64) -> Result<()> {
+        match self.pages.as_deref() {
+            Some(pager) if !pager.is_here(page) => self.serve(pager, page, Access::Read),
+            _ => Ok(()),
+        }
+    }
+
+    /// As a fault, but for the errors, and once more where the home can be reached anew.
+    fn serve(&self, pager: &Pager, page: u64, access: Access) -> Result<()> {
+        let serve = || fault::undisturbed(|| pager.serve(page, access));
+        let served = serve().or_else(|trouble| self.mend(pager).map_err(|_| trouble).and_then(|()| serve()));
+        served.map_err(|trouble| pager.page_error(page, trouble))
     }
 
     /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update` there.
@@ -222,22 +253,23 @@ impl Explicit {
 
     /// What happened to its pages so far.
     pub fn counters(&self) -> PageCounts {
-        self.watch.counters.read()
+        self.pages.as_ref().map_or_else(PageCounts::default, |pages| pages.counters.read())
     }
 
     /// Works through the pages of a range, a part at a time; a part that failed once more, if the homes could be reached anew.
     fn each_part(&self, offset: u64, len: u64, work: impl Fn(&Pager, u64, u64) -> (u64, Result<()>)) -> Result<()> {
         let range = self.check(offset, len)?;
+        let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         let (mut page, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
         let mut outcome = Ok(());
         let mut is_mended = false;
         while page < end {
             // It holds pages and a lane: no handler of the program may run on this thread and touch them.
-            let (next, mut done) = fault::undisturbed(|| work(&self.watch, page, end));
+            let (next, mut done) = fault::undisturbed(|| work(pager, page, end));
             if done.is_err() && !is_mended {
                 is_mended = true;
-                if self.mend().is_ok() {
-                    done = fault::undisturbed(|| work(&self.watch, page, next)).1;
+                if self.mend(pager).is_ok() {
+                    done = fault::undisturbed(|| work(pager, page, next)).1;
                 }
             }
             outcome = outcome.and(done);
@@ -248,34 +280,89 @@ impl Explicit {
 
     /// Asks for the grants of today, and makes connections anew that broke: a node that was silent has them refused, or closed.
     #[cold]
-    fn mend(&self) -> Result<()> {
-        let view = self.shared.open(&self.watch.name, Some(self.rights))?;
+    fn mend(&self, pager: &Pager) -> Result<()> {
+        let view = self.shared.open(&self.name, Some(self.rights))?;
         if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.watch.name.to_string() });
+            return Err(Error::UnknownRegion { name: self.name.to_string() });
         }
-        self.watch.homes.set_grants(&view.grants);
+        pager.homes.set_grants(&view.grants);
         let address = |node| view.nodes.iter().find(|at| at.node == node).map(|at| at.address.as_str());
-        fault::undisturbed(|| self.watch.lanes.reconnect(&self.shared, address))
+        fault::undisturbed(|| pager.lanes.reconnect(&self.shared, address))
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<Range<u64>> {
         let limit = self.len as u64;
         match offset.checked_add(len).filter(|end| *end <= limit) {
             Some(end) => Ok(offset..end),
-            None => Err(Error::OutOfRange { region: self.watch.name.to_string(), offset, len, limit }),
+            None => Err(Error::OutOfRange { region: self.name.to_string(), offset, len, limit }),
         }
     }
 
+    fn check_rights(&self, wanted: Rights) -> Result<()> {
+        if wanted == Rights::Write && self.rights != Rights::Write {
+            let reason = "it was opened for reading; open it for writing to change it".to_owned();
+            return Err(Error::BadUse { region: self.name.to_string(), reason });
+        }
+        Ok(())
+    }
+
     #[cold]
-    fn lost(&self, base: u64, lost: Lost) -> Error {
-        self.watch.lost((base + lost.offset) / PAGE_LEN)
+    fn lost(&self, page: u64, _lost: Lost) -> Error {
+        match &self.pages {
+            Some(pages) => pages.lost(page),
+            None => Error::RegionLost { region: self.name.to_string(), node: self.shared.attached.node },
+        }
     }
 }
 
 impl std::fmt::Debug for Explicit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Explicit").field("region", &self.watch.name).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("Explicit").field("region", &self.name).field("len", &self.len).finish_non_exhaustive()
     }
+}
+
+/// Has faults of the `framed` pages resolved.
+fn watch(
+    region: &Region,
+    framed: &[Range<u64>],
+    here: Option<NodeId>,
+    span: Span,
+    frames: Frames,
+    options: &MapOptions,
+) -> Result<Pages> {
+    let page_count = frames.page_count();
+    let homes = Homes::new(region, &is_used(region, framed));
+    let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();
+    let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
+    let lanes = Lanes::connect(&region.shared, &doors, options.lanes)?;
+    let uffd = Uffd::open(options.features, WriteFaults::Signal)?;
+    for range in framed {
+        // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer
+        // and by windows.
+        unsafe { uffd.register(span.pages(range.start, range.end - range.start)) }?;
+    }
+    let framed_count = framed.iter().map(|range| range.end - range.start).sum();
+    let limit = (options.frames_len / PAGE_LEN).max(FRAME_COUNT_MIN).min(framed_count);
+    let pager = Pager {
+        name: region.name().into(),
+        len: region.len(),
+        page_count,
+        framed_count,
+        direct: here,
+        homes,
+        span,
+        uffd,
+        frames,
+        twins: twins::Twins::new(page_count)?,
+        words: word::Words::new(page_count)?,
+        slots: slots::Slots::new(limit, page_count)?,
+        streams: streams::Streams::default(),
+        lanes,
+        counters: PageCounters::default(),
+        lines: Default::default(),
+    };
+    // SAFETY: the mapping is given up after the watch, and by its owner's rule not used any more then.
+    unsafe { fault::watch(span, pager) }
 }
 
 /// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there are
@@ -315,9 +402,9 @@ fn between(ranges: &[Range<u64>], end: u64) -> impl Iterator<Item = Range<u64>> 
 }
 
 /// For each extent whether some of its bytes lie in frames.
-fn is_used(region: &Region, direct: Option<&[Range<u64>]>) -> Vec<bool> {
+fn is_used(region: &Region, framed: &[Range<u64>]) -> Vec<bool> {
     let mut is_used: Vec<bool> = region.layout().extents().map(|_| false).collect();
-    for pages in between(direct.unwrap_or_default(), region.len().div_ceil(PAGE_LEN)) {
+    for pages in framed {
         let (start, end) = (pages.start * PAGE_LEN, (pages.end * PAGE_LEN).min(region.len()));
         region.layout().pieces(start, end - start).for_each(|piece| is_used[piece.extent] = true);
     }

@@ -27,7 +27,7 @@ use super::streams::Streams;
 use super::twins::Twins;
 use super::word::{Event, State, Words};
 use crate::client::shared::counters::{PageCounters, count};
-use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Tools};
+use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::{Frames, Run, runs_of};
@@ -43,12 +43,17 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Pages given back at once: one shoot-down and few calls for all of them.
 const EVICT_COUNT: usize = 32;
 
+/// Room for numbers of pages.
+type PageList = [u64; LANE_PAGE_COUNT];
+
 /// Everything that the faults of a mapping need.
 pub(super) struct Pager {
     /// The region's name, for messages.
     pub name: Box<str>,
     pub len: u64,
     pub page_count: u64,
+    /// Pages that lie in frames: all but those that are mapped as they are.
+    pub framed_count: u64,
     /// This host's node, where its extents are mapped as they are.
     pub direct: Option<NodeId>,
     pub homes: Homes,
@@ -85,17 +90,7 @@ unsafe impl Resolve for Pager {
             return Resolved::Lost;
         }
         count(&self.counters.faults, 1);
-        let state = self.words.hold(page);
-        self.words.touch(page);
-        let done = match (state, access) {
-            (State::Absent, _) => self.bring(page, access),
-            (State::Clean, Access::Read) => self.uffd.install(self.span.pages(page, 1), Access::Read).map_err(Trouble::from),
-            (State::Clean, Access::Write) => self.open(page),
-            // A flush that failed left it protected, or it is not mapped.
-            (_, _) => self.uffd.install(self.span.pages(page, 1), Access::Write).map_err(Trouble::from),
-        };
-        self.words.release(page);
-        match done {
+        match self.serve(page, access) {
             Ok(()) => Resolved::Again,
             Err(trouble) => self.lose(page, trouble),
         }
@@ -121,6 +116,27 @@ impl Pager {
         page
     }
 
+    /// Brings a page that is not direct, and maps it for that access. Async-signal-safe.
+    pub fn serve(&self, page: u64, access: Access) -> Result<(), Trouble> {
+        let state = self.words.hold(page);
+        self.words.touch(page);
+        let place = self.span.pages(page, 1);
+        let done = match (state, access) {
+            (State::Absent, _) => self.bring(page, access),
+            (State::Clean, Access::Read) => self.uffd.install(place, Access::Read).map_err(Trouble::from),
+            (State::Clean, Access::Write) => self.open(page),
+            // A flush that failed left it protected, or it is not mapped.
+            (_, _) => self.uffd.install(place, Access::Write).map_err(Trouble::from),
+        };
+        self.words.release(page);
+        done
+    }
+
+    /// Whether a touch of a page needs nobody but this host, now.
+    pub fn is_here(&self, page: u64) -> bool {
+        matches!(self.words.look(page), State::Clean | State::Dirty) || self.is_direct(page)
+    }
+
     /// The first write to a clean page. Held: the page.
     fn open(&self, page: u64) -> Result<(), Trouble> {
         self.make_twin(page)?;
@@ -139,14 +155,14 @@ impl Pager {
     /// Fetches an absent page, and those behind it if a stream runs. Held: the page.
     fn bring(&self, page: u64, access: Access) -> Result<(), Trouble> {
         let mut lane = self.lanes.take();
-        let tools = lane.tools();
+        let (tools, Lists { window: pages, victims, dirty }) = lane.parts();
         let stream = self.streams.find(page);
         // A stream never drives more than a part of the frames out.
         let window = stream.window.min(1 + self.slots.limit() as usize / 8);
-        self.make_room(tools, window);
+        self.make_room(tools, victims, dirty, window);
         // Where nothing can be given back there is one frame more than the limit: a fault never fails for that.
         let is_counted = self.slots.admit(page);
-        let mut pages = [page; LANE_PAGE_COUNT];
+        pages[0] = page;
         let mut len = 1;
         let mut next = self.next_framed(page + 1);
         while is_counted && len < window && next < self.page_count && self.claim_ahead(next) {
@@ -158,7 +174,7 @@ impl Pager {
         if fetched.is_err() {
             // Those behind may lie on another home, which is the one that fails; or memory is short.
             self.disclaim(&pages[1..len]);
-            let may_help = len > 1 || matches!(fetched, Err(Trouble::Kernel(_))) && self.evict(tools) > 0;
+            let may_help = len > 1 || matches!(fetched, Err(Trouble::Kernel(_))) && self.evict(tools, victims, dirty) > 0;
             len = 1;
             if may_help {
                 fetched = self.fetch(tools, &pages[..1]);
@@ -232,16 +248,19 @@ impl Pager {
 
     /// Sees to it that so many pages can be admitted, as far as that is possible. The caller holds one page at most that has
     /// no frame yet.
-    fn make_room(&self, tools: &mut Tools, wanted: usize) {
-        while self.slots.free_count() < wanted as u64 && self.evict(tools) > 0 {}
+    ///
+    /// Pages that have no frame are all that can be admitted: at the end of a region whose frames all fit nothing is given back.
+    fn make_room(&self, tools: &mut Tools, victims: &mut PageList, dirty: &mut PageList, wanted: usize) {
+        let is_short = || self.slots.free_count() < (wanted as u64).min(self.framed_count - self.slots.taken_count());
+        while is_short() && self.evict(tools, victims, dirty) > 0 {}
     }
 
     /// Gives a batch of frames back, those of pages that were not touched lately; returns how many.
-    fn evict(&self, tools: &mut Tools) -> u64 {
-        let mut victims = [0; EVICT_COUNT];
+    fn evict(&self, tools: &mut Tools, victims: &mut PageList, dirty: &mut PageList) -> u64 {
         let mut found = 0;
+        let most = EVICT_COUNT.min(1 + self.slots.limit() as usize / 8);
         for _ in 0..self.slots.two_rounds() {
-            if found == EVICT_COUNT {
+            if found == most {
                 break;
             }
             let Some(page) = self.slots.turn() else { continue };
@@ -260,7 +279,7 @@ impl Pager {
         let victims = &mut victims[..found];
         victims.sort_unstable();
         // Those that are not home stay: their home is lost, and these are the last copies.
-        let _ = self.settle(tools, victims);
+        let _ = self.settle(tools, victims, dirty);
         let mut gone = 0;
         self.by_state(victims, |run, state| match state {
             State::HeldClean => gone += self.drop_run(run),
@@ -310,8 +329,7 @@ impl Pager {
 
     /// Sends the changes of those of the held pages, ascending, that are dirty; they are clean and protected then. Those that are
     /// not home stay dirty. Nothing is let go.
-    fn settle(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
-        let mut dirty = [0; LANE_PAGE_COUNT];
+    fn settle(&self, tools: &mut Tools, pages: &[u64], dirty: &mut PageList) -> Result<(), Trouble> {
         let mut len = 0;
         for page in pages.iter().filter(|page| self.words.look(**page) == State::HeldDirty) {
             dirty[len] = *page;
@@ -353,7 +371,8 @@ impl Pager {
             return (next, Ok(()));
         }
         let mut lane = self.lanes.take();
-        let settled = self.settle(lane.tools(), &pages[..len]);
+        let (tools, lists) = lane.parts();
+        let settled = self.settle(tools, &pages[..len], &mut lists.dirty);
         pages[..len].iter().for_each(|page| self.words.release(*page));
         (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().message)))
     }
@@ -394,13 +413,7 @@ impl Pager {
 
     /// Holds pages of `first .. end` that are in a state that is wanted, as many as a lane has room for; waits for the first of
     /// them alone. Returns how many, and the page from which on nothing was looked at.
-    fn hold_some(
-        &self,
-        first: u64,
-        end: u64,
-        is_wanted: impl Fn(State) -> bool,
-        pages: &mut [u64; LANE_PAGE_COUNT],
-    ) -> (usize, u64) {
+    fn hold_some(&self, first: u64, end: u64, is_wanted: impl Fn(State) -> bool, pages: &mut PageList) -> (usize, u64) {
         let (mut len, mut page) = (0, first);
         while page < end && len < LANE_PAGE_COUNT {
             if is_wanted(self.words.look(page)) {
@@ -437,6 +450,15 @@ impl Pager {
             *twin = *home;
         }
         Ok(())
+    }
+
+    /// Trouble with one page as an error, without a reason that a node gave. Not for a signal handler.
+    pub fn page_error(&self, page: u64, trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::Home(Failed { home, why: Why::Broken(why) }) => why.error(self.homes.nodes()[home]),
+            Trouble::Home(_) => self.lost(page),
+            Trouble::Kernel(refused) => refused.into(),
+        }
     }
 
     /// Trouble as an error. Not for a signal handler.

@@ -40,9 +40,14 @@ impl Slots {
         Ok(Slots { pages: Table::new(limit)?, next: Table::new(limit)?, slots: Table::new(pages)?, free, used, taken, hand })
     }
 
+    /// Slots in use.
+    pub fn taken_count(&self) -> u64 {
+        self.taken.load(Relaxed).min(self.limit())
+    }
+
     /// Slots that may still be taken.
     pub fn free_count(&self) -> u64 {
-        self.pages.count().saturating_sub(self.taken.load(Relaxed))
+        self.limit() - self.taken_count()
     }
 
     /// Most frames.
