@@ -26,7 +26,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::ClientId;
-use crate::limits::{GROUP_COUNT_MAX, RANK_COUNT_MAX};
+use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
 use crate::table::{self, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -221,6 +221,12 @@ impl Groups {
         if count > RANK_COUNT_MAX {
             return Err(Error::LimitReached { what: format!("{count} parties of a group"), limit: RANK_COUNT_MAX.into() });
         }
+        if self.parties.range(Claimant::all_of(who.link)).take(LINK_CLAIM_COUNT_MAX).count() == LINK_CLAIM_COUNT_MAX {
+            return Err(Error::LimitReached {
+                what: "places of one client in groups".to_owned(),
+                limit: LINK_CLAIM_COUNT_MAX as u64,
+            });
+        }
         if self.parties.contains_key(&who) {
             return bad("the number of this place has been used before");
         }
@@ -268,8 +274,7 @@ impl Groups {
 
     /// A connection ended: its parties are gone.
     pub fn on_link_gone(&mut self, link: u64) {
-        let all = Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX };
-        let gone: Vec<Claimant> = self.parties.range(all).map(|(who, _)| *who).collect();
+        let gone: Vec<Claimant> = self.parties.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         gone.into_iter().for_each(|who| self.go(who, "its process or its connection ended"));
     }
 

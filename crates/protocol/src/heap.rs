@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 pub struct Heap {
     region: String,
     granule: u64,
+    /// Granules that the heap has.
+    count: u32,
     allocator: Allocator,
     /// By the block's first byte in the region.
     blocks: BTreeMap<u64, Allocation>,
@@ -33,7 +35,7 @@ impl Heap {
         let count = (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32;
         // A block and the free part behind it have an entry each, and the allocator keeps one back.
         let allocator = Allocator::with_max_allocs(count, (count.saturating_add(3)).min(BLOCK_COUNT_MAX));
-        Heap { region: region.to_owned(), granule, allocator, blocks: BTreeMap::new(), used: 0 }
+        Heap { region: region.to_owned(), granule, count, allocator, blocks: BTreeMap::new(), used: 0 }
     }
 
     /// How many blocks are given out.
@@ -50,7 +52,7 @@ impl Heap {
     ///
     /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit; alignments beyond a granule take as
     /// many bytes more.
-    /// **Errors**: [`Error::HeapFull`], [`Error::BadSetting`] for no bytes, or an alignment that is no power of two.
+    /// **Errors**: [`Error::HeapFull`]; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`] for no bytes, or an alignment that is no power of two.
     pub fn allocate(&mut self, len: u64, align: u64) -> Result<u64> {
         let bad = |key: &str, value: u64, reason: &str| {
             Err(Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason: reason.to_owned() })
@@ -86,6 +88,11 @@ impl Heap {
 
     fn full(&self, asked: u64) -> Error {
         let report = self.allocator.storage_report();
+        if report.total_free_space == 0 && self.used < u64::from(self.count) * self.granule {
+            // The allocator reports no free bytes where it has no entry left for them.
+            let what = format!("blocks of the heap in region '{}'", self.region);
+            return Error::LimitReached { what, limit: BLOCK_COUNT_MAX.into() };
+        }
         let bytes = |granules: u32| u64::from(granules) * self.granule;
         let (free, largest) = (bytes(report.total_free_space), bytes(report.largest_free_region));
         Error::HeapFull { region: self.region.clone(), asked, free, largest }
@@ -157,6 +164,9 @@ mod tests {
         let mut heap = Heap::new("h", 1 << 30);
         let count = (0..2 * BLOCK_COUNT_MAX).take_while(|_| heap.allocate(64, 1).is_ok()).count();
         assert!((BLOCK_COUNT_MAX - 8..=BLOCK_COUNT_MAX).contains(&(count as u32)), "{count}");
+        assert!(matches!(heap.allocate(64, 1), Err(Error::LimitReached { .. })));
+        heap.free(64).unwrap();
+        assert_eq!(heap.allocate(64, 1), Ok(64));
     }
 
     proptest! {

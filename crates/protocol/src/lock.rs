@@ -24,10 +24,11 @@
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
 
 use crate::error::{Error, Result};
-use crate::limits::{CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
+use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::table::{self, Row};
 use crate::wire::sync::Mode;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 
 /// The states of a lock, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,13 @@ pub struct Claimant {
     pub link: u64,
     /// The client's number.
     pub number: u64,
+}
+
+impl Claimant {
+    /// All of one connection.
+    pub(crate) fn all_of(link: u64) -> RangeInclusive<Claimant> {
+        Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX }
+    }
 }
 
 /// What one asks of a lock.
@@ -271,6 +279,9 @@ impl Locks {
         if self.claims.len() >= CLAIM_COUNT_MAX {
             return Err(Error::LimitReached { what: "takings of locks".to_owned(), limit: CLAIM_COUNT_MAX as u64 });
         }
+        if self.claims.range(Claimant::all_of(claim.who.link)).take(LINK_CLAIM_COUNT_MAX).count() == LINK_CLAIM_COUNT_MAX {
+            return Err(Error::LimitReached { what: "locks of one client".to_owned(), limit: LINK_CLAIM_COUNT_MAX as u64 });
+        }
         let is_same = |held: &Claim| (held.who.link, held.thread) == (claim.who.link, claim.thread);
         match (self.locks.get(name).and_then(|lock| lock.has(is_same)), claim.mode) {
             (None, _) => {}
@@ -320,8 +331,7 @@ impl Locks {
 
     /// A connection ended: what was taken on it goes on to others, who are told.
     pub fn on_link_gone(&mut self, link: u64) {
-        let all = Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX };
-        let gone: Vec<Claimant> = self.claims.range(all).map(|(who, _)| *who).collect();
+        let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         gone.into_iter().for_each(|who| self.let_go(who, true));
     }
 
@@ -495,6 +505,19 @@ Die            Alone                              -> Orphaned
         locks.on_link_gone(3);
         assert_eq!(locks.on_lock("more", claim(u64::MAX, 0, Exclusive), true), GRANTED);
         assert_eq!((locks.phase("lock7"), locks.phase("lock3")), (Phase::Free, Phase::Orphaned), "the oldest went");
+    }
+
+    #[test]
+    fn one_connection_does_not_take_all_there_is() {
+        let mut locks = Locks::new();
+        for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
+            locks.on_lock(&format!("lock{number}"), claim(1, number, Exclusive), true).unwrap();
+        }
+        let refused = locks.on_lock("more", claim(1, u64::MAX, Exclusive), true);
+        assert!(matches!(refused, Err(Error::LimitReached { limit, .. }) if limit == LINK_CLAIM_COUNT_MAX as u64));
+        assert_eq!(locks.on_lock("more", claim(2, 0, Exclusive), true), GRANTED);
+        locks.on_unlock(who(1, 0)).unwrap();
+        assert_eq!(locks.on_lock("again", claim(1, u64::MAX, Exclusive), true), GRANTED);
     }
 
     /// The rules again, as plainly as they can be said: one list of claims in order of arrival, the first of which have the lock.

@@ -229,6 +229,7 @@ impl Pool {
                 Ok(_) => return Err(nonsense(name)),
                 // That connection has ended at the home, too: what it took there it has no more.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
+                Err(Error::NotInTime { .. }) => return Err(late(name, bound.unwrap_or_default())),
                 Err(error) => return Err(error),
             }
         }

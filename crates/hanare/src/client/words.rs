@@ -17,7 +17,8 @@ impl Region {
     /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is in whole milliseconds, `None` for
     /// ever.
     ///
-    /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows.
+    /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows. On memory that is
+    /// mapped here nothing but the word is looked at: without a bound, a region that was removed or lost is waited for as any.
     ///
     /// **Ordering**: what was written before the word is seen by this thread afterwards.
     /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond. Else one
