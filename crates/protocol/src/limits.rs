@@ -47,7 +47,7 @@ pub const WORD_LOOK_MS: u64 = 1;
 pub const GRANULE_LEN_MIN: u64 = 64;
 
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
-pub const BLOCK_COUNT_MAX: u32 = 1 << 18;
+pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
 /// Longest message of what clients share: a name, and a few numbers.
 pub const SYNC_LEN_MAX: u64 = 512;
