@@ -697,7 +697,7 @@ int hanare_unmap(hanare_region *region);
  * Ownership  *held is the caller's until hanare_unlock.
  * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
  *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last
- *            call because the connection broke. NODE_LOST, BROKEN.
+ *            call because the connection broke. NODE_LOST.
  */
 int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
 
@@ -714,7 +714,7 @@ int hanare_unlock(hanare_held *held);
  * Blocking   until the last party arrives, without a bound.
  * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
  *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. BAD_NAME, NODE_LOST, BROKEN.
+ *            one. BAD_NAME, NODE_LOST.
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 
@@ -730,7 +730,7 @@ int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
  * Ordering   what was written before the word is seen after the call. A word that changes and changes back while nobody
  *            looks is not seen: wait for one that stays, as a count that grows.
  * Errors     NOT_IN_TIME; OUT_OF_RANGE; BAD_ELEMENT at an odd offset; UNKNOWN_REGION when the region is removed
- *            meanwhile, where it is not mapped; NODE_LOST, BROKEN.
+ *            meanwhile, where it is not mapped; NODE_LOST.
  */
 int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms);
 

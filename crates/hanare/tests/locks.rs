@@ -216,3 +216,17 @@ fn a_taking_that_is_repeated_takes_the_lock_once() {
         near.try_lock("a").unwrap().expect("nobody has it").unlock().unwrap();
     }
 }
+
+#[test]
+fn who_waits_is_told_when_the_home_goes() {
+    let mut pool = TestPool::start(2, 32 << 20);
+    let (first, second) = (pool.client(1), pool.client(1));
+    let lock = first.lock("a").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| second.lock("a").map(drop));
+        drop(pool.nodes.remove(0));
+        assert!(matches!(waits.join().unwrap(), Err(Error::NodeLost { node, .. }) if node.0 == 0));
+    });
+    assert!(matches!(lock.unlock(), Err(Error::LockLost { .. })));
+    assert!(matches!(first.lock("a"), Err(Error::NodeLost { .. })));
+}

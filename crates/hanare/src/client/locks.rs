@@ -155,7 +155,7 @@ impl Drop for LockGuard {
 /// **Cost**: one message each way to the pool's home, and the wait; the same to give it back.
 /// **Errors** of all: [`Error::BadName`]; [`Error::LockMisused`] where this thread has the lock already, shared or not (a shared lock cannot be made
 /// exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this thread held when the connection to the
-/// home broke; [`Error::NodeLost`] where the home is gone, [`Error::Broken`] where it cannot be asked.
+/// home broke; [`Error::NodeLost`] where the home is gone.
 ///
 /// FEATURE: RF-F16
 impl Pool {
@@ -230,7 +230,7 @@ impl Pool {
                 // That connection has ended at the home, too: what it took there it has no more.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(name, bound.unwrap_or_default())),
-                Err(error) => return Err(error),
+                Err(error) => return Err(ended(error)),
             }
         }
     }
@@ -241,6 +241,14 @@ impl Shared {
     pub(crate) fn home(self: &Arc<Self>) -> Result<Arc<Remote>> {
         let home = &self.attached.home;
         self.remote(home.node, Some(&home.address))
+    }
+}
+
+/// The error of a connection that broke under what ended with it: whether that had happened does not matter any more.
+pub(crate) fn ended(error: Error) -> Error {
+    match error {
+        Error::Broken { node, reason, .. } => Error::NodeLost { node, reason },
+        other => other,
     }
 }
 

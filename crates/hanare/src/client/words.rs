@@ -1,6 +1,6 @@
 //! Waiting for a word of a region, and locks that are words.
 
-use super::locks::{milliseconds, patience};
+use super::locks::{ended, milliseconds, patience};
 use super::plan::parts;
 use super::region::Region;
 use hanare_memory::{Window, vector};
@@ -24,7 +24,7 @@ impl Region {
     /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond. Else one
     /// message each way; the word's node looks after each command of a client, and every millisecond.
     /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset; [`Error::UnknownRegion`] when the
-    /// region is removed meanwhile, where it is not mapped; [`Error::NodeLost`], [`Error::Broken`].
+    /// region is removed meanwhile, where it is not mapped; [`Error::NodeLost`].
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
         let (extent, at) = self.place_of(offset, until.word())?;
         let begun = Instant::now();
@@ -46,7 +46,7 @@ impl Region {
                 Err(Error::GrantRefused { .. }) if !is_fresh => is_fresh = self.refresh()?,
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
-                Err(error) => return Err(error),
+                Err(error) => return Err(ended(error)),
             }
         }
     }
