@@ -2,8 +2,8 @@
  *
  * A pool is the RAM that nodes lend; a region is a named range of it. This header has the vector commands
  * (put, get, copy, fill, compare, reduce, update, on shapes of any kind), batches of them, naming, mapping of local
- * bytes, the job's barrier, locks and barriers by name, waiting for a word, and a heap in a region. dimmnet.h has the calls of the
- * DIMMnet-2 papers on top of the same regions.
+ * bytes, the job's barrier, locks and barriers by name, waiting for a word, and a heap in a region. dimmnet.h has
+ * the calls of the DIMMnet-2 papers on top of the same regions.
  *
  *     hanare_pool *pool;
  *     hanare_region *region;
@@ -689,8 +689,8 @@ int hanare_unmap(hanare_region *region);
 
 #define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died */
 
-/* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0: not
- * at all). Who comes first is served first; one that would share does not overtake one that waits to have it alone.
+/* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0:
+ * not at all). Who comes first is served first; one that would share does not overtake one that waits to have it alone.
  *
  * Return     0, or HANARE_ABANDONED when the last one that had it exclusively ended without hanare_unlock: the lock is
  *            the caller's all the same, but what it protects may be half-written. No other call is told.
@@ -703,8 +703,8 @@ int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms
 
 /* Gives a lock back; the handle is gone whatever is returned.
  *
- * Errors     LOCK_LOST when the connection broke meanwhile: others may have had the lock before this call, told that it was
- *            abandoned.
+ * Errors     LOCK_LOST when the connection broke meanwhile: others may have had the lock before this call, told that it
+ *            was abandoned.
  */
 int hanare_unlock(hanare_held *held);
 

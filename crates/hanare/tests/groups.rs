@@ -8,7 +8,6 @@ use hanare::{Error, Pool};
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::TestPool;
 
-// FEATURE: D2-F8
 #[test]
 fn nobody_passes_before_all_have_come() {
     let pool = TestPool::start(2, 32 << 20);

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use support::{TestPool, options};
 
-// FEATURE: RF-F16
 #[test]
 fn one_of_many_threads_of_many_clients_is_in_at_a_time() {
     let pool = TestPool::start(2, 32 << 20);

@@ -1,10 +1,11 @@
 //! A heap in a region: which bytes of it are given out, for all clients alike. Its home is the node of the region's first extent.
 //!
-//! The bytes themselves are never looked at: all that the heap knows lies beside them, so no client can spoil it by a stray store.
-//! Blocks are found by crate `offset-allocator`, in *granules*: of 64 bytes in regions up to 256 GiB, of a larger power of two beyond.
+//! The bytes themselves are never looked at: all that the heap knows lies beside them, so no client can spoil it by a stray
+//! store. Blocks are found by crate `offset-allocator`, in *granules*: of 64 bytes in regions up to 256 GiB, of a larger
+//! power of two beyond.
 //!
-//! The region's first 64 bytes are never given out: offset 0 can stand for no block, and programs that share a heap keep the offset of
-//! their first block there.
+//! The region's first 64 bytes are never given out: offset 0 can stand for no block, and programs that share a heap keep the
+//! offset of their first block there.
 
 use crate::error::{Error, Result};
 use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN};
@@ -48,9 +49,10 @@ impl Heap {
 
     /// Takes a block of at least `len` bytes whose offset in the region is a multiple of `align`, a power of two.
     ///
-    /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit; alignments beyond a granule take as
-    /// many bytes more.
-    /// **Errors**: [`Error::HeapFull`]; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`] for no bytes, or an alignment that is no power of two.
+    /// **Cost**: constant, and a search by offset. A block is found where one that is an eighth longer would fit; alignments
+    /// beyond a granule take as many bytes more.
+    /// **Errors**: [`Error::HeapFull`]; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`] for no bytes, or
+    /// an alignment that is no power of two.
     pub fn allocate(&mut self, len: u64, align: u64) -> Result<u64> {
         let bad = |key: &str, value: u64, reason: &str| {
             Err(Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason: reason.to_owned() })
@@ -172,7 +174,9 @@ mod tests {
     proptest! {
         /// Against a plain map of which bytes are whose.
         #[test]
-        fn blocks_never_overlap_and_all_bytes_come_back(steps in prop::collection::vec((any::<bool>(), 1..5000u64, 0..13u32, any::<prop::sample::Index>()), 1..200)) {
+        fn blocks_never_overlap_and_all_bytes_come_back(
+            steps in prop::collection::vec((any::<bool>(), 1..5000u64, 0..13u32, any::<prop::sample::Index>()), 1..200),
+        ) {
             let len = 256 << 10;
             let mut heap = Heap::new("h", len);
             let mut blocks: Vec<(u64, u64)> = Vec::new();

@@ -1,7 +1,7 @@
 //! Locks by name: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
 //!
-//! It lives at the pool's home node. A lock is taken exclusively, or shared with others that share it; who comes first is served first, and
-//! one that would share does not overtake one that waits to have it alone.
+//! It lives at the pool's home node. A lock is taken exclusively, or shared with others that share it; who comes first is
+//! served first, and one that would share does not overtake one that waits to have it alone.
 //!
 //! ```text
 //!             Enter                 Take
@@ -239,9 +239,8 @@ impl Lock {
 
 /// The locks of a pool.
 ///
-/// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first: their next
-/// holder is then told nothing.
-// FEATURE: RF-F16
+/// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first:
+/// their next holder is then told nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
     locks: BTreeMap<String, Lock>,
@@ -269,8 +268,8 @@ impl Locks {
 
     /// One would have a lock, and waits for it where `waits`.
     ///
-    /// **Cost**: a search among the locks' names. **Errors**: [`Error::LockMisused`] where its thread has the lock already, in either
-    /// mode; [`Error::LimitReached`] for too many locks, or claims.
+    /// **Cost**: a search among the locks' names. **Errors**: [`Error::LockMisused`] where its thread has the lock already,
+    /// in either mode; [`Error::LimitReached`] for too many locks, or claims.
     pub fn on_lock(&mut self, name: &str, claim: Claim, waits: bool) -> Result<Claimed> {
         let misused = |reason: &str| Err(Error::LockMisused { name: name.to_owned(), reason: reason.to_owned() });
         if self.claims.contains_key(&claim.who) {
@@ -413,7 +412,6 @@ Die            Alone                              -> Orphaned
     }
 
     #[test]
-    // FEATURE: RF-F16
     fn who_comes_first_is_served_first_and_sharers_do_not_overtake() {
         let mut locks = Locks::new();
         assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
@@ -553,7 +551,6 @@ Die            Alone                              -> Orphaned
     }
 
     proptest! {
-        /// FEATURE: RF-F16
         #[test]
         fn any_history_is_as_the_plain_rules_say(steps in prop::collection::vec((0..6u64, 0..5u32, any::<bool>()), 1..200)) {
             let (mut locks, mut plain) = (Locks::new(), Plain::default());

@@ -26,8 +26,8 @@ pub struct Group {
 impl Pool {
     /// Becomes one of the `parties` of a group, which exists by being joined. Any client of the pool may be a party, or several.
     ///
-    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::BadGroup`] where others gave another
-    /// number, or where all parties are there; [`Error::NodeLost`].
+    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::BadGroup`] where others
+    /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
         check_name(name)?;
         let number = self.shared.claims.next();
@@ -48,13 +48,12 @@ impl Group {
         self.parties
     }
 
-    /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are still to join.
+    /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are
+    /// still to join.
     ///
     /// **Ordering**: as for [`Pool::barrier`]: what any party wrote by calls that returned is seen by all afterwards.
-    /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this one's
-    /// connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone.
-    ///
-    /// FEATURE: D2-F8
+    /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this
+    /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone.
     pub fn barrier(&self) -> Result<()> {
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         fence(Ordering::SeqCst);

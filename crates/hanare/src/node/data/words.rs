@@ -1,5 +1,5 @@
-//! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs that map them store
-//! directly.
+//! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs
+//! that map them store directly.
 
 use super::barriers::Waiter;
 use super::inbox::lost_memory;
