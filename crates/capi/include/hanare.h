@@ -2,8 +2,8 @@
  *
  * A pool is the RAM that nodes lend; a region is a named range of it. This header has the vector commands
  * (put, get, copy, fill, compare, reduce, update, on shapes of any kind), batches of them, naming, mapping of local
- * bytes, the job's barrier, locks and barriers by name, waiting for a word, and a heap in a region. dimmnet.h has the calls of the
- * DIMMnet-2 papers on top of the same regions.
+ * bytes, the job's barrier, locks and barriers by name, waiting for a word, and a heap in a region. dimmnet.h has
+ * the calls of the DIMMnet-2 papers on top of the same regions.
  *
  *     hanare_pool *pool;
  *     hanare_region *region;
@@ -732,22 +732,22 @@ int hanare_unmap(hanare_region *region);
 
 #define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died */
 
-/* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0: not
- * at all). Who comes first is served first; one that would share does not overtake one that waits to have it alone.
+/* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0:
+ * not at all). Who comes first is served first; one that would share does not overtake one that waits to have it alone.
  *
  * Return     0, or HANARE_ABANDONED when the last one that had it exclusively ended without hanare_unlock: the lock is
  *            the caller's all the same, but what it protects may be half-written. No other call is told.
  * Ownership  *held is the caller's until hanare_unlock.
  * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
  *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last
- *            call because the connection broke. NODE_LOST, BROKEN.
+ *            call because the connection broke. NODE_LOST.
  */
 int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
 
 /* Gives a lock back; the handle is gone whatever is returned.
  *
- * Errors     LOCK_LOST when the connection broke meanwhile: others may have had the lock before this call, told that it was
- *            abandoned.
+ * Errors     LOCK_LOST when the connection broke meanwhile: others may have had the lock before this call, told that it
+ *            was abandoned.
  */
 int hanare_unlock(hanare_held *held);
 
@@ -757,7 +757,7 @@ int hanare_unlock(hanare_held *held);
  * Blocking   until the last party arrives, without a bound.
  * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
  *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. BAD_NAME, NODE_LOST, BROKEN.
+ *            one. BAD_NAME, NODE_LOST.
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 
@@ -773,7 +773,7 @@ int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
  * Ordering   what was written before the word is seen after the call. A word that changes and changes back while nobody
  *            looks is not seen: wait for one that stays, as a count that grows.
  * Errors     NOT_IN_TIME; OUT_OF_RANGE; BAD_ELEMENT at an odd offset; UNKNOWN_REGION when the region is removed
- *            meanwhile, where it is not mapped; NODE_LOST, BROKEN.
+ *            meanwhile, where it is not mapped; NODE_LOST.
  */
 int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms);
 

@@ -2,7 +2,6 @@
 
 mod stage;
 
-// FEATURE: D2-F8 RF-F16
 #[test]
 fn ranks_share_locks_groups_words_and_a_heap() {
     let Some(program) = stage::program("sync") else { return };

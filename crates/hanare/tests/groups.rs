@@ -8,7 +8,6 @@ use hanare::{Error, Pool};
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::TestPool;
 
-// FEATURE: D2-F8
 #[test]
 fn nobody_passes_before_all_have_come() {
     let pool = TestPool::start(2, 32 << 20);
@@ -97,4 +96,17 @@ fn a_killed_party_fails_those_who_wait_and_those_who_come() {
         });
         assert!(matches!(groups[1].barrier(), Err(Error::PartyGone { .. })));
     }
+}
+
+#[test]
+fn who_waits_is_told_when_the_home_goes() {
+    let mut pool = TestPool::start(2, 32 << 20);
+    let client = pool.client(1);
+    let group = client.group("a", 2).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| group.barrier());
+        drop(pool.nodes.remove(0));
+        assert!(matches!(waits.join().unwrap(), Err(Error::NodeLost { node, .. }) if node.0 == 0));
+    });
+    assert!(matches!(group.barrier(), Err(Error::PartyGone { party, .. }) if party == client.client()));
 }

@@ -9,7 +9,6 @@ fn placed(placement: Placement) -> CreateOptions {
     CreateOptions { placement, ..CreateOptions::default() }
 }
 
-// FEATURE: D2-F6
 #[test]
 fn what_one_client_takes_another_reads_and_gives_back() {
     let pool = TestPool::start(2, 32 << 20);

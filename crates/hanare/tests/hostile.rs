@@ -4,11 +4,13 @@ mod support;
 
 use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Shape, Strided, Subarray};
 use hanare_protocol::id::{Grant, Slot};
+use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
 use hanare_protocol::wire::control::{self, Answer, RegionView, Request};
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
+use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -56,6 +58,21 @@ impl Raw {
     fn assert_alive(&mut self) {
         self.0.write_all(&Head::new(Kind::Ping, 7).encode()).unwrap();
         assert_eq!(self.answer().0, Head::new(Kind::Pong, 7));
+    }
+
+    fn send(&mut self, request: &SyncRequest) {
+        let body = control::encode(request);
+        let head = Head { body_len: body.len() as u64, ..Head::new(Kind::Sync, 5) };
+        self.0.write_all(&[&head.encode()[..], &body].concat()).unwrap();
+    }
+
+    /// Asks for something that clients share.
+    fn ask(&mut self, request: &SyncRequest) -> Result<SyncAnswer, Error> {
+        self.send(request);
+        match self.answer() {
+            (Head { kind: Kind::Refused, .. }, body) => Err(control::decode(&body).unwrap()),
+            (_, body) => Ok(control::decode(&body).unwrap()),
+        }
     }
 
     /// Sends commands, each with its list and its operand; they must be refused.
@@ -308,4 +325,59 @@ fn the_node_outlives_nonsense_and_serves_others() {
     let mut back = [0; 4096];
     region.get(0, &mut back).unwrap();
     assert_eq!(back, [7; 4096]);
+}
+
+#[test]
+fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
+    let pool = TestPool::start(1, 64 << 20);
+    let (view, _session) = region(pool.nodes[0].socket(), LEN);
+    let mut raw = Raw::connect(pool.nodes[0].address());
+    let lock = |number, name: &str| SyncRequest::Lock {
+        name: name.to_owned(),
+        mode: Mode::Exclusive,
+        number,
+        thread: number,
+        bound_ms: None,
+    };
+    let taken = SyncAnswer::Granted { abandoned: false };
+    for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
+        assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken));
+    }
+    assert!(matches!(raw.ask(&lock(u64::MAX, "more")), Err(Error::LimitReached { .. })));
+    assert!(matches!(raw.ask(&SyncRequest::Unlock { number: u64::MAX }), Err(Error::LockMisused { .. })));
+    assert!(matches!(raw.ask(&SyncRequest::Meet { number: 0 }), Err(Error::BadGroup { .. })));
+    assert!(matches!(raw.ask(&SyncRequest::Leave { number: 0 }), Err(Error::BadGroup { .. })));
+    assert!(matches!(raw.ask(&lock(u64::MAX, "a/b")), Err(Error::BadName { .. })));
+
+    let (slot, grant) = (view.layout.extents().next().unwrap().slot, view.grants[0]);
+    let wait = |offset, until| SyncRequest::Wait { slot, grant, offset, until, bound_ms: None };
+    let never = Wait::Equal(Word::U64(1));
+    for offset in [1, LEN - 4, LEN, u64::MAX - 7, u64::MAX] {
+        assert!(matches!(raw.ask(&wait(offset, never)), Err(Error::BadUse { .. })), "{offset}");
+    }
+    for _ in 0..LINK_WORD_COUNT_MAX {
+        raw.send(&wait(0, never));
+    }
+    assert!(matches!(raw.ask(&wait(0, never)), Err(Error::LimitReached { .. })));
+    let forged = SyncRequest::Allocate { slot, grant: Grant([7; 16]), region_len: LEN, len: 8, align: 8 };
+    assert!(matches!(raw.ask(&forged), Err(Error::GrantRefused { .. })));
+    // A length that is not the region's spoils the liar's own heap alone.
+    let lie = SyncRequest::Allocate { slot, grant, region_len: u64::MAX, len: u64::MAX, align: 1 << 63 };
+    assert!(matches!(raw.ask(&lie), Err(Error::HeapFull { .. })));
+
+    let client = pool.client(0);
+    assert!(client.try_lock("lock0").unwrap().is_none());
+    assert!(!client.lock("another").unwrap().was_abandoned());
+    drop(raw);
+    assert!(client.lock("lock0").unwrap().was_abandoned(), "all that it took goes on");
+
+    // Garbage in the body is refused; a body beyond its limit ends the link.
+    let mut raw = Raw::connect(pool.nodes[0].address());
+    let head = Head { body_len: 3, ..Head::new(Kind::Sync, 5) };
+    raw.0.write_all(&[&head.encode()[..], &[0xff; 3]].concat()).unwrap();
+    assert_eq!(raw.answer().0.kind, Kind::Refused);
+    raw.assert_alive();
+    let head = Head { body_len: 1 << 20, ..Head::new(Kind::Sync, 5) };
+    raw.0.write_all(&head.encode()).unwrap();
+    assert_eq!(raw.0.read(&mut [0; 1]).unwrap_or(0), 0);
 }

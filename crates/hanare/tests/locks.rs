@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use support::{TestPool, options};
 
-// FEATURE: RF-F16
 #[test]
 fn one_of_many_threads_of_many_clients_is_in_at_a_time() {
     let pool = TestPool::start(2, 32 << 20);
@@ -37,6 +36,20 @@ fn one_of_many_threads_of_many_clients_is_in_at_a_time() {
         }
     });
     assert_eq!(count.into_inner(), 800);
+}
+
+#[test]
+fn a_lock_costs_one_message_each_way_to_take_and_to_give_back() {
+    let pool = TestPool::start(2, 32 << 20);
+    for node in [0, 1] {
+        let client = pool.client(node);
+        // The first carries the connection's name.
+        drop(client.lock("a").unwrap());
+        let before = client.traffic();
+        drop(client.lock("a").unwrap());
+        let after = client.traffic();
+        assert_eq!((after.messages_sent - before.messages_sent, after.messages_received - before.messages_received), (2, 2));
+    }
 }
 
 #[test]
@@ -82,7 +95,7 @@ fn what_cannot_be_had_within_the_bound_is_said_and_the_queue_goes_on() {
     assert!(far.try_lock("a").unwrap().is_none());
     assert!(far.try_lock_shared("a").unwrap().is_none());
     let late = far.lock_within("a", Duration::from_millis(20)).unwrap_err();
-    assert!(matches!(&late, Error::NotInTime { what, after_ms } if what.contains("'a'") && *after_ms <= 20), "{late}");
+    assert!(matches!(&late, Error::NotInTime { what, after_ms } if what.contains("'a'") && *after_ms == 20), "{late}");
     assert!(late.may_retry());
     // A bound that is not over is none.
     std::thread::scope(|scope| {
@@ -201,4 +214,18 @@ fn a_taking_that_is_repeated_takes_the_lock_once() {
         lock.unlock().unwrap();
         near.try_lock("a").unwrap().expect("nobody has it").unlock().unwrap();
     }
+}
+
+#[test]
+fn who_waits_is_told_when_the_home_goes() {
+    let mut pool = TestPool::start(2, 32 << 20);
+    let (first, second) = (pool.client(1), pool.client(1));
+    let lock = first.lock("a").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| second.lock("a").map(drop));
+        drop(pool.nodes.remove(0));
+        assert!(matches!(waits.join().unwrap(), Err(Error::NodeLost { node, .. }) if node.0 == 0));
+    });
+    assert!(matches!(lock.unlock(), Err(Error::LockLost { .. })));
+    assert!(matches!(first.lock("a"), Err(Error::NodeLost { .. })));
 }

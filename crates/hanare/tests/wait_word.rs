@@ -82,6 +82,18 @@ fn a_wait_elsewhere_ends_when_the_region_is_removed() {
 }
 
 #[test]
+fn a_wait_elsewhere_ends_when_the_node_goes() {
+    let mut pool = TestPool::start(2, 32 << 20);
+    let client = pool.client(0);
+    let region = region(&client, "a", 1 << 20, 1);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| region.wait_until(0, Wait::Equal(Word::U64(1)), None));
+        drop(pool.nodes.remove(1));
+        assert!(matches!(waits.join().unwrap(), Err(Error::NodeLost { node, .. }) if node.0 == 1));
+    });
+}
+
+#[test]
 fn a_word_in_the_middle_of_an_interleaved_region_is_found() {
     let pool = TestPool::start(2, 32 << 20);
     let client = pool.client(0);

@@ -1,7 +1,8 @@
-//! Barriers of named groups: decides for clients when all parties of a group have met, and that no one waits for a party that is gone.
+//! Barriers of named groups: decides for clients when all parties of a group have met, and that no one waits for a party that
+//! is gone.
 //!
-//! It lives at the pool's home node. A group is a name and a number of parties; any client may be a party, or several. Those who join under a
-//! name come into one *sitting* until it has as many as the group has parties; they meet round after round.
+//! It lives at the pool's home node. A group is a name and a number of parties; any client may be a party, or several. Those
+//! who join under a name come into one *sitting* until it has as many as the group has parties; they meet round after round.
 //!
 //! ```text
 //!                  Meet
@@ -21,12 +22,12 @@
 //! | `MeetLast` | everyone's release |
 //! | `Go` | the failure, to all who wait |
 //!
-//! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and join again to
-//! go on: under the same name a new sitting has begun by then, with those who came anew.
+//! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and
+//! join again to go on: under the same name a new sitting has begun by then, with those who came anew.
 
 use crate::error::{Error, Result};
 use crate::id::ClientId;
-use crate::limits::{GROUP_COUNT_MAX, RANK_COUNT_MAX};
+use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
 use crate::table::{self, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -180,7 +181,6 @@ impl Sitting {
 }
 
 /// The groups of a pool. One is kept as long as it has a party.
-// FEATURE: RF-F15
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     sittings: BTreeMap<u64, Sitting>,
@@ -220,6 +220,12 @@ impl Groups {
         }
         if count > RANK_COUNT_MAX {
             return Err(Error::LimitReached { what: format!("{count} parties of a group"), limit: RANK_COUNT_MAX.into() });
+        }
+        if self.parties.range(Claimant::all_of(who.link)).take(LINK_CLAIM_COUNT_MAX).count() == LINK_CLAIM_COUNT_MAX {
+            return Err(Error::LimitReached {
+                what: "places of one client in groups".to_owned(),
+                limit: LINK_CLAIM_COUNT_MAX as u64,
+            });
         }
         if self.parties.contains_key(&who) {
             return bad("the number of this place has been used before");
@@ -268,8 +274,7 @@ impl Groups {
 
     /// A connection ended: its parties are gone.
     pub fn on_link_gone(&mut self, link: u64) {
-        let all = Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX };
-        let gone: Vec<Claimant> = self.parties.range(all).map(|(who, _)| *who).collect();
+        let gone: Vec<Claimant> = self.parties.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         gone.into_iter().for_each(|who| self.go(who, "its process or its connection ended"));
     }
 
@@ -411,7 +416,8 @@ GoLast         Idle, Gathering, Broken            -> Empty
                         }
                     }
                     (1..=5, Some((sitting, rounds, false))) => match groups.on_meet(who(link)) {
-                        Ok(met) => parties[at] = Some((sitting, rounds, true)).filter(|_| met == Met::Waits).or(Some((sitting, rounds + 1, false))),
+                        Ok(Met::Waits) => parties[at] = Some((sitting, rounds, true)),
+                        Ok(Met::All) => parties[at] = Some((sitting, rounds + 1, false)),
                         Err(error) => assert!(matches!(error, Error::PartyGone { .. }), "{error}"),
                     },
                     (6, Some(_)) => {

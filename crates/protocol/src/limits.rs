@@ -27,11 +27,17 @@ pub const LOCK_COUNT_MAX: usize = 65_536;
 /// Most takings of locks at once, granted or waiting, of all clients together: some 100 MiB at a pool's home.
 pub const CLAIM_COUNT_MAX: usize = 1 << 20;
 
+/// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
+pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
+
 /// Most named groups at once.
 pub const GROUP_COUNT_MAX: usize = 65_536;
 
 /// Most words of one node that are waited for at once: all are looked at every [`WORD_LOOK_MS`].
 pub const WORD_WAIT_COUNT_MAX: usize = 4096;
+
+/// Most of those on one connection.
+pub const LINK_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4;
 
 /// How often a word is looked at that nobody changes by command: its other clients may store to it directly.
 pub const WORD_LOOK_MS: u64 = 1;
@@ -41,7 +47,7 @@ pub const WORD_LOOK_MS: u64 = 1;
 pub const GRANULE_LEN_MIN: u64 = 64;
 
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
-pub const BLOCK_COUNT_MAX: u32 = 1 << 18;
+pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
 /// Longest message of what clients share: a name, and a few numbers.
 pub const SYNC_LEN_MAX: u64 = 512;

@@ -1,7 +1,7 @@
 //! Locks by name: decides for clients who has one, who is next, and that nobody waits for a holder that is gone.
 //!
-//! It lives at the pool's home node. A lock is taken exclusively, or shared with others that share it; who comes first is served first, and
-//! one that would share does not overtake one that waits to have it alone.
+//! It lives at the pool's home node. A lock is taken exclusively, or shared with others that share it; who comes first is
+//! served first, and one that would share does not overtake one that waits to have it alone.
 //!
 //! ```text
 //!             Enter                 Take
@@ -24,10 +24,11 @@
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
 
 use crate::error::{Error, Result};
-use crate::limits::{CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
+use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::table::{self, Row};
 use crate::wire::sync::Mode;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 
 /// The states of a lock, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,13 @@ pub struct Claimant {
     pub link: u64,
     /// The client's number.
     pub number: u64,
+}
+
+impl Claimant {
+    /// All of one connection.
+    pub(crate) fn all_of(link: u64) -> RangeInclusive<Claimant> {
+        Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX }
+    }
 }
 
 /// What one asks of a lock.
@@ -231,9 +239,8 @@ impl Lock {
 
 /// The locks of a pool.
 ///
-/// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first: their next
-/// holder is then told nothing.
-// FEATURE: RF-F16
+/// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first:
+/// their next holder is then told nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
     locks: BTreeMap<String, Lock>,
@@ -261,8 +268,8 @@ impl Locks {
 
     /// One would have a lock, and waits for it where `waits`.
     ///
-    /// **Cost**: a search among the locks' names. **Errors**: [`Error::LockMisused`] where its thread has the lock already, in either
-    /// mode; [`Error::LimitReached`] for too many locks, or claims.
+    /// **Cost**: a search among the locks' names. **Errors**: [`Error::LockMisused`] where its thread has the lock already,
+    /// in either mode; [`Error::LimitReached`] for too many locks, or claims.
     pub fn on_lock(&mut self, name: &str, claim: Claim, waits: bool) -> Result<Claimed> {
         let misused = |reason: &str| Err(Error::LockMisused { name: name.to_owned(), reason: reason.to_owned() });
         if self.claims.contains_key(&claim.who) {
@@ -270,6 +277,9 @@ impl Locks {
         }
         if self.claims.len() >= CLAIM_COUNT_MAX {
             return Err(Error::LimitReached { what: "takings of locks".to_owned(), limit: CLAIM_COUNT_MAX as u64 });
+        }
+        if self.claims.range(Claimant::all_of(claim.who.link)).take(LINK_CLAIM_COUNT_MAX).count() == LINK_CLAIM_COUNT_MAX {
+            return Err(Error::LimitReached { what: "locks of one client".to_owned(), limit: LINK_CLAIM_COUNT_MAX as u64 });
         }
         let is_same = |held: &Claim| (held.who.link, held.thread) == (claim.who.link, claim.thread);
         match (self.locks.get(name).and_then(|lock| lock.has(is_same)), claim.mode) {
@@ -320,8 +330,7 @@ impl Locks {
 
     /// A connection ended: what was taken on it goes on to others, who are told.
     pub fn on_link_gone(&mut self, link: u64) {
-        let all = Claimant { link, number: 0 }..=Claimant { link, number: u64::MAX };
-        let gone: Vec<Claimant> = self.claims.range(all).map(|(who, _)| *who).collect();
+        let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         gone.into_iter().for_each(|who| self.let_go(who, true));
     }
 
@@ -403,7 +412,6 @@ Die            Alone                              -> Orphaned
     }
 
     #[test]
-    // FEATURE: RF-F16
     fn who_comes_first_is_served_first_and_sharers_do_not_overtake() {
         let mut locks = Locks::new();
         assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
@@ -497,6 +505,19 @@ Die            Alone                              -> Orphaned
         assert_eq!((locks.phase("lock7"), locks.phase("lock3")), (Phase::Free, Phase::Orphaned), "the oldest went");
     }
 
+    #[test]
+    fn one_connection_does_not_take_all_there_is() {
+        let mut locks = Locks::new();
+        for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
+            locks.on_lock(&format!("lock{number}"), claim(1, number, Exclusive), true).unwrap();
+        }
+        let refused = locks.on_lock("more", claim(1, u64::MAX, Exclusive), true);
+        assert!(matches!(refused, Err(Error::LimitReached { limit, .. }) if limit == LINK_CLAIM_COUNT_MAX as u64));
+        assert_eq!(locks.on_lock("more", claim(2, 0, Exclusive), true), GRANTED);
+        locks.on_unlock(who(1, 0)).unwrap();
+        assert_eq!(locks.on_lock("again", claim(1, u64::MAX, Exclusive), true), GRANTED);
+    }
+
     /// The rules again, as plainly as they can be said: one list of claims in order of arrival, the first of which have the lock.
     #[derive(Default)]
     struct Plain {
@@ -530,7 +551,6 @@ Die            Alone                              -> Orphaned
     }
 
     proptest! {
-        /// FEATURE: RF-F16
         #[test]
         fn any_history_is_as_the_plain_rules_say(steps in prop::collection::vec((0..6u64, 0..5u32, any::<bool>()), 1..200)) {
             let (mut locks, mut plain) = (Locks::new(), Plain::default());

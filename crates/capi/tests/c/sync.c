@@ -1,5 +1,4 @@
 /* Locks, barriers of a group, words waited for, and a heap, among ranks. With "die" rank 1 ends while it holds a lock. */
-/* FEATURE: D2-F8 RF-F16 */
 #include "expect.h"
 
 enum { ROUNDS = 30, BLOCK = 1000 };

@@ -1,9 +1,10 @@
 //! Barriers of named groups, kept at the pool's home.
 
-use super::locks::patience;
+use super::locks::{ended, patience};
 use super::pool::Pool;
 use super::request::Patience;
 use hanare_protocol::coordinator::check_name;
+use hanare_protocol::error::Happened;
 use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
@@ -25,13 +26,13 @@ pub struct Group {
 impl Pool {
     /// Becomes one of the `parties` of a group, which exists by being joined. Any client of the pool may be a party, or several.
     ///
-    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::BadGroup`] where others gave another
-    /// number, or where all parties are there; [`Error::NodeLost`].
+    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::BadGroup`] where others
+    /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
         check_name(name)?;
         let number = self.shared.claims.next();
         let join = SyncRequest::Join { name: name.to_owned(), parties, number, client: self.client() };
-        let (_, connection) = self.shared.home()?.ask_sync(&join, Patience::Usual)?;
+        let (_, connection) = self.shared.home()?.ask_sync(&join, Patience::Usual).map_err(ended)?;
         Ok(Group { pool: self.clone(), name: name.to_owned(), parties, number, connection, arrival: Mutex::default() })
     }
 }
@@ -47,26 +48,35 @@ impl Group {
         self.parties
     }
 
-    /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are still to join.
+    /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are
+    /// still to join.
     ///
     /// **Ordering**: as for [`Pool::barrier`]: what any party wrote by calls that returned is seen by all afterwards.
-    /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this one's
-    /// connection included: drop the group and join it anew to go on; [`Error::NodeLost`], [`Error::Broken`].
-    ///
-    /// FEATURE: D2-F8
+    /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this
+    /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone.
     pub fn barrier(&self) -> Result<()> {
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         fence(Ordering::SeqCst);
         let home = self.pool.shared.home()?;
         if home.connection() != Some(self.connection) {
             home.end(self.connection);
-            let reason = "its connection to the pool's home broke".to_owned();
-            return Err(Error::PartyGone { group: self.name.clone(), party: self.pool.client(), reason });
+            return Err(self.is_out());
         }
         let meet = SyncRequest::Meet { number: self.number };
-        crate::trace::slice("group barrier", || home.ask_sync(&meet, patience(None)))?;
-        fence(Ordering::SeqCst);
-        Ok(())
+        match crate::trace::slice("group barrier", || home.ask_sync(&meet, patience(None))) {
+            Ok(_) => {
+                fence(Ordering::SeqCst);
+                Ok(())
+            }
+            Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => Err(self.is_out()),
+            Err(error) => Err(ended(error)),
+        }
+    }
+
+    /// This party itself is gone.
+    fn is_out(&self) -> Error {
+        let reason = "its connection to the pool's home broke".to_owned();
+        Error::PartyGone { group: self.name.clone(), party: self.pool.client(), reason }
     }
 }
 

@@ -9,18 +9,17 @@ use hanare_protocol::{Error, Result};
 
 /// The heap of a region: which bytes of it are given out. It is the same for all who open the region, and goes with it.
 ///
-/// The bytes are used as any of the region, by get and put or through a map. What is given out is known to the node of the region's first
-/// extent alone, beside the bytes. The first 64 bytes of the region are never given out: offset 0 can stand for no block, and programs
-/// keep there where to begin. A region that is used as a heap is not put into by other ways.
-///
-/// FEATURE: D2-F6
+/// The bytes are used as any of the region, by get and put or through a map. What is given out is known to the node of the
+/// region's first extent alone, beside the bytes. The first 64 bytes of the region are never given out: offset 0 can stand
+/// for no block, and programs keep there where to begin. A region that is used as a heap is not put into by other ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Heap<'r> {
     region: &'r Region,
 }
 
 impl Region {
-    /// The region as a heap, all free until the first block is taken. It covers the region as long as that is then; a resize does not grow it.
+    /// The region as a heap, all free until the first block is taken. It covers the region as long as that is then; a resize
+    /// does not grow it.
     pub fn heap(&self) -> Heap<'_> {
         Heap { region: self }
     }
@@ -29,12 +28,13 @@ impl Region {
 impl Heap<'_> {
     /// Takes a block of `len` bytes whose offset in the region is a multiple of `align`, a power of two; returns the offset.
     ///
-    /// Blocks are multiples of 64 bytes (of more in regions beyond 256 GiB), so two never share a cache line. Their bytes are what they were.
+    /// Blocks are multiples of 64 bytes (of more in regions beyond 256 GiB), so two never share a cache line. Their bytes are
+    /// what they were.
     ///
     /// **Cost**: one message each way to the node of the region's first byte.
-    /// **Errors**: [`Error::HeapFull`] with what is free; [`Error::BadSetting`] for no bytes, or another alignment; [`Error::BadUse`]
-    /// where the region was opened for reading; [`Error::Broken`] where the connection broke: a block may have been taken that nobody
-    /// knows.
+    /// **Errors**: [`Error::HeapFull`] with what is free; [`Error::LimitReached`] for too many blocks; [`Error::BadSetting`]
+    /// for no bytes, or another alignment; [`Error::BadUse`] where the region was opened for reading; [`Error::Broken`] where
+    /// the connection broke: a block may have been taken that nobody knows.
     pub fn allocate(&self, len: u64, align: u64) -> Result<u64> {
         let answer = self.ask(|slot, grant, region_len| SyncRequest::Allocate { slot, grant, region_len, len, align })?;
         match answer {
@@ -45,8 +45,8 @@ impl Heap<'_> {
 
     /// Gives back the block that begins at `offset`, whoever took it.
     ///
-    /// **Cost**: as for [`Heap::allocate`]. **Errors**: [`Error::NoBlock`] where none begins there, as after a block was given back twice;
-    /// [`Error::BadUse`], [`Error::Broken`].
+    /// **Cost**: as for [`Heap::allocate`]. **Errors**: [`Error::NoBlock`] where none begins there, as after a block was
+    /// given back twice; [`Error::BadUse`], [`Error::Broken`].
     pub fn free(&self, offset: u64) -> Result<()> {
         self.ask(|slot, grant, region_len| SyncRequest::Free { slot, grant, region_len, offset }).map(|_| ())
     }

@@ -1,7 +1,7 @@
 //! Locks by name, kept at the pool's home.
 //!
-//! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the home grants the
-//! lock on. A program that goes on is told so by its next call on a lock.
+//! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
+//! home grants the lock on. A program that goes on is told so by its next call on a lock.
 
 use super::pool::{Pool, Shared};
 use super::remote::Remote;
@@ -78,8 +78,8 @@ fn lost(name: &str) -> Error {
 
 /// A lock that this thread holds. Given back when dropped.
 ///
-/// What was written by calls that returned, or stored to maps, before it is given back is seen by those who take it next; commands that
-/// were begun and not waited for are not.
+/// What was written by calls that returned, or stored to maps, before it is given back is seen by those who take it next;
+/// commands that were begun and not waited for are not.
 pub struct LockGuard {
     pool: Pool,
     name: String,
@@ -92,8 +92,9 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Whether the last one to hold it exclusively ended without giving it back: what the lock protects may be half-written. Said to the
-    /// first holder after, and to no other. A connection that broke at the very moment of a grant counts as an end, too.
+    /// Whether the last one to hold it exclusively ended without giving it back: what the lock protects may be half-written.
+    /// Said to the first holder after, and to no other. A connection that broke at the very moment of a grant counts as an
+    /// end, too.
     pub fn was_abandoned(&self) -> bool {
         self.was_abandoned
     }
@@ -111,8 +112,8 @@ impl LockGuard {
 
     /// Gives it back, and says whether it was held all the time.
     ///
-    /// **Cost**: one message each way. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may have gone to others, who were told
-    /// that it was abandoned.
+    /// **Cost**: one message each way. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
+    /// have gone to others, who were told that it was abandoned.
     pub fn unlock(mut self) -> Result<()> {
         self.give_back()
     }
@@ -153,11 +154,9 @@ impl Drop for LockGuard {
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
 /// **Cost**: one message each way to the pool's home, and the wait; the same to give it back.
-/// **Errors** of all: [`Error::BadName`]; [`Error::LockMisused`] where this thread has the lock already, shared or not (a shared lock cannot be made
-/// exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this thread held when the connection to the
-/// home broke; [`Error::NodeLost`] where the home is gone, [`Error::Broken`] where it cannot be asked.
-///
-/// FEATURE: RF-F16
+/// **Errors** of all: [`Error::BadName`]; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
+/// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
+/// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.
 impl Pool {
     /// Takes a lock, waiting as long as others have it.
     ///
@@ -188,7 +187,8 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(Duration::ZERO))
     }
 
-    /// Takes a lock, waiting for `bound` at most (in whole milliseconds). **Errors**: [`Error::NotInTime`] when others have it all that time.
+    /// Takes a lock, waiting for `bound` at most (in whole milliseconds). **Errors**: [`Error::NotInTime`] when others have
+    /// it all that time.
     pub fn lock_within(&self, name: &str, bound: Duration) -> Result<LockGuard> {
         self.acquire(name, Mode::Exclusive, Some(bound))?.ok_or_else(|| late(name, bound))
     }
@@ -229,7 +229,8 @@ impl Pool {
                 Ok(_) => return Err(nonsense(name)),
                 // That connection has ended at the home, too: what it took there it has no more.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
-                Err(error) => return Err(error),
+                Err(Error::NotInTime { .. }) => return Err(late(name, bound.unwrap_or_default())),
+                Err(error) => return Err(ended(error)),
             }
         }
     }
@@ -240,6 +241,14 @@ impl Shared {
     pub(crate) fn home(self: &Arc<Self>) -> Result<Arc<Remote>> {
         let home = &self.attached.home;
         self.remote(home.node, Some(&home.address))
+    }
+}
+
+/// The error of a connection that broke under what ended with it: whether that had happened does not matter any more.
+pub(crate) fn ended(error: Error) -> Error {
+    match error {
+        Error::Broken { node, reason, .. } => Error::NodeLost { node, reason },
+        other => other,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Waiting for a word of a region, and locks that are words.
 
-use super::locks::{milliseconds, patience};
+use super::locks::{ended, milliseconds, patience};
 use super::plan::parts;
 use super::region::Region;
 use hanare_memory::{Window, vector};
@@ -14,16 +14,18 @@ use hanare_ring::wait::{Backoff, Step};
 use std::time::{Duration, Instant};
 
 impl Region {
-    /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is in whole milliseconds, `None` for
-    /// ever.
+    /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is
+    /// in whole milliseconds, `None` for ever.
     ///
     /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows.
+    /// On memory that is mapped here nothing but the word is looked at: without a bound, a region that was removed or lost is
+    /// waited for as any.
     ///
     /// **Ordering**: what was written before the word is seen by this thread afterwards.
-    /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond. Else one
-    /// message each way; the word's node looks after each command of a client, and every millisecond.
-    /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset; [`Error::UnknownRegion`] when the
-    /// region is removed meanwhile, where it is not mapped; [`Error::NodeLost`], [`Error::Broken`].
+    /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond.
+    /// Else one message each way; the word's node looks after each command of a client, and every millisecond.
+    /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset;
+    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped; [`Error::NodeLost`].
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
         let (extent, at) = self.place_of(offset, until.word())?;
         let begun = Instant::now();
@@ -45,7 +47,7 @@ impl Region {
                 Err(Error::GrantRefused { .. }) if !is_fresh => is_fresh = self.refresh()?,
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
-                Err(error) => return Err(error),
+                Err(error) => return Err(ended(error)),
             }
         }
     }
@@ -91,9 +93,9 @@ impl Region {
 
     /// The 64-bit word at `offset`, a multiple of 8, as a lock: zero while it is free, else its owner's client id.
     ///
-    /// For locks inside data, as many as there is room for, and cheap where the memory is mapped here. Nobody watches over them: they are not fair, a
-    /// thread that takes one twice waits for itself, and one whose owner has died stays taken; see [`WordLock::break_from`]. Locks by
-    /// name ([`crate::Pool::lock`]) have none of these limits.
+    /// For locks inside data, as many as there is room for, and cheap where the memory is mapped here. Nobody watches over
+    /// them: they are not fair, a thread that takes one twice waits for itself, and one whose owner has died stays taken; see
+    /// [`WordLock::break_from`]. Locks by name ([`crate::Pool::lock`]) have none of these limits.
     pub fn word_lock(&self, offset: u64) -> WordLock<'_> {
         WordLock { region: self, offset }
     }
@@ -116,9 +118,10 @@ pub struct WordGuard<'r> {
 impl<'r> WordLock<'r> {
     /// Takes it, waiting as long as others have it.
     ///
-    /// **Cost**: on memory that is mapped here one compare-and-swap; else one message each way, and as many again for each that came first.
-    /// **Errors**: as for [`Region::compare_and_swap_word`] and [`Region::wait_until`]. After [`Error::Broken`] the lock may be taken:
-    /// [`WordLock::owner`] tells.
+    /// **Cost**: on memory that is mapped here one compare-and-swap; else one message each way, and as many again for each
+    /// that came first.
+    /// **Errors**: as for [`Region::compare_and_swap_word`] and [`Region::wait_until`]. After [`Error::Broken`] the lock may
+    /// be taken: [`WordLock::owner`] tells.
     pub fn lock(self) -> Result<WordGuard<'r>> {
         self.acquire(None)
     }
@@ -141,8 +144,9 @@ impl<'r> WordLock<'r> {
         Ok(Some(ClientId(u64::from_le_bytes(word))).filter(|owner| owner.0 != 0))
     }
 
-    /// Frees it if `owner` has it still; returns whether it was so. For owners that are known to be dead, by a barrier's error or a lock by
-    /// name that was abandoned: one that lives would go on as if it held the lock. What the lock protects may be half-written.
+    /// Frees it if `owner` has it still; returns whether it was so. For owners that are known to be dead, by a barrier's
+    /// error or a lock by name that was abandoned: one that lives would go on as if it held the lock. What the lock protects
+    /// may be half-written.
     pub fn break_from(self, owner: ClientId) -> Result<bool> {
         Ok(self.region.compare_and_swap_word(self.offset, owner.0, 0)? == owner.0)
     }

@@ -1,9 +1,9 @@
 //! What clients ask of each other through a node: locks, named groups, words waited for, a region's heap. One postcard value in
 //! the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in the body of its answer.
 //!
-//! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the connection
-//! that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a request that is
-//! repeated on another connection.
+//! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the
+//! connection that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a
+//! request that is repeated on another connection.
 
 use crate::id::{ClientId, Grant, Slot};
 use serde::{Deserialize, Serialize};

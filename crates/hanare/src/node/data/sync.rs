@@ -1,4 +1,5 @@
-//! What clients share through this node: each request goes to who decides it, and each answer waits here for the service to send it.
+//! What clients share through this node: each request goes to who decides it, and each answer waits here for the service to
+//! send it.
 
 use super::barriers::Waiter;
 use super::locks::{AtOnce, Locks};

@@ -1,5 +1,5 @@
-//! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs that map them store
-//! directly.
+//! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs
+//! that map them store directly.
 
 use super::barriers::Waiter;
 use super::inbox::lost_memory;
@@ -7,7 +7,7 @@ use super::sync::{Answered, deadline};
 use crate::node::extents::Extents;
 use hanare_memory::vector;
 use hanare_protocol::id::{Grant, Rights, Slot};
-use hanare_protocol::limits::{WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
+use hanare_protocol::limits::{LINK_WORD_COUNT_MAX, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
 use hanare_protocol::wire::sync::{SyncAnswer, Wait};
 use hanare_protocol::{Error, Result};
 use std::time::{Duration, Instant};
@@ -65,9 +65,12 @@ impl Words {
         if let Some(seen) = word.look(extents)? {
             return Ok(Some(SyncAnswer::Word { seen }));
         }
+        let full = |what: &str, limit: usize| Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 });
         if self.watches.len() >= WORD_WAIT_COUNT_MAX {
-            let what = "words of one node that are waited for".to_owned();
-            return Err(Error::LimitReached { what, limit: WORD_WAIT_COUNT_MAX as u64 });
+            return full("words of one node that are waited for", WORD_WAIT_COUNT_MAX);
+        }
+        if self.watches.iter().filter(|watch| watch.waiter.session == waiter.session).count() >= LINK_WORD_COUNT_MAX {
+            return full("words of one node that one client waits for", LINK_WORD_COUNT_MAX);
         }
         let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
         self.watches.push(Watch { waiter, word, bound });
