@@ -77,6 +77,7 @@ static inline int end_line(const options *o, line to, double seconds, double gos
         line_count(to, "wrong", wrong);
         line_number(to, "gosa_sequential", right);
         status = wrong != 0 || !(gosa == right);
+        line_count(to, "ok", status == 0);
     }
     line_end(to);
     return status;

@@ -12,13 +12,18 @@ typedef struct run {
     matrix m;
 } run;
 
-/* Block b is factored: others may read it after the next meeting. What is left of its diagonal is final elsewhere too,
- * but only the columns that later pivots need are waited for. */
+/* Others may read row i from a column on after the next meeting. */
+static void publish_row(run *r, size_t i, size_t column)
+{
+    job_publish(&r->j, &r->memory, lu_row(&r->m, i) + column, (r->m.n - column) * sizeof(double));
+}
+
+/* Block b is factored: what others need of it are its columns from the diagonal on. */
 static void ready(void *closure, size_t b)
 {
     run *r = (run *)closure;
     for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
-        job_publish(&r->j, &r->memory, lu_row(&r->m, i), r->m.n * sizeof(double));
+        publish_row(r, i, lu_first(&r->m, b));
 }
 
 /* Brings what is needed of another's factored block. */
@@ -44,6 +49,22 @@ static void decompose(run *r)
     }
 }
 
+/* Calls `each` for the blocks of this rank. */
+static void own_blocks(run *r, void (*each)(run *, size_t))
+{
+    for (size_t b = 0; b < lu_blocks(&r->m); b++)
+        if (lu_owner(b, (size_t)r->j.ranks) == (size_t)r->j.rank)
+            each(r, b);
+}
+
+static void fill(run *r, size_t b) { lu_fill(&r->m, b); }
+
+static void publish_all(run *r, size_t b)
+{
+    for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
+        publish_row(r, i, 0);
+}
+
 int main(int argc, char **argv)
 {
     run r;
@@ -54,14 +75,15 @@ int main(int argc, char **argv)
     r.memory = job_map(&r.j, "matrix", lu_len_bytes(&r.m), job_interleave(o.block * r.m.step * sizeof(double)),
                        job_consistency(o.mode));
     r.m.a = (double *)(void *)r.memory.ptr;
-    for (size_t b = 0; b < lu_blocks(&r.m); b++)
-        if (lu_owner(b, (size_t)r.j.ranks) == (size_t)r.j.rank)
-            lu_fill(&r.m, b);
+    own_blocks(&r, fill);
 
     job_start(&r.j);
     decompose(&r);
     times was = job_stop(&r.j);
 
+    if (o.check)
+        own_blocks(&r, publish_all);
+    job_meet(&r.j);
     if (r.j.rank == 0) {
         line to = begin_line(&o, "mapped", (size_t)r.j.ranks);
         line_text(to, "mode", o.mode);

@@ -58,15 +58,16 @@ static inline double residual_max(const options *o) { return (double)o->n * (dou
  * sequential run, or L U from A by more than rounding. */
 static inline int end_line(const options *o, line to, const matrix *m)
 {
-    double difference = 0, residual = 0;
+    int status = 0;
     if (o->check) {
-        difference = lu_max_difference(m);
-        residual = lu_max_residual(m);
+        double difference = lu_max_difference(m), residual = lu_max_residual(m);
         line_number(to, "max_difference", difference);
         line_number(to, "max_residual", residual);
+        status = difference != 0 || residual > residual_max(o);
+        line_count(to, "ok", status == 0);
     }
     line_end(to);
-    return difference != 0 || residual > residual_max(o);
+    return status;
 }
 
 #endif

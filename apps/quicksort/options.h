@@ -50,6 +50,7 @@ static inline int end_line(const options *o, line to, const uint32_t *sorted)
     if (o->check) {
         wrong = sort_wrong(sorted, o->count);
         line_count(to, "wrong", wrong);
+        line_count(to, "ok", wrong == 0);
     }
     line_end(to);
     return wrong != 0;

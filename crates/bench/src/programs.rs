@@ -93,7 +93,7 @@ impl Program {
         contestants.push(Contestant::ours(&name, self.mapped(options, pages, many, MODES[0])));
         if let Some(source) = self.mpi {
             let words = self.words(options, &["--pages", pages]);
-            contestants.extend(Mpi::ALL.map(|mpi| mpi.job(&compiled, source, &words, figures)));
+            contestants.extend(Mpi::ALL.map(|mpi| mpi.job(&compiled, source, &words, figures_of)));
         }
         let outcomes = take_turns(options.rounds(), contestants, progress)?;
         let mut outcomes = outcomes.into_iter();
@@ -213,15 +213,22 @@ fn push(report: &mut Report, row: Row, outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-/// The numbers of the JSON line that a program printed, which a launcher may have given a prefix.
-pub fn figures(text: &str) -> Result<Figures> {
-    let object = text.lines().find_map(|line| serde_json::from_str::<Value>(&line[line.find('{')?..]).ok());
-    let object = object.context("it printed no line of JSON")?;
-    let numbers = object.as_object().context("its line of JSON is no object")?;
-    let figures: Figures = numbers.iter().filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect();
-    ensure!(figures.contains_key(SECONDS), "it did not print its time");
-    // A check is printed in some turns only: what it found was the exit status.
-    Ok(figures.into_iter().filter(|(key, _)| key == SECONDS || PARTS.iter().any(|part| part.0 == key)).collect())
+/// The figures of the JSON line that a program printed.
+fn figures(text: &str) -> Result<Figures> {
+    text.lines().find_map(figures_of).context("it printed no line of JSON")?
+}
+
+/// The figures of a line of JSON, which a launcher may have given a prefix; `None` for another line.
+fn figures_of(line: &str) -> Option<Result<Figures>> {
+    let object: Value = serde_json::from_str(&line[line.find('{')?..]).ok()?;
+    let numbers = object.as_object()?.iter().filter_map(|(key, value)| Some((key.clone(), value.as_f64()?)));
+    let all: Figures = numbers.collect();
+    if all.get("ok") == Some(&0.0) {
+        return Some(Err(anyhow!("its result is wrong: {line}")));
+    }
+    // What a check found is printed in some turns only.
+    let is_part = |key: &str| key == SECONDS || PARTS.iter().any(|part| part.0 == key);
+    Some(Ok(all.into_iter().filter(|(key, _)| is_part(key)).collect()))
 }
 
 #[cfg(test)]
@@ -280,7 +287,9 @@ mod tests {
         let text = "starting {\n[0] {\"program\": \"lu\", \"n\": 4, \"seconds\": 0.5, \"wait_s\": 0.1, \"max_difference\": 0}\n";
         let found = figures(text).unwrap();
         assert_eq!(found, Figures::from([("seconds".to_owned(), 0.5), ("wait_s".to_owned(), 0.1)]));
-        assert!(figures("nothing").is_err() && figures("{\"n\": 1}").is_err());
+        assert!(figures("nothing").is_err());
+        let wrong = figures("{\"seconds\": 1, \"wrong\": 3, \"ok\": 0}").unwrap_err();
+        assert!(wrong.to_string().contains("\"wrong\": 3"), "{wrong}");
     }
 
     #[test]

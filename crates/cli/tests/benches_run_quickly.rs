@@ -1,21 +1,30 @@
-//! Each bench of the vector commands runs through, beside the peers that this machine has; one that is missing is named.
+//! Each bench of the vector commands and of mapped memory runs through, beside the peers that this machine has; one that is
+//! missing is named.
 
 mod pool;
 
 use serde_json::Value;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// One at a time: each starts nodes and jobs of its own.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn bench(name: &str, path: Option<&str>) -> Value {
+    bench_with(name, &[], |command| {
+        if let Some(path) = path {
+            command.env("PATH", path);
+        }
+    })
+}
+
+fn bench_with(name: &str, words: &[&str], set: impl Fn(&mut Command)) -> Value {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/peers");
-    let mut command = pool::command(&["bench", name, "--quick", "--json"]);
+    let mut command = pool::command(&[&["bench", name, "--quick", "--json"], words].concat());
     command.env("HANARE_PEERS", root);
-    if let Some(path) = path {
-        command.env("PATH", path);
-    }
+    set(&mut command);
     let ended = pool::run(&mut command);
     assert!(ended.status.success(), "{ended:?}");
     serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
@@ -80,6 +89,85 @@ fn scan() {
     let moved = rows(&report, "bytes moved")[0];
     // Counted, not timed: so it holds on every machine.
     assert_eq!(moved["met"], true, "{moved}");
+}
+
+/// The programs of `apps/`, built with the library that lies beside the command; or the reason why they are not.
+static APPS: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+    let library = Path::new(env!("CARGO_BIN_EXE_hanare")).with_file_name("libhanare_capi.so");
+    if !library.is_file() {
+        return Err(format!("{} is not there; `cargo build -p hanare-capi` makes it", library.display()));
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("apps");
+    let mut make = Command::new("make");
+    make.arg("-C").arg(root.join("apps")).args(["--silent", "CFLAGS=-O1"]).arg(format!("OUT={}", out.display()));
+    make.arg(format!("LIBRARY={}", library.display()));
+    make.arg(format!("MORE={}", root.join("crates/capi/tests/c/shared_shim.c").canonicalize().unwrap().display()));
+    // Variables of an outer make are not for this one.
+    let built = make.env_remove("MAKEFLAGS").env_remove("MAKEOVERRIDES").output();
+    let built = built.map_err(|error| format!("make: {error}"))?;
+    if Command::new("cc").arg("--version").output().is_err() {
+        return Err("cc is not installed".to_owned());
+    }
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    Ok(out)
+});
+
+/// A bench of the programs on mapped memory, with ranks on one node.
+fn programs(name: &str) -> Option<Value> {
+    match &*APPS {
+        Ok(apps) => {
+            let report = bench_with(name, &["--nodes", "1"], |command| {
+                command.env("HANARE_APPS", apps);
+            });
+            check(name, &report);
+            // What each is for: one rank beside main memory, several beside threads, many beside several.
+            assert_eq!(rows(&report, ": 1 node, ").iter().filter(|row| row["peer"] == "main memory").count(), 2, "{report}");
+            let beside_threads = |row: &&&Value| row["peer"].as_str().is_some_and(|peer| peer.starts_with("OpenMP, 2 threads"));
+            assert_eq!(rows(&report, ": speed-up of 2 ranks, ").iter().filter(beside_threads).count(), 2, "{report}");
+            assert_eq!(rows(&report, ": 4 ranks, coherent").iter().filter(|row| row["goal"] == 0.8).count(), 1, "{report}");
+            Some(report)
+        }
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+/// Where a goal is missed, four rows say where the time went.
+fn check_parts(report: &Value) {
+    let rows = report["rows"].as_array().unwrap();
+    for (at, row) in rows.iter().enumerate() {
+        let is_mpi = row["peer"].as_str().is_some_and(|peer| peer.contains("MPI"));
+        let case = row["case"].as_str().unwrap();
+        if row["met"] == false && !is_mpi {
+            for (part, name) in rows[at + 1..].iter().zip(["computing", "in faults", "waiting", "sent"]) {
+                assert_eq!(part["case"], format!("{case}: {name}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn lu() {
+    let Some(report) = programs("lu") else { return };
+    check_parts(&report);
+    assert_eq!(rows(&report, ": 2 ranks, ").len(), 4, "two ways of sharing beside two MPIs: {report}");
+}
+
+#[test]
+fn himeno() {
+    let Some(report) = programs("himeno") else { return };
+    check_parts(&report);
+    assert_eq!(rows(&report, ": 2 ranks, ").len(), 4, "two ways of sharing beside two MPIs: {report}");
+}
+
+#[test]
+fn quicksort() {
+    let Some(report) = programs("quicksort") else { return };
+    check_parts(&report);
+    assert!(rows(&report, ": speed-up of 2 ranks, ").iter().all(|row| row["goal"] == 0.75 || row["goal"].is_null()));
 }
 
 #[test]

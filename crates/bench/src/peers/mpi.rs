@@ -1,6 +1,6 @@
 //! The MPI implementations that are installed, and how each is told which link to use.
 
-use super::program::{self, Compiled};
+use super::program::Compiled;
 use super::session::Session;
 use crate::turns::{Contestant, Figures};
 use anyhow::{Context, Result, bail};
@@ -34,6 +34,9 @@ pub enum Mpi {
     /// MPICH.
     Mpich,
 }
+
+/// Reads the figures of a line, if they are in it.
+pub type Read = fn(&str) -> Option<Result<Figures>>;
 
 impl Mpi {
     /// Those that benches ask for.
@@ -113,15 +116,12 @@ impl Mpi {
         Contestant::peer(&name, session.map(|mut session| move || -> Result<Figures> { session.turn() }))
     }
 
-    /// A contestant that runs `program` anew by two ranks over TCP in each turn, and reads its figures from what it prints;
-    /// missing where this MPI is. The first turn has the word `--check`.
-    pub fn job<'a>(
-        self,
-        compiled: &Compiled,
-        program: &str,
-        words: &[String],
-        read: fn(&str) -> Result<Figures>,
-    ) -> Contestant<'a> {
+    /// A contestant that runs `program` anew by two ranks over TCP in each turn, and takes its figures from the first line
+    /// that `read` knows; missing where this MPI is. The first turn has the word `--check`.
+    ///
+    /// A rank that has printed its figures and does not end is ended: MPICH 4.0 over UCX now and then waits in
+    /// `MPI_Finalize` for ever.
+    pub fn job<'a>(self, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
         let tools = self.tools();
         let name = match &tools {
             Ok((_, _, version)) => format!("{} {version}", self.plain_name()),
@@ -133,13 +133,10 @@ impl Mpi {
             let (options, variables) = self.settings(Link::Tcp);
             let mut all: Vec<String> = options.into_iter().map(str::to_owned).chain([program]).collect();
             all.extend_from_slice(words);
-            let mut check = Some("--check".to_owned());
+            let mut check = vec!["--check".to_owned()];
             Ok(move || {
-                read(&program::run(
-                    Path::new(&launcher),
-                    &[all.clone(), check.take().into_iter().collect()].concat(),
-                    &variables,
-                )?)
+                let words = [all.clone(), std::mem::take(&mut check)].concat();
+                Session::start(Path::new(&launcher), &words, &variables)?.wait_for(read)
             })
         });
         Contestant::peer(&name, turn)

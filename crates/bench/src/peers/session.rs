@@ -63,6 +63,24 @@ impl Session {
         }
     }
 
+    /// Waits for the first line that `read` takes for its figures; what it prints before and after is nobody's.
+    pub fn wait_for(&mut self, read: fn(&str) -> Option<Result<Figures>>) -> Result<Figures> {
+        let deadline = Instant::now() + TURN_MAX;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => match read(&line) {
+                    Some(figures) => return figures,
+                    None => continue,
+                },
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.end();
+                    bail!("{} was not done within {TURN_MAX:?}", self.name);
+                }
+            }
+        }
+    }
+
     /// What it said last, of all that it said on its way out: launchers add notes of their own behind it.
     fn ended(&mut self) -> anyhow::Error {
         self.end();
@@ -122,6 +140,14 @@ mod tests {
         let mut session = shell("k=0; while read line; do k=$((k+1)); echo \"a_$k 2.5\"; echo .; done");
         assert_eq!(session.turn().unwrap(), Figures::from([("a_1".to_owned(), 2.5)]));
         assert_eq!(session.turn().unwrap(), Figures::from([("a_2".to_owned(), 2.5)]));
+    }
+
+    #[test]
+    fn a_line_is_waited_for_and_one_that_never_comes_is_an_error() {
+        let read = |line: &str| Some(Ok(Figures::from([("x".to_owned(), line.strip_prefix("x=")?.parse().ok()?)])));
+        let figures = shell("echo before; echo x=3; exec sleep 600").wait_for(read).unwrap();
+        assert_eq!(figures, Figures::from([("x".to_owned(), 3.0)]));
+        assert!(shell("echo before; echo nothing >&2").wait_for(read).unwrap_err().to_string().contains("nothing"));
     }
 
     #[test]
