@@ -126,13 +126,15 @@ fn misuse_and_bad_names_are_errors() {
 #[test]
 fn a_flush_beside_a_wait_for_a_lock_does_not_wait_for_it() {
     let pool = TestPool::start(2, 32 << 20);
-    let far = pool.client(1);
-    let held = far.lock("a").unwrap();
+    let (near, far) = (pool.client(0), pool.client(1));
+    let held = far.lock_shared("a").unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| far.lock("a").map(drop));
-        for _ in 0..50 {
-            far.flush().unwrap();
+        // Once a reader would have to wait, the other thread is known to wait.
+        while !would_wait(&near) {
+            std::thread::yield_now();
         }
+        far.flush().unwrap();
         held.unlock().unwrap();
         waits.join().unwrap().unwrap();
     });

@@ -4,7 +4,7 @@ mod support;
 
 use hanare::{CreateOptions, Error, NodeId, Operator, Placement, Pool, Region, Wait, Word};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::TestPool;
 
 fn region(client: &Pool, name: &str, len: u64, node: u32) -> Region {
@@ -43,11 +43,20 @@ fn a_store_that_no_node_sees_ends_a_wait_from_elsewhere() {
     let here = region(&far, "a", 1 << 20, 1);
     let map = here.map_local().unwrap();
     let there = near.open("a").unwrap();
+    let sent = near.traffic().messages_sent;
+    let begun = Instant::now();
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| there.wait_until(4, Wait::NotEqual(Word::U32(0)), None).unwrap());
+        let waits = scope.spawn(|| there.wait_until(4, Wait::NotEqual(Word::U32(0)), Some(Duration::from_secs(10))).unwrap());
+        while near.traffic().messages_sent == sent {
+            std::thread::yield_now();
+        }
+        // The question has left. Were it slow to arrive, it would be answered at once, and this test prove less.
+        std::thread::sleep(Duration::from_millis(20));
         // SAFETY: a word of the map, aligned, and atomic to all who change it.
         unsafe { AtomicU32::from_ptr(map.window().ptr().cast::<u32>().add(1)) }.store(77, Ordering::SeqCst);
         assert_eq!(waits.join().unwrap(), 77);
+        // Where nobody looked, the client would have asked anew after its bound and that of an answer.
+        assert!(begun.elapsed() < Duration::from_secs(9), "nobody looked at the word");
     });
 }
 
