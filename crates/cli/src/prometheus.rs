@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use hanare::Pool;
-use hanare_protocol::wire::control::PoolStatus;
+use hanare_protocol::wire::control::{PageStat, PoolStatus};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -32,8 +32,8 @@ fn answer(mut stream: TcpStream, socket: &str) -> Result<()> {
     let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_LEN_MAX));
     request.read_line(&mut line)?;
     let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
-        ["GET", "/metrics", _] => match Pool::attach_to(socket, None).and_then(|pool| pool.status()) {
-            Ok(status) => ("200 OK", page(&status)),
+        ["GET", "/metrics", _] => match Pool::attach_to(socket, None).and_then(|pool| Ok((pool.status()?, pool.page_stats()?))) {
+            Ok((status, pages)) => ("200 OK", page(&status) + &shared(&pages)),
             Err(error) => ("503 Service Unavailable", format!("{error}\n")),
         },
         _ => ("404 Not Found", "only GET /metrics\n".to_owned()),
@@ -60,6 +60,27 @@ fn page(status: &PoolStatus) -> String {
     metric(&mut text, "hanare_node_populated_bytes", "Lent memory that is populated.", of_nodes(|node| node.memory.populated));
     metric(&mut text, "hanare_node_used_bytes", "Lent memory in extents of regions.", of_nodes(|node| node.memory.used));
     metric(&mut text, "hanare_node_clients", "Programs attached to the node.", of_nodes(|node| u64::from(node.memory.clients)));
+    text
+}
+
+/// What happened on this host to pages of the regions that it shares.
+fn shared(stats: &[PageStat]) -> String {
+    let mut text = String::new();
+    let of_regions = |value: fn(&PageStat) -> u64| {
+        stats
+            .iter()
+            .map(move |stat| (format!("{{region=\"{}\",consistency=\"{}\"}}", escape(&stat.name), stat.consistency), value(stat)))
+    };
+    metric(&mut text, "hanare_region_programs", "Programs of this host that map the region.", of_regions(|s| s.programs.into()));
+    metric(&mut text, "hanare_region_frames", "Pages of other nodes kept on this host.", of_regions(|stat| stat.frames));
+    metric(&mut text, "hanare_region_faults", "Touches that the kernel could not serve.", of_regions(|stat| stat.faults));
+    metric(&mut text, "hanare_region_fetched_pages", "Pages that programs asked for.", of_regions(|stat| stat.fetched));
+    metric(&mut text, "hanare_region_prefetched_pages", "Pages asked for ahead.", of_regions(|stat| stat.prefetched));
+    metric(&mut text, "hanare_region_upgraded_pages", "Copies that were to be written.", of_regions(|stat| stat.upgraded));
+    metric(&mut text, "hanare_region_waits", "Requests that others had to give a page up for.", of_regions(|stat| stat.waited));
+    metric(&mut text, "hanare_region_invalidated_pages", "Copies dropped for a writer.", of_regions(|stat| stat.invalidated));
+    metric(&mut text, "hanare_region_forwarded_pages", "Pages passed on to other hosts.", of_regions(|stat| stat.forwarded));
+    metric(&mut text, "hanare_region_evicted_pages", "Pages given back to make room.", of_regions(|stat| stat.evicted));
     text
 }
 

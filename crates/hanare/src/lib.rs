@@ -45,6 +45,6 @@ pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank
 pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
-pub use hanare_protocol::wire::control::{Memory, NodeStatus, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::control::{Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};

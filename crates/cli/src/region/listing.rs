@@ -3,7 +3,8 @@
 use crate::print::{self, Column};
 use crate::size;
 use anyhow::Result;
-use hanare_protocol::wire::control::RegionStat;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::wire::control::{PageStat, RegionStat};
 use serde_json::{Value, json};
 
 /// Prints a line for each region.
@@ -28,10 +29,12 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prints all about one region.
-pub fn describe(region: &RegionStat, as_json: bool) -> Result<()> {
+/// Prints all about one region; `pages` says what happened to its pages on this host, if it shares them.
+pub fn describe(region: &RegionStat, pages: Option<&PageStat>, as_json: bool) -> Result<()> {
     if as_json {
-        return print::json(&value(region));
+        let mut value = value(region);
+        value["pages"] = pages.map_or(Value::Null, page_value);
+        return print::json(&value);
     }
     let lies = region.nodes.iter().map(|(node, bytes)| format!("{bytes} bytes on {node}")).collect::<Vec<_>>();
     for (key, text) in [
@@ -46,7 +49,43 @@ pub fn describe(region: &RegionStat, as_json: bool) -> Result<()> {
     ] {
         print::line(&format!("{key:<6} {text}"));
     }
+    for text in pages.into_iter().flat_map(page_lines) {
+        print::line(&format!("{:<6} {text}", "pages"));
+    }
     Ok(())
+}
+
+/// What happened to pages on this host, a line for each side of it.
+fn page_lines(stat: &PageStat) -> Vec<String> {
+    let mut lines =
+        vec![format!("mapped {} by {} programs of this host, {} frames", stat.consistency, stat.programs, stat.frames)];
+    lines.push(format!(
+        "{} faults; {} fetched, {} of them ahead; {} upgraded; {} waited for others",
+        stat.faults, stat.fetched, stat.prefetched, stat.upgraded, stat.waited
+    ));
+    lines.push(format!(
+        "{} invalidated, {} passed on, {} recalled, {} evicted",
+        stat.invalidated, stat.forwarded, stat.recalled, stat.evicted
+    ));
+    if stat.hosts > 0 {
+        lines.push(format!("at home here for {} hosts", stat.hosts));
+    }
+    let contended = stat.contended.iter().map(|(page, changes)| format!("{} ({changes} times)", page * PAGE_LEN));
+    let contended = contended.collect::<Vec<_>>().join(", ");
+    if !contended.is_empty() {
+        lines.push(format!("changed owner most, by offset (falsely shared?): {contended}"));
+    }
+    lines
+}
+
+fn page_value(stat: &PageStat) -> Value {
+    let contended = stat.contended.iter().map(|(page, changes)| json!({ "offset": page * PAGE_LEN, "changes": changes }));
+    json!({
+        "consistency": stat.consistency.to_string(), "programs": stat.programs, "hosts": stat.hosts, "frames": stat.frames,
+        "faults": stat.faults, "fetched": stat.fetched, "prefetched": stat.prefetched, "upgraded": stat.upgraded,
+        "waited": stat.waited, "invalidated": stat.invalidated, "forwarded": stat.forwarded, "recalled": stat.recalled,
+        "evicted": stat.evicted, "contended": contended.collect::<Vec<_>>(),
+    })
 }
 
 /// The numbers of the nodes that hold bytes of it; a few by name, many by count.

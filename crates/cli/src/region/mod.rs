@@ -94,7 +94,10 @@ pub fn run(command: &Command) -> Result<()> {
             pool.create(&new.name, new.size, &new.place.options())?;
         }
         Command::Ls { json } => listing::list(&pool.list()?, *json)?,
-        Command::Stat { name, json } => listing::describe(&pool.stat(name)?, *json)?,
+        Command::Stat { name, json } => {
+            let (region, pages) = (pool.stat(name)?, pool.page_stats()?);
+            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), *json)?;
+        }
         Command::Resize { name, size } => {
             pool.resize(name, *size)?;
         }

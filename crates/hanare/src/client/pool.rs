@@ -15,7 +15,7 @@ use hanare_fabric::{tcp, ucx};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::shape::Shape;
-use hanare_protocol::wire::control::{Answer, Arrival, Attached, PoolStatus, RegionStat, RegionView, Request};
+use hanare_protocol::wire::control::{Answer, Arrival, Attached, PageStat, PoolStatus, RegionStat, RegionView, Request};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -191,6 +191,14 @@ impl Pool {
                 }
                 other => return Err(self.shared.session.nonsense(&other)),
             }
+        }
+    }
+
+    /// What happened to pages of the regions that this host shares, or is home of.
+    pub fn page_stats(&self) -> Result<Vec<PageStat>> {
+        match self.shared.session.ask(&Request::Pages)? {
+            Answer::Pages(stats) => Ok(stats),
+            other => Err(self.shared.session.nonsense(&other)),
         }
     }
 

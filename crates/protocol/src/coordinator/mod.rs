@@ -367,6 +367,7 @@ impl Coordinator {
             }
             Request::Attach { .. }
             | Request::Map { .. }
+            | Request::Pages
             | Request::Release { .. }
             | Request::Share { .. }
             | Request::Hold { .. }

@@ -110,6 +110,7 @@ fn describe(what: &Request) -> String {
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
         | Request::Map { .. }
+        | Request::Pages
         | Request::Release { .. }
         | Request::Share { .. }
         | Request::Hold { .. }

@@ -74,6 +74,8 @@ pub enum Request {
         /// The right that decides between read-only and read-write descriptors.
         grant: Grant,
     },
+    /// Asks what happened to pages of regions that this host shares; answered by [`Answer::Pages`].
+    Pages,
     /// Has no mapping of single extents of a region any more; answered by [`Answer::Ok`].
     Release {
         /// The region.
@@ -143,6 +145,8 @@ pub enum Answer {
     Files(Vec<FilePart>),
     /// To `Share`: descriptors of the page words, of the frames, and of the files of extents on this node come along.
     Shared(SharedView),
+    /// To `Pages`.
+    Pages(Vec<PageStat>),
     /// To `Prove`: the keyed hash of the hellos.
     Proof([u8; 32]),
 }
@@ -175,6 +179,43 @@ pub struct SharedView {
     pub frames_max: u64,
     /// Where this node itself is reached.
     pub address: String,
+}
+
+/// What happened on one host to the pages of a region that it shares, or is home of, since it began to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageStat {
+    /// The region.
+    pub gid: Gid,
+    /// Its name.
+    pub name: String,
+    /// How it is mapped.
+    pub consistency: Consistency,
+    /// Programs of this host that map it.
+    pub programs: u32,
+    /// Hosts that map it, where this node is home of pages; else 0.
+    pub hosts: u32,
+    /// Pages of other nodes that are kept here.
+    pub frames: u64,
+    /// Touches that the kernel could not serve.
+    pub faults: u64,
+    /// Pages that threads asked for, those beside a touched one among them.
+    pub fetched: u64,
+    /// Pages that were asked for before they were touched.
+    pub prefetched: u64,
+    /// Copies that were to be written.
+    pub upgraded: u64,
+    /// Requests for which others had to give a page up.
+    pub waited: u64,
+    /// Copies dropped since others were to write.
+    pub invalidated: u64,
+    /// Pages passed on to other hosts.
+    pub forwarded: u64,
+    /// Pages given back to their home on demand.
+    pub recalled: u64,
+    /// Pages given back to make room.
+    pub evicted: u64,
+    /// Of the pages at home here, those that changed owner most, and how often: programs may share them without meaning to.
+    pub contended: Vec<(u64, u32)>,
 }
 
 /// A home of a shared region's pages.

@@ -108,6 +108,9 @@ const MAPS: u64 = 1 << 63;
 /// Behind a seat's first word: the number of its last request.
 const NUMBER: usize = 1;
 
+/// Counts that a seat has room for behind that.
+pub const COUNT_COUNT: usize = SEAT_WORDS - 2;
+
 /// What a seat says of a thread at a page.
 const fn place(page: u64) -> u64 {
     page + 1
@@ -319,6 +322,19 @@ impl<W: Exchange> PageWords<W> {
         let number = (self.words.load(at) as u32).wrapping_add(1).max(1);
         self.words.store(at, u64::from(number));
         number
+    }
+
+    /// Adds to one of a seat's counts, below [`COUNT_COUNT`]; they are the seat's thread's own, and stay when it dies.
+    pub fn count(&self, seat: u16, which: usize, more: u64) {
+        assert!(which < COUNT_COUNT, "count {which} of {COUNT_COUNT}");
+        let at = self.seat_at(seat) + NUMBER + 1 + which;
+        self.words.store(at, self.words.load(at).wrapping_add(more));
+    }
+
+    /// The sum of one of the counts over some seats.
+    pub fn counted(&self, seats: std::ops::Range<u16>, which: usize) -> u64 {
+        assert!(which < COUNT_COUNT, "count {which} of {COUNT_COUNT}");
+        seats.map(|seat| self.words.load(self.seat_at(seat) + NUMBER + 1 + which)).fold(0, u64::wrapping_add)
     }
 
     /// The number of the seat's last request.

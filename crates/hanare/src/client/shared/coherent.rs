@@ -22,7 +22,7 @@
 //! 2. A page is mapped only while its word counts a seat of this lane ([`hanare_ring::page_word`]).
 //! 3. Nobody makes a reference to the mapping's bytes.
 
-use super::counters::{PageCounters, PageCounts, count};
+use super::counters::{PageCounts, seat};
 use super::endpoint::Broken;
 use super::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes, Tools};
 use super::report::Report;
@@ -43,7 +43,7 @@ use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, Settled, WANT_LEN, Want};
 use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::word::{State, Word};
-use hanare_ring::page_word::{Changed, Fault, Granted as Installed, PageWords, page_words_len};
+use hanare_ring::page_word::{COUNT_COUNT, Changed, Fault, Granted as Installed, PageWords, page_words_len};
 use hanare_ring::wait::{Backoff, Step};
 use hanare_ring::words::Shared;
 use rustix::event::Timespec;
@@ -100,13 +100,15 @@ struct Resolver {
     /// For each lane, whether its next request is one that nothing overtakes.
     firm: Box<[AtomicBool]>,
     seat_first: u16,
+    lanes_count: usize,
+    /// What the seats had counted for those who had them before.
+    before: [u64; COUNT_COUNT],
     rights: Rights,
     bound: Duration,
     streams: [AtomicU64; STREAM_COUNT],
     /// Which stream is given up next.
     oldest: AtomicU64,
     filled: AtomicU64,
-    counters: PageCounters,
     /// Whether the last page that could not be had was lost with a host, its home being there.
     is_gone: AtomicBool,
 }
@@ -200,7 +202,17 @@ impl Coherent {
 
     /// What happened to its pages so far.
     pub fn counts(&self) -> PageCounts {
-        self.resolver().counters.read()
+        let resolver = self.resolver();
+        let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
+        let sum = |which| resolver.words.counted(seats.clone(), which).wrapping_sub(resolver.before[which]);
+        PageCounts {
+            faults: sum(seat::FAULTS),
+            fetches: sum(seat::FETCHED),
+            prefetched: sum(seat::PREFETCHED),
+            upgrades: sum(seat::UPGRADED),
+            waits: sum(seat::WAITED),
+            ..PageCounts::default()
+        }
     }
 
     /// What a guarded copy that lost a byte ends with.
@@ -309,7 +321,11 @@ impl Resolver {
         });
         // A lane has a seat for each page of a message.
         let lanes = settings::fault_lanes()?.min(usize::from(shared.seat_count) / LANE_PAGE_COUNT).max(1);
+        let seats = shared.seat_first..shared.seat_first + (lanes * LANE_PAGE_COUNT) as u16;
+        let before = std::array::from_fn(|which| words.counted(seats.clone(), which));
         Ok(Resolver {
+            lanes_count: lanes,
+            before,
             report: Report::new(region.name()),
             home_of: home_of.ok_or_else(garbage)?,
             own,
@@ -328,7 +344,6 @@ impl Resolver {
             streams: Default::default(),
             oldest: AtomicU64::new(0),
             filled: AtomicU64::new(0),
-            counters: PageCounters::default(),
             is_gone: AtomicBool::new(false),
             homes,
             layout,
@@ -347,9 +362,13 @@ impl Resolver {
 
     fn try_resolve(&self, page: u64, access: Access) -> Result<(), Denied> {
         let mut patience = Patience::new(self.bound * 2);
+        let mut is_first = true;
         loop {
             let mut lane = self.lanes.take();
             let seat = self.seat(lane.index(), 0);
+            if std::mem::take(&mut is_first) {
+                self.words.count(seat, seat::FAULTS, 1);
+            }
             let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here("its page words are damaged"))? {
                 Fault::Map(_) => return self.map_around(&lane, page, access),
                 Fault::Fetch { .. } => self.fetch(&mut lane, page, access, None)?,
@@ -364,7 +383,7 @@ impl Resolver {
                 Asked::Again => patience.check()?,
                 Asked::Later => {
                     // The seat says that the page is claimed until it came: the lane is kept.
-                    count(&self.counters.waits, 1);
+                    self.words.count(seat, seat::WAITED, 1);
                     self.await_claim(page, seat, &mut patience)?;
                 }
             }
@@ -435,8 +454,9 @@ impl Resolver {
             }
         }
         exchanged.map_err(|broken| Denied::Home(home, broken))?;
-        count(if has.is_some() { &self.counters.upgrades } else { &self.counters.fetches }, wanted as u64);
-        count(&self.counters.prefetched, wanted as u64 - 1);
+        let seat = self.seat(index, 0);
+        self.words.count(seat, if has.is_some() { seat::UPGRADED } else { seat::FETCHED }, wanted as u64);
+        self.words.count(seat, seat::PREFETCHED, wanted as u64 - 1);
         let outcome = self.take_in(tools, index, (home, wanted))?;
         self.look_at_crowd(tools, wanted as u64);
         Ok(outcome)
@@ -723,7 +743,6 @@ impl Patience {
 // SAFETY: the resolver keeps to invariant 1.
 unsafe impl Resolve for Resolver {
     fn resolve(&self, page: u64, access: Access) -> Resolved {
-        count(&self.counters.faults, 1);
         if access == Access::Write && self.rights < Rights::Write {
             return Resolved::Lost;
         }

@@ -13,8 +13,6 @@ pub(crate) struct PageCounters {
     pub twins: AtomicU64,
     pub diff_bytes: AtomicU64,
     pub evictions: AtomicU64,
-    pub upgrades: AtomicU64,
-    pub waits: AtomicU64,
 }
 
 /// The counts at one moment, since the mapping was made.
@@ -48,8 +46,7 @@ impl PageCounters {
             twins: self.twins.load(Relaxed),
             diff_bytes: self.diff_bytes.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
-            upgrades: self.upgrades.load(Relaxed),
-            waits: self.waits.load(Relaxed),
+            ..PageCounts::default()
         }
     }
 }
@@ -78,4 +75,13 @@ impl FaultTraffic {
             bytes_received: self.bytes_received.load(Relaxed),
         }
     }
+}
+
+/// Which of a seat's counts is what, where threads count in the page words that they share with their node.
+pub(crate) mod seat {
+    pub const FAULTS: usize = 0;
+    pub const FETCHED: usize = 1;
+    pub const PREFETCHED: usize = 2;
+    pub const UPGRADED: usize = 3;
+    pub const WAITED: usize = 4;
 }

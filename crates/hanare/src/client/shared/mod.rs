@@ -18,8 +18,8 @@ mod mapped;
 mod options;
 mod report;
 
-pub(crate) use counters::FaultTraffic;
 pub use counters::PageCounts;
+pub(crate) use counters::{FaultTraffic, seat};
 pub use explicit::Explicit;
 pub(crate) use mapped::{DirectHold, Mapped};
 pub use options::MapOptions;

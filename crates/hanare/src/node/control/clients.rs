@@ -107,6 +107,7 @@ impl Desk {
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
+            Request::Pages => self.wish(key, Wish::Stat),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => Ok(Answer::Proof(proof(self.key.as_ref(), &hellos))),

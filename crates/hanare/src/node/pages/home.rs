@@ -4,6 +4,7 @@ use super::memory::HomeMemory;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
+use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,9 @@ use std::sync::Arc;
 
 /// The home's own host, whether or not its clients map the region.
 pub(super) const OWN: HostId = HostId(0);
+
+/// Pages that a home names as contended.
+const CONTENDED_COUNT: usize = 8;
 
 /// A page's bytes.
 pub(super) type PageBytes = Box<[u8]>;
@@ -324,6 +328,29 @@ impl Home {
 
     fn guest(&self, host: HostId) -> Option<&Guest> {
         self.hosts.get(usize::from(host.0))?.as_ref()
+    }
+
+    /// What happened to its pages, as their home knows it; added to what the host knows.
+    pub fn stat(&self) -> PageStat {
+        let contended = self.directory.most_contended(CONTENDED_COUNT);
+        PageStat {
+            gid: self.gid,
+            name: self.name.clone(),
+            consistency: self.consistency,
+            programs: 0,
+            hosts: self.hosts.iter().flatten().count() as u32,
+            frames: 0,
+            faults: 0,
+            fetched: 0,
+            prefetched: 0,
+            upgraded: 0,
+            waited: 0,
+            invalidated: 0,
+            forwarded: 0,
+            recalled: 0,
+            evicted: 0,
+            contended: contended.into_iter().map(|(page, changes)| (page.0, changes)).collect(),
+        }
     }
 
     /// The bytes that lie here.

@@ -6,6 +6,7 @@
 
 use super::home::PageBytes;
 use super::memory::HomeMemory;
+use crate::client::seat;
 use hanare_memory::file;
 use hanare_memory::frames::{ClientFrames, Frames, Run, Stays};
 use hanare_memory::uffd::Refused;
@@ -14,7 +15,7 @@ use hanare_protocol::id::{ClientId, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency, HostId, Hosts, Page, Ticket, ToHome, ToHost, Version};
 use hanare_protocol::place::Layout;
-use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::wire::control::{FilePart, PageStat};
 use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::word::{State, Word};
 use hanare_ring::page_word::{Changed, Estate, Fault, Granted, Invalidated, PageWords, Taken, page_words_len};
@@ -74,17 +75,16 @@ struct Pages {
     collecting: BTreeMap<u64, Collecting>,
     /// Seats of dead clients whose claims are still open; nobody gets them.
     ghosts: BTreeSet<u16>,
-    counters: PageStat,
+    counters: Counters,
 }
 
 /// What was done with pages of a region on one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PageStat {
-    pub granted: u64,
-    pub invalidated: u64,
-    pub forwarded: u64,
-    pub recalled: u64,
-    pub evicted: u64,
+struct Counters {
+    invalidated: u64,
+    forwarded: u64,
+    recalled: u64,
+    evicted: u64,
 }
 
 /// A home of the region, as this host knows it.
@@ -418,7 +418,6 @@ impl Host {
             pages.fill(page.0, bytes);
         }
         if let Granted::Here(changed) = pages.words.grant(page.0, seat, version, Access::Read)? {
-            pages.counters.granted += 1;
             pages.wake(page.0, changed);
         }
         Ok(())
@@ -455,7 +454,6 @@ impl Host {
                 }
                 match pages.words.grant(page.0, word.claimer(), version, Access::Write)? {
                     Granted::Here(changed) => {
-                        pages.counters.granted += 1;
                         pages.wake(page.0, changed);
                     }
                     Granted::Void | Granted::Gone => return Err(Corrupt("a claim that changed hands by itself")),
@@ -724,9 +722,29 @@ impl Host {
         self.pages = None;
     }
 
-    /// What was done with pages here.
+    /// What happened to pages here.
     pub fn stat(&self) -> PageStat {
-        self.pages.as_ref().map(|pages| pages.counters).unwrap_or_default()
+        let pages = self.pages.as_ref();
+        let counted = |which| pages.map_or(0, |pages| pages.words.counted(0..SEATS, which));
+        let counters = pages.map(|pages| pages.counters).unwrap_or_default();
+        PageStat {
+            gid: self.gid,
+            name: self.name.clone(),
+            consistency: self.consistency,
+            programs: self.clients.len() as u32,
+            hosts: 0,
+            frames: pages.map_or(0, |pages| pages.frames.present_count().unwrap_or(0)),
+            faults: counted(seat::FAULTS),
+            fetched: counted(seat::FETCHED),
+            prefetched: counted(seat::PREFETCHED),
+            upgraded: counted(seat::UPGRADED),
+            waited: counted(seat::WAITED),
+            invalidated: counters.invalidated,
+            forwarded: counters.forwarded,
+            recalled: counters.recalled,
+            evicted: counters.evicted,
+            contended: Vec::new(),
+        }
     }
 }
 
@@ -750,7 +768,7 @@ impl Pages {
             waiting: BTreeMap::new(),
             collecting: BTreeMap::new(),
             ghosts: BTreeSet::new(),
-            counters: PageStat::default(),
+            counters: Counters::default(),
         })
     }
 

@@ -53,6 +53,10 @@ impl Pages {
                 let result = self.hold(client, gid, frames);
                 self.reply(client, result.map(|()| Answer::Ok), Vec::new());
             }
+            Wish::Stat => {
+                let stats = self.stat();
+                self.reply(client, Ok(Answer::Pages(stats)), Vec::new());
+            }
             Wish::Unshare { gid } => self.unshare(client, gid, true),
         }
         self.settle();

@@ -21,7 +21,7 @@ use crate::node::extents::Extents;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::HostId;
-use hanare_protocol::wire::control::{Answer, RegionView};
+use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
 use home::{Home, PageBytes, Post};
@@ -46,6 +46,7 @@ pub(crate) enum Wish {
     Share { view: Box<RegionView>, consistency: Consistency },
     Hold { gid: Gid, frames: ClientFrames },
     Unshare { gid: Gid },
+    Stat,
 }
 
 /// What the service does for shared regions.
@@ -252,6 +253,19 @@ impl Pages {
         self.run(errands);
         self.drop_left_homes();
         self.settle();
+    }
+
+    /// What happened to pages of all regions that are shared or at home here.
+    fn stat(&self) -> Vec<PageStat> {
+        let mut stats: BTreeMap<Gid, PageStat> = self.hosts.values().map(|host| (host.gid(), host.stat())).collect();
+        for home in self.homes.values() {
+            let at_home = home.stat();
+            match stats.get_mut(&at_home.gid) {
+                Some(stat) => (stat.hosts, stat.contended) = (at_home.hosts, at_home.contended),
+                None => drop(stats.insert(at_home.gid, at_home)),
+            }
+        }
+        stats.into_values().collect()
     }
 
     /// All letters of this node to itself, and what they bring about.
