@@ -9,12 +9,14 @@
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`barrier`] | one module a bench |
 //!
 //! A bench is added by a module and its line in [`list`].
 
 #![forbid(unsafe_code)]
 
+pub mod barrier;
+pub mod coherence;
 pub mod compare;
 pub mod copy;
 pub mod fault;
@@ -122,6 +124,8 @@ pub fn list() -> &'static [Bench] {
         Bench { name: himeno::NAME, about: "Himeno's benchmark on mapped memory of one node and several", run: himeno::run },
         Bench { name: quicksort::NAME, about: "quicksort on mapped memory of one node and several", run: quicksort::run },
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
+        Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
+        Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Options;
 use anyhow::{Context, Result, bail};
-use hanare::Pool;
+use hanare::{JobRank, Pool};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -38,6 +38,11 @@ impl Nodes {
     /// Attaches this process to a node.
     pub fn attach(&self, number: usize) -> Result<Pool> {
         Ok(Pool::attach_to(&self.sockets[number], None)?)
+    }
+
+    /// Attaches this process to a node as a rank.
+    pub fn attach_as(&self, number: usize, rank: JobRank) -> Result<Pool> {
+        Ok(Pool::attach_to(&self.sockets[number % self.sockets.len()], Some(rank))?)
     }
 
     /// The kind of pages that these nodes lend, as the peers' programs call it: `huge` or `4k`.

@@ -372,3 +372,49 @@ fn a_home_that_is_lost_is_an_error_and_what_is_here_stays() {
     mapping.read(5 * PAGE, &mut bytes).unwrap();
     assert_eq!(bytes, [7; 100], "a page that is here stays");
 }
+
+#[test]
+fn a_node_that_ends_in_good_order_takes_its_pages_home() {
+    let mut pool = TestPool::start(2, 16 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("a", 64 * PAGE, &on(0)).unwrap();
+    let (near_map, far_map) = (map(&near, "a"), map(&far, "a"));
+    for page in 0..64 {
+        word(&far_map, page * 512).store(page + 5, SeqCst);
+    }
+    drop(pool.nodes.pop());
+    for page in 0..64 {
+        assert_eq!(word(&near_map, page * 512).load(SeqCst), page + 5, "page {page}");
+    }
+}
+
+#[test]
+fn messages_are_as_many_as_the_protocol_says() {
+    let pool = TestPool::start(4, 16 << 20);
+    let clients: Vec<Pool> = (0..4).map(|node| pool.client(node)).collect();
+    clients[0].create("counted", 64 * PAGE, &on(0)).unwrap();
+    let maps: Vec<_> = clients.iter().map(|client| map(client, "counted")).collect();
+    let stat = |node: usize| clients[node].page_stats().unwrap().pop().unwrap();
+    let at = |node: usize, page: u64| word(&maps[node], page * 512);
+    // Three copies, then their home's own host writes: each is dropped once.
+    (1..4).for_each(|node| assert_eq!(at(node, 0).load(SeqCst), 0));
+    at(0, 0).store(1, SeqCst);
+    assert_eq!([0, 1, 2, 3].map(|node| stat(node).invalidated), [0, 1, 1, 1]);
+    // Written there, read by a third: passed on once each time, and no copy is dropped.
+    at(1, 0).store(2, SeqCst);
+    assert_eq!(at(2, 0).load(SeqCst), 2);
+    assert_eq!([0, 1, 2, 3].map(|node| stat(node).forwarded), [1, 1, 0, 0]);
+    // And by their home's own host: it has been written back with that.
+    assert_eq!(at(0, 0).load(SeqCst), 2);
+    assert_eq!([1, 2].map(|node| stat(node).recalled), [0, 0]);
+    // Dirty in another, wanted at home: recalled.
+    at(3, 40).store(3, SeqCst);
+    at(0, 40).store(4, SeqCst);
+    assert_eq!(stat(3).recalled, 1);
+    // A page that is here costs nothing.
+    let before = stat(0).faults;
+    at(0, 40).store(5, SeqCst);
+    assert_eq!((at(0, 40).load(SeqCst), stat(0).faults), (5, before));
+    let contended: Vec<u64> = stat(0).contended.iter().map(|(page, _)| *page).collect();
+    assert_eq!(contended, [40, 0], "{:?}", stat(0).contended);
+}

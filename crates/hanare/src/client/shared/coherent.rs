@@ -47,15 +47,13 @@ use hanare_ring::page_word::{COUNT_COUNT, Changed, Fault, Granted as Installed, 
 use hanare_ring::wait::{Backoff, Step};
 use hanare_ring::words::Shared;
 use rustix::event::Timespec;
+use rustix::io::Errno;
 use rustix::thread::futex;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
-
-/// Pages that are mapped at once where they are here already.
-const AROUND_COUNT: u64 = 16;
 
 /// Pages of this host's own memory that are asked for at once, at first.
 const OWN_COUNT: u64 = 16;
@@ -86,6 +84,8 @@ struct Resolver {
     /// For each extent, which home it is on.
     home_of: Box<[u16]>,
     homes: Box<[Home]>,
+    /// Where homes, and this host's own node, are reached: a lane's connections, in order.
+    doors: Box<[(NodeId, Box<str>)]>,
     /// The connection to this host's own node, among a lane's.
     own: usize,
     gid: Gid,
@@ -225,6 +225,14 @@ impl Coherent {
         }
     }
 
+    /// Makes connections anew that broke: a home that was silent for too long may be back.
+    pub fn mend(&self) {
+        let resolver = self.resolver();
+        let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
+        // A home that is not there is found missing by the next fault.
+        let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
+    }
+
     /// A page is lost: from here on a touch of it is a wild one, never zeros.
     pub fn revoke(&self, offset: u64) {
         let page = self.ptr().wrapping_add((offset / PAGE_LEN * PAGE_LEN) as usize);
@@ -328,6 +336,7 @@ impl Resolver {
             before,
             report: Report::new(region.name()),
             home_of: home_of.ok_or_else(garbage)?,
+            doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
             own,
             gid: region.gid(),
             words,
@@ -390,12 +399,12 @@ impl Resolver {
         }
     }
 
-    /// Maps a page that is here, and neighbours that are here in the same way.
+    /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
     fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access) -> Result<(), Denied> {
         // As long as the seat is counted an owned page stays owned: it is mapped for stores to come, too.
         let is_owned = self.words.look(page).state() == Ok(State::Owned) && self.rights == Rights::Write;
         let access = if is_owned { Access::Write } else { access };
-        let end = (page + AROUND_COUNT).min(self.frames.page_count());
+        let end = (page + 1 + self.window(page, false)).min(self.frames.page_count());
         let mut count = 1;
         while page + count < end {
             let seat = self.seat(lane.index(), count as usize);
@@ -522,7 +531,12 @@ impl Resolver {
 
     /// Puts what was granted in its place, and maps it.
     fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        self.fill(tools, count)?;
+        if let Err(denied) = self.fill(tools, count) {
+            // What was granted goes to the node, which the home finds to talk to when this connection ends.
+            tools.endpoints[home].give_up(Broken::System(Errno::NOMEM));
+            (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
+            return Err(denied);
+        }
         let (mut settled, mut first, mut is_void) = (0, Ok(Asked::Again), false);
         for k in 0..count {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));

@@ -20,7 +20,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use std::cell::{Cell, UnsafeCell};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
@@ -123,7 +123,10 @@ impl Endpoint {
     /// Gives the connection up, for what an answer said or did not say. Returns the first reason.
     pub fn give_up(&self, why: Broken) -> Broken {
         let first = self.broken.get().unwrap_or(why);
-        self.broken.set(Some(first));
+        if self.broken.replace(Some(first)).is_none() {
+            // The node must not wait for what this side will not say any more.
+            let _ = shutdown(&self.socket, Shutdown::Both);
+        }
         first
     }
 

@@ -189,6 +189,7 @@ impl SharedMapping {
     #[cold]
     fn lost(&self, coherent: &Coherent, offset: u64, lost: Lost) -> Error {
         coherent.revoke(offset + lost.offset);
+        coherent.mend();
         coherent.error(&self.name, offset + lost.offset)
     }
 }

@@ -434,6 +434,8 @@ impl Desk {
     /// Leaves the pool: the coordinator is told, so that nobody waits for the lease to end.
     fn say_goodbye(&mut self) -> Result<()> {
         self.listener = None;
+        // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
+        self.service.end();
         self.member.leave();
         self.settle()?;
         let until = self.now_ms() + LAST_WORDS_MS;

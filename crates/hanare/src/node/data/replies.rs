@@ -7,6 +7,7 @@
 use super::fetches::Fetch;
 use super::inbox::{Asks, Finished, lost_memory};
 use super::work::{Place, Work};
+use crate::node::pages::Answers;
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
@@ -49,8 +50,7 @@ pub(crate) struct Replies {
     /// A refusal's bytes.
     small: Vec<u8>,
     /// What was granted to a thread, and the pages that go with it.
-    records: Vec<u8>,
-    pages: Vec<u8>,
+    granted: Option<Answers>,
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,
@@ -184,12 +184,16 @@ impl Replies {
                 let body = control::encode(&happened);
                 self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Told, seq) }, &body)
             }
-            Asks::Granted { count, records, pages } => {
-                let body_len = (records.len() + pages.len()) as u64;
-                let head = Head { count, body_len, ..Head::new(Kind::Granted, seq) };
-                (self.records, self.pages) = (records, pages);
-                // SAFETY: the buffers are used again only when the link has nothing unsent; the session drops the link before them.
-                unsafe { link.send(&head, &[Window::of(&self.records), Window::of(&self.pages)]) }
+            Asks::Granted(answers) => {
+                let head = Head { count: answers.count, body_len: answers.len(), ..Head::new(Kind::Granted, seq) };
+                let granted = self.granted.insert(answers);
+                self.windows.clear();
+                // SAFETY: the records are not touched again before they have left.
+                self.windows.push(unsafe { Window::of(&granted.records) });
+                self.windows.extend_from_slice(&granted.pages);
+                // SAFETY: the answers, which keep what is shown, are replaced only when the link has nothing unsent; the session drops
+                // the link before them.
+                unsafe { link.send(&head, &self.windows) }
             }
             Asks::Synced(answer) => {
                 let body = control::encode(&answer);

@@ -89,12 +89,19 @@ impl Service {
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
+impl Service {
+    /// Ends the thread, when pages of other nodes are at their homes.
+    pub fn end(&mut self) {
         self.post(Mail::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -106,6 +113,9 @@ const ROUNDS_PER_LOOK: u32 = 32;
 
 /// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// How long a node that ends in good order waits for pages of other nodes to be taken home.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// How often pages are looked at while somebody waits to share or leave a region, or for a node to be reached again.
 const PAGES_LOOK: Duration = Duration::from_millis(5);
@@ -131,7 +141,8 @@ struct Desk {
     ticked: Instant,
     /// When work that takes long was looked at last.
     looked: Instant,
-    stopping: bool,
+    /// When the thread ends, whether or not pages of other nodes are all back at their homes.
+    stop_at: Option<Instant>,
 }
 
 struct Place {
@@ -160,14 +171,14 @@ impl Desk {
             control,
             ticked: Instant::now(),
             looked: Instant::now(),
-            stopping: false,
+            stop_at: None,
         })
     }
 
     fn run(&mut self) {
         let mut backoff = Backoff::new();
         let mut rounds = 0u32;
-        while !self.stopping {
+        while !self.is_over() {
             self.serve_pages();
             self.answer_syncs();
             if self.awake.is_empty() && !self.pages.is_busy() {
@@ -189,6 +200,11 @@ impl Desk {
                 self.doze_all();
             }
         }
+    }
+
+    /// Whether the node has been told to end, and has nothing of others any more, or no time.
+    fn is_over(&self) -> bool {
+        self.stop_at.is_some_and(|stop_at| self.pages.is_left() || Instant::now() >= stop_at)
     }
 
     /// Without end, unless a client holds an answer up, waits for bytes of another node, or has a bound or a word to be looked at.
@@ -223,9 +239,7 @@ impl Desk {
                     }
                 }
                 Deed::Close { place } => drop(self.unseat(place)),
-                Deed::Grant { session, seq, count, records, pages } => {
-                    self.answer(session, seq, Asks::Granted { count, records, pages });
-                }
+                Deed::Grant { session, seq, answers } => self.answer(session, seq, Asks::Granted(answers)),
                 Deed::End { session, error } => {
                     tracing::warn!("a thread's link was closed: {error}");
                     self.close(session);
@@ -466,7 +480,10 @@ impl Desk {
                     let answers = self.barriers.on_rank_gone(job, rank, ranks, &reason);
                     self.answer_arrivals(answers);
                 }
-                Mail::Stop => self.stopping = true,
+                Mail::Stop => {
+                    self.pages.stop();
+                    self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
+                }
             }
         }
     }

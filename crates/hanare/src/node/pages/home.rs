@@ -1,7 +1,9 @@
 //! A region at one of its homes: the directory of the pages that lie here, and the hosts that map it.
 
 use super::memory::HomeMemory;
+use hanare_memory::Window;
 use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
 use hanare_protocol::wire::control::PageStat;
@@ -59,14 +61,42 @@ pub(super) struct Post {
 }
 
 /// Answers to the records of one message of a thread: the records, then the pages that come along.
-#[derive(Default)]
-pub(super) struct Answers {
-    pub records: Vec<u8>,
-    pub pages: Vec<u8>,
+pub(crate) struct Answers {
     pub count: u32,
+    pub records: Vec<u8>,
+    /// The pages, where they lie or in `copies`.
+    pub pages: Vec<Window>,
+    /// Keeps what the windows show.
+    memory: Arc<HomeMemory>,
+    copies: Vec<PageBytes>,
 }
 
 impl Answers {
+    fn of(memory: &Arc<HomeMemory>) -> Answers {
+        Answers { count: 0, records: Vec::new(), pages: Vec::new(), memory: memory.clone(), copies: Vec::new() }
+    }
+
+    /// Bytes of records and pages.
+    pub fn len(&self) -> u64 {
+        self.records.len() as u64 + self.pages.len() as u64 * PAGE_LEN
+    }
+
+    /// Adds a page. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is not used.
+    fn add_page(&mut self, page: u64) -> Result<()> {
+        let window = match self.memory.window(page) {
+            Some(window) => window,
+            None => {
+                let copy = self.memory.read_page(page)?;
+                // SAFETY: the copy's bytes stay where they are while the box moves, as long as this lives, and are only read.
+                let window = unsafe { Window::of(&copy) };
+                self.copies.push(copy);
+                window
+            }
+        };
+        self.pages.push(window);
+        Ok(())
+    }
+
     fn push(&mut self, granted: Granted) {
         self.records.extend_from_slice(&granted.encode());
         self.count += 1;
@@ -157,9 +187,9 @@ impl Home {
     /// **Errors**: [`Error::Garbage`] for pages that do not lie here.
     // FEATURE: EU-F14
     pub fn on_wants(&mut self, host: HostId, session: u64, wants: &[Want], posts: &mut Vec<Post>) -> Result<Answers> {
-        let mut answers = Answers::default();
+        let mut answers = Answers::of(&self.memory);
         for want in wants {
-            let granted = self.on_want(host, session, want, &mut answers.pages, posts)?;
+            let granted = self.on_want(host, session, want, &mut answers, posts)?;
             answers.push(granted);
         }
         Ok(answers)
@@ -170,7 +200,7 @@ impl Home {
         host: HostId,
         session: u64,
         want: &Want,
-        pages: &mut Vec<u8>,
+        answers: &mut Answers,
         posts: &mut Vec<Post>,
     ) -> Result<Granted> {
         let page = Page(want.page);
@@ -194,7 +224,7 @@ impl Home {
                     let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
                     direct = Some(Granted { outcome, version, has_bytes, firm });
                     if has_bytes {
-                        self.memory.append_page(page.0, pages)?;
+                        answers.add_page(page.0)?;
                     }
                     if firm {
                         let grant = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm };

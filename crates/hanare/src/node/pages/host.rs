@@ -56,6 +56,8 @@ pub(crate) struct Host {
     /// For each extent of the layout, its home.
     home_of: Vec<usize>,
     clients: Vec<Client>,
+    /// Mappings of clients that count as gone and are not.
+    parted: Vec<ClientFrames>,
     pages: Option<Pages>,
 }
 
@@ -171,7 +173,7 @@ impl Host {
             Consistency::Explicit => None,
             Consistency::Coherent => Some(Pages::new(&name, layout.len().div_ceil(PAGE_LEN), frames_max)?),
         };
-        Ok(Host { gid, name, consistency, layout, homes, home_of, clients: Vec::new(), pages })
+        Ok(Host { gid, name, consistency, layout, homes, home_of, clients: Vec::new(), parted: Vec::new(), pages })
     }
 
     pub fn gid(&self) -> Gid {
@@ -230,6 +232,10 @@ impl Host {
     pub fn hold(&mut self, id: ClientId, frames: ClientFrames) -> Result<()> {
         let client = self.clients.iter_mut().find(|client| client.id == id && client.frames.is_none());
         let client = client.ok_or_else(|| garbage("a mapping of what it does not share"))?;
+        let is_whole = frames.span.len == self.layout.len().next_multiple_of(PAGE_LEN);
+        if !is_whole || frames.span.start.checked_add(frames.span.len).is_none() {
+            return Err(garbage("a mapping of another length than the region's"));
+        }
         client.frames = Some(frames);
         Ok(())
     }
@@ -252,6 +258,14 @@ impl Host {
         }
     }
 
+    /// All clients count as gone; their mappings lose their pages as these are taken.
+    pub fn part_all(&mut self, says: &mut Vec<Say>) {
+        let frames: Vec<ClientFrames> = self.clients.iter_mut().filter_map(|client| client.frames.take()).collect();
+        let clients: Vec<ClientId> = self.clients.iter().map(|client| client.id).collect();
+        clients.into_iter().for_each(|client| self.part(client, says));
+        self.parted = frames;
+    }
+
     /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
     /// it again by its ticket; one to read is another request.
     fn repeat(&mut self, page: u64, says: &mut Vec<Say>) {
@@ -259,6 +273,9 @@ impl Host {
         let Some(pages) = &mut self.pages else { return };
         let word = pages.words.look(page);
         let seat = word.claimer();
+        if seat >= SEATS {
+            return;
+        }
         let want = match word.state() {
             Ok(State::Fetching) => {
                 let ticket = Ticket { seat, number: pages.words.next_number(seat) };
@@ -292,6 +309,14 @@ impl Host {
         bytes: Option<PageBytes>,
         says: &mut Vec<Say>,
     ) -> Result<()> {
+        // Seats come from clients by way of their home.
+        let seat = match &message {
+            ToHost::Grant { ticket, .. } | ToHost::OwnerGone { ticket, .. } | ToHost::Refused { ticket, .. } => ticket.seat,
+            _ => OWN_SEAT,
+        };
+        if seat >= SEATS {
+            return Err(garbage("a request of a seat that there is not"));
+        }
         let is_here = page.0 < self.layout.len().div_ceil(PAGE_LEN) && self.home_of_page(page.0) == home;
         let Some(pages) = self.pages.as_mut().filter(|_| is_here) else {
             return Err(garbage("a message about a page that is not the home's"));
@@ -414,8 +439,10 @@ impl Host {
             }
             return Ok(());
         }
-        if let Some(bytes) = &bytes {
-            pages.fill(page.0, bytes);
+        if let Some(bytes) = &bytes
+            && !pages.fill(page.0, bytes)
+        {
+            return pages.fail(page.0, seat);
         }
         if let Granted::Here(changed) = pages.words.grant(page.0, seat, version, Access::Read)? {
             pages.wake(page.0, changed);
@@ -449,8 +476,14 @@ impl Host {
         }
         match word.state()? {
             State::FetchingWrite | State::Upgrading => {
-                if let Some(bytes) = &bytes {
-                    pages.fill(page.0, bytes);
+                if let Some(kept) = &bytes
+                    && !pages.fill(page.0, kept)
+                {
+                    // There is no room for it here: it goes back, and who wanted it asks again.
+                    pages.fail(page.0, word.claimer())?;
+                    let message = ToHome::WriteBack { version, keeps: false };
+                    says.push(Say::Home { home, page, message, bytes });
+                    return Ok(());
                 }
                 match pages.words.grant(page.0, word.claimer(), version, Access::Write)? {
                     Granted::Here(changed) => {
@@ -582,7 +615,8 @@ impl Host {
         let Take { home, why } = take;
         let me = self.homes[home].me;
         let memory = self.homes[home].memory.clone();
-        let clients: Vec<&ClientFrames> = self.clients.iter().filter_map(|client| client.frames.as_ref()).collect();
+        let clients: Vec<&ClientFrames> =
+            self.clients.iter().filter_map(|client| client.frames.as_ref()).chain(&self.parted).collect();
         let Some(pages) = &mut self.pages else { return Ok(()) };
         let (stays, wants_bytes) = match &why {
             Why::Invalidate { .. } => (Stays::Nothing, false),
@@ -785,11 +819,13 @@ impl Pages {
         self.ghosts.retain(|seat| claimed.contains(seat));
     }
 
-    /// Puts a page that its claimer waits for into the frames; those that could not be filled are asked for again.
-    fn fill(&mut self, page: u64, bytes: &[u8]) {
-        if let Err(refused) = self.frames.fill(Run::one(page), bytes) {
+    /// Puts a page that its claimer waits for into the frames. Says whether there was room.
+    fn fill(&mut self, page: u64, bytes: &[u8]) -> bool {
+        let filled = self.frames.fill(Run::one(page), bytes);
+        if let Err(refused) = &filled {
             tracing::error!("a page could not be kept: {refused}");
         }
+        filled.is_ok()
     }
 
     fn read(&self, page: u64) -> Option<PageBytes> {
@@ -833,6 +869,9 @@ impl Pages {
 
     /// Nobody fetches the page any more; who waited looks again.
     fn fail(&mut self, page: u64, seat: u16) -> Result<(), Corrupt> {
+        if seat >= SEATS {
+            return Err(Corrupt("a page claimed by a seat that there is not"));
+        }
         let changed = self.words.fail(page, seat)?;
         self.collecting.remove(&page);
         self.wake(page, changed);

@@ -77,6 +77,23 @@ impl Pages {
         self.settle();
     }
 
+    /// The node ends in good order: what only this host had goes home, as if all clients had unmapped.
+    pub fn stop(&mut self) {
+        let all: Vec<Gid> = self.hosts.keys().copied().collect();
+        for gid in all {
+            self.with_host(gid, Host::part_all);
+            self.leaving.entry(gid).or_default();
+        }
+        self.settle();
+        self.go_on_leaving();
+        self.settle();
+    }
+
+    /// Whether this host shares nothing.
+    pub fn is_left(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
     fn reply(&mut self, client: ClientId, result: Result<Answer>, fds: Vec<std::os::fd::OwnedFd>) {
         self.deeds.push_back(Deed::Reply { client, result, fds });
     }

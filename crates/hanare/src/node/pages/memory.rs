@@ -2,6 +2,7 @@
 
 use crate::node::data::lost_memory;
 use crate::node::extents::{ExtentFiles, Extents, Held};
+use hanare_memory::Window;
 use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
@@ -98,6 +99,12 @@ impl HomeMemory {
         let reach = place.extent.held.reach();
         let from = reach.window().slice(place.offset as usize, place.len);
         from.read_into(&mut into[at..at + place.len]).map_err(|lost| lost_memory(&lost))
+    }
+
+    /// Where a page's bytes lie, if all of them are the region's and stay where they are as long as this lives.
+    pub fn window(&self, page: u64) -> Option<Window> {
+        let place = self.place(page).filter(|place| place.len as u64 == PAGE_LEN)?;
+        Some(place.extent.held.stays()?.slice(place.offset as usize, place.len))
     }
 
     /// Puts a page's bytes.

@@ -24,6 +24,7 @@ use hanare_protocol::page::HostId;
 use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
+pub(crate) use home::Answers;
 use home::{Home, PageBytes, Post};
 use host::{Host, Say};
 use joins::{Joining, Leaving, PendingJoin};
@@ -58,7 +59,7 @@ pub(crate) enum Deed {
     /// Close such a connection.
     Close { place: u64 },
     /// Answer records of a thread.
-    Grant { session: u64, seq: u64, count: u32, records: Vec<u8>, pages: Vec<u8> },
+    Grant { session: u64, seq: u64, answers: Answers },
     /// End the link of a client that sent nonsense.
     End { session: u64, error: Error },
     /// Answer a client's wish.
@@ -154,9 +155,7 @@ impl Pages {
             answers = Some(home.on_wants(host, session, wants, posts)?);
             Ok(())
         })?;
-        if let Some(home::Answers { records, pages, count }) = answers {
-            self.deeds.push_back(Deed::Grant { session, seq, count, records, pages });
-        }
+        self.deeds.extend(answers.map(|answers| Deed::Grant { session, seq, answers }));
         Ok(())
     }
 
