@@ -223,17 +223,22 @@ impl Pager {
 
     /// Brings the bytes of absent pages to their frames. Held: the pages; on an error they stay absent.
     fn fetch(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
-        self.homes.fetch(tools, pages).map_err(Trouble::Home)?;
-        let mut at = 0;
-        for run in runs_of(pages) {
-            let bytes = &tools.pages[at * PAGE..][..run.len_bytes()];
-            if let Err(refused) = self.frames.fill(run, bytes) {
-                for run in runs_of(pages) {
-                    self.punch(run)?;
+        let mut filled = Ok(());
+        let fetched = self.homes.fetch(tools, pages, |which, bytes| {
+            let mut rest = bytes;
+            for run in runs_of(&pages[which]) {
+                let (bytes, behind) = rest.split_at(run.len_bytes());
+                rest = behind;
+                if filled.is_ok() {
+                    filled = self.frames.fill(run, bytes);
                 }
-                return Err(refused.into());
             }
-            at += run.count as usize;
+        });
+        let done = fetched.map_err(Trouble::Home).and_then(|()| filled.map_err(Trouble::from));
+        if done.is_err() {
+            // Some may be filled already, and a frame without a state for it must not be there.
+            runs_of(pages).try_for_each(|run| self.punch(run))?;
+            return done;
         }
         pages.iter().for_each(|page| self.words.step(*page, Event::Fill));
         count(&self.counters.fetches, pages.len() as u64);
@@ -433,7 +438,7 @@ impl Pager {
     /// Takes the home's bytes of dirty pages, ascending, and puts this process's stores back. Held: the pages.
     fn merge(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
         self.protect(pages)?;
-        self.homes.fetch(tools, pages).map_err(Trouble::Home)?;
+        self.homes.fetch(tools, pages, |_, _| {}).map_err(Trouble::Home)?;
         count(&self.counters.fetches, pages.len() as u64);
         let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
         let own: &mut PageBytes = own.try_into().expect("a page of the room");
