@@ -118,6 +118,12 @@ impl Homes {
         self.layout.pieces(start, PAGE_LEN.min(self.len - start))
     }
 
+    /// The piece in which a page begins, from there to its end.
+    pub fn piece_at(&self, page: u64) -> Option<Piece> {
+        let start = page * PAGE_LEN;
+        self.layout.pieces(start, self.len - start).next()
+    }
+
     /// A page's parts on one home.
     fn parts(&self, page: u64, home: usize) -> impl Iterator<Item = Part> + '_ {
         self.pieces(page).filter(move |piece| self.targets[piece.extent].home == home).map(|piece| Part {

@@ -100,18 +100,24 @@ unsafe impl Resolve for Pager {
 impl Pager {
     /// Whether a page lies whole, and on a page's boundary, in an extent that is mapped as it is.
     pub fn is_direct(&self, page: u64) -> bool {
+        self.direct_run(page).is_some()
+    }
+
+    /// If a page is direct, how many are from it on that lie in the same piece.
+    fn direct_run(&self, page: u64) -> Option<u64> {
+        let here = self.direct?;
+        let piece = self.homes.piece_at(page)?;
         let whole = PAGE_LEN.min(self.len - page * PAGE_LEN);
-        self.direct.is_some_and(|here| {
-            let first = self.homes.pieces(page).next();
-            let is_whole = |piece: hanare_protocol::place::Piece| piece.len == whole && piece.offset.is_multiple_of(PAGE_LEN);
-            first.is_some_and(|piece| self.homes.node_of(piece.extent) == here && is_whole(piece))
-        })
+        let is_direct = piece.len >= whole && piece.offset.is_multiple_of(PAGE_LEN) && self.homes.node_of(piece.extent) == here;
+        is_direct.then(|| (piece.len / PAGE_LEN).max(1))
     }
 
     /// The first page from `page` on that lies in a frame.
     fn next_framed(&self, mut page: u64) -> u64 {
-        while page < self.page_count && self.is_direct(page) {
-            page += 1;
+        while page < self.page_count
+            && let Some(run) = self.direct_run(page)
+        {
+            page += run;
         }
         page
     }
