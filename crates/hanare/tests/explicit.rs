@@ -5,9 +5,10 @@ mod support;
 use hanare::node::{Node, NodeOptions};
 use hanare::{CreateOptions, Error, Explicit, MapOptions, Placement, Pool, Region, Rights};
 use hanare_memory::uffd::Features;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex};
 use support::{TestPool, pattern};
 
 const PAGE: usize = 4096;
@@ -267,8 +268,9 @@ fn threads_that_store_evict_flush_and_update_at_a_time_lose_nothing() {
                         turn += 1;
                     }
                 });
-                let owns: Vec<Vec<u8>> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+                let owns: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
                 is_over.store(true, SeqCst);
+                let owns: Vec<Vec<u8>> = owns.into_iter().map(Result::unwrap).collect();
                 keeper.join().unwrap();
                 mapping.flush(0, region.len()).unwrap();
                 let bytes = contents(&region);
@@ -338,59 +340,91 @@ fn a_home_that_is_lost_is_an_error_by_name_and_the_rest_goes_on() {
     }
 }
 
-/// A node that others reach through a relay, whose connections are cut when the sender says so, and then the receiver told.
-fn behind_a_relay(join: &str) -> (Node, mpsc::Sender<()>, mpsc::Receiver<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let advertise = Some(listener.local_addr().unwrap().to_string());
-    let (join, listen) = (Some(join.to_owned()), port.to_string());
-    let node = Node::start(NodeOptions { join, advertise, listen, ..support::options(64 << 20) }).unwrap();
-    let ((cut, to_cut), (done, is_cut)) = (mpsc::channel(), mpsc::channel());
-    let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-    let of_all = open.clone();
-    std::thread::spawn(move || {
-        for near in listener.incoming().map_while(Result::ok) {
-            let far = TcpStream::connect(port).unwrap();
-            for (from, into) in [(&near, &far), (&far, &near)] {
-                let (mut from, mut into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
-                std::thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut into);
-                    let _ = into.shutdown(Shutdown::Both);
-                });
+/// Stands before a node that others reach through it.
+struct Relay {
+    streams: Mutex<Vec<TcpStream>>,
+    /// Whether the node's answers are kept back, and how many parts of them are.
+    held: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Relay {
+    /// A node behind a relay, in the pool of `join`.
+    fn before_a_node(join: &str) -> (Node, Arc<Relay>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let advertise = Some(listener.local_addr().unwrap().to_string());
+        let (join, listen) = (Some(join.to_owned()), port.to_string());
+        let node = Node::start(NodeOptions { join, advertise, listen, ..support::options(64 << 20) }).unwrap();
+        let relay = Arc::new(Relay { streams: Mutex::default(), held: Mutex::default(), changed: Condvar::new() });
+        let of_all = relay.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let far = TcpStream::connect(port).unwrap();
+                for (from, into, is_answer) in [(&near, &far, false), (&far, &near, true)] {
+                    let (from, into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
+                    let relay = of_all.clone();
+                    std::thread::spawn(move || relay.pass(from, into, is_answer));
+                }
+                of_all.streams.lock().unwrap().push(near);
             }
-            of_all.lock().unwrap().push(near);
+        });
+        (node, relay)
+    }
+
+    fn pass(&self, mut from: TcpStream, mut into: TcpStream, is_answer: bool) {
+        let mut bytes = vec![0; 64 << 10];
+        while let Some(len) = from.read(&mut bytes).ok().filter(|len| *len > 0) {
+            if is_answer {
+                let mut held = self.held.lock().unwrap();
+                held.1 += 1;
+                self.changed.notify_all();
+                held = self.changed.wait_while(held, |held| held.0).unwrap();
+                held.1 -= 1;
+            }
+            if into.write_all(&bytes[..len]).is_err() {
+                break;
+            }
         }
-    });
-    std::thread::spawn(move || {
-        while to_cut.recv().is_ok() {
-            open.lock().unwrap().drain(..).for_each(|stream| stream.shutdown(Shutdown::Both).unwrap_or(()));
-            done.send(()).unwrap();
-        }
-    });
-    (node, cut, is_cut)
+        let _ = into.shutdown(Shutdown::Both);
+    }
+
+    /// Ends all connections that there are.
+    fn cut(&self) {
+        self.streams.lock().unwrap().drain(..).for_each(|stream| stream.shutdown(Shutdown::Both).unwrap_or(()));
+    }
+
+    /// Keeps answers back from here on, or lets them go.
+    fn hold(&self, is_held: bool) {
+        self.held.lock().unwrap().0 = is_held;
+        self.changed.notify_all();
+    }
+
+    /// Waits until an answer is kept back.
+    fn wait_for_answer(&self) {
+        drop(self.changed.wait_while(self.held.lock().unwrap(), |held| held.1 == 0).unwrap());
+    }
 }
 
 #[test]
 fn a_connection_that_broke_is_made_anew_by_the_next_flush_or_update() {
     for options in kernels() {
         let first = Node::start(support::options(64 << 20)).unwrap();
-        let (second, cut, is_cut) = behind_a_relay(first.address());
+        let (second, relay) = Relay::before_a_node(first.address());
         let one = Pool::attach_to(first.socket(), None).unwrap();
         let region = one.create("a", 8 * PAGE as u64, &on(&second)).unwrap();
         let near = Pool::attach_to(second.socket(), None).unwrap().open("a").unwrap();
         let mapping = Explicit::with(&region, &MapOptions { lanes: 3, ..options }).unwrap();
         for turn in 1..4 {
             store(&mapping, 5, turn);
-            cut.send(()).unwrap();
-            is_cut.recv().unwrap();
+            relay.cut();
             mapping.flush(0, 1).unwrap();
             assert_eq!(contents(&near)[5], turn);
             near.put(PAGE as u64, &[turn]).unwrap();
             mapping.update(0, region.len()).unwrap();
             assert_eq!(load(&mapping, PAGE), turn);
             // An access that can report is made again over a new connection too.
-            cut.send(()).unwrap();
-            is_cut.recv().unwrap();
+            relay.cut();
             mapping.update(0, region.len()).unwrap();
             mapping.read(7 * PAGE as u64, &mut [0; 1]).unwrap();
         }
@@ -522,5 +556,31 @@ fn pages_that_all_fit_stay_where_they_are() {
         (0..pages * PAGE).for_each(|at| store(&mapping, at, 2));
         assert!(mapping.flush(0, region.len()).is_err() && mapping.update(0, region.len()).is_err());
         assert!((0..pages * PAGE).all(|at| load(&mapping, at) == 2));
+    }
+}
+
+/// A page that is being fetched while the update begins may be getting bytes of before.
+#[test]
+fn an_update_does_not_pass_over_a_page_that_is_on_its_way() {
+    for options in kernels() {
+        let first = Node::start(support::options(64 << 20)).unwrap();
+        let (second, relay) = Relay::before_a_node(first.address());
+        let region = Pool::attach_to(first.socket(), None).unwrap().create("a", PAGE as u64, &on(&second)).unwrap();
+        let near = Pool::attach_to(second.socket(), None).unwrap().open("a").unwrap();
+        let mapping = Explicit::with(&region, &options).unwrap();
+        relay.hold(true);
+        std::thread::scope(|scope| {
+            // It may see either: the update may take the page before the load that brought it is run again.
+            let reader = scope.spawn(|| load(&mapping, 9));
+            relay.wait_for_answer();
+            near.put(9, &[1]).unwrap();
+            let update = scope.spawn(|| mapping.update(0, 1).unwrap());
+            // One that does not wait is over by then.
+            (0..10_000).take_while(|_| !update.is_finished()).for_each(|_| std::thread::yield_now());
+            relay.hold(false);
+            update.join().unwrap();
+            reader.join().unwrap();
+            assert_eq!(load(&mapping, 9), 1);
+        });
     }
 }

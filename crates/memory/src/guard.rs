@@ -177,6 +177,9 @@ pub fn install() {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_sigbus as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // A page is held while its fault is resolved: another signal's handler that touched it on this thread would wait
+            // for itself.
+            libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
         }
     });
@@ -226,8 +229,12 @@ fn replace_page(address: usize) -> bool {
 
 fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc::c_void) {
     // SAFETY: `PREVIOUS` was set before this handler was installed and is never freed; a handler found there has the
-    // type that its flags say.
+    // type that its flags say; `machine` is the kernel's structure, whose mask is that of the interrupted thread.
     unsafe {
+        // It is called with the mask that it would have had without us.
+        let mut mask = (*machine.cast::<libc::ucontext_t>()).uc_sigmask;
+        libc::sigaddset(&mut mask, signal);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
         let previous = &*PREVIOUS.load(SeqCst);
         match previous.sa_sigaction {
             // Default or ignored: a fault that returns would come again for ever, so the default is what remains.

@@ -69,6 +69,10 @@ impl Fetcher {
 unsafe impl Resolve for Fetcher {
     fn resolve(&self, page: u64, access: Access) -> Resolved {
         self.faults.fetch_add(1, SeqCst);
+        if INTERRUPTS.swap(0, SeqCst) != 0 {
+            // SAFETY: a signal to this thread, as if it came from outside.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
         // SAFETY: a call that fails, and sets errno as a resolver's calls may.
         unsafe { libc::close(-1) };
         if page >= LOST {
@@ -256,11 +260,18 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         admit_thread();
         assert_eq!(region.load(0), 100);
     }),
+    ("a signal's handler that touches the page runs when it is here", |region| {
+        TOUCHED.store(region.at(5), SeqCst);
+        handle(libc::SIGUSR1, touch);
+        INTERRUPTS.store(1, SeqCst);
+        assert_eq!(region.load(5), 105);
+        assert_eq!(PASSED.load(SeqCst), 105 + 106, "it saw that page, and the next, which it brought itself");
+    }),
     ("a program's handler installed before has its own faults", |region| {
         own_faults(region);
     }),
     ("a handler installed afterwards passes on", |region| {
-        handle(pass_to_previous);
+        handle(libc::SIGBUS, pass_to_previous);
         assert_eq!((region.load(1), PASSED.load(SeqCst)), (101, 1));
     }),
     ("a child has no mapping", |region| {
@@ -321,15 +332,27 @@ type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
 static PASSED: AtomicU64 = AtomicU64::new(0);
 static PREVIOUS: AtomicUsize = AtomicUsize::new(0);
 
-fn handle(handler: Handler) {
+fn handle(signal: i32, handler: Handler) {
     // SAFETY: valid structures, and handlers that call only what is async-signal-safe.
     unsafe {
         let (mut action, mut previous): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        assert_eq!(libc::sigaction(libc::SIGBUS, &action, &mut previous), 0);
+        assert_eq!(libc::sigaction(signal, &action, &mut previous), 0);
         PREVIOUS.store(previous.sa_sigaction, SeqCst);
     }
+}
+
+/// Whether the next fault meets a signal.
+static INTERRUPTS: AtomicU64 = AtomicU64::new(0);
+static TOUCHED: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Adds up what is at a place, and a page behind it.
+extern "C" fn touch(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {
+    let place = TOUCHED.load(SeqCst);
+    // SAFETY: within a watched mapping.
+    let sum = unsafe { u64::from(place.read_volatile()) + u64::from(place.add(PAGE_LEN as usize).read_volatile()) };
+    PASSED.fetch_add(sum, SeqCst);
 }
 
 extern "C" fn pass_to_previous(signal: i32, about: *mut libc::siginfo_t, machine: *mut c_void) {
@@ -342,8 +365,12 @@ extern "C" fn pass_to_previous(signal: i32, about: *mut libc::siginfo_t, machine
 /// What a program does about a file of its own that became shorter: it puts memory there.
 extern "C" fn mend(_: i32, about: *mut libc::siginfo_t, _: *mut c_void) {
     PASSED.fetch_add(1, SeqCst);
-    // SAFETY: the page is the program's own, and mapped.
+    // SAFETY: the page is the program's own, and mapped; the set lives on this stack.
     unsafe {
+        let mut mask = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
+        let blocked = |signal| libc::sigismember(&mask, signal);
+        assert_eq!((blocked(libc::SIGBUS), blocked(libc::SIGUSR1)), (1, 0), "the mask is as without us");
         let page = (*about).si_addr().map_addr(|address| address & !(PAGE_LEN as usize - 1));
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         libc::mmap(page, PAGE_LEN as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
@@ -371,7 +398,7 @@ fn a_scenario() {
     let (name, bits) = about.split_once('/').unwrap();
     let features = Features::from_bits_retain(bits.parse().unwrap());
     if name.contains("installed before") {
-        handle(mend);
+        handle(libc::SIGBUS, mend);
     }
     let region = Region::new(features);
     let all = SCENARIOS.iter().map(|(name, run)| (name, run)).chain(DEATHS.iter().map(|(name, _, run)| (name, run)));

@@ -89,7 +89,12 @@ impl Endpoint {
     ///
     /// **Cost**: five round trips at most. **Errors**: [`Error::NodeLost`] where nobody listens; as every connection's.
     pub fn connect(shared: &Shared, node: NodeId, address: &str) -> Result<Endpoint> {
-        let deadline = Instant::now() + shared.bound;
+        Endpoint::connect_within(shared, node, address, shared.bound)
+    }
+
+    /// As [`Endpoint::connect`], in a time of its own.
+    pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
+        let deadline = Instant::now() + patience;
         let greeted = shared.greet(node, address, deadline)?;
         Ok(Endpoint::over(node, ucx::take_socket(greeted, deadline)?, shared.bound, shared.faults.clone()))
     }

@@ -18,12 +18,13 @@ use super::endpoint::Endpoint;
 use crate::client::pool::Shared;
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::{PAGE_LEN, SPIN_PAUSE_COUNT};
+use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
 use hanare_protocol::{Error, Result};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
 
 /// Pages that a lane has room for: the longest window of a prefetch.
 pub(crate) const LANE_PAGE_COUNT: usize = 64;
@@ -119,12 +120,14 @@ impl Lanes {
     /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made; those
     /// before it are good.
     pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
+        /// The caller has waited for the answer of a silent node already.
+        const PATIENCE: Duration = Duration::from_millis(ASK_MS);
         for index in 0..self.0.len() {
             let mut lane = self.take_that(index);
             for endpoint in lane.tools().endpoints.iter_mut().filter(|endpoint| endpoint.is_ended()) {
                 let node = endpoint.node();
                 let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
-                *endpoint = Endpoint::connect(shared, node, address(node).ok_or_else(lost)?)?;
+                *endpoint = Endpoint::connect_within(shared, node, address(node).ok_or_else(lost)?, PATIENCE)?;
             }
         }
         Ok(())

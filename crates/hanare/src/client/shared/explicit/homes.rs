@@ -118,6 +118,12 @@ impl Homes {
         self.layout.pieces(start, PAGE_LEN.min(self.len - start))
     }
 
+    /// The piece in which a page begins, from there to its end.
+    pub fn piece_at(&self, page: u64) -> Option<Piece> {
+        let start = page * PAGE_LEN;
+        self.layout.pieces(start, self.len - start).next()
+    }
+
     /// A page's parts on one home.
     fn parts(&self, page: u64, home: usize) -> impl Iterator<Item = Part> + '_ {
         self.pieces(page).filter(move |piece| self.targets[piece.extent].home == home).map(|piece| Part {
@@ -127,37 +133,55 @@ impl Homes {
         })
     }
 
-    /// Brings pages' bytes into the lane's room, in the order of `pages`; at the region's end zeros follow.
+    /// Brings pages' bytes into the lane's room, in the order of `pages`; at the region's end zeros follow. `arrived` is told of
+    /// pages that are whole, by their place among `pages`, each once: in parts as they come where one home has them all, so that
+    /// its sending and what is done with them go on side by side.
     ///
-    /// **Cost**: one message each way for each home touched, all at once. **Errors**: the first home that failed; what the others
-    /// answered is taken in, so that their connections go on.
-    pub fn fetch(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Failed> {
+    /// **Cost**: one message each way for each home touched, all at once. **Errors**: the first home that failed, with pages told of
+    /// or not; what the others answered is taken in, so that their connections go on.
+    pub fn fetch(&self, tools: &mut Tools, pages: &[u64], mut arrived: impl FnMut(Range<usize>, &[u8])) -> Result<(), Failed> {
         tools.seq += 1;
         let Tools { endpoints, pages: room, message, seq, .. } = tools;
-        let mut failed = None;
-        let mut asked = 0;
+        let (mut failed, mut asked, mut home_count) = (None, 0, 0);
         while asked < self.nodes.len() && failed.is_none() {
             let request = self.gets(pages, asked, message);
             if request.count > 0 {
+                home_count += 1;
                 let head = Head { count: request.count, body_len: request.len as u64, ..Head::new(Kind::Commands, *seq) };
                 let sent = endpoints[asked].send(&[&head.encode(), &message[..request.len]]);
                 failed = sent.err().map(|why| Failed { home: asked, why: Why::Broken(why) });
             }
             asked += 1;
         }
+        if let Some(last) = pages.last().filter(|last| (**last + 1) * PAGE_LEN > self.len) {
+            let at = (pages.len() - 1) * PAGE + (self.len - last * PAGE_LEN) as usize;
+            room[at..pages.len() * PAGE].fill(0);
+        }
         let answering = if failed.is_some() { asked - 1 } else { asked };
+        let mut told = 0;
         for (home, endpoint) in endpoints.iter().enumerate().take(answering) {
-            let mut ranges = Ranges { homes: self, home, pages, index: 0, within: 0 };
+            let ranges = Ranges { homes: self, home, pages, index: 0, within: 0 };
             let expected: u64 = ranges.clone().map(|range| range.len() as u64).sum();
+            let mut receive = || {
+                expect(endpoint, *seq, expected, message)?;
+                for range in ranges.clone().flat_map(in_turns) {
+                    endpoint.receive(&mut room[range.clone()]).map_err(Why::Broken)?;
+                    let whole = if range.end + PAGE > pages.len() * PAGE { pages.len() } else { range.end / PAGE };
+                    if home_count == 1 && whole > told {
+                        arrived(told..whole, &room[told * PAGE..whole * PAGE]);
+                        told = whole;
+                    }
+                }
+                Ok(())
+            };
             if expected > 0
-                && let Err(why) = receive_pages(endpoint, *seq, expected, &mut ranges, room, message)
+                && let Err(why) = receive()
             {
                 failed = failed.or(Some(Failed { home, why }));
             }
         }
-        if let Some(last) = pages.last().filter(|last| (**last + 1) * PAGE_LEN > self.len) {
-            let at = (pages.len() - 1) * PAGE + (self.len - last * PAGE_LEN) as usize;
-            room[at..pages.len() * PAGE].fill(0);
+        if failed.is_none() && told < pages.len() {
+            arrived(told..pages.len(), &room[told * PAGE..pages.len() * PAGE]);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -286,16 +310,10 @@ impl Iterator for Ranges<'_> {
     }
 }
 
-fn receive_pages(
-    endpoint: &Endpoint,
-    seq: u64,
-    expected: u64,
-    ranges: &mut Ranges<'_>,
-    room: &mut [u8],
-    message: &mut [u8],
-) -> Result<(), Why> {
-    expect(endpoint, seq, expected, message)?;
-    ranges.try_for_each(|range| endpoint.receive(&mut room[range])).map_err(Why::Broken)
+/// Cuts a range of an answer into what is received at once: few enough bytes to be in the cache still when they are moved on.
+fn in_turns(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    const TURN_LEN: usize = 16 * PAGE;
+    range.clone().step_by(TURN_LEN).map(move |start| start..range.end.min(start + TURN_LEN))
 }
 
 /// Takes the head of an answer that is to have so many bytes behind it; a refusal's reason goes to `reason`.

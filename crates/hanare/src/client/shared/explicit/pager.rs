@@ -100,18 +100,24 @@ unsafe impl Resolve for Pager {
 impl Pager {
     /// Whether a page lies whole, and on a page's boundary, in an extent that is mapped as it is.
     pub fn is_direct(&self, page: u64) -> bool {
+        self.direct_run(page).is_some()
+    }
+
+    /// If a page is direct, how many are from it on that lie in the same piece.
+    fn direct_run(&self, page: u64) -> Option<u64> {
+        let here = self.direct?;
+        let piece = self.homes.piece_at(page)?;
         let whole = PAGE_LEN.min(self.len - page * PAGE_LEN);
-        self.direct.is_some_and(|here| {
-            let first = self.homes.pieces(page).next();
-            let is_whole = |piece: hanare_protocol::place::Piece| piece.len == whole && piece.offset.is_multiple_of(PAGE_LEN);
-            first.is_some_and(|piece| self.homes.node_of(piece.extent) == here && is_whole(piece))
-        })
+        let is_direct = piece.len >= whole && piece.offset.is_multiple_of(PAGE_LEN) && self.homes.node_of(piece.extent) == here;
+        is_direct.then(|| (piece.len / PAGE_LEN).max(1))
     }
 
     /// The first page from `page` on that lies in a frame.
     fn next_framed(&self, mut page: u64) -> u64 {
-        while page < self.page_count && self.is_direct(page) {
-            page += 1;
+        while page < self.page_count
+            && let Some(run) = self.direct_run(page)
+        {
+            page += run;
         }
         page
     }
@@ -223,17 +229,22 @@ impl Pager {
 
     /// Brings the bytes of absent pages to their frames. Held: the pages; on an error they stay absent.
     fn fetch(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
-        self.homes.fetch(tools, pages).map_err(Trouble::Home)?;
-        let mut at = 0;
-        for run in runs_of(pages) {
-            let bytes = &tools.pages[at * PAGE..][..run.len_bytes()];
-            if let Err(refused) = self.frames.fill(run, bytes) {
-                for run in runs_of(pages) {
-                    self.punch(run)?;
+        let mut filled = Ok(());
+        let fetched = self.homes.fetch(tools, pages, |which, bytes| {
+            let mut rest = bytes;
+            for run in runs_of(&pages[which]) {
+                let (bytes, behind) = rest.split_at(run.len_bytes());
+                rest = behind;
+                if filled.is_ok() {
+                    filled = self.frames.fill(run, bytes);
                 }
-                return Err(refused.into());
             }
-            at += run.count as usize;
+        });
+        let done = fetched.map_err(Trouble::Home).and_then(|()| filled.map_err(Trouble::from));
+        if done.is_err() {
+            // Some may be filled already, and a frame without a state for it must not be there.
+            runs_of(pages).try_for_each(|run| self.punch(run))?;
+            return done;
         }
         pages.iter().for_each(|page| self.words.step(*page, Event::Fill));
         count(&self.counters.fetches, pages.len() as u64);
@@ -433,7 +444,7 @@ impl Pager {
     /// Takes the home's bytes of dirty pages, ascending, and puts this process's stores back. Held: the pages.
     fn merge(&self, tools: &mut Tools, pages: &[u64]) -> Result<(), Trouble> {
         self.protect(pages)?;
-        self.homes.fetch(tools, pages).map_err(Trouble::Home)?;
+        self.homes.fetch(tools, pages, |_, _| {}).map_err(Trouble::Home)?;
         count(&self.counters.fetches, pages.len() as u64);
         let (own, merged) = tools.message[..2 * PAGE].split_at_mut(PAGE);
         let own: &mut PageBytes = own.try_into().expect("a page of the room");
