@@ -125,29 +125,43 @@ static inline void job_unmap(job *j, mapped *s)
 }
 
 /* Others may read these bytes of this rank's after the next meeting. One rank alone may call it. */
-static inline void job_publish(job *j, const mapped *s, const void *at, size_t len)
+static inline void job_publish(job *j, const mapped *m, const void *at, size_t len)
 {
-    if (s->consistency != HANARE_EXPLICIT || len == 0)
+    if (m->consistency != HANARE_EXPLICIT || len == 0)
         return;
     double start = seconds();
-    job_must(hanare_flush_range(s->region, (uint64_t)((const char *)at - s->ptr), len));
+    job_must(hanare_flush_range(m->region, (uint64_t)((const char *)at - m->ptr), len));
     j->now.fault_s += seconds() - start;
 }
 
-/* Brings what others published before the last meeting: touches each page, so that what that costs is known as such.
- * One rank alone may call it. */
-static inline void job_refresh(job *j, const mapped *s, const void *at, size_t len)
+/* From here on this rank sees what others published of these bytes before the last meeting. One rank alone may call it. */
+static inline void job_update(job *j, const mapped *m, const void *at, size_t len)
+{
+    if (m->consistency != HANARE_EXPLICIT || len == 0)
+        return;
+    double start = seconds();
+    job_must(hanare_update_range(m->region, (uint64_t)((const char *)at - m->ptr), len));
+    j->now.fault_s += seconds() - start;
+}
+
+/* Reads one byte of each page, so that what bringing them costs is known as such. One rank alone may call it. */
+static inline void job_touch(job *j, const void *at, size_t len)
 {
     const volatile char *byte = (const volatile char *)at;
     if (len == 0)
         return;
     double start = seconds();
-    if (s->consistency == HANARE_EXPLICIT)
-        job_must(hanare_update_range(s->region, (uint64_t)((const char *)at - s->ptr), len));
     for (size_t step = 0; step < len; step += PAGE_LEN)
         (void)byte[step];
     (void)byte[len - 1];
     j->now.fault_s += seconds() - start;
+}
+
+/* Both: brings what others published before the last meeting. One rank alone may call it. */
+static inline void job_refresh(job *j, const mapped *m, const void *at, size_t len)
+{
+    job_update(j, m, at, len);
+    job_touch(j, at, len);
 }
 
 /* Takes these bytes' pages for writing: stores one byte of each again. Nobody else may be writing these bytes. One rank

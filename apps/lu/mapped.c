@@ -12,26 +12,21 @@ typedef struct run {
     matrix m;
 } run;
 
-/* Others may read row i from a column on after the next meeting. */
-static void publish_row(run *r, size_t i, size_t column)
-{
-    job_publish(&r->j, &r->memory, lu_row(&r->m, i) + column, (r->m.n - column) * sizeof(double));
-}
-
-/* Block b is factored: what others need of it are its columns from the diagonal on. */
+/* Block b is factored, and final: others may read it after the next meeting. */
 static void ready(void *closure, size_t b)
 {
     run *r = (run *)closure;
-    for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
-        publish_row(r, i, lu_first(&r->m, b));
+    size_t first = lu_first(&r->m, b), rows = lu_first(&r->m, b + 1) - first;
+    job_publish(&r->j, &r->memory, lu_row(&r->m, first), rows * r->m.step * sizeof(double));
 }
 
-/* Brings what is needed of another's factored block. */
+/* Brings what is needed of another's factored block: its columns from the diagonal on. */
 static void bring(run *r, size_t b)
 {
-    size_t first = lu_first(&r->m, b);
-    for (size_t i = first; i < lu_first(&r->m, b + 1); i++)
-        job_refresh(&r->j, &r->memory, lu_row(&r->m, i) + first, (r->m.n - first) * sizeof(double));
+    size_t first = lu_first(&r->m, b), last = lu_first(&r->m, b + 1);
+    job_update(&r->j, &r->memory, lu_row(&r->m, first), (last - first) * r->m.step * sizeof(double));
+    for (size_t i = first; i < last; i++)
+        job_touch(&r->j, lu_row(&r->m, i) + first, (r->m.n - first) * sizeof(double));
 }
 
 static void decompose(run *r)
@@ -49,22 +44,6 @@ static void decompose(run *r)
     }
 }
 
-/* Calls `each` for the blocks of this rank. */
-static void own_blocks(run *r, void (*each)(run *, size_t))
-{
-    for (size_t b = 0; b < lu_blocks(&r->m); b++)
-        if (lu_owner(b, (size_t)r->j.ranks) == (size_t)r->j.rank)
-            each(r, b);
-}
-
-static void fill(run *r, size_t b) { lu_fill(&r->m, b); }
-
-static void publish_all(run *r, size_t b)
-{
-    for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
-        publish_row(r, i, 0);
-}
-
 int main(int argc, char **argv)
 {
     run r;
@@ -75,15 +54,14 @@ int main(int argc, char **argv)
     r.memory = job_map(&r.j, "matrix", lu_len_bytes(&r.m), job_interleave(o.block * r.m.step * sizeof(double)),
                        job_consistency(o.mode));
     r.m.a = (double *)(void *)r.memory.ptr;
-    own_blocks(&r, fill);
+    for (size_t b = 0; b < lu_blocks(&r.m); b++)
+        if (lu_owner(b, (size_t)r.j.ranks) == (size_t)r.j.rank)
+            lu_fill(&r.m, b);
 
     job_start(&r.j);
     decompose(&r);
     times was = job_stop(&r.j);
 
-    if (o.check)
-        own_blocks(&r, publish_all);
-    job_meet(&r.j);
     if (r.j.rank == 0) {
         line to = begin_line(&o, "mapped", (size_t)r.j.ranks);
         line_text(to, "mode", o.mode);
