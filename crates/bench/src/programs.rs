@@ -197,7 +197,7 @@ const PARTS: [(&str, &str, &str, f64); 4] = [
     ("compute_s", "computing", "s", 1.0),
     ("fault_s", "in faults", "s", 1.0),
     ("wait_s", "waiting", "s", 1.0),
-    ("bytes", "sent", "MB", 1e-6),
+    ("bytes", "moved", "MB", 1e-6),
 ];
 
 fn seconds(outcome: &Outcome) -> Result<f64> {
@@ -277,9 +277,9 @@ mod tests {
         assert_eq!((ratio("1 node, coherent"), ratio("1 node, explicit")), (Some(1.0), Some(0.5)));
         assert_eq!((ratio("speed-up of 2 ranks, coherent"), ratio("speed-up of 2 ranks, explicit")), (Some(0.8), Some(1.0)));
         assert_eq!((ratio("2 ranks, coherent"), ratio("4 ranks, coherent")), (Some(1.2), Some(1.0)));
-        let told: Vec<_> = report.rows.iter().filter(|row| row.case.ends_with(": sent")).map(|row| row.case.as_str()).collect();
-        assert_eq!(told, ["lu 2048: 1 node, explicit: sent", "lu 2048: 2 ranks, coherent: sent"]);
-        assert_eq!((row("1 node, explicit: in faults").value, row("1 node, explicit: sent").value), (0.25, 3.0));
+        let told: Vec<_> = report.rows.iter().filter(|row| row.case.ends_with(": moved")).map(|row| row.case.as_str()).collect();
+        assert_eq!(told, ["lu 2048: 1 node, explicit: moved", "lu 2048: 2 ranks, coherent: moved"]);
+        assert_eq!((row("1 node, explicit: in faults").value, row("1 node, explicit: moved").value), (0.25, 3.0));
         assert!(
             report.rows.iter().any(|row| row.beside.as_ref().is_some_and(|beside| beside.peer.contains("MPICH (missing: no")))
         );

@@ -144,7 +144,7 @@ fn check_parts(report: &Value) {
     assert_eq!(missed, !parts.is_empty(), "{report}");
     for at in parts {
         let job = case(at).strip_suffix(": computing").unwrap();
-        for (part, name) in rows[at + 1..].iter().zip(["in faults", "waiting", "sent"]) {
+        for (part, name) in rows[at + 1..].iter().zip(["in faults", "waiting", "moved"]) {
             assert_eq!(part["case"], format!("{job}: {name}"));
         }
     }

@@ -118,6 +118,16 @@ int hanare_unlock(hanare_lock_handle *lock)
     return code;
 }
 
+int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms)
+{
+    uint64_t now = 0;
+    int code;
+    (void)how, (void)bound_ms;
+    while ((code = hanare_get(region, offset, &now, size)) == 0 && now < value)
+        sched_yield();
+    return code;
+}
+
 /* Bytes from the front; how many is the region's last word. Nothing is used twice. */
 int hanare_malloc(hanare_region *region, size_t size, uint64_t *offset)
 {
