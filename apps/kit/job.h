@@ -21,7 +21,7 @@ typedef struct times {
     double compute_s; /* what the other two leave */
     double fault_s;   /* bringing bytes from others, or taking pages for writing */
     double wait_s;    /* in meetings */
-    double bytes;     /* sent */
+    double bytes;     /* moved between this rank and nodes, by messages */
 } times;
 
 typedef struct job {
@@ -101,6 +101,76 @@ static inline const char *job_interleave(size_t part)
     return text;
 }
 
+/* A count in the pool, of 64 bits and 0 at first, for whose growth ranks wait. */
+typedef struct tally {
+    hanare_region *region;
+    char name[128];
+} tally;
+
+static inline tally job_tally(job *j, const char *what)
+{
+    tally t;
+    t.region = job_region(j, what, sizeof(uint64_t), NULL, t.name, sizeof t.name);
+    return t;
+}
+
+/* Makes the count `count`, which is more than it was. What this rank stored and published before is seen by who waits for
+ * it. One rank alone calls it. */
+static inline void job_raise(const tally *t, uint64_t count) { job_must(hanare_put(t->region, 0, &count, sizeof count)); }
+
+/* Waits until the count is at least `count`. One rank alone may call it. */
+static inline void job_wait_for(job *j, const tally *t, uint64_t count)
+{
+    double start = seconds();
+    job_must(hanare_wait_word(t->region, 0, sizeof count, HANARE_WAIT_AT_LEAST, count, HANARE_FOREVER));
+    j->now.wait_s += seconds() - start;
+}
+
+/* Removes it. */
+static inline void job_end_tally(job *j, tally *t)
+{
+    job_must(hanare_close(t->region));
+    job_must(hanare_barrier(j->pool));
+    if (j->rank == 0)
+        job_must(hanare_remove(j->pool, t->name));
+}
+
+static inline hanare_traffic job_traffic(const job *j)
+{
+    hanare_traffic traffic;
+    traffic.struct_size = sizeof traffic;
+    job_must(hanare_get_traffic(j->pool, &traffic));
+    return traffic;
+}
+
+static inline double job_bytes(const job *j)
+{
+    hanare_traffic traffic = job_traffic(j);
+    return (double)traffic.bytes_sent + (double)traffic.bytes_received;
+}
+
+enum { JOB_PLACE_TRIES = 8 };
+
+/* Rank 0 makes the region such that its first chunk is on rank 0's node, so that those that follow are on the nodes of the
+ * ranks that follow. An interleaved region begins on another node each time, and only a byte that is brought without a
+ * message is here: so it is made again until one is. On a pool where that never happens, wherever it lies. */
+static inline void job_place(job *j, const char *what, size_t len, const char *placement)
+{
+    char name[128], byte;
+    for (int at = 0; j->rank == 0 && at < JOB_PLACE_TRIES; at++) {
+        hanare_region *region = job_region(j, what, len, placement, name, sizeof name);
+        uint64_t before = job_traffic(j).messages_sent;
+        job_must(hanare_get(region, 0, &byte, sizeof byte));
+        int is_here = job_traffic(j).messages_sent == before;
+        job_must(hanare_close(region));
+        if (is_here)
+            break;
+        if (at + 1 < JOB_PLACE_TRIES)
+            job_must(hanare_remove(j->pool, name));
+    }
+    job_must(hanare_barrier(j->pool));
+}
+
 /* Makes a region of zero bytes, or opens the one that another rank of this job made, and maps it. */
 static inline mapped job_map(job *j, const char *what, size_t len, const char *placement, int consistency)
 {
@@ -108,6 +178,8 @@ static inline mapped job_map(job *j, const char *what, size_t len, const char *p
     void *ptr;
     memset(&s, 0, sizeof s);
     s.consistency = consistency;
+    if (j->ranks > 1 && placement != NULL && strncmp(placement, "interleave", 10) == 0)
+        job_place(j, what, len, placement);
     s.region = job_region(j, what, len, placement, s.name, sizeof s.name);
     job_must(hanare_map_shared(s.region, consistency, &ptr, &s.len));
     s.ptr = (char *)ptr;
@@ -125,29 +197,43 @@ static inline void job_unmap(job *j, mapped *s)
 }
 
 /* Others may read these bytes of this rank's after the next meeting. One rank alone may call it. */
-static inline void job_publish(job *j, const mapped *s, const void *at, size_t len)
+static inline void job_publish(job *j, const mapped *m, const void *at, size_t len)
 {
-    if (s->consistency != HANARE_EXPLICIT || len == 0)
+    if (m->consistency != HANARE_EXPLICIT || len == 0)
         return;
     double start = seconds();
-    job_must(hanare_flush_range(s->region, (uint64_t)((const char *)at - s->ptr), len));
+    job_must(hanare_flush_range(m->region, (uint64_t)((const char *)at - m->ptr), len));
     j->now.fault_s += seconds() - start;
 }
 
-/* Brings what others published before the last meeting: touches each page, so that what that costs is known as such.
- * One rank alone may call it. */
-static inline void job_refresh(job *j, const mapped *s, const void *at, size_t len)
+/* From here on this rank sees what others published of these bytes before the last meeting. One rank alone may call it. */
+static inline void job_update(job *j, const mapped *m, const void *at, size_t len)
+{
+    if (m->consistency != HANARE_EXPLICIT || len == 0)
+        return;
+    double start = seconds();
+    job_must(hanare_update_range(m->region, (uint64_t)((const char *)at - m->ptr), len));
+    j->now.fault_s += seconds() - start;
+}
+
+/* Reads one byte of each page, so that what bringing them costs is known as such. One rank alone may call it. */
+static inline void job_touch(job *j, const void *at, size_t len)
 {
     const volatile char *byte = (const volatile char *)at;
     if (len == 0)
         return;
     double start = seconds();
-    if (s->consistency == HANARE_EXPLICIT)
-        job_must(hanare_update_range(s->region, (uint64_t)((const char *)at - s->ptr), len));
     for (size_t step = 0; step < len; step += PAGE_LEN)
         (void)byte[step];
     (void)byte[len - 1];
     j->now.fault_s += seconds() - start;
+}
+
+/* Both: brings what others published before the last meeting. One rank alone may call it. */
+static inline void job_refresh(job *j, const mapped *m, const void *at, size_t len)
+{
+    job_update(j, m, at, len);
+    job_touch(j, at, len);
 }
 
 /* Takes these bytes' pages for writing: stores one byte of each again. Nobody else may be writing these bytes. One rank
@@ -164,20 +250,12 @@ static inline void job_claim(job *j, void *at, size_t len)
     j->now.fault_s += seconds() - start;
 }
 
-static inline double job_bytes_sent(const job *j)
-{
-    hanare_traffic traffic;
-    traffic.struct_size = sizeof traffic;
-    job_must(hanare_get_traffic(j->pool, &traffic));
-    return (double)traffic.bytes_sent;
-}
-
 /* Starts the clock of all ranks together. */
 static inline void job_start(job *j)
 {
     job_meet(j);
     memset(&j->now, 0, sizeof j->now);
-    j->now.bytes = -job_bytes_sent(j);
+    j->now.bytes = -job_bytes(j);
     j->now.seconds = -seconds();
 }
 
@@ -188,7 +266,7 @@ static inline times job_stop(job *j)
     job_meet(j);
     times all = j->now;
     all.seconds += seconds();
-    all.bytes += job_bytes_sent(j);
+    all.bytes += job_bytes(j);
     all.compute_s = all.seconds - all.fault_s - all.wait_s;
     job_must(hanare_put(j->ledger, (uint64_t)j->rank * sizeof all, &all, sizeof all));
     job_must(hanare_barrier(j->pool));

@@ -1,5 +1,6 @@
 /* LU on mapped memory by one rank or several: each owns blocks of rows, and reads the block of pivot rows that another
- * has factored straight from where it lies. One meeting a step.
+ * has factored straight from where it lies. Nobody writes a block that is factored, so ranks need not meet: each waits
+ * until the block that it needs is factored, and who is ahead computes while others bring theirs.
  * Run by `hanare run --nodes 2 -n 2 -- lu-mapped 2048 --mode coherent`.
  */
 #define _DEFAULT_SOURCE
@@ -9,29 +10,28 @@
 typedef struct run {
     job j;
     mapped memory;
+    tally factored; /* blocks that are */
     matrix m;
 } run;
 
-/* Others may read row i from a column on after the next meeting. */
-static void publish_row(run *r, size_t i, size_t column)
-{
-    job_publish(&r->j, &r->memory, lu_row(&r->m, i) + column, (r->m.n - column) * sizeof(double));
-}
-
-/* Block b is factored: what others need of it are its columns from the diagonal on. */
+/* Block b is factored, and final. */
 static void ready(void *closure, size_t b)
 {
     run *r = (run *)closure;
-    for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
-        publish_row(r, i, lu_first(&r->m, b));
+    size_t first = lu_first(&r->m, b), rows = lu_first(&r->m, b + 1) - first;
+    job_publish(&r->j, &r->memory, lu_row(&r->m, first), rows * r->m.step * sizeof(double));
+    if (r->j.ranks > 1)
+        job_raise(&r->factored, b + 1);
 }
 
-/* Brings what is needed of another's factored block. */
+/* Brings what is needed of another's block when it is factored: its columns from the diagonal on. */
 static void bring(run *r, size_t b)
 {
-    size_t first = lu_first(&r->m, b);
-    for (size_t i = first; i < lu_first(&r->m, b + 1); i++)
-        job_refresh(&r->j, &r->memory, lu_row(&r->m, i) + first, (r->m.n - first) * sizeof(double));
+    size_t first = lu_first(&r->m, b), last = lu_first(&r->m, b + 1);
+    job_wait_for(&r->j, &r->factored, b + 1);
+    job_update(&r->j, &r->memory, lu_row(&r->m, first), (last - first) * r->m.step * sizeof(double));
+    for (size_t i = first; i < last; i++)
+        job_touch(&r->j, lu_row(&r->m, i) + first, (r->m.n - first) * sizeof(double));
 }
 
 static void decompose(run *r)
@@ -42,27 +42,10 @@ static void decompose(run *r)
         ready(r, 0);
     }
     for (size_t s = 0; s + 1 < lu_blocks(&r->m); s++) {
-        job_meet(&r->j);
         if (lu_owner(s, ranks) != rank)
             bring(r, s);
         lu_step_of(&r->m, s, rank, ranks, ready, r);
     }
-}
-
-/* Calls `each` for the blocks of this rank. */
-static void own_blocks(run *r, void (*each)(run *, size_t))
-{
-    for (size_t b = 0; b < lu_blocks(&r->m); b++)
-        if (lu_owner(b, (size_t)r->j.ranks) == (size_t)r->j.rank)
-            each(r, b);
-}
-
-static void fill(run *r, size_t b) { lu_fill(&r->m, b); }
-
-static void publish_all(run *r, size_t b)
-{
-    for (size_t i = lu_first(&r->m, b); i < lu_first(&r->m, b + 1); i++)
-        publish_row(r, i, 0);
 }
 
 int main(int argc, char **argv)
@@ -74,16 +57,16 @@ int main(int argc, char **argv)
     r.m = matrix_of(&o);
     r.memory = job_map(&r.j, "matrix", lu_len_bytes(&r.m), job_interleave(o.block * r.m.step * sizeof(double)),
                        job_consistency(o.mode));
+    r.factored = job_tally(&r.j, "factored");
     r.m.a = (double *)(void *)r.memory.ptr;
-    own_blocks(&r, fill);
+    for (size_t b = 0; b < lu_blocks(&r.m); b++)
+        if (lu_owner(b, (size_t)r.j.ranks) == (size_t)r.j.rank)
+            lu_fill(&r.m, b);
 
     job_start(&r.j);
     decompose(&r);
     times was = job_stop(&r.j);
 
-    if (o.check)
-        own_blocks(&r, publish_all);
-    job_meet(&r.j);
     if (r.j.rank == 0) {
         line to = begin_line(&o, "mapped", (size_t)r.j.ranks);
         line_text(to, "mode", o.mode);
@@ -92,6 +75,7 @@ int main(int argc, char **argv)
             job_refresh(&r.j, &r.memory, r.m.a, lu_len_bytes(&r.m));
         status = end_line(&o, to, &r.m);
     }
+    job_end_tally(&r.j, &r.factored);
     job_unmap(&r.j, &r.memory);
     job_end(&r.j);
     return status;

@@ -72,10 +72,8 @@ static double measure(job *j, const placement *p, size_t count, const int32_t *n
     double spent = 0;
     if (j->rank == 0) {
         double start = seconds();
-        if (consistency == HANARE_EXPLICIT) {
-            job_refresh(j, &from, from.ptr, len);
-            job_refresh(j, &to, to.ptr, len);
-        }
+        job_update(j, &from, from.ptr, len);
+        job_update(j, &to, to.ptr, len);
         /* Blocks change places: the target had the same bytes, and a copy that did nothing would pass. */
         for (size_t at = 0; at < len; at += BLOCK_LEN)
             memcpy(to.ptr + at, from.ptr + (len - BLOCK_LEN - at), BLOCK_LEN);

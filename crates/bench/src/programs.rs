@@ -147,25 +147,28 @@ impl Program {
     /// The rows of all medians.
     pub fn rows(&self, was: &Medians, report: &mut Report) -> Result<()> {
         let (few, many) = was.ranks;
-        let case = |what: &str| format!("{}: {what}", was.case);
-        report.rows.push(Row::alone(case("main memory"), was.plain, "s", Better::Lower));
+        let time = |what: &str, outcome: &Outcome| -> Result<Row> {
+            Ok(Row::alone(format!("{}: {what}", was.case), seconds(outcome)?, "s", Better::Lower))
+        };
+        report.rows.push(Row::alone(format!("{}: main memory", was.case), was.plain, "s", Better::Lower));
         for (outcome, mode) in was.alone.iter().zip(MODES) {
-            let row = Row::alone(case(&format!("1 node, {mode}")), seconds(outcome)?, "s", Better::Lower);
-            push(report, row.beside("main memory", was.plain, self.goal_alone), outcome)?;
+            let row = time(&format!("1 node, {mode}"), outcome)?;
+            push(report, vec![row.beside("main memory", was.plain, self.goal_alone)], outcome)?;
         }
         let threads = was.threads.median(SECONDS).map(|threads| was.plain / threads);
         for (outcome, mode) in was.few.iter().zip(MODES) {
-            let time = seconds(outcome)?;
-            let row = Row::alone(case(&format!("speed-up of {few} ranks, {mode}")), was.plain / time, "x", Better::Higher);
-            push(report, beside(row, &was.threads.name, threads, self.goal_speed_up), outcome)?;
+            let case = format!("{}: speed-up of {few} ranks, {mode}", was.case);
+            let speed_up = Row::alone(case, was.plain / seconds(outcome)?, "x", Better::Higher);
+            let mut rows = vec![beside(speed_up, &was.threads.name, threads, self.goal_speed_up)];
             for mpi in &was.mpi {
-                let row = Row::alone(case(&format!("{few} ranks, {mode}")), time, "s", Better::Lower);
-                report.rows.push(beside(row, &mpi.name, mpi.median(SECONDS), Some(1.0)));
+                let row = time(&format!("{few} ranks, {mode}"), outcome)?;
+                rows.push(beside(row, &mpi.name, mpi.median(SECONDS), Some(1.0)));
             }
+            push(report, rows, outcome)?;
         }
-        let row = Row::alone(case(&format!("{many} ranks, {}", MODES[0])), seconds(&was.many)?, "s", Better::Lower);
+        let row = time(&format!("{many} ranks, {}", MODES[0]), &was.many)?;
         let fewer = format!("hanare, {few} ranks (own baseline)");
-        push(report, row.beside(fewer, seconds(&was.few[0])?, self.goal_many), &was.many)
+        push(report, vec![row.beside(fewer, seconds(&was.few[0])?, self.goal_many)], &was.many)
     }
 }
 
@@ -194,18 +197,18 @@ const PARTS: [(&str, &str, &str, f64); 4] = [
     ("compute_s", "computing", "s", 1.0),
     ("fault_s", "in faults", "s", 1.0),
     ("wait_s", "waiting", "s", 1.0),
-    ("bytes", "sent", "MB", 1e-6),
+    ("bytes", "moved", "MB", 1e-6),
 ];
 
 fn seconds(outcome: &Outcome) -> Result<f64> {
     outcome.median(SECONDS).map_err(|reason| anyhow!("{}: {reason}", outcome.name))
 }
 
-/// Adds a row; where it is below its goal, also where the time went.
-fn push(report: &mut Report, row: Row, outcome: &Outcome) -> Result<()> {
-    let is_below = row.beside.as_ref().is_some_and(|beside| beside.met == Some(false));
-    let case = row.case.clone();
-    report.rows.push(row);
+/// Adds the rows of a job; where one is below its goal, also where the job's time went.
+fn push(report: &mut Report, rows: Vec<Row>, outcome: &Outcome) -> Result<()> {
+    let is_below = rows.iter().any(|row| row.beside.as_ref().is_some_and(|beside| beside.met == Some(false)));
+    let case = rows.last().map(|row| row.case.clone()).unwrap_or_default();
+    report.rows.extend(rows);
     for (key, name, unit, scale) in PARTS.into_iter().filter(|_| is_below) {
         let value = outcome.median(key).map_err(|reason| anyhow!("{case}: {key}: {reason}"))?;
         report.rows.push(Row::alone(format!("{case}: {name}"), value * scale, unit, Better::Lower));
@@ -274,9 +277,9 @@ mod tests {
         assert_eq!((ratio("1 node, coherent"), ratio("1 node, explicit")), (Some(1.0), Some(0.5)));
         assert_eq!((ratio("speed-up of 2 ranks, coherent"), ratio("speed-up of 2 ranks, explicit")), (Some(0.8), Some(1.0)));
         assert_eq!((ratio("2 ranks, coherent"), ratio("4 ranks, coherent")), (Some(1.2), Some(1.0)));
-        let told: Vec<_> = report.rows.iter().filter(|row| row.case.ends_with(": sent")).map(|row| row.case.as_str()).collect();
-        assert_eq!(told, ["lu 2048: 1 node, explicit: sent", "lu 2048: speed-up of 2 ranks, coherent: sent"]);
-        assert_eq!((row("1 node, explicit: in faults").value, row("1 node, explicit: sent").value), (0.25, 3.0));
+        let told: Vec<_> = report.rows.iter().filter(|row| row.case.ends_with(": moved")).map(|row| row.case.as_str()).collect();
+        assert_eq!(told, ["lu 2048: 1 node, explicit: moved", "lu 2048: 2 ranks, coherent: moved"]);
+        assert_eq!((row("1 node, explicit: in faults").value, row("1 node, explicit: moved").value), (0.25, 3.0));
         assert!(
             report.rows.iter().any(|row| row.beside.as_ref().is_some_and(|beside| beside.peer.contains("MPICH (missing: no")))
         );
