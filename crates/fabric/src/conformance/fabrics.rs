@@ -8,7 +8,7 @@ use crate::tcp::{Socket, TcpLink};
 use crate::ucx::tests as ucx;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) type Boxed = Box<dyn Link>;
 

@@ -47,7 +47,6 @@ use hanare_ring::page_word::{COUNT_COUNT, Changed, Fault, Granted as Installed, 
 use hanare_ring::wait::{Backoff, Step};
 use hanare_ring::words::Shared;
 use rustix::event::Timespec;
-use rustix::io::Errno;
 use rustix::thread::futex;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -57,6 +56,9 @@ use std::time::{Duration, Instant};
 
 /// Pages of this host's own memory that are asked for at once, at first.
 const OWN_COUNT: u64 = 16;
+
+/// Pages received before they are put into the frames, while the next ones arrive.
+const FILL_COUNT: usize = 16;
 
 /// Pages fetched between two looks at how many frames there are.
 const CROWD_COUNT: u64 = 256;
@@ -490,7 +492,7 @@ impl Resolver {
         }
     }
 
-    /// Sends the request for the pages in `numbers`, and receives the records and the pages of the answer.
+    /// Sends the request for the pages in `numbers`, and receives the records of the answer; the pages are still to come.
     fn exchange(
         &self,
         tools: &mut Tools,
@@ -523,17 +525,14 @@ impl Resolver {
             let granted = Granted::decode(record).map_err(|_| endpoint.give_up(Broken::Nonsense))?;
             with_bytes += u64::from(granted.has_bytes);
         }
-        if with_bytes * PAGE_LEN != pages_len {
-            return Err(endpoint.give_up(Broken::Nonsense));
-        }
-        endpoint.receive(&mut tools.pages[..pages_len as usize])
+        if with_bytes * PAGE_LEN == pages_len { Ok(()) } else { Err(endpoint.give_up(Broken::Nonsense)) }
     }
 
     /// Puts what was granted in its place, and maps it.
     fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        if let Err(denied) = self.fill(tools, count) {
+        if let Err(denied) = self.receive_pages(tools, (home, count)) {
             // What was granted goes to the node, which the home finds to talk to when this connection ends.
-            tools.endpoints[home].give_up(Broken::System(Errno::NOMEM));
+            tools.endpoints[home].give_up(Broken::Closed);
             (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
             return Err(denied);
         }
@@ -589,9 +588,8 @@ impl Resolver {
         first
     }
 
-    /// Puts the pages that came along into the frames, runs at once.
-    fn fill(&self, tools: &Tools, count: usize) -> Result<(), Denied> {
-        let mut at = 0;
+    /// Receives the pages that come along, and puts them into the frames, some while the others are on their way.
+    fn receive_pages(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Denied> {
         let mut k = 0;
         while k < count {
             if !decode(&tools.operands, k).has_bytes {
@@ -599,15 +597,15 @@ impl Resolver {
                 continue;
             }
             let first = k;
-            while k < count && decode(&tools.operands, k).has_bytes {
+            while k < count && k - first < FILL_COUNT && decode(&tools.operands, k).has_bytes {
                 k += 1;
             }
             let run = Run { first: tools.numbers[first], count: (k - first) as u64 };
-            let bytes = &tools.pages[at..at + run.len_bytes()];
-            at += bytes.len();
+            let bytes = &mut tools.pages[..run.len_bytes()];
+            tools.endpoints[home].receive(bytes).map_err(|broken| Denied::Home(home, broken))?;
             self.frames.fill(run, bytes).map_err(|_| Denied::Here("this host has no memory for it"))?;
+            self.filled.fetch_add(run.count, Relaxed);
         }
-        self.filled.fetch_add((at as u64) / PAGE_LEN, Relaxed);
         Ok(())
     }
 

@@ -114,6 +114,10 @@ const ROUNDS_PER_LOOK: u32 = 32;
 /// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
+/// How long the thread checks and yields while regions are shared: an access may wait for three nodes one after the other, and each
+/// that has parked costs it a wake.
+const SHARING_SPIN: Duration = Duration::from_micros(200);
+
 /// How long a node that ends in good order waits for pages of other nodes to be taken home.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
@@ -178,7 +182,12 @@ impl Desk {
     fn run(&mut self) {
         let mut backoff = Backoff::new();
         let mut rounds = 0u32;
+        let mut shares = false;
         while !self.is_over() {
+            if shares != self.pages.is_sharing() {
+                shares = !shares;
+                backoff = if shares { Backoff::with_budget(SHARING_SPIN) } else { Backoff::new() };
+            }
             self.serve_pages();
             self.answer_syncs();
             if self.awake.is_empty() && !self.pages.is_busy() {

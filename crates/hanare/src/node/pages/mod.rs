@@ -121,6 +121,11 @@ impl Pages {
         self.deeds.pop_front()
     }
 
+    /// Whether pages may be asked for at any moment.
+    pub fn is_sharing(&self) -> bool {
+        !self.hosts.is_empty() || !self.homes.is_empty()
+    }
+
     /// Whether [`Pages::turn`] has to be called again and again.
     pub fn is_busy(&self) -> bool {
         self.hosts.values().any(Host::is_taking)
