@@ -1,6 +1,7 @@
 /* LU on mapped memory by one rank or several: each owns blocks of rows, and reads the block of pivot rows that another
  * has factored straight from where it lies. Nobody writes a block that is factored, so ranks need not meet: each waits
  * until the block that it needs is factored, and who is ahead computes while others bring theirs.
+ * FEATURE: RF-F21
  * Run by `hanare run --nodes 2 -n 2 -- lu-mapped 2048 --mode coherent`.
  */
 #define _DEFAULT_SOURCE

@@ -1,7 +1,7 @@
 //! What it costs to write and to read a variable of 4 bytes that others have, or had: in own memory and another's, clean and
 //! dirty, on two to four nodes; beside as many bare messages as the protocol sends one after another.
 //!
-// FEATURE: EU-F13 EU-F14 EU-F15
+// FEATURE: EU-F13 EU-F14 EU-F15 EU-F23
 
 use crate::Options;
 use crate::compare::{baseline, compare};

@@ -11,6 +11,7 @@ fn assert_right(line: &str, ranks: usize) {
 }
 
 #[test]
+// FEATURE: RF-F21
 fn ranks_on_mapped_memory_find_what_one_finds() {
     each_app("lu/mapped", &[], |program| {
         for (nodes, ranks, mode) in SHARINGS {

@@ -222,7 +222,7 @@ fn any_order_of_accesses_by_anybody_shows_one_memory() {
 }
 
 #[test]
-// FEATURE: D2-F4
+// FEATURE: D2-F4 D3-F20
 fn more_pages_than_frames_come_and_go() {
     let pool = TestPool::start_with_frames(2, 64 << 20, 1 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
@@ -247,7 +247,7 @@ fn more_pages_than_frames_come_and_go() {
 }
 
 #[test]
-// FEATURE: EU-F20
+// FEATURE: EU-F13
 fn what_the_processors_order_promises_holds_between_hosts() {
     use std::sync::Barrier;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -329,7 +329,6 @@ fn counts_up_until_it_is_killed() {
 }
 
 #[test]
-// FEATURE: EU-F18
 fn programs_killed_at_any_moment_hold_nothing_up() {
     let pool = TestPool::start(3, 16 << 20);
     let near = pool.client(0);
@@ -389,6 +388,7 @@ fn a_node_that_ends_in_good_order_takes_its_pages_home() {
 }
 
 #[test]
+// FEATURE: EU-F23
 fn messages_are_as_many_as_the_protocol_says() {
     let pool = TestPool::start(4, 16 << 20);
     let clients: Vec<Pool> = (0..4).map(|node| pool.client(node)).collect();
