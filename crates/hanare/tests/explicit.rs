@@ -432,6 +432,25 @@ fn a_connection_that_broke_is_made_anew_by_the_next_flush_or_update() {
 }
 
 #[test]
+fn commands_take_and_give_bytes_of_mapped_memory() {
+    for options in kernels() {
+        let (pool, one, _) = two();
+        let len = 20 * PAGE;
+        let regions = ["a", "b"].map(|name| one.create(name, len as u64, &on(&pool.nodes[1])).unwrap());
+        let bytes = pattern(len, 9);
+        regions[0].put(0, &bytes).unwrap();
+        let mapping = Explicit::with(&regions[0], &options).unwrap();
+        // SAFETY: nobody else reaches the mapping as long as the slice is used.
+        let mapped = unsafe { std::slice::from_raw_parts_mut(mapping.ptr(), len) };
+        regions[1].put(5, &mapped[100..len - 100]).unwrap();
+        assert!(contents(&regions[1])[5..len - 195] == bytes[100..len - 100]);
+        regions[1].get(5, &mut mapped[7..len - 193]).unwrap();
+        mapping.flush(0, len as u64).unwrap();
+        assert!(contents(&regions[0])[7..len - 193] == bytes[100..len - 100]);
+    }
+}
+
+#[test]
 fn ranges_and_rights_are_checked() {
     for options in kernels() {
         let (pool, one, _) = two();
