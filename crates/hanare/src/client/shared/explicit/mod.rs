@@ -12,12 +12,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `word` | who may change a page: the state machine |
 //! | `pager` | faults, flush, update and eviction as steps on held pages |
 //! | `homes`, `message` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `slots` | the limit on frames, and the clock |
 //! | `streams` | what is fetched ahead |
-//! | `twins`, `table` | memory that is there only where it is used |
+//! | `twins` | the clean bytes of dirty pages |
+//!
+//! Who may change a page is the state machine of `hanare_ring::own_page`.
 //!
 //! # Why the frames are the process's own
 //!
@@ -38,9 +39,7 @@ mod message;
 mod pager;
 mod slots;
 mod streams;
-mod table;
 mod twins;
-mod word;
 
 use super::counters::{PageCounters, PageCounts};
 use super::lanes::Lanes;
@@ -58,6 +57,7 @@ use hanare_protocol::page::Access;
 use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
+use hanare_ring::own_page::OwnPages;
 use homes::Homes;
 use pager::Pager;
 use std::ops::Range;
@@ -354,7 +354,7 @@ fn watch(
         uffd,
         frames,
         twins: twins::Twins::new(page_count)?,
-        words: word::Words::new(page_count)?,
+        words: OwnPages::new(page_count)?,
         slots: slots::Slots::new(limit, page_count)?,
         streams: streams::Streams::default(),
         lanes,

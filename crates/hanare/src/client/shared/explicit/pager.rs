@@ -25,7 +25,6 @@ use super::homes::{Failed, Homes, Why};
 use super::slots::Slots;
 use super::streams::Streams;
 use super::twins::Twins;
-use super::word::{Event, State, Words};
 use crate::client::shared::counters::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
@@ -36,6 +35,7 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::{Error, Result};
+use hanare_ring::own_page::{Event, OwnPages, State};
 use std::fmt::Write;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,7 +61,7 @@ pub(super) struct Pager {
     pub uffd: Uffd,
     pub frames: Frames,
     pub twins: Twins,
-    pub words: Words,
+    pub words: OwnPages,
     pub slots: Slots,
     pub streams: Streams,
     pub lanes: Lanes,
