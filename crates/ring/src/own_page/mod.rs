@@ -1,5 +1,5 @@
-//! The word of a page whose frame is one process's own: decides who may change the page's frame, twin and place in the page table, for the
-//! threads of one process.
+//! The word of a page whose frame is one process's own: decides who may change the page's frame, twin and place in the page
+//! table, for the threads of one process.
 //!
 //! ```text
 //!         Hold                 Fill                  Open

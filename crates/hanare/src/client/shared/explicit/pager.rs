@@ -391,8 +391,8 @@ impl Pager {
     /// Has pages `first .. end` show what is at their homes, and this process's stores that were not flushed. As
     /// [`Pager::flush_some`], a part at a time.
     ///
-    /// **Cost**: a look at each page's word; clean pages a punch for each run; for each 64 dirty ones a protection and a message for
-    /// each home.
+    /// **Cost**: a look at each page's word; clean pages a punch for each run; for each 64 dirty ones a protection and a message
+    /// for each home.
     pub fn update_some(&self, first: u64, end: u64) -> (u64, Result<()>) {
         // One that is being fetched may be getting bytes of before.
         let is_ours = |state| state != State::Absent;
