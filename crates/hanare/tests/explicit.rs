@@ -104,6 +104,28 @@ fn a_region_whose_pages_lie_on_two_extents_is_mapped() {
     }
 }
 
+/// Each piece of this host is a mapping of its own, of which a process has 65,530.
+#[test]
+fn a_region_of_more_pieces_than_a_process_has_mappings_is_fetched_from_its_own_host_too() {
+    for options in kernels() {
+        let pool = TestPool::start(2, 128 << 20);
+        let one = pool.client(0);
+        let pages = 2 * 8192 + 10;
+        let region = one.create("a", (pages * PAGE) as u64, &interleaved(4096)).unwrap();
+        let mapping = Explicit::with(&region, &options).unwrap();
+        for page in [0, 1, 7000, 7001, pages - 2, pages - 1] {
+            region.put((page * PAGE) as u64, &[5]).unwrap();
+            assert_eq!(load(&mapping, page * PAGE), 5);
+            store(&mapping, page * PAGE + 1, 6);
+            mapping.flush((page * PAGE) as u64, 1).unwrap();
+            let mut home = [0; 2];
+            region.get((page * PAGE) as u64, &mut home).unwrap();
+            assert_eq!(home, [5, 6]);
+        }
+        assert_eq!(mapping.counters().twins, 6);
+    }
+}
+
 #[test]
 // FEATURE: D2-F7
 fn writers_of_different_bytes_of_one_page_both_survive() {
@@ -428,6 +450,25 @@ fn a_connection_that_broke_is_made_anew_by_the_next_flush_or_update() {
             mapping.update(0, region.len()).unwrap();
             mapping.read(7 * PAGE as u64, &mut [0; 1]).unwrap();
         }
+    }
+}
+
+#[test]
+fn commands_take_and_give_bytes_of_mapped_memory() {
+    for options in kernels() {
+        let (pool, one, _) = two();
+        let len = 20 * PAGE;
+        let regions = ["a", "b"].map(|name| one.create(name, len as u64, &on(&pool.nodes[1])).unwrap());
+        let bytes = pattern(len, 9);
+        regions[0].put(0, &bytes).unwrap();
+        let mapping = Explicit::with(&regions[0], &options).unwrap();
+        // SAFETY: nobody else reaches the mapping as long as the slice is used.
+        let mapped = unsafe { std::slice::from_raw_parts_mut(mapping.ptr(), len) };
+        regions[1].put(5, &mapped[100..len - 100]).unwrap();
+        assert!(contents(&regions[1])[5..len - 195] == bytes[100..len - 100]);
+        regions[1].get(5, &mut mapped[7..len - 193]).unwrap();
+        mapping.flush(0, len as u64).unwrap();
+        assert!(contents(&regions[0])[7..len - 193] == bytes[100..len - 100]);
     }
 }
 

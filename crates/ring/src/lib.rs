@@ -7,6 +7,7 @@
 //! | [`spsc`] | a ring of records, one producer and one consumer |
 //! | [`bell`] | a doorbell that costs a system call only while the other side sleeps |
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
+//! | [`own_page`] | the state of each page whose frame is one process's own, driven by its threads |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
 //! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
@@ -14,6 +15,7 @@
 
 pub mod bell;
 pub mod layout;
+pub mod own_page;
 pub mod page_word;
 pub mod spsc;
 pub mod wait;

@@ -4,8 +4,9 @@ use super::drafts::ListBytes;
 use super::plan;
 use crate::trace::Sent;
 use hanare_fabric::Refusal;
-use hanare_memory::Window;
+use hanare_memory::{Window, fault};
 use hanare_protocol::error::Happened;
+use hanare_protocol::page::Access;
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op};
 use hanare_protocol::wire::control;
@@ -189,11 +190,13 @@ impl Request {
     }
 
     fn push_operand(&mut self, operand: Window) {
+        fault::bring(operand, Access::Read);
         self.operand_len += operand.len() as u64;
         self.operands.push(operand);
     }
 
     fn push_result(&mut self, result: Window) {
+        fault::bring(result, Access::Write);
         self.result_len += result.len() as u64;
         self.results.push(result);
     }

@@ -27,7 +27,7 @@
 //!
 //! # What programs must know
 //!
-//! - A system call that touches an absent page fails with `EFAULT`; no signal is raised. Touch it first.
+//! - A system call that touches an absent page fails with `EFAULT`; no signal is raised. Touch it first ([`bring`]).
 //! - A thread that blocks SIGBUS dies of its first fault.
 //! - A program that installs a SIGBUS handler of its own *before* has it called for its own faults; one installed *afterwards*
 //!   must pass on what is not its own, or call [`crate::guard::install`]'s predecessor itself.
@@ -50,6 +50,7 @@ mod tests;
 use crate::guard;
 use crate::mapping::Mapping;
 use crate::uffd::Span;
+use crate::window::Window;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::{Error, Result};
@@ -181,6 +182,28 @@ pub fn withhold_from_children(mapping: &Mapping) -> Result<()> {
     // SAFETY: the range is the mapping's own, and stays as it is in this process.
     let done = unsafe { madvise(mapping.ptr().cast(), mapping.len(), Advice::LinuxDontFork) };
     done.map_err(crate::file::system("withholding a mapping from children"))
+}
+
+/// Brings the pages of a window that lie in watched mappings, before a system call reads or writes there: the kernel answers one
+/// that is not here with `EFAULT`, and raises no signal. What cannot be brought is left to the call.
+///
+/// **Cost**: a look at the table; for each page of a watched mapping as its fault, less the signal, and two calls. A page may go
+/// again before the call, where a mapping has room for fewer than the window has.
+pub fn bring(window: Window, access: Access) {
+    let range = window.range();
+    for entry in &ENTRIES[..USED.load(Acquire)] {
+        let (start, end) = (entry.start.load(Acquire), entry.end.load(Relaxed));
+        let (from, to) = (range.start.max(start), range.end.min(end));
+        if start <= MAKING || from >= to {
+            continue;
+        }
+        for at in (from & !(PAGE_LEN as usize - 1)..to).step_by(PAGE_LEN as usize) {
+            let Some((start, call, resolver)) = find(at) else { break };
+            let page = (at - start) as u64 / PAGE_LEN;
+            // SAFETY: the entry was whole (invariant 1), and its resolver lives as long as the window's memory is mapped.
+            undisturbed(|| unsafe { call(resolver, page, access) });
+        }
+    }
 }
 
 /// Runs `work` with all signals of this thread held back: it has a page that faults wait for, so a handler of the program must

@@ -10,6 +10,7 @@ use crate::uffd::peer::{self, DONE};
 use crate::uffd::{Features, Refused, Uffd, WriteFaults};
 use hanare_protocol::id::Rights;
 use hanare_protocol::wire::control::FilePart;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -254,6 +255,23 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         window.slice(0, bytes.len()).write_from(&bytes).unwrap();
         let lost = window.slice((LOST * PAGE_LEN) as usize, 8).read_into(&mut [0; 8]);
         assert_eq!(lost, Err(Lost { side: Side::Source, offset: 0 }), "what cannot be supplied costs the copy, not the process");
+    }),
+    ("a system call finds what was brought", |region| {
+        let len = 3 * PAGE_LEN as usize - 20;
+        // SAFETY: the mapping outlives the window.
+        let window = unsafe { region.mapping.window() }.slice(PAGE_LEN as usize + 10, len);
+        let file = Frames::new("target", 4).unwrap();
+        // SAFETY: the calls are given mapped memory, and answer what they cannot reach with an error.
+        let write = || unsafe { libc::pwrite(file.as_fd().as_raw_fd(), window.ptr().cast(), len, 0) };
+        // SAFETY: as above.
+        let read = || unsafe { libc::pread(file.as_fd().as_raw_fd(), window.ptr().cast(), len, 0) };
+        assert_eq!((write(), *errno()), (-1, libc::EFAULT));
+        bring(window, Access::Read);
+        assert_eq!(write(), len as isize);
+        assert_eq!(region.faults(), 3, "those that the window touches");
+        assert!(read() < len as isize, "protected from writing");
+        bring(window, Access::Write);
+        assert_eq!((read(), region.load(2)), (len as isize, 102));
     }),
     ("an admitted thread that blocked SIGBUS faults", |region| {
         mask(libc::SIG_BLOCK);

@@ -1,8 +1,8 @@
 //! The connection to one node on which a faulting thread speaks for itself, inside the SIGBUS handler.
 //!
 //! Everything but [`Endpoint::connect`] is async-signal-safe: no allocation, lock, thread-local or panic; the system calls are
-//! `sendmsg`, `recv`, `poll`, `sched_yield` and `clock_gettime`. It is always TCP, whatever `HANARE_FABRIC` says, and whatever the
-//! node is set to: no library can be called where a fault may have happened, and an RDMA library takes locks.
+//! `sendmsg`, `recv`, `poll`, `sched_yield` and `clock_gettime`. It is always TCP, whatever `HANARE_FABRIC` says, and whatever
+//! the node is set to: no library can be called where a fault may have happened, and an RDMA library takes locks.
 //!
 //! One request at a time is under way, by the one thread that holds the endpoint's lane. What was lost once stays lost: an
 //! answer that comes too late would be taken for the next one's.

@@ -76,7 +76,8 @@ pub(crate) struct Lanes(Box<[Lane]>);
 impl Lanes {
     /// Lanes with a connection each to every one of the homes. Not for a signal handler.
     ///
-    /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as [`Endpoint::connect`].
+    /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as
+    /// [`Endpoint::connect`].
     pub fn connect(shared: &Shared, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
         let connect = || -> Result<Box<[Endpoint]>> {
             homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
@@ -117,8 +118,8 @@ impl Lanes {
 
     /// Makes connections anew that are of no more use, on all lanes in turn. Not for a signal handler.
     ///
-    /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made; those
-    /// before it are good.
+    /// **Cost**: waits for each lane; no message where all connections are good. **Errors**: the first that could not be made;
+    /// those before it are good.
     pub fn reconnect<'a>(&self, shared: &Shared, address: impl Fn(NodeId) -> Option<&'a str>) -> Result<()> {
         /// The caller has waited for the answer of a silent node already.
         const PATIENCE: Duration = Duration::from_millis(ASK_MS);

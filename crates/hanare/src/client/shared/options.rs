@@ -18,8 +18,8 @@ pub struct MapOptions {
 impl MapOptions {
     /// As the settings and this kernel say.
     ///
-    /// **Errors**: [`hanare_protocol::Error::BadSetting`]; [`hanare_protocol::Error::System`] where this kernel cannot map memory of
-    /// other nodes, with what to do.
+    /// **Errors**: [`hanare_protocol::Error::BadSetting`]; [`hanare_protocol::Error::System`] where this kernel cannot map
+    /// memory of other nodes, with what to do.
     pub fn new() -> Result<MapOptions> {
         let features = Features::probe()?;
         features.check()?;

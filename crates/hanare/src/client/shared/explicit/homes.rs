@@ -137,8 +137,8 @@ impl Homes {
     /// pages that are whole, by their place among `pages`, each once: in parts as they come where one home has them all, so that
     /// its sending and what is done with them go on side by side.
     ///
-    /// **Cost**: one message each way for each home touched, all at once. **Errors**: the first home that failed, with pages told of
-    /// or not; what the others answered is taken in, so that their connections go on.
+    /// **Cost**: one message each way for each home touched, all at once. **Errors**: the first home that failed, with pages
+    /// told of or not; what the others answered is taken in, so that their connections go on.
     pub fn fetch(&self, tools: &mut Tools, pages: &[u64], mut arrived: impl FnMut(Range<usize>, &[u8])) -> Result<(), Failed> {
         tools.seq += 1;
         let Tools { endpoints, pages: room, message, seq, .. } = tools;
@@ -199,8 +199,8 @@ impl Homes {
 
     /// Sends what was changed of dirty pages, whose bytes as read are in the lane's room in the order of `pages`.
     ///
-    /// The caller holds the pages, and has them protected from writing. **Returns** a bit for each page that is not home now, with
-    /// the first failure; and the bytes that were sent.
+    /// The caller holds the pages, and has them protected from writing. **Returns** a bit for each page that is not home now,
+    /// with the first failure; and the bytes that were sent.
     pub fn send(&self, tools: &mut Tools, twins: &Twins, pages: &[u64]) -> (u64, Option<Failed>, u64) {
         let (mut left, mut first, mut sent) = (0, None, 0);
         for home in 0..self.nodes.len() {

@@ -1,5 +1,5 @@
-//! `Explicit` mappings: a plain pointer to a whole region on any node. A store is visible elsewhere after `flush` here and `update`
-//! there; writers of different bytes of one page both survive.
+//! `Explicit` mappings: a plain pointer to a whole region on any node. A store is visible elsewhere after `flush` here and
+//! `update` there; writers of different bytes of one page both survive.
 //!
 //! ```text
 //! extents of this host      mapped as they are: stores are visible on this host at once
@@ -12,23 +12,25 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `word` | who may change a page: the state machine |
 //! | `pager` | faults, flush, update and eviction as steps on held pages |
 //! | `homes`, `message` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `slots` | the limit on frames, and the clock |
 //! | `streams` | what is fetched ahead |
-//! | `twins`, `table` | memory that is there only where it is used |
+//! | `twins` | the clean bytes of dirty pages |
+//!
+//! Who may change a page is the state machine of `hanare_ring::own_page`.
 //!
 //! # Why the frames are the process's own
 //!
-//! Several clients of a host could share frames, and save memory and fetches. But a store is in the frame before it is flushed, and
-//! whoever is killed leaves some of them there: half an update, in bytes that other programs take for the region's. With frames of
-//! its own a killed process's stores that it did not flush vanish whole, and nobody waits for what it held.
+//! Several clients of a host could share frames, and save memory and fetches. But a store is in the frame before it is flushed,
+//! and whoever is killed leaves some of them there: half an update, in bytes that other programs take for the region's. With
+//! frames of its own a killed process's stores that it did not flush vanish whole, and nobody waits for what it held.
 //!
 //! # What a program must know
 //!
-//! - What `crate::client::shared` and `hanare_memory::fault` say of mapped memory: system calls on absent pages fail with `EFAULT`, a
-//!   thread that blocks SIGBUS dies of its first fault, children made by fork have no mapping.
+//! - What `hanare_memory::fault` says of mapped memory: system calls on absent pages fail with `EFAULT` (commands of this
+//!   library bring them first, and [`Explicit::touch`] does for a program's own calls), a thread that blocks SIGBUS dies of its
+//!   first fault, children made by fork have no mapping.
 //! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Those that were neither
 //!   flushed nor sent when the mapping is dropped, or the process dies, are gone.
 //! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
@@ -38,9 +40,7 @@ mod message;
 mod pager;
 mod slots;
 mod streams;
-mod table;
 mod twins;
-mod word;
 
 use super::counters::{PageCounters, PageCounts};
 use super::lanes::Lanes;
@@ -58,6 +58,7 @@ use hanare_protocol::page::Access;
 use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
+use hanare_ring::own_page::OwnPages;
 use homes::Homes;
 use pager::Pager;
 use std::ops::Range;
@@ -74,8 +75,8 @@ const FRAME_COUNT_MIN: u64 = 64;
 
 /// A region behind one pointer, on any node. Unmapped when dropped; what was not flushed is gone then.
 ///
-/// **Ownership**: the pointer is good as long as this lives. Any number of threads may use both; calls of `flush` and `update` may run
-/// beside loads and stores. **Source**: [D2 §4, Table 1] dn_flush, dn_update.
+/// **Ownership**: the pointer is good as long as this lives. Any number of threads may use both; calls of `flush` and `update`
+/// may run beside loads and stores. **Source**: [D2 §4, Table 1] dn_flush, dn_update.
 ///
 /// FEATURE: D2-F4 D2-F7 EU-F12
 pub struct Explicit {
@@ -158,8 +159,8 @@ impl Explicit {
 
     /// Reads through the mapping.
     ///
-    /// **Cost**: a copy; a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be brought, which
-    /// a plain load would die of; [`Error::OutOfRange`].
+    /// **Cost**: a copy; a message each way for what is not here. **Errors**: [`Error::NodeLost`] where a page cannot be
+    /// brought, which a plain load would die of; [`Error::OutOfRange`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let range = self.check(offset, into.len() as u64)?;
         self.by_pages(range, |page, at, window| {
@@ -170,8 +171,8 @@ impl Explicit {
 
     /// Writes through the mapping: visible elsewhere as a store is.
     ///
-    /// **Errors**: as [`Explicit::read`]; the bytes of pages before the one that failed are written. [`Error::BadUse`] where the region
-    /// was opened for reading.
+    /// **Errors**: as [`Explicit::read`]; the bytes of pages before the one that failed are written. [`Error::BadUse`] where the
+    /// region was opened for reading.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = self.check(offset, bytes.len() as u64)?;
         self.check_rights(Rights::Write)?;
@@ -181,8 +182,8 @@ impl Explicit {
         })
     }
 
-    /// Has every page of a range mapped for reading, or for writing, so that a system call that is given its address does not fail
-    /// with `EFAULT`. A range longer than the frames ([`MapOptions::frames_len`]) does not stay whole.
+    /// Has every page of a range mapped for reading, or for writing, so that a system call that is given its address does not
+    /// fail with `EFAULT`. A range longer than the frames ([`MapOptions::frames_len`]) does not stay whole.
     ///
     /// **Cost**: as touching each page, one system call for each that is here already. **Errors**: as [`Explicit::write`].
     pub fn touch(&self, offset: u64, len: u64, rights: Rights) -> Result<()> {
@@ -207,8 +208,8 @@ impl Explicit {
         Ok(())
     }
 
-    /// Brings a page from its home where that is still to be done, before a copy: a page that the copy itself does not get is lost
-    /// to this mapping for good.
+    /// Brings a page from its home where that is still to be done, before a copy: a page that the copy itself does not get is
+    /// lost to this mapping for good.
     fn bring(&self, page: u64) -> Result<()> {
         match self.pages.as_deref() {
             Some(pager) if !pager.is_here(page) => self.serve(pager, page, Access::Read),
@@ -223,13 +224,13 @@ impl Explicit {
         served.map_err(|trouble| pager.page_error(page, trouble))
     }
 
-    /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update` there.
-    /// Whole pages are looked at: stores beside the range, in the same pages, go too.
+    /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update`
+    /// there. Whole pages are looked at: stores beside the range, in the same pages, go too.
     ///
-    /// **Cost**: a look at a word of 4 bytes for each page; for each 64 dirty pages about one message each way for each home, with the
-    /// changed bytes and no others. The next store to a flushed page faults once.
-    /// **Errors**: [`Error::NodeLost`] and those of [`Region::put`]; what is not home is still dirty, so that the next flush sends it.
-    /// All other pages of the range are home even so.
+    /// **Cost**: a look at a word of 4 bytes for each page; for each 64 dirty pages about one message each way for each home,
+    /// with the changed bytes and no others. The next store to a flushed page faults once.
+    /// **Errors**: [`Error::NodeLost`] and those of [`Region::put`]; what is not home is still dirty, so that the next flush
+    /// sends it. All other pages of the range are home even so.
     ///
     /// FEATURE: D2-F7
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
@@ -241,7 +242,8 @@ impl Explicit {
     /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
     /// stored them.
     ///
-    /// **Cost**: as [`Explicit::flush`]; clean pages are forgotten, and come again when they are touched; dirty ones cross at once.
+    /// **Cost**: as [`Explicit::flush`]; clean pages are forgotten, and come again when they are touched; dirty ones cross at
+    /// once.
     /// **Errors**: as [`Region::get`]; a page that could not be brought is as it was.
     ///
     /// FEATURE: D2-F7
@@ -354,7 +356,7 @@ fn watch(
         uffd,
         frames,
         twins: twins::Twins::new(page_count)?,
-        words: word::Words::new(page_count)?,
+        words: OwnPages::new(page_count)?,
         slots: slots::Slots::new(limit, page_count)?,
         streams: streams::Streams::default(),
         lanes,
@@ -365,8 +367,8 @@ fn watch(
     unsafe { fault::watch(span, pager) }
 }
 
-/// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there are
-/// too many pieces for that.
+/// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there
+/// are too many pieces for that.
 fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range<u64>>>> {
     let extents: Vec<Extent> = region.layout().extents().copied().collect();
     let here = |extent: usize| extents[extent].node == region.here();

@@ -25,7 +25,6 @@ use super::homes::{Failed, Homes, Why};
 use super::slots::Slots;
 use super::streams::Streams;
 use super::twins::Twins;
-use super::word::{Event, State, Words};
 use crate::client::shared::counters::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
@@ -36,6 +35,7 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::{Error, Result};
+use hanare_ring::own_page::{Event, OwnPages, State};
 use std::fmt::Write;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,7 +61,7 @@ pub(super) struct Pager {
     pub uffd: Uffd,
     pub frames: Frames,
     pub twins: Twins,
-    pub words: Words,
+    pub words: OwnPages,
     pub slots: Slots,
     pub streams: Streams,
     pub lanes: Lanes,
@@ -391,8 +391,8 @@ impl Pager {
     /// Has pages `first .. end` show what is at their homes, and this process's stores that were not flushed. As
     /// [`Pager::flush_some`], a part at a time.
     ///
-    /// **Cost**: a look at each page's word; clean pages a punch for each run; for each 64 dirty ones a protection and a message for
-    /// each home.
+    /// **Cost**: a look at each page's word; clean pages a punch for each run; for each 64 dirty ones a protection and a message
+    /// for each home.
     pub fn update_some(&self, first: u64, end: u64) -> (u64, Result<()>) {
         // One that is being fetched may be getting bytes of before.
         let is_ours = |state| state != State::Absent;

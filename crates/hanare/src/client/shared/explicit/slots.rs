@@ -1,5 +1,5 @@
-//! The frames in use, up to a limit, in the order in which the clock's hand passes them: as `hanare_memory::frames::clock`, but for
-//! signal handlers of many threads at a time, so without a map, a lock or an allocation.
+//! The frames in use, up to a limit, in the order in which the clock's hand passes them: as `hanare_memory::frames::clock`, but
+//! for signal handlers of many threads at a time, so without a map, a lock or an allocation.
 //!
 //! ```text
 //! used   [ p9 ][ p2 ][ free ][ p7 ] ... never used        pages: the slot of each page
@@ -9,19 +9,19 @@
 //!
 //! Which page is touched is in its word. A slot belongs to the thread that holds its page.
 
-use super::table::Table;
 use hanare_protocol::Result;
+use hanare_ring::own_page::Numbers;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The slots of a mapping.
 pub(super) struct Slots {
     /// For each slot its page plus 1, or 0.
-    pages: Table,
+    pages: Numbers,
     /// For each free slot the one behind it in the list of free ones, plus 1, or 0.
-    next: Table,
+    next: Numbers,
     /// For each page its slot plus 1, or 0.
-    slots: Table,
+    slots: Numbers,
     /// The first free slot plus 1 in the low half; a count of changes in the high one, so that an exchange never takes a list
     /// that was changed for one that was not.
     free: AtomicU64,
@@ -37,7 +37,15 @@ impl Slots {
     pub fn new(limit: u64, pages: u64) -> Result<Slots> {
         let limit = limit.min(pages).min(u64::from(u32::MAX - 1));
         let (free, used, taken, hand) = Default::default();
-        Ok(Slots { pages: Table::new(limit)?, next: Table::new(limit)?, slots: Table::new(pages)?, free, used, taken, hand })
+        Ok(Slots {
+            pages: Numbers::new(limit)?,
+            next: Numbers::new(limit)?,
+            slots: Numbers::new(pages)?,
+            free,
+            used,
+            taken,
+            hand,
+        })
     }
 
     /// Slots in use.

@@ -1,5 +1,5 @@
-//! One page's word of an `Explicit` mapping: decides who may change the page's frame, twin and place in the page table, for the
-//! threads of one process.
+//! The word of a page whose frame is one process's own: decides who may change the page's frame, twin and place in the page
+//! table, for the threads of one process.
 //!
 //! ```text
 //!         Hold                 Fill                  Open
@@ -19,7 +19,7 @@
 //! | `Held…` | as the state says, changed by the one who holds it | | |
 //!
 //! A page is held by one thread at a time, through all of a fault, flush, update or eviction; whoever finds it held waits. So
-//! there is no count of those who map it, as the page word of crate `ring` has: that one is shared by processes that may die
+//! there is no count of those who map it, as [`crate::page_word`] has: that one is shared by processes that may die
 //! at any step, this one by threads that only die together, and its frames are this process's own.
 //!
 //! ```text
@@ -28,26 +28,35 @@
 //! bit  4      touched since the clock's hand passed
 //! ```
 
-use super::table::Table;
+mod numbers;
+
+pub use numbers::Numbers;
+
+use crate::wait::{Backoff, Step};
 use hanare_protocol::table::{self, Row};
-use hanare_ring::wait::{Backoff, Step};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// The states of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub enum State {
+    /// No frame.
     Absent = 0,
+    /// The home's bytes.
     Clean = 1,
+    /// Those and this process's stores, and a twin.
     Dirty = 2,
+    /// As `Absent`, held.
     HeldAbsent = 3,
+    /// As `Clean`, held.
     HeldClean = 4,
+    /// As `Dirty`, held.
     HeldDirty = 5,
 }
 
 /// What happens to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub enum Event {
     /// A thread takes the page for itself.
     Hold,
     /// The home's bytes are in the frame.
@@ -65,7 +74,7 @@ pub(super) enum Event {
 use State::{Absent, Clean, Dirty, HeldAbsent, HeldClean, HeldDirty};
 
 /// Every transition of a page.
-pub(super) const TABLE: &[Row<State, Event>] = &[
+pub const TABLE: &[Row<State, Event>] = &[
     Row { event: Event::Hold, from: &[Absent], to: HeldAbsent },
     Row { event: Event::Hold, from: &[Clean], to: HeldClean },
     Row { event: Event::Hold, from: &[Dirty], to: HeldDirty },
@@ -94,12 +103,12 @@ fn after(word: u32, event: Event) -> Option<u32> {
 }
 
 /// The words of a mapping's pages: 4 bytes each, as far as pages were used. All methods are async-signal-safe.
-pub(super) struct Words(Table);
+pub struct OwnPages(Numbers);
 
-impl Words {
+impl OwnPages {
     /// All absent.
-    pub fn new(pages: u64) -> hanare_protocol::Result<Words> {
-        Table::new(pages).map(Words)
+    pub fn new(pages: u64) -> hanare_protocol::Result<OwnPages> {
+        Numbers::new(pages).map(OwnPages)
     }
 
     /// The state at this moment; for passing pages over, never for deciding.
@@ -210,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_held_page_is_nobody_else_s_and_comes_back_as_it_was_left() {
-        let words = Words::new(3).unwrap();
+        let words = OwnPages::new(3).unwrap();
         assert_eq!(words.try_hold(1), Some(Absent));
         assert_eq!((words.try_hold(1), words.try_hold(2)), (None, Some(Absent)));
         words.touch(1);
@@ -225,7 +234,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "Drop of a page in state HeldDirty")]
     fn a_page_whose_changes_are_not_home_is_not_dropped() {
-        let words = Words::new(1).unwrap();
+        let words = OwnPages::new(1).unwrap();
         words.hold(0);
         words.step(0, Event::Fill);
         words.step(0, Event::Open);
@@ -234,7 +243,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_are_woken() {
-        let (words, sum) = (Words::new(1).unwrap(), AtomicU64::new(0));
+        let (words, sum) = (OwnPages::new(1).unwrap(), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

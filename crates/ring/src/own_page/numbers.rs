@@ -7,18 +7,18 @@ use hanare_protocol::Result;
 use std::sync::atomic::AtomicU32;
 
 /// As many atomic numbers as were asked for.
-pub(super) struct Table {
+pub struct Numbers {
     mapping: Mapping,
     count: u64,
 }
 
-impl Table {
+impl Numbers {
     /// All zero.
-    pub fn new(count: u64) -> Result<Table> {
+    pub fn new(count: u64) -> Result<Numbers> {
         let len = count.saturating_mul(size_of::<AtomicU32>() as u64);
         let mut mapping = Mapping::reserve(len)?;
         mapping.map_sparse(0, mapping.len() as u64)?;
-        Ok(Table { mapping, count })
+        Ok(Numbers { mapping, count })
     }
 
     /// How many.
