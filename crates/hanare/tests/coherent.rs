@@ -418,3 +418,75 @@ fn messages_are_as_many_as_the_protocol_says() {
     let contended: Vec<u64> = stat(0).contended.iter().map(|(page, _)| *page).collect();
     assert_eq!(contended, [40, 0], "{:?}", stat(0).contended);
 }
+
+#[test]
+fn words_beside_each_other_never_go_back_whoever_writes_them() {
+    const HOSTS: usize = 3;
+    const THREADS: u64 = 2;
+    const ROUNDS: u64 = 400;
+    let pool = TestPool::start(HOSTS, 16 << 20);
+    let clients: Vec<Pool> = (0..HOSTS).map(|node| pool.client(node)).collect();
+    let options = CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() };
+    clients[0].create("versions", 6 * PAGE, &options).unwrap();
+    let maps: Vec<_> = clients.iter().map(|client| map(client, "versions")).collect();
+    // Each thread writes a word of its own on every page, twice: first the one, then the other.
+    let place = |writer: u64, page: u64, second: u64| page * 512 + writer * 2 + second * 100;
+    std::thread::scope(|scope| {
+        for (host, mapping) in maps.iter().enumerate() {
+            for thread in 0..THREADS {
+                let me = host as u64 * THREADS + thread;
+                scope.spawn(move || {
+                    let mut dice = Dice(me * 7919 + 1);
+                    let mut seen = [[0u64; 6]; HOSTS * THREADS as usize];
+                    for round in 1..=ROUNDS {
+                        let page = dice.below(6);
+                        word(mapping, place(me, page, 0)).store(round, SeqCst);
+                        word(mapping, place(me, page, 1)).store(round, SeqCst);
+                        let (writer, page) = (dice.below(HOSTS as u64 * THREADS), dice.below(6));
+                        let second = word(mapping, place(writer, page, 1)).load(SeqCst);
+                        let first = word(mapping, place(writer, page, 0)).load(SeqCst);
+                        let known = &mut seen[writer as usize][page as usize];
+                        assert!(first >= second && second >= *known, "writer {writer}: {first}, {second}, {known}");
+                        *known = second;
+                    }
+                });
+            }
+        }
+    });
+}
+
+/// The memory of a region's page words in this process.
+fn page_words(name: &str) -> &'static [AtomicU64] {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().filter(|line| line.contains(&format!("{name}.words"))).next_back().expect("a mapping of the words");
+    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+    let (start, end) = (usize::from_str_radix(start, 16).unwrap(), usize::from_str_radix(end, 16).unwrap());
+    // SAFETY: a shared mapping of this process, as long as the test uses it; it is reached by atomics alone.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start), (end - start) / 8) }
+}
+
+#[test]
+fn a_program_that_scribbles_over_page_words_loses_its_own_region_alone() {
+    let pool = TestPool::start(2, 16 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    for name in ["scribbled", "whole"] {
+        near.create(name, 32 * PAGE, &on(0)).unwrap();
+    }
+    let (scribbled, whole) = (map(&far, "scribbled"), map(&far, "whole"));
+    for page in 0..32 {
+        word(&scribbled, page * 512).store(page, SeqCst);
+        word(&whole, page * 512).store(page, SeqCst);
+    }
+    let mut dice = Dice(5);
+    for word in page_words("scribbled") {
+        word.store(dice.below(u64::MAX) << 1 | dice.below(2), SeqCst);
+    }
+    let other = map(&near, "whole");
+    for page in 0..32 {
+        assert_eq!(word(&other, page * 512).fetch_add(1, SeqCst), page);
+        assert_eq!(word(&whole, page * 512).fetch_add(1, SeqCst), page + 1);
+    }
+    // What becomes of the scribbled one is open, but letting it go comes to an end, and the node serves on.
+    drop(scribbled);
+    assert!(far.status().is_ok() && near.open("whole").unwrap().get(0, &mut [0; 8]).is_ok());
+}

@@ -101,6 +101,8 @@ struct Resolver {
     lanes: Lanes,
     /// For each lane, whether its next request is one that nothing overtakes.
     firm: Box<[AtomicBool]>,
+    /// For each seat of each lane, the page that it asked for ahead and that its node gets, plus 1.
+    ahead: Box<[AtomicU64]>,
     seat_first: u16,
     lanes_count: usize,
     /// What the seats had counted for those who had them before.
@@ -349,6 +351,7 @@ impl Resolver {
             span,
             lanes: Lanes::connect(attachment, &doors, lanes)?,
             firm: (0..lanes).map(|_| AtomicBool::new(false)).collect(),
+            ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             seat_first: shared.seat_first,
             rights,
             bound: attachment.bound,

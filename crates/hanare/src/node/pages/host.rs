@@ -325,7 +325,10 @@ impl Host {
             pages.waiting.entry(page.0).or_default().push_back((home, message, bytes));
             return Ok(());
         }
-        self.act(home, page, message, bytes, says).map_err(|Corrupt(reason)| garbage(reason))
+        if let Err(corrupt) = self.act(home, page, message, bytes, says) {
+            self.give_up(&corrupt);
+        }
+        Ok(())
     }
 
     fn act(
@@ -726,6 +729,11 @@ impl Host {
     /// Whether nothing of it is of use any more.
     pub fn is_lost(&self) -> bool {
         self.pages.is_none() || self.homes.iter().all(|home| home.is_lost)
+    }
+
+    /// Whether its page words are of no more use.
+    pub fn is_given_up(&self) -> bool {
+        self.consistency == Consistency::Coherent && self.pages.is_none()
     }
 
     /// All pages go, unsaved: this node was taken for lost, and they are not its own any more. Programs that touch one ask its

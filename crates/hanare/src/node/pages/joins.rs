@@ -27,14 +27,20 @@ pub(super) struct Joining {
 }
 
 /// A region whose homes are being left.
-#[derive(Default)]
 pub(super) struct Leaving {
+    since: Instant,
     /// Whether all pages are home, and the homes were told.
     is_told: bool,
     waits: BTreeSet<usize>,
     replies: Vec<ClientId>,
     /// Who wants to map it again.
     then: Vec<(ClientId, RegionView, Consistency)>,
+}
+
+impl Default for Leaving {
+    fn default() -> Leaving {
+        Leaving { since: Instant::now(), is_told: false, waits: BTreeSet::new(), replies: Vec::new(), then: Vec::new() }
+    }
 }
 
 /// A host that waits at a home.
@@ -280,10 +286,13 @@ impl Pages {
     pub(super) fn go_on_leaving(&mut self) {
         let waiting: Vec<Gid> = self.leaving.iter().filter(|(_, leaving)| !leaving.is_told).map(|(gid, _)| *gid).collect();
         for gid in waiting {
-            let mut is_empty = true;
+            let (mut is_empty, is_late) = (true, self.leaving[&gid].since.elapsed() > self.bound / 2);
             self.with_host(gid, |host, says| is_empty = host.is_lost() || host.empty(says));
-            if !is_empty {
+            if !is_empty && !is_late {
                 continue;
+            }
+            if !is_empty {
+                tracing::error!("{gid}: pages of other nodes could not all be sent home, and are lost");
             }
             let Some(host) = self.hosts.get(&gid) else { continue };
             let is_there = |door: &HomeDoor| door.share.filter(|_| !door.is_lost);

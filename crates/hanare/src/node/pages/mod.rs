@@ -345,7 +345,12 @@ impl Pages {
         let Some(host) = self.hosts.get_mut(&gid) else { return };
         let mut says = Vec::new();
         with(host, &mut says);
+        let is_given_up = host.is_given_up();
         self.say(gid, says);
+        if is_given_up {
+            // The homes must not wait for what it does not know any more.
+            self.leaving.entry(gid).or_default();
+        }
     }
 
     /// Letters of a host to its homes, and to other hosts.
