@@ -102,7 +102,6 @@ static APPS: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
     let mut make = Command::new("make");
     make.arg("-C").arg(root.join("apps")).args(["--silent", "CFLAGS=-O1"]).arg(format!("OUT={}", out.display()));
     make.arg(format!("LIBRARY={}", library.display()));
-    make.arg(format!("MORE={}", root.join("crates/capi/tests/c/shared_shim.c").canonicalize().unwrap().display()));
     // Variables of an outer make are not for this one.
     let built = make.env_remove("MAKEFLAGS").env_remove("MAKEOVERRIDES").output();
     let built = built.map_err(|error| format!("make: {error}"))?;
@@ -113,11 +112,11 @@ static APPS: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
     Ok(out)
 });
 
-/// A bench of the programs on mapped memory, with ranks on one node.
+/// A bench of the programs on mapped memory, each rank on a node of its own.
 fn programs(name: &str) -> Option<Value> {
     match &*APPS {
         Ok(apps) => {
-            let report = bench_with(name, &["--nodes", "1"], |command| {
+            let report = bench_with(name, &[], |command| {
                 command.env("HANARE_APPS", apps);
             });
             check(name, &report);

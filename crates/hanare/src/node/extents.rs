@@ -28,6 +28,15 @@ struct Entries {
 }
 
 impl Entries {
+    /// The extent of that slot, if the grant allows what is needed.
+    fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+        match self.slots.get(slot.0 as usize).and_then(Option::as_ref) {
+            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
+            Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid, node: self.node }),
+            None => Err(Error::GrantRefused { gid: Gid(0), node: self.node }),
+        }
+    }
+
     /// Enters an extent and says where.
     fn enter(&mut self, entry: Entry) -> HeldExtent {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -207,16 +216,19 @@ impl Extents {
         Ok((held, shape))
     }
 
-    /// The extent of that slot, if the grant allows what is needed.
+    /// The extent of that slot, if the grant allows what is needed, to reach its bytes as they are: not those that are mapped
+    /// coherently.
     pub fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
         let entries = self.read();
-        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
-        match entry {
-            Some(Entry { held, is_shared: true, .. }) => Err(Error::IsMapped { gid: held.gid }),
-            Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
-            Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid, node: entries.node }),
-            None => Err(Error::GrantRefused { gid: Gid(0), node: entries.node }),
+        match entries.slots.get(slot.0 as usize) {
+            Some(Some(Entry { held, is_shared: true, .. })) => Err(Error::IsMapped { gid: held.gid }),
+            _ => entries.hold(slot, grant, need),
         }
+    }
+
+    /// The same for what touches none of its bytes, however they are mapped.
+    pub fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+        self.read().hold(slot, grant, need)
     }
 
     /// The files of an extent, for a client of this host to map as its grant allows. It counts as mapped by that client until

@@ -51,12 +51,12 @@ impl Sync {
                 self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, extents)
             }
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
-                let held = extents.open(slot, grant, Rights::Write)?;
+                let held = extents.hold(slot, grant, Rights::Write)?;
                 let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
-                let held = extents.open(slot, grant, Rights::Write)?;
+                let held = extents.hold(slot, grant, Rights::Write)?;
                 held.with_heap(region_len, |heap| heap.free(offset))?;
                 Ok(Some(SyncAnswer::Done))
             }
