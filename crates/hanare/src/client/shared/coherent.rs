@@ -103,6 +103,8 @@ struct Resolver {
     firm: Box<[AtomicBool]>,
     /// For each seat of each lane, the page that it asked for ahead and that its node gets, plus 1.
     ahead: Box<[AtomicU64]>,
+    /// For each seat of each lane, the version of the copy that its request names, plus 1; else 0.
+    versions: Box<[AtomicU64]>,
     seat_first: u16,
     lanes_count: usize,
     /// What the seats had counted for those who had them before.
@@ -351,6 +353,7 @@ impl Resolver {
             span,
             lanes: Lanes::connect(attachment, &doors, lanes)?,
             firm: (0..lanes).map(|_| AtomicBool::new(false)).collect(),
+            versions: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             seat_first: shared.seat_first,
             rights,
@@ -409,7 +412,7 @@ impl Resolver {
         // As long as the seat is counted an owned page stays owned: it is mapped for stores to come, too.
         let is_owned = self.words.look(page).state() == Ok(State::Owned) && self.rights == Rights::Write;
         let access = if is_owned { Access::Write } else { access };
-        let end = (page + 1 + self.window(page, false)).min(self.frames.page_count());
+        let end = (page + 1 + self.window(page, false).0).min(self.frames.page_count());
         let mut count = 1;
         while page + count < end {
             let seat = self.seat(lane.index(), count as usize);
@@ -446,22 +449,22 @@ impl Resolver {
     /// Asks the home of a page that this seat claimed, and for neighbours.
     fn fetch(&self, lane: &mut LaneGuard<'_>, page: u64, access: Access, has: Option<Version>) -> Result<Asked, Denied> {
         let (index, home) = (lane.index(), self.home_of(page));
-        let extra = if has.is_some() { 0 } else { self.window(page, self.homes[home].is_own) };
+        let (extra, is_stream) = self.window(page, self.homes[home].is_own);
         let tools = lane.tools();
         tools.numbers[0] = page;
+        self.versions[index * LANE_PAGE_COUNT].store(packed(has), Relaxed);
         let mut wanted = 1;
-        while (wanted as u64) <= extra && wanted < LANE_PAGE_COUNT {
+        while (wanted as u64) <= extra && wanted < LANE_PAGE_COUNT && self.is_seat_free(index, wanted) {
             let next = page + wanted as u64;
-            if next >= self.frames.page_count()
-                || self.home_of(next) != home
-                || !self.claim(next, self.seat(index, wanted), access)
-            {
+            if next >= self.frames.page_count() || self.home_of(next) != home {
                 break;
             }
+            let Some(has) = self.claim(next, self.seat(index, wanted), access) else { break };
+            self.versions[index * LANE_PAGE_COUNT + wanted].store(packed(has), Relaxed);
             tools.numbers[wanted] = next;
             wanted += 1;
         }
-        let exchanged = self.exchange(tools, index, (home, wanted), access, has);
+        let exchanged = self.exchange(tools, index, (home, wanted), access, is_stream);
         if exchanged.is_err() {
             for k in 0..wanted {
                 self.fail(tools.numbers[k], self.seat(index, k));
@@ -476,23 +479,43 @@ impl Resolver {
         Ok(outcome)
     }
 
-    /// Claims a neighbour, if nobody has it here.
-    fn claim(&self, page: u64, seat: u16, access: Access) -> bool {
-        if self.words.look(page).state() != Ok(State::Absent) {
-            return false;
+    /// Claims a neighbour that is not here in that way; returns the version of the copy that is.
+    fn claim(&self, page: u64, seat: u16, access: Access) -> Option<Option<Version>> {
+        let is_wanted = match self.words.look(page).state() {
+            Ok(State::Absent) => true,
+            Ok(State::Shared) => access == Access::Write,
+            _ => false,
+        };
+        if !is_wanted {
+            return None;
         }
         match self.words.fault(page, seat, access) {
-            Ok(Fault::Fetch { .. }) => true,
+            Ok(Fault::Fetch { .. }) => Some(None),
+            Ok(Fault::Upgrade { has }) => Some(Some(has)),
             Ok(Fault::Map(_)) => {
                 self.leave(page, seat);
-                false
+                None
             }
-            Ok(Fault::Upgrade { .. }) => {
-                self.fail(page, seat);
-                false
-            }
-            Ok(Fault::Wait(_)) | Err(_) => false,
+            Ok(Fault::Wait(_)) | Err(_) => None,
         }
+    }
+
+    /// Whether what a seat asked for ahead has come, so that it can ask again.
+    fn is_seat_free(&self, lane: usize, k: usize) -> bool {
+        let ahead = &self.ahead[lane * LANE_PAGE_COUNT + k];
+        let Some(page) = ahead.load(Relaxed).checked_sub(1) else { return true };
+        let is_open = self.is_claimed_by(page, self.seat(lane, k));
+        if !is_open {
+            ahead.store(0, Relaxed);
+        }
+        !is_open
+    }
+
+    fn is_claimed_by(&self, page: u64, seat: u16) -> bool {
+        let word = self.words.look(page);
+        let is_open =
+            matches!(word.state(), Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade));
+        is_open && word.claimer() == seat
     }
 
     /// Sends the request for the pages in `numbers`, and receives the records of the answer; the pages are still to come.
@@ -502,12 +525,15 @@ impl Resolver {
         lane: usize,
         (home, count): (usize, usize),
         access: Access,
-        has: Option<Version>,
+        is_stream: bool,
     ) -> Result<(), Broken> {
         for k in 0..count {
             let seat = self.seat(lane, k);
             let ticket = Ticket { seat, number: self.words.next_number(seat) };
-            let want = Want { page: tools.numbers[k], ticket, access, has, firm: self.firm[lane].load(Relaxed), tries: k > 0 };
+            let has = unpacked(self.versions[lane * LANE_PAGE_COUNT + k].load(Relaxed));
+            // Where a stream of faults goes on, others give up what it will touch next, too.
+            let (firm, tries) = (k == 0 && self.firm[lane].load(Relaxed), k > 0 && !is_stream);
+            let want = Want { page: tools.numbers[k], ticket, access, has, firm, tries };
             tools.message[k * WANT_LEN..(k + 1) * WANT_LEN].copy_from_slice(&want.encode());
         }
         tools.seq += 1;
@@ -548,8 +574,9 @@ impl Resolver {
                 Outcome::Read => Access::Read,
                 Outcome::Write => Access::Write,
                 Outcome::Later => {
-                    if k == 0 {
-                        first = Ok(Asked::Later);
+                    match k {
+                        0 => first = Ok(Asked::Later),
+                        _ => self.ahead[lane * LANE_PAGE_COUNT + k].store(page + 1, Relaxed),
                     }
                     continue;
                 }
@@ -655,8 +682,8 @@ impl Resolver {
         }
     }
 
-    /// How many pages behind `page` to ask for: a stream that goes on asks for twice as many as before.
-    fn window(&self, page: u64, is_own: bool) -> u64 {
+    /// How many pages behind `page` to ask for, and whether a stream of faults goes on there: then twice as many as before.
+    fn window(&self, page: u64, is_own: bool) -> (u64, bool) {
         const WINDOW_BITS: u32 = 8;
         let most = LANE_PAGE_COUNT as u64 - 1;
         for stream in &self.streams {
@@ -664,13 +691,13 @@ impl Resolver {
             if seen != 0 && seen >> WINDOW_BITS == page {
                 let window = ((seen & ((1 << WINDOW_BITS) - 1)) * 2 + 1).min(most);
                 stream.store((page + 1 + window) << WINDOW_BITS | window, Relaxed);
-                return window;
+                return (window, true);
             }
         }
         let window = if is_own { OWN_COUNT - 1 } else { 0 };
         let oldest = self.oldest.fetch_add(1, Relaxed) as usize % STREAM_COUNT;
         self.streams[oldest].store((page + 1 + window) << WINDOW_BITS | window, Relaxed);
-        window
+        (window, false)
     }
 
     fn fail(&self, page: u64, seat: u16) {
@@ -713,19 +740,24 @@ impl Resolver {
     /// Waits until what this seat claimed has come, or has failed.
     fn await_claim(&self, page: u64, seat: u16, patience: &mut Patience) -> Result<(), Denied> {
         loop {
-            let now = self.words.look(page);
-            let is_open =
-                matches!(now.state(), Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade))
-                    && now.claimer() == seat;
-            if !is_open {
+            if !self.is_claimed_by(page, seat) {
                 return Ok(());
             }
+            let now = self.words.look(page);
             if let Err(denied) = self.doze(page, now, patience) {
                 self.fail(page, seat);
                 return Err(denied);
             }
         }
     }
+}
+
+fn packed(version: Option<Version>) -> u64 {
+    version.map_or(0, |version| u64::from(version.0) + 1)
+}
+
+fn unpacked(version: u64) -> Option<Version> {
+    version.checked_sub(1).map(|version| Version(version as u32))
 }
 
 fn decode(operands: &[u8], k: usize) -> Granted {
