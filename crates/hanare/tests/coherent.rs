@@ -458,7 +458,7 @@ fn words_beside_each_other_never_go_back_whoever_writes_them() {
 /// The memory of a region's page words in this process.
 fn page_words(name: &str) -> &'static [AtomicU64] {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let line = maps.lines().filter(|line| line.contains(&format!("{name}.words"))).next_back().expect("a mapping of the words");
+    let line = maps.lines().rfind(|line| line.contains(&format!("{name}.words"))).expect("a mapping of the words");
     let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
     let (start, end) = (usize::from_str_radix(start, 16).unwrap(), usize::from_str_radix(end, 16).unwrap());
     // SAFETY: a shared mapping of this process, as long as the test uses it; it is reached by atomics alone.

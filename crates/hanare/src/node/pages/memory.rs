@@ -15,6 +15,9 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+/// For each extent of a layout, what of it lies in which of its files, if it is on this node.
+pub(crate) type FileParts = Vec<Option<Vec<FilePart>>>;
+
 /// The extents of one region on this node, as pages of the region.
 pub(crate) struct HomeMemory {
     layout: Layout,
@@ -136,7 +139,7 @@ impl HomeMemory {
     }
 
     /// The files of the extents that lie here, for a client of this host to map; by extent of the layout.
-    pub fn files(&self) -> Result<(Vec<Option<Vec<FilePart>>>, Vec<OwnedFd>)> {
+    pub fn files(&self) -> Result<(FileParts, Vec<OwnedFd>)> {
         let mut fds = Vec::new();
         let mut parts = Vec::new();
         for extent in &self.extents {

@@ -1,0 +1,223 @@
+//! A coherent mapping of a region: a plain pointer behind which every page is where it is touched.
+//!
+//! The thread that faults looks at the page's word, which all programs of this host and their node share; where the page is
+//! not here it asks the page's home itself, puts the answer into this host's frames, says so in the word, and maps the page.
+//! What the home cannot grant at once comes to the node, which puts it there and wakes the thread.
+//!
+//! ```text
+//! SIGBUS ── lane ── PageWords::fault ─┬─ Map ──────────────────────────────> map, leave
+//!                                     ├─ Fetch, Upgrade ─ Want ──> home
+//!                                     │     <── Granted ── fill, grant ────> map, leave; Settled ──> home
+//!                                     │     <── Later ──── wait for the word ─> again
+//!                                     └─ Wait ─ give the lane back, wait for the word ─> again
+//! ```
+//!
+//! Neighbours come along: a stream of faults that goes on page after page asks for more and more of them, up to a lane's room; what
+//! others have to give up for that comes to the node, and the thread goes on. Of this host's own memory, where no bytes move, a
+//! run is asked for from the beginning, as far as nobody else has it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `resolver` | what to do about a touch |
+//! | `fetch` | asking a home, and taking in what it grants |
+//! | `wait` | waiting for what others of this host do to a page |
+//!
+//! Safety invariants of this module:
+//!
+//! 1. The resolver is async-signal-safe: atomics, a lane's tools, system calls; errno is kept by its caller.
+//! 2. A page is mapped only while its word counts a seat of this lane ([`hanare_ring::page_word`]).
+//! 3. Nobody makes a reference to the mapping's bytes.
+
+mod fetch;
+mod resolver;
+mod wait;
+
+use crate::client::mapping::map_piece;
+use crate::client::pool::Shared as Attachment;
+use crate::client::region::Region;
+use crate::client::shared::counters::{PageCounts, seat};
+use crate::client::shared::lanes::LANE_PAGE_COUNT;
+use hanare_memory::fault::{self, Watch};
+use hanare_memory::frames::Frames;
+use hanare_memory::uffd::{Features, Span, Uffd, WriteFaults};
+use hanare_memory::{Mapping, Window};
+use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Consistency;
+use hanare_protocol::place::Layout;
+use hanare_protocol::wire::control::{Answer, FilePart, Request};
+use hanare_protocol::{Error, Result};
+use resolver::Resolver;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A region mapped coherently by this program. The mapping ends when this is dropped.
+pub(crate) struct Coherent {
+    // Dropped first: nobody resolves faults of what is not mapped.
+    watch: Option<Watch<Resolver>>,
+    mapping: Option<Mapping>,
+    gid: Gid,
+    len: u64,
+    attachment: Arc<Attachment>,
+}
+
+impl Coherent {
+    /// Maps all of a region.
+    ///
+    /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
+    /// [`Error::System`] where this kernel cannot.
+    pub fn new(region: &Region) -> Result<Coherent> {
+        let features = features()?;
+        let attachment = region.shared.clone();
+        if attachment.mapped.has_pointer(region.gid()) {
+            let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
+            return Err(Error::BadUse { region: region.name().to_owned(), reason });
+        }
+        let view = region.fresh_view()?;
+        let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
+        let request = Request::Share { view, consistency: Consistency::Coherent };
+        let (shared, mut fds) = match attachment.session.ask_with_fds(&request, Vec::new())? {
+            (Answer::Shared(shared), fds) if fds.len() >= 2 => (shared, fds),
+            (other, _) => return Err(attachment.session.nonsense(&other)),
+        };
+        // From here on the node is told when this fails or ends.
+        let mut coherent = Coherent { watch: None, mapping: None, gid, len: layout.len(), attachment: attachment.clone() };
+        let files = fds.split_off(2);
+        let (frames_file, words_file) = (fds.pop().expect("two"), fds.pop().expect("two"));
+        let pages = layout.len().div_ceil(PAGE_LEN);
+        let frames = Frames::adopt(frames_file, pages)?;
+        let mapping = map_all(&layout, &frames, &shared.files, files, rights)?;
+        fault::withhold_from_children(&mapping)?;
+        let uffd = Uffd::open(features, WriteFaults::Signal)?;
+        let span = Span::of(&mapping);
+        // SAFETY: nobody makes references to the bytes (invariant 3).
+        unsafe { uffd.register(span) }?;
+        let handed =
+            rustix::io::fcntl_dupfd_cloexec(uffd.as_fd(), 0).map_err(hanare_memory::file::system("passing on a userfaultfd"))?;
+        let resolver = Resolver::new(region, (layout, rights), &shared, words_file, frames, (uffd, span))?;
+        // SAFETY: whole pages of the mapping, which is unmapped after the watch ends; by contract nobody touches it then.
+        coherent.watch = Some(unsafe { fault::watch(span, resolver) }?);
+        coherent.mapping = Some(mapping);
+        let hold = Request::Hold { gid, start: span.start, len: span.len, features: features.bits().into() };
+        match attachment.session.ask_with_fds(&hold, vec![handed])? {
+            (Answer::Ok, _) => Ok(coherent),
+            (other, _) => Err(attachment.session.nonsense(&other)),
+        }
+    }
+
+    /// The first byte's address.
+    pub fn ptr(&self) -> *mut u8 {
+        self.mapping.as_ref().expect("mapped as long as this is there").ptr()
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The region's bytes.
+    ///
+    /// # Safety
+    /// No copy of the window is used after this is dropped.
+    pub unsafe fn window(&self) -> Window {
+        // SAFETY: all of it is mapped; the caller promises the rest.
+        unsafe { self.mapping.as_ref().expect("mapped as long as this is there").window() }.slice(0, self.len as usize)
+    }
+
+    /// What happened to its pages so far.
+    pub fn counts(&self) -> PageCounts {
+        let resolver = self.resolver();
+        let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
+        let sum = |which| resolver.words.counted(seats.clone(), which).wrapping_sub(resolver.before[which]);
+        PageCounts {
+            faults: sum(seat::FAULTS),
+            fetches: sum(seat::FETCHED),
+            prefetched: sum(seat::PREFETCHED),
+            upgrades: sum(seat::UPGRADED),
+            waits: sum(seat::WAITED),
+            ..PageCounts::default()
+        }
+    }
+
+    /// What a guarded copy that lost a byte ends with.
+    pub fn error(&self, region: &str, offset: u64) -> Error {
+        let resolver = self.resolver();
+        let node = resolver.homes[resolver.home_of(offset / PAGE_LEN)].node;
+        match resolver.is_gone.load(Relaxed) {
+            true => Error::RegionLost { region: region.to_owned(), node },
+            false => Error::NodeLost { node, reason: format!("it did not give byte {offset} of region '{region}'") },
+        }
+    }
+
+    /// Makes connections anew that broke: a home that was silent for too long may be back.
+    pub fn mend(&self) {
+        let resolver = self.resolver();
+        let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
+        // A home that is not there is found missing by the next fault.
+        let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
+    }
+
+    /// A page is lost: from here on a touch of it is a wild one, never zeros.
+    pub fn revoke(&self, offset: u64) {
+        let page = self.ptr().wrapping_add((offset / PAGE_LEN * PAGE_LEN) as usize);
+        // SAFETY: a page of the mapping, which nobody has a reference to; whoever touches it is told by SIGSEGV.
+        let _ = unsafe { rustix::mm::mprotect(page.cast(), PAGE_LEN as usize, rustix::mm::MprotectFlags::empty()) };
+    }
+
+    fn resolver(&self) -> &Resolver {
+        self.watch.as_ref().expect("watched as long as this is there")
+    }
+}
+
+impl Drop for Coherent {
+    fn drop(&mut self) {
+        // Unmapped before the watch ends: a page that is touched after both is a wild pointer, not zeros.
+        self.mapping = None;
+        self.watch = None;
+        let ended = self.attachment.session.ask(&Request::Unshare { gid: self.gid });
+        if let Err(error) = ended {
+            tracing::debug!("the end of a mapping was not told: {error}");
+        }
+    }
+}
+
+fn features() -> Result<Features> {
+    let features = Features::probe()?;
+    features.check()?;
+    if !features.contains(Features::CONTINUE_PROTECTED) {
+        return Err(Error::System {
+            what: "map a region coherently".to_owned(),
+            reason: "this kernel's userfaultfd cannot map a page of a file write-protected (Linux 6.4 can); map it explicit"
+                .to_owned(),
+        });
+    }
+    Ok(features)
+}
+
+/// Maps extents of this host's node as they are, all else from the frames.
+fn map_all(
+    layout: &Layout,
+    frames: &Frames,
+    parts: &[Option<Vec<FilePart>>],
+    files: Vec<OwnedFd>,
+    rights: Rights,
+) -> Result<Mapping> {
+    let mut files = files.into_iter();
+    let mut own = Vec::new();
+    for parts in parts {
+        let those = |parts: &Vec<FilePart>| files.by_ref().zip(parts.iter().copied()).take(parts.len()).collect::<Vec<_>>();
+        own.push(parts.as_ref().map(those));
+    }
+    let mut mapping = Mapping::reserve(layout.len())?;
+    for piece in layout.pieces(0, layout.len()) {
+        match own.get(piece.extent).and_then(Option::as_ref) {
+            Some(files) => map_piece(&mut mapping, piece.at, piece.offset, piece.len, files, rights)?,
+            None => {
+                let part = FilePart { offset: piece.at, len: piece.len, map_len: piece.len.next_multiple_of(PAGE_LEN) };
+                mapping.map_file(piece.at, frames.as_fd(), part, rights)?;
+            }
+        }
+    }
+    Ok(mapping)
+}

@@ -1,0 +1,276 @@
+//! What to do about a touch of a page, inside the signal handler.
+
+use super::wait::Patience;
+use crate::client::region::Region;
+use crate::client::shared::counters::seat;
+use crate::client::shared::endpoint::Broken;
+use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
+use crate::client::shared::report::Report;
+use crate::settings;
+use hanare_memory::Mapping;
+use hanare_memory::fault::{Resolve, Resolved};
+use hanare_memory::frames::Frames;
+use hanare_memory::uffd::{Refused, Span, Uffd};
+use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Access;
+use hanare_protocol::place::Layout;
+use hanare_protocol::wire::control::{FilePart, SharedView};
+use hanare_protocol::{Error, Result};
+use hanare_ring::page_word::word::State;
+use hanare_ring::page_word::{COUNT_COUNT, Fault, PageWords, page_words_len};
+use hanare_ring::words::Shared;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// Pages of this host's own memory that are asked for at once, at first.
+const OWN_COUNT: u64 = 16;
+/// Streams of faults that are followed at a time.
+const STREAM_COUNT: usize = 8;
+
+/// What resolves the faults of one mapping.
+pub(super) struct Resolver {
+    pub(super) report: Report,
+    pub(super) layout: Layout,
+    /// For each extent, which home it is on.
+    pub(super) home_of: Box<[u16]>,
+    pub(super) homes: Box<[Home]>,
+    /// Where homes, and this host's own node, are reached: a lane's connections, in order.
+    pub(super) doors: Box<[(NodeId, Box<str>)]>,
+    /// The connection to this host's own node, among a lane's.
+    pub(super) own: usize,
+    pub(super) gid: Gid,
+    pub(super) words: PageWords<Shared>,
+    /// Dropped after the words that lie in it.
+    pub(super) _words_memory: Mapping,
+    pub(super) frames: Frames,
+    pub(super) frames_max: u64,
+    pub(super) uffd: Uffd,
+    pub(super) span: Span,
+    pub(super) lanes: Lanes,
+    /// For each lane, whether its next request is one that nothing overtakes.
+    pub(super) firm: Box<[AtomicBool]>,
+    /// For each seat of each lane, the page that it asked for ahead and that its node gets, plus 1.
+    pub(super) ahead: Box<[AtomicU64]>,
+    /// For each seat of each lane, the version of the copy that its request names, plus 1; else 0.
+    pub(super) versions: Box<[AtomicU64]>,
+    pub(super) seat_first: u16,
+    pub(super) lanes_count: usize,
+    /// What the seats had counted for those who had them before.
+    pub(super) before: [u64; COUNT_COUNT],
+    pub(super) rights: Rights,
+    pub(super) bound: Duration,
+    pub(super) streams: [AtomicU64; STREAM_COUNT],
+    /// Which stream is given up next.
+    pub(super) oldest: AtomicU64,
+    pub(super) filled: AtomicU64,
+    /// Whether the last page that could not be had was lost with a host, its home being there.
+    pub(super) is_gone: AtomicBool,
+}
+
+pub(super) struct Home {
+    pub(super) node: NodeId,
+    pub(super) share: u64,
+    pub(super) is_own: bool,
+}
+
+/// Why a page cannot be had.
+pub(super) enum Denied {
+    /// Its home cannot be reached.
+    Home(usize, Broken),
+    /// Its newest bytes went with the host that had them.
+    Gone,
+    /// The host's own state is of no use, or nobody answered within the bound.
+    Here(&'static str),
+}
+
+/// What became of a request.
+pub(super) enum Asked {
+    /// It was granted, and is mapped; or has to be asked for again.
+    Again,
+    /// The node gets it.
+    Later,
+}
+
+impl Resolver {
+    pub(super) fn new(
+        region: &Region,
+        (layout, rights): (Layout, Rights),
+        shared: &SharedView,
+        words_file: OwnedFd,
+        frames: Frames,
+        (uffd, span): (Uffd, Span),
+    ) -> Result<Resolver> {
+        let attachment = &region.shared;
+        let pages = frames.page_count();
+        let len = page_words_len(pages, shared.seats).next_multiple_of(PAGE_LEN);
+        let mut memory = Mapping::reserve(len)?;
+        memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
+        // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
+        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.seats);
+        let here = attachment.attached.node;
+        let homes: Box<[Home]> =
+            shared.homes.iter().map(|home| Home { node: home.node, share: home.share, is_own: home.node == here }).collect();
+        let home_of = |node: NodeId| homes.iter().position(|home| home.node == node).map(|at| at as u16);
+        let home_of: Option<Box<[u16]>> = layout.extents().map(|extent| home_of(extent.node)).collect();
+        let garbage =
+            || Error::Garbage { peer: "this host's node".to_owned(), reason: "homes that are not the region's".to_owned() };
+        let mut doors: Vec<(NodeId, &str)> = shared.homes.iter().map(|home| (home.node, home.address.as_str())).collect();
+        let own = doors.iter().position(|(node, _)| *node == here).unwrap_or_else(|| {
+            doors.push((here, &shared.address));
+            doors.len() - 1
+        });
+        // A lane has a seat for each page of a message.
+        let lanes = settings::fault_lanes()?.min(usize::from(shared.seat_count) / LANE_PAGE_COUNT).max(1);
+        let seats = shared.seat_first..shared.seat_first + (lanes * LANE_PAGE_COUNT) as u16;
+        let before = std::array::from_fn(|which| words.counted(seats.clone(), which));
+        Ok(Resolver {
+            lanes_count: lanes,
+            before,
+            report: Report::new(region.name()),
+            home_of: home_of.ok_or_else(garbage)?,
+            doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
+            own,
+            gid: region.gid(),
+            words,
+            _words_memory: memory,
+            frames,
+            frames_max: shared.frames_max,
+            uffd,
+            span,
+            lanes: Lanes::connect(attachment, &doors, lanes)?,
+            firm: (0..lanes).map(|_| AtomicBool::new(false)).collect(),
+            versions: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
+            ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
+            seat_first: shared.seat_first,
+            rights,
+            bound: attachment.bound,
+            streams: Default::default(),
+            oldest: AtomicU64::new(0),
+            filled: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+            homes,
+            layout,
+        })
+    }
+
+    /// The seat of a lane for page number `k` of its message.
+    pub(super) fn seat(&self, lane: usize, k: usize) -> u16 {
+        self.seat_first + (lane * LANE_PAGE_COUNT + k) as u16
+    }
+
+    pub(super) fn home_of(&self, page: u64) -> usize {
+        let extent = self.layout.pieces(page * PAGE_LEN, 1).next().map_or(0, |piece| piece.extent);
+        usize::from(self.home_of[extent])
+    }
+
+    pub(super) fn try_resolve(&self, page: u64, access: Access) -> Result<(), Denied> {
+        let mut patience = Patience::new(self.bound * 2);
+        let mut is_first = true;
+        loop {
+            let mut lane = self.lanes.take();
+            let seat = self.seat(lane.index(), 0);
+            if std::mem::take(&mut is_first) {
+                self.words.count(seat, seat::FAULTS, 1);
+            }
+            let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here("its page words are damaged"))? {
+                Fault::Map(_) => return self.map_around(&lane, page, access),
+                Fault::Fetch { .. } => self.fetch(&mut lane, page, access, None)?,
+                Fault::Upgrade { has } => self.fetch(&mut lane, page, access, Some(has))?,
+                Fault::Wait(seen) => {
+                    drop(lane);
+                    self.doze(page, seen, &mut patience)?;
+                    continue;
+                }
+            };
+            match asked {
+                Asked::Again => patience.check()?,
+                Asked::Later => {
+                    // The seat says that the page is claimed until it came: the lane is kept.
+                    self.words.count(seat, seat::WAITED, 1);
+                    self.await_claim(page, seat, &mut patience)?;
+                }
+            }
+        }
+    }
+
+    /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
+    pub(super) fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access) -> Result<(), Denied> {
+        // As long as the seat is counted an owned page stays owned: it is mapped for stores to come, too.
+        let is_owned = self.words.look(page).state() == Ok(State::Owned) && self.rights == Rights::Write;
+        let access = if is_owned { Access::Write } else { access };
+        let end = (page + 1 + self.window(page, false).0).min(self.frames.page_count());
+        let mut count = 1;
+        while page + count < end {
+            let seat = self.seat(lane.index(), count as usize);
+            let is_same = (self.words.look(page + count).state() == Ok(State::Owned)) == is_owned;
+            if !is_same || !self.words.enter(page + count, seat, access).unwrap_or(false) {
+                break;
+            }
+            count += 1;
+        }
+        let mapped = self.map_run(page, count, access);
+        for k in 0..count {
+            self.leave(page + k, self.seat(lane.index(), k as usize));
+        }
+        mapped
+    }
+
+    /// Maps pages that seats of this lane are counted for (invariant 2).
+    pub(super) fn map_run(&self, page: u64, count: u64, access: Access) -> Result<(), Denied> {
+        match self.uffd.install(self.span.pages(page, count), access) {
+            // Some are not in the file: they were taken as they came. Who touches them faults again.
+            Ok(()) | Err(Refused::Absent) => Ok(()),
+            // The kernel maps no run over a border of two files.
+            Err(_) if count > 1 => (page..page + count).try_for_each(|page| self.map_run(page, 1, access)),
+            Err(_) => Err(Denied::Here("the kernel would not map it")),
+        }
+    }
+
+    pub(super) fn leave(&self, page: u64, seat: u16) {
+        if let Ok(changed) = self.words.leave(page, seat) {
+            self.wake(page, changed);
+        }
+    }
+
+    /// How many pages behind `page` to ask for, and whether a stream of faults goes on there: then twice as many as before.
+    pub(super) fn window(&self, page: u64, is_own: bool) -> (u64, bool) {
+        const WINDOW_BITS: u32 = 8;
+        let most = LANE_PAGE_COUNT as u64 - 1;
+        for stream in &self.streams {
+            let seen = stream.load(Relaxed);
+            if seen != 0 && seen >> WINDOW_BITS == page {
+                let window = ((seen & ((1 << WINDOW_BITS) - 1)) * 2 + 1).min(most);
+                stream.store((page + 1 + window) << WINDOW_BITS | window, Relaxed);
+                return (window, true);
+            }
+        }
+        let window = if is_own { OWN_COUNT - 1 } else { 0 };
+        let oldest = self.oldest.fetch_add(1, Relaxed) as usize % STREAM_COUNT;
+        self.streams[oldest].store((page + 1 + window) << WINDOW_BITS | window, Relaxed);
+        (window, false)
+    }
+}
+
+// SAFETY: the resolver keeps to invariant 1.
+unsafe impl Resolve for Resolver {
+    fn resolve(&self, page: u64, access: Access) -> Resolved {
+        if access == Access::Write && self.rights < Rights::Write {
+            return Resolved::Lost;
+        }
+        let resolved = self.try_resolve(page, access);
+        if let Err(denied) = &resolved {
+            self.is_gone.store(matches!(denied, Denied::Gone), Relaxed);
+        }
+        match resolved {
+            Ok(()) => Resolved::Again,
+            Err(Denied::Home(home, broken)) => self.report.lost(page, self.homes[home].node, broken.words()),
+            Err(Denied::Gone) => {
+                self.report.lost(page, self.homes[self.home_of(page)].node, "its newest bytes went with the host that had it")
+            }
+            Err(Denied::Here(why)) => self.report.lost(page, self.homes[self.home_of(page)].node, why),
+        }
+    }
+}

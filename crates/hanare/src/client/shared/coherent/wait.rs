@@ -1,0 +1,96 @@
+//! Waiting for what other threads of this host, or its node, do to a page; and telling those who wait.
+
+use super::resolver::{Denied, Resolver};
+use hanare_protocol::Result;
+use hanare_ring::page_word::Changed;
+use hanare_ring::page_word::word::{State, Word};
+use hanare_ring::wait::{Backoff, Step};
+use rustix::event::Timespec;
+use rustix::thread::futex;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+/// How long a thread sleeps before it looks again by itself.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+impl Resolver {
+    pub(super) fn is_claimed_by(&self, page: u64, seat: u16) -> bool {
+        let word = self.words.look(page);
+        let is_open =
+            matches!(word.state(), Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade));
+        is_open && word.claimer() == seat
+    }
+
+    pub(super) fn fail(&self, page: u64, seat: u16) {
+        if let Ok(changed) = self.words.fail(page, seat) {
+            self.wake(page, changed);
+        }
+    }
+
+    /// The word on which threads wait for a page: the low half of its word.
+    pub(super) fn futex(&self, page: u64) -> &AtomicU32 {
+        let window = self.words.memory().window(self.words.at(page) * 8, 4);
+        // SAFETY: a word of memory that lives as long as this, at its boundary; it is touched by atomics only.
+        unsafe { AtomicU32::from_ptr(window.ptr().cast()) }
+    }
+
+    pub(super) fn wake(&self, page: u64, changed: Changed) {
+        if changed.wakes {
+            let _ = futex::wake(self.futex(page), futex::Flags::empty(), i32::MAX as u32);
+        }
+    }
+
+    /// Waits until a page's word is another than `seen`.
+    pub(super) fn doze(&self, page: u64, seen: Word, patience: &mut Patience) -> Result<(), Denied> {
+        let mut backoff = Backoff::new();
+        loop {
+            let now = self.words.look(page);
+            if now.state() != seen.state() || now.claimer() != seen.claimer() || now.version() != seen.version() {
+                return Ok(());
+            }
+            if backoff.step() == Step::Park {
+                patience.check()?;
+                if let Some(value) = self.words.doze(page, now) {
+                    let _ = futex::wait(self.futex(page), futex::Flags::empty(), value, Some(&NAP));
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until what this seat claimed has come, or has failed.
+    pub(super) fn await_claim(&self, page: u64, seat: u16, patience: &mut Patience) -> Result<(), Denied> {
+        loop {
+            if !self.is_claimed_by(page, seat) {
+                return Ok(());
+            }
+            let now = self.words.look(page);
+            if let Err(denied) = self.doze(page, now, patience) {
+                self.fail(page, seat);
+                return Err(denied);
+            }
+        }
+    }
+}
+
+/// How long a fault may go on.
+pub(super) struct Patience {
+    since: Option<Instant>,
+    bound: Duration,
+    tries: u32,
+}
+
+impl Patience {
+    pub(super) fn new(bound: Duration) -> Patience {
+        Patience { since: None, bound, tries: 0 }
+    }
+
+    /// Looks at the clock now and then.
+    pub(super) fn check(&mut self) -> Result<(), Denied> {
+        self.tries = self.tries.wrapping_add(1);
+        if self.tries > 1 && self.since.get_or_insert_with(Instant::now).elapsed() > self.bound {
+            return Err(Denied::Here("it did not come within HANARE_ANSWER_MS, twice"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! The page words and frames of a region, and what is done to one page.
+
+use super::*;
+
+impl Pages {
+    pub(super) fn new(name: &str, pages: u64, frames_max: u64) -> Result<Pages> {
+        let len = page_words_len(pages, SEATS).next_multiple_of(PAGE_LEN);
+        let words_file = file::create(&format!("{name}.words"), len)?;
+        let mut memory = Mapping::reserve(len)?;
+        memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
+        // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
+        let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, SEATS);
+        let frames = Frames::new(&format!("{name}.frames"), pages)?;
+        Ok(Pages {
+            words,
+            words_file,
+            _words_memory: memory,
+            frames,
+            frames_max,
+            hand: 0,
+            takes: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            collecting: BTreeMap::new(),
+            ghosts: BTreeSet::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.frames.page_count()
+    }
+
+    /// Seats of the dead whose claims were granted, or failed, may be given out again.
+    pub(super) fn settle_ghosts(&mut self) {
+        let claimed: BTreeSet<u16> = match self.ghosts.is_empty() {
+            true => return,
+            false => (0..self.count()).map(|page| self.words.look(page)).filter(|w| is_claimed(*w)).map(Word::claimer).collect(),
+        };
+        self.ghosts.retain(|seat| claimed.contains(seat));
+    }
+
+    /// Puts a page that its claimer waits for into the frames. Says whether there was room.
+    pub(super) fn fill(&mut self, page: u64, bytes: &[u8]) -> bool {
+        let filled = self.frames.fill(Run::one(page), bytes);
+        if let Err(refused) = &filled {
+            tracing::error!("a page could not be kept: {refused}");
+        }
+        filled.is_ok()
+    }
+
+    pub(super) fn read(&self, page: u64) -> Option<PageBytes> {
+        let mut bytes: Box<diff::PageBytes> = Box::new([0; PAGE_LEN as usize]);
+        self.frames.read(Run::one(page), &mut bytes[..]).ok()?;
+        Some(bytes)
+    }
+
+    /// Takes a page from all programs; of this node's own memory its bytes stay where they are.
+    pub(super) fn take(
+        &mut self,
+        page: u64,
+        memory: Option<&HomeMemory>,
+        clients: &[&ClientFrames],
+        wants_bytes: bool,
+        stays: Stays,
+    ) -> Option<PageBytes> {
+        for client in clients {
+            match client.uffd.protect(client.span.pages(page, 1)) {
+                Ok(()) | Err(Refused::Ended) => {}
+                Err(refused) => tracing::warn!("a program keeps a page: {refused}"),
+            }
+        }
+        let Some(memory) = memory else {
+            let bytes = if wants_bytes { self.read(page) } else { None };
+            if stays == Stays::Nothing
+                && let Err(refused) = self.frames.punch(Run::one(page))
+            {
+                tracing::error!("a frame could not be given back: {refused}");
+            }
+            return bytes;
+        };
+        let bytes = if wants_bytes { memory.read_page(page).ok() } else { None };
+        if stays == Stays::Nothing
+            && let Err(error) = memory.unmap(page)
+        {
+            tracing::error!("a page could not be taken from programs: {error}");
+        }
+        bytes
+    }
+
+    /// Nobody fetches the page any more; who waited looks again.
+    pub(super) fn fail(&mut self, page: u64, seat: u16) -> Result<(), Corrupt> {
+        if seat >= SEATS {
+            return Err(Corrupt("a page claimed by a seat that there is not"));
+        }
+        let changed = self.words.fail(page, seat)?;
+        self.collecting.remove(&page);
+        self.wake(page, changed);
+        Ok(())
+    }
+
+    pub(super) fn wake(&self, page: u64, changed: Changed) {
+        if changed.wakes {
+            self.wake_all(page);
+        }
+    }
+
+    pub(super) fn wake_all(&self, page: u64) {
+        let window = self.words.memory().window(self.words.at(page) * 8, 4);
+        // SAFETY: a word of the memory that lives as long as this, at its boundary; it is touched by atomics only.
+        let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
+        let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
+    }
+}
