@@ -207,6 +207,10 @@ impl Desk {
                 backoff.reset();
             } else if backoff.step() == Step::Park {
                 self.doze_all();
+                if self.pages.is_busy() {
+                    // A page is mapped by a thread that does not run: it cannot say when it has left.
+                    self.look(Some(&BLOCKED_LOOK));
+                }
             }
         }
     }
