@@ -490,3 +490,32 @@ fn a_program_that_scribbles_over_page_words_loses_its_own_region_alone() {
     drop(scribbled);
     assert!(far.status().is_ok() && near.open("whole").unwrap().get(0, &mut [0; 8]).is_ok());
 }
+
+#[test]
+fn a_stopped_program_delays_its_page_alone_and_goes_on_as_if_nothing_were() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let pool = TestPool::start(2, 16 << 20);
+    let near = pool.client(0);
+    near.create("counters", 16 * PAGE, &on(0)).unwrap();
+    let mapping = map(&near, "counters");
+    let child = holder::start("counts_up_until_it_is_killed", pool.nodes[1].socket());
+    let pid = Pid::from_child(&child);
+    let mut seen = [0u64; 16];
+    for _ in 0..8 {
+        kill_process(pid, Signal::STOP).unwrap();
+        let pages = std::thread::scope(|scope| {
+            let pages = scope
+                .spawn(|| std::array::from_fn::<u64, 16, _>(|page| word(&mapping, page as u64 * 512 + 1).fetch_add(0, SeqCst)));
+            // Whatever it was doing with a page when it was stopped, it does now.
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            kill_process(pid, Signal::CONT).unwrap();
+            pages.join().unwrap()
+        });
+        assert!(pages.iter().zip(seen).all(|(now, before)| *now >= before), "{pages:?} after {seen:?}");
+        seen = pages;
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    holder::kill(child);
+    let last = std::array::from_fn::<u64, 16, _>(|page| word(&mapping, page as u64 * 512 + 1).load(SeqCst));
+    assert!(last.iter().sum::<u64>() > seen.iter().sum::<u64>() / 2 && last.iter().zip(seen).all(|(now, before)| *now >= before));
+}
