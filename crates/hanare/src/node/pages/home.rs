@@ -168,6 +168,11 @@ impl Home {
         self.hosts.iter().enumerate().filter(|(_, guest)| is_of(guest)).map(|(at, _)| HostId(at as u16)).collect()
     }
 
+    /// Whether a host that has let go of everything may leave: what it passed on has come.
+    pub fn may_leave(&self, host: HostId) -> bool {
+        !self.directory.is_passing_on(host)
+    }
+
     /// A host has let go of everything, or is lost. Returns its share, and what it is told if it lives.
     pub fn leave(&mut self, host: HostId, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
         let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;

@@ -412,13 +412,24 @@ impl Pages {
 
     /// A host has sent all it had, and leaves.
     pub(super) fn on_leave(&mut self, share: u64) {
-        let Some((gid, host)) = self.shares.remove(&share) else { return };
+        let Some((gid, host)) = self.shares.get(&share).copied() else { return };
         let Some(home) = self.homes.get_mut(&gid) else { return };
+        if !home.may_leave(host) {
+            return self.leavers.push(share);
+        }
+        self.shares.remove(&share);
         let mut posts = Vec::new();
         let left = home.leave(host, &mut posts);
         posts.extend(left.map(|(_, post): (u64, Post)| post));
         self.post(posts);
         self.drop_left_homes();
+    }
+
+    /// Hosts whose last pages were still on their way to others, once more.
+    pub(super) fn let_leavers_go(&mut self) {
+        for share in std::mem::take(&mut self.leavers) {
+            self.on_leave(share);
+        }
     }
 
     /// Regions that no host maps any more are reached in all ways again.

@@ -81,6 +81,8 @@ pub(crate) struct Pages {
     joining: BTreeMap<Gid, Joining>,
     leaving: BTreeMap<Gid, Leaving>,
     pending: Vec<PendingJoin>,
+    /// Shares of hosts that leave, and whose last pages are on their way to others.
+    leavers: Vec<u64>,
     /// Letters of this node to itself.
     local: VecDeque<(Letter, Option<PageBytes>)>,
     deeds: VecDeque<Deed>,
@@ -102,6 +104,7 @@ impl Pages {
             joining: BTreeMap::new(),
             leaving: BTreeMap::new(),
             pending: Vec::new(),
+            leavers: Vec::new(),
             local: VecDeque::new(),
             deeds: VecDeque::new(),
         }
@@ -133,7 +136,11 @@ impl Pages {
 
     /// Whether [`Pages::tick`] has to be called soon.
     pub fn waits(&self) -> bool {
-        !self.pending.is_empty() || !self.joining.is_empty() || !self.leaving.is_empty() || self.wires.waits()
+        !self.pending.is_empty()
+            || !self.joining.is_empty()
+            || !self.leaving.is_empty()
+            || !self.leavers.is_empty()
+            || self.wires.waits()
     }
 
     /// A thread of a client asks something.
@@ -193,6 +200,7 @@ impl Pages {
         self.wires.tick(&mut errands);
         self.run(errands);
         self.try_pending_joins();
+        self.let_leavers_go();
         self.go_on_leaving();
         self.settle();
     }

@@ -190,6 +190,14 @@ impl Directory {
         }
     }
 
+    /// Whether a host was told to pass a page on, and nobody has said yet that it came.
+    ///
+    /// A host that leaves, having sent everything, is given up ([`Directory::on_host_lost`]) only when this is over: what it sent
+    /// may still be on its way, and whoever waits for it would be told that it does not come.
+    pub fn is_passing_on(&self, host: HostId) -> bool {
+        self.busy.values().any(|busy| matches!(busy.transit, Transit::Transferring { owner, .. } if owner == host))
+    }
+
     /// The pages that got a new owner, or were written at home, most often, with how often; the first is the most contended.
     ///
     /// **Cost**: a scan of the directory, 16 bytes a page.
