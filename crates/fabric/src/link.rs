@@ -60,6 +60,11 @@ pub trait Link: Send {
 
     /// Who is at the other end, for messages to people.
     fn peer(&self) -> &str;
+
+    /// Whether a `progress` that finds nothing is a system call: then whoever waits yields between two of them.
+    fn checks_by_call(&self) -> bool {
+        false
+    }
 }
 
 /// Where incoming messages go.
@@ -198,5 +203,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
     }
     fn peer(&self) -> &str {
         (**self).peer()
+    }
+    fn checks_by_call(&self) -> bool {
+        (**self).checks_by_call()
     }
 }

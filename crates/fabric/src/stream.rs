@@ -262,6 +262,10 @@ impl<S: Stream> Link for StreamLink<S> {
     fn peer(&self) -> &str {
         &self.peer
     }
+
+    fn checks_by_call(&self) -> bool {
+        true
+    }
 }
 
 impl<S> StreamLink<S> {

@@ -26,7 +26,7 @@ pub fn wait<L: Link + ?Sized>(link: &mut L, sink: &mut dyn Sink, deadline: Optio
             // A peer that drips bytes must not put the deadline off.
             clock.rest(link)?;
             backoff.reset();
-        } else if backoff.step() == Step::Park {
+        } else if backoff.step_after(link.checks_by_call()) == Step::Park {
             let rest = clock.rest(link)?;
             if link.doze() {
                 park(link, rest)?;

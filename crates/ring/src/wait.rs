@@ -51,7 +51,14 @@ impl Backoff {
     /// **Cost**: one pause instruction at first; then one `sched_yield` and one look at the clock.
     #[inline]
     pub fn step(&mut self) -> Step {
-        if self.pauses < SPIN_PAUSE_COUNT {
+        self.step_after(false)
+    }
+
+    /// As [`Backoff::step`], after a check that was a system call or not. Between such checks the processor is yielded at once: a few of
+    /// them last as long as it takes the other side to answer, if it is let onto this CPU.
+    #[inline]
+    pub fn step_after(&mut self, was_call: bool) -> Step {
+        if self.pauses < SPIN_PAUSE_COUNT && !was_call {
             self.pauses += 1;
             std::hint::spin_loop();
             return Step::Again;

@@ -255,7 +255,7 @@ impl Remote {
                 deadline = None;
                 continue;
             }
-            if backoff.step() == Step::Again {
+            if backoff.step_after(checks_by_call(&inner)) == Step::Again {
                 continue;
             }
             let patience = inner.pending.get(seq).and_then(|request| request.patience(patience));
@@ -379,7 +379,7 @@ impl Remote {
                 deadline = None;
                 continue;
             }
-            if backoff.step() == Step::Park {
+            if backoff.step_after(checks_by_call(&inner)) == Step::Park {
                 let until = *deadline.get_or_insert_with(|| Instant::now() + self.bound);
                 if Instant::now() >= until {
                     self.give_up(&mut inner);
@@ -412,6 +412,10 @@ impl Remote {
     pub fn traffic(&self) -> Traffic {
         self.lock().traffic
     }
+}
+
+fn checks_by_call(inner: &Inner) -> bool {
+    inner.link.as_ref().is_some_and(|link| link.checks_by_call())
 }
 
 /// How a client waits for a node.

@@ -264,7 +264,7 @@ impl Wait {
     }
 
     fn step(&mut self, socket: &OwnedFd, flags: PollFlags) -> Result<(), Broken> {
-        if self.backoff.step() == Step::Again {
+        if self.backoff.step_after(true) == Step::Again {
             return Ok(());
         }
         let rest = self.bound.saturating_sub(self.since.get_or_insert_with(Instant::now).elapsed());

@@ -78,6 +78,14 @@ impl Seat {
         }
     }
 
+    /// Whether a turn in which nothing moves is a system call.
+    pub fn checks_by_call(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.checks_by_call(),
+            Seat::Peer(_) | Seat::Wire(_) => true,
+        }
+    }
+
     pub fn needs_write_event(&self) -> bool {
         match self {
             Seat::Client(session) => session.needs_write_event(),

@@ -205,7 +205,7 @@ impl Desk {
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
-            } else if backoff.step() == Step::Park {
+            } else if backoff.step_after(self.checks_by_call()) == Step::Park {
                 self.doze_all();
                 if self.pages.is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
@@ -276,6 +276,11 @@ impl Desk {
                 Err(error) => self.end(id, &error),
             }
         }
+    }
+
+    /// Whether a look at the links that are awake was a system call.
+    fn checks_by_call(&self) -> bool {
+        self.awake.iter().any(|id| self.places.get(id).is_some_and(|place| place.seat.checks_by_call()))
     }
 
     /// One turn for every awake link. Returns whether anything moved.

@@ -118,6 +118,10 @@ impl Session {
         self.replies.waits_for_fetch()
     }
 
+    pub fn checks_by_call(&self) -> bool {
+        self.link.checks_by_call()
+    }
+
     pub fn needs_write_event(&self) -> bool {
         self.link.needs_write_event()
     }
