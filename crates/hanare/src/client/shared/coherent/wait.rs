@@ -46,6 +46,8 @@ impl Resolver {
         loop {
             let now = self.words.look(page);
             if now.state() != seen.state() || now.claimer() != seen.claimer() || now.version() != seen.version() {
+                // Others are served: that is no silence, however many there are.
+                patience.begin_anew();
                 return Ok(());
             }
             if backoff.step() == Step::Park {
@@ -83,6 +85,11 @@ pub(super) struct Patience {
 impl Patience {
     pub(super) fn new(bound: Duration) -> Patience {
         Patience { since: None, bound, tries: 0 }
+    }
+
+    /// Something happened.
+    pub(super) fn begin_anew(&mut self) {
+        self.since = None;
     }
 
     /// Looks at the clock now and then.
