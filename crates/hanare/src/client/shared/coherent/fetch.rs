@@ -27,12 +27,20 @@ impl Resolver {
         page: u64,
         access: Access,
         has: Option<Version>,
+        firm: bool,
     ) -> Result<Asked, Denied> {
         let (index, home) = (lane.index(), self.home_of(page));
         let (extra, is_stream) = self.window(page, self.homes[home].is_own);
         let tools = lane.tools();
-        tools.numbers[0] = page;
-        self.versions[index * LANE_PAGE_COUNT].store(packed(has), Relaxed);
+        let put = |tools: &mut Tools, k: usize, page: u64, has: Option<Version>| {
+            let seat = self.seat(index, k);
+            let ticket = Ticket { seat, number: self.words.next_number(seat) };
+            // Where a stream of faults goes on, others give up what it will touch next, too.
+            let want = Want { page, ticket, access, has, firm: k == 0 && firm, tries: k > 0 && !is_stream };
+            tools.numbers[k] = page;
+            tools.message[k * WANT_LEN..(k + 1) * WANT_LEN].copy_from_slice(&want.encode());
+        };
+        put(tools, 0, page, has);
         let mut wanted = 1;
         while (wanted as u64) <= extra && wanted < LANE_PAGE_COUNT && self.is_seat_free(index, wanted) {
             let next = page + wanted as u64;
@@ -40,11 +48,10 @@ impl Resolver {
                 break;
             }
             let Some(has) = self.claim(next, self.seat(index, wanted), access) else { break };
-            self.versions[index * LANE_PAGE_COUNT + wanted].store(packed(has), Relaxed);
-            tools.numbers[wanted] = next;
+            put(tools, wanted, next, has);
             wanted += 1;
         }
-        let exchanged = self.exchange(tools, index, (home, wanted), access, is_stream);
+        let exchanged = self.exchange(tools, (home, wanted));
         if exchanged.is_err() {
             for k in 0..wanted {
                 self.fail(tools.numbers[k], self.seat(index, k));
@@ -91,24 +98,8 @@ impl Resolver {
         !is_open
     }
 
-    /// Sends the request for the pages in `numbers`, and receives the records of the answer; the pages are still to come.
-    pub(super) fn exchange(
-        &self,
-        tools: &mut Tools,
-        lane: usize,
-        (home, count): (usize, usize),
-        access: Access,
-        is_stream: bool,
-    ) -> Result<(), Broken> {
-        for k in 0..count {
-            let seat = self.seat(lane, k);
-            let ticket = Ticket { seat, number: self.words.next_number(seat) };
-            let has = unpacked(self.versions[lane * LANE_PAGE_COUNT + k].load(Relaxed));
-            // Where a stream of faults goes on, others give up what it will touch next, too.
-            let (firm, tries) = (k == 0 && self.firm[lane].load(Relaxed), k > 0 && !is_stream);
-            let want = Want { page: tools.numbers[k], ticket, access, has, firm, tries };
-            tools.message[k * WANT_LEN..(k + 1) * WANT_LEN].copy_from_slice(&want.encode());
-        }
+    /// Sends the records in `message`, and receives those of the answer; the pages are still to come.
+    fn exchange(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         tools.seq += 1;
         let body_len = (count * WANT_LEN) as u64;
         let head = Head { count: count as u32, body_len, detail: self.homes[home].share, ..Head::new(Kind::Want, tools.seq) };
@@ -138,7 +129,7 @@ impl Resolver {
             (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
             return Err(denied);
         }
-        let (mut settled, mut first, mut is_void) = (0, Ok(Asked::Again), false);
+        let (mut settled, mut first) = (0, Ok(Asked::Again));
         for k in 0..count {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
             let granted = decode(&tools.operands, k);
@@ -170,7 +161,9 @@ impl Resolver {
                 Ok(Installed::Here(changed)) => self.wake(page, changed),
                 // An invalidation was faster: the next request is one that nothing overtakes.
                 Ok(Installed::Void) => {
-                    is_void |= k == 0;
+                    if k == 0 {
+                        first = Ok(Asked::Overtaken);
+                    }
                     if granted.has_bytes {
                         let _ = self.frames.punch(Run::one(page));
                     }
@@ -180,7 +173,6 @@ impl Resolver {
                 Err(_) => first = Err(Denied::Here("its page words are damaged")),
             }
         }
-        self.firm[lane].store(is_void, Relaxed);
         if settled > 0 {
             let (body_len, detail) = ((settled * WANT_LEN) as u64, self.homes[home].share);
             let head = Head { count: settled as u32, body_len, detail, ..Head::new(Kind::Settled, 0) };
@@ -254,14 +246,6 @@ impl Resolver {
             let _ = tools.endpoints[self.own].send(&[&head.encode()]);
         }
     }
-}
-
-fn packed(version: Option<Version>) -> u64 {
-    version.map_or(0, |version| u64::from(version.0) + 1)
-}
-
-fn unpacked(version: u64) -> Option<Version> {
-    version.checked_sub(1).map(|version| Version(version as u32))
 }
 
 fn decode(operands: &[u8], k: usize) -> Granted {

@@ -50,12 +50,8 @@ pub(super) struct Resolver {
     pub(super) uffd: Uffd,
     pub(super) span: Span,
     pub(super) lanes: Lanes,
-    /// For each lane, whether its next request is one that nothing overtakes.
-    pub(super) firm: Box<[AtomicBool]>,
     /// For each seat of each lane, the page that it asked for ahead and that its node gets, plus 1.
     pub(super) ahead: Box<[AtomicU64]>,
-    /// For each seat of each lane, the version of the copy that its request names, plus 1; else 0.
-    pub(super) versions: Box<[AtomicU64]>,
     pub(super) seat_first: u16,
     pub(super) lanes_count: usize,
     /// What the seats had counted for those who had them before.
@@ -90,6 +86,8 @@ pub(super) enum Denied {
 pub(super) enum Asked {
     /// It was granted, and is mapped; or has to be asked for again.
     Again,
+    /// An invalidation overtook the grant: the next request for it is one that nothing overtakes.
+    Overtaken,
     /// The node gets it.
     Later,
 }
@@ -141,8 +139,6 @@ impl Resolver {
             uffd,
             span,
             lanes: Lanes::connect(attachment, &doors, lanes)?,
-            firm: (0..lanes).map(|_| AtomicBool::new(false)).collect(),
-            versions: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             seat_first: shared.seat_first,
             rights,
@@ -168,7 +164,7 @@ impl Resolver {
 
     pub(super) fn try_resolve(&self, page: u64, access: Access) -> Result<(), Denied> {
         let mut patience = Patience::new(self.bound * 2);
-        let mut is_first = true;
+        let (mut is_first, mut firm) = (true, false);
         loop {
             let mut lane = self.lanes.take();
             let seat = self.seat(lane.index(), 0);
@@ -177,8 +173,8 @@ impl Resolver {
             }
             let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here("its page words are damaged"))? {
                 Fault::Map(_) => return self.map_around(&lane, page, access),
-                Fault::Fetch { .. } => self.fetch(&mut lane, page, access, None)?,
-                Fault::Upgrade { has } => self.fetch(&mut lane, page, access, Some(has))?,
+                Fault::Fetch { .. } => self.fetch(&mut lane, page, access, None, firm)?,
+                Fault::Upgrade { has } => self.fetch(&mut lane, page, access, Some(has), firm)?,
                 Fault::Wait(seen) => {
                     drop(lane);
                     self.doze(page, seen, &mut patience)?;
@@ -187,6 +183,10 @@ impl Resolver {
             };
             match asked {
                 Asked::Again => patience.check()?,
+                Asked::Overtaken => {
+                    firm = true;
+                    patience.check()?;
+                }
                 Asked::Later => {
                     // The seat says that the page is claimed until it came: the lane is kept.
                     self.words.count(seat, seat::WAITED, 1);
