@@ -13,14 +13,12 @@ use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::{Error, Result};
-use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A region's bytes behind one pointer. Unmapped when dropped.
 pub struct LocalMapping {
     mapping: Mapping,
     len: usize,
-    absent: Vec<Range<u64>>,
     /// Dropped after the mapping: the node is told.
     _hold: DirectHold,
 }
@@ -30,17 +28,12 @@ impl LocalMapping {
         if !region.is_local() {
             return Err(bad_use(region, "some of its bytes are on other nodes; use get and put, or place it with local"));
         }
-        LocalMapping::partly(region)
-    }
-
-    pub(crate) fn partly(region: &Region) -> Result<LocalMapping> {
         if region.is_coherent() {
             return Err(bad_use(region, "this program has it mapped coherently; use that mapping"));
         }
         let hold = DirectHold::new(&region.shared, region.gid(), true);
         let len = usize::try_from(region.len()).map_err(|_| bad_use(region, "it is longer than the address space"))?;
         let mut mapping = Mapping::reserve(region.len())?;
-        let mut absent: Vec<Range<u64>> = Vec::new();
         let extents: Vec<Extent> = region.layout().extents().copied().collect();
         let mut files: Vec<Option<Vec<(OwnedFd, FilePart)>>> = extents.iter().map(|_| None).collect();
         for piece in region.layout().pieces(0, region.len()) {
@@ -50,23 +43,14 @@ impl LocalMapping {
                     "it was resized from a length that is no multiple of a page; copy it to a new region",
                 ));
             }
-            let end = piece.at + piece.len;
-            if extents[piece.extent].node == region.shared.attached.node {
-                let grant = region.grant(piece.extent);
-                let files = match &mut files[piece.extent] {
-                    Some(files) => files,
-                    none => none.insert(fetch_files(&region.shared, &extents[piece.extent], grant)?),
-                };
-                map_piece(&mut mapping, piece.at, piece.offset, piece.len, files, region.rights())?;
-            } else {
-                mapping.map_anonymous(piece.at, piece.len.next_multiple_of(PAGE_LEN))?;
-                match absent.last_mut() {
-                    Some(last) if last.end == piece.at => last.end = end,
-                    _ => absent.push(piece.at..end),
-                }
-            }
+            let grant = region.grant(piece.extent);
+            let files = match &mut files[piece.extent] {
+                Some(files) => files,
+                none => none.insert(fetch_files(&region.shared, &extents[piece.extent], grant)?),
+            };
+            map_piece(&mut mapping, piece.at, piece.offset, piece.len, files, region.rights())?;
         }
-        Ok(LocalMapping { mapping, len, absent, _hold: hold })
+        Ok(LocalMapping { mapping, len, _hold: hold })
     }
 
     /// The region's bytes, as long as this lives. They may be changed by others at any time.
@@ -91,11 +75,6 @@ impl LocalMapping {
     /// Always false: no region has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// The ranges that are private memory because their bytes are on other nodes; in order, joined where they touch.
-    pub fn absent(&self) -> &[Range<u64>] {
-        &self.absent
     }
 }
 

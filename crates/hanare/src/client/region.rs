@@ -285,11 +285,6 @@ impl Region {
         LocalMapping::whole(self)
     }
 
-    /// Like [`Region::map_local`] for any region: parts on other nodes are fresh private memory, listed by [`LocalMapping::absent`].
-    pub fn map_partly(&self) -> Result<LocalMapping> {
-        LocalMapping::partly(self)
-    }
-
     /// Runs blocking commands that `draft` makes, once more with the grants of today where those of yesterday were refused.
     ///
     /// # Safety
