@@ -70,8 +70,9 @@ fn one_job(report: &Path, ranks: usize, said: &str) -> String {
     job.to_owned()
 }
 
-/// `mpirun` with these words and a clean environment; `None`, having said why, where it is not installed.
-fn mpirun(name: &str, words: &[&str]) -> Option<Command> {
+/// `mpirun` with these words, a clean environment and its temporary files in `folder`; `None`, having said why, where it is not
+/// installed.
+fn mpirun(name: &str, folder: &Path, words: &[&str]) -> Option<Command> {
     if Command::new(name).arg("--version").output().is_err() {
         eprintln!("skipped: no {name} (packages openmpi-bin, mpich)");
         return None;
@@ -81,7 +82,8 @@ fn mpirun(name: &str, words: &[&str]) -> Option<Command> {
         // It refuses root and more ranks than cores unless told otherwise.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1").arg("--oversubscribe");
     }
-    command.args(words);
+    // Jobs that begin and end at once trip over each other's session folders.
+    command.args(words).env("TMPDIR", folder);
     Some(command)
 }
 
@@ -90,7 +92,7 @@ fn meets(name: &str) {
     let nodes = Nodes::start(1);
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");
-    let Some(mut mpirun) = mpirun(name, &["-n", "3"]) else { return };
+    let Some(mut mpirun) = mpirun(name, folder.path(), &["-n", "3"]) else { return };
     mpirun.args(rank_words()).env("HANARE_NODE", &nodes.nodes[0].socket).env("RANK_REPORT", &report);
     let ended = pool::run(&mut mpirun);
     assert!(ended.status.success(), "{}", ended.stderr);
@@ -116,7 +118,7 @@ fn keep_apart(names: [&str; 2]) {
     let reports = ["a", "b"].map(|name| folder.path().join(name));
     let mut jobs = Vec::new();
     for (index, name) in names.into_iter().enumerate() {
-        let Some(mut mpirun) = mpirun(name, &["-n", "2"]) else { return };
+        let Some(mut mpirun) = mpirun(name, folder.path(), &["-n", "2"]) else { return };
         mpirun.args(rank_words()).env("HANARE_NODE", &nodes.nodes[0].socket).env("RANK_END", "together");
         mpirun.env("RANK_REPORT", &reports[index]).env("OTHER_REPORT", &reports[1 - index]);
         jobs.push(Running::start(&mut mpirun));
@@ -141,16 +143,18 @@ fn spans(name: &str, remote: impl Fn(&str) -> Vec<String>) {
     let nodes = Nodes::start(2);
     let folder = tempfile::tempdir().unwrap();
     let (report, shell) = (folder.path().join("report"), folder.path().join("shell"));
-    // As ssh: options, the host's name, then words that a shell of that host puts together.
+    // As ssh: options, the host's name, then words that a shell of that host puts together. Open MPI's daemons write one
+    // file a host for the host's layout, which two on one host would share and break.
     let script = format!(
         "#!/bin/sh\nwhile :; do case $1 in -*) shift ;; *) break ;; esac; done\nhost=$1\nshift\n\
-         case $host in hosta) HANARE_NODE={} ;; hostb) HANARE_NODE={} ;; esac\nexport HANARE_NODE\nexec sh -c \"$*\"\n",
+         case $host in hosta) HANARE_NODE={} ;; hostb) HANARE_NODE={} ;; esac\n\
+         TMPDIR=$TMPDIR/$host\nmkdir -p \"$TMPDIR\"\nexport HANARE_NODE TMPDIR\nexec sh -c \"$*\"\n",
         nodes.nodes[0].socket, nodes.nodes[1].socket
     );
     std::fs::write(&shell, script).unwrap();
     std::fs::set_permissions(&shell, PermissionsExt::from_mode(0o700)).unwrap();
     let words = remote(shell.to_str().unwrap());
-    let Some(mut mpirun) = mpirun(name, &words.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
+    let Some(mut mpirun) = mpirun(name, folder.path(), &words.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
     let ended = pool::run(mpirun.args(rank_words()).env("RANK_REPORT", &report));
     assert!(ended.status.success(), "{}", ended.stderr);
     one_job(&report, 4, &ended.stderr);
@@ -179,7 +183,7 @@ fn tells_of_the_killed(name: &str) {
     let nodes = Nodes::start(1);
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");
-    let Some(mut mpirun) = mpirun(name, &["-n", "3", "sh", "-c", "\"$@\" || exit 0", "sh"]) else { return };
+    let Some(mut mpirun) = mpirun(name, folder.path(), &["-n", "3", "sh", "-c", "\"$@\" || exit 0", "sh"]) else { return };
     mpirun.args(rank_words()).env("HANARE_NODE", &nodes.nodes[0].socket);
     let ended = pool::run(mpirun.env("RANK_REPORT", &report).env("RANK_END", "killed"));
     assert!(ended.status.success(), "{}", ended.stderr);
