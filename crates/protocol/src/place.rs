@@ -138,6 +138,16 @@ impl Layout {
         self.spans.iter().flat_map(|span| &span.extents)
     }
 
+    /// For a byte of a run that lies in chunks over several extents: how far behind it the next chunk of the same extent has its like.
+    pub fn period(&self, offset: u64) -> Option<u64> {
+        let mut end = 0;
+        let span = self.spans.iter().find(|span| {
+            end += span.len;
+            offset < end
+        })?;
+        (span.extents.len() > 1).then(|| span.chunk * span.extents.len() as u64)
+    }
+
     /// Splits a range into pieces, in order of the range. The range must lie inside the region.
     pub fn pieces(&self, offset: u64, len: u64) -> Pieces<'_> {
         debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.len()));
@@ -225,6 +235,15 @@ mod tests {
             }
         }
         assert_eq!(layout.pieces(100, 0).next(), None);
+    }
+
+    #[test]
+    fn a_byte_s_like_is_a_period_behind_it() {
+        let layout = Layout { spans: vec![span(9_000, 4096, 1), span(90_000, 4096, 3)] };
+        assert_eq!((layout.period(8_999), layout.period(9_000), layout.period(99_000)), (None, Some(12_288), None));
+        let at = |offset| layout.pieces(offset, 1).next().unwrap();
+        let (this, next) = (at(14_000), at(14_000 + 12_288));
+        assert_eq!((this.extent, this.offset + 4096), (next.extent, next.offset));
     }
 
     #[test]

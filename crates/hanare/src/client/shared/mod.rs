@@ -17,6 +17,7 @@ mod lanes;
 mod mapped;
 mod options;
 mod report;
+mod streams;
 
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, seat};
@@ -30,7 +31,7 @@ use coherent::Coherent;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::Consistency;
+use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::{Error, Result};
 use mapped::SharedExplicit;
 use std::sync::Arc;
@@ -109,12 +110,13 @@ impl SharedMapping {
 
     /// Reads `into.len()` bytes at `offset`.
     ///
-    /// **Cost**: the copy, and a fault for each page that is not here. **Errors**: [`Error::OutOfRange`], [`Error::RegionLost`],
+    /// **Cost**: the copy; pages that are not here come many at a time. **Errors**: [`Error::OutOfRange`], [`Error::RegionLost`],
     /// [`Error::NodeLost`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match self.way() {
             Way::Coherent(coherent) => {
                 let window = self.slice(coherent, offset, into.len() as u64)?;
+                bring(coherent, offset, into.len() as u64, Access::Read);
                 window.read_into(into).map_err(|lost| self.lost(coherent, offset, lost))
             }
             Way::Explicit(explicit) => explicit.read(offset, into),
@@ -126,6 +128,7 @@ impl SharedMapping {
         match self.way() {
             Way::Coherent(coherent) => {
                 let window = self.slice(coherent, offset, bytes.len() as u64)?;
+                bring(coherent, offset, bytes.len() as u64, Access::Write);
                 window.write_from(bytes).map_err(|lost| self.lost(coherent, offset, lost))
             }
             Way::Explicit(explicit) => explicit.write(offset, bytes),
@@ -154,8 +157,18 @@ impl SharedMapping {
     }
 
     /// Brings the pages of a range here, so that a system call may read them; they may be taken again at any time.
+    ///
+    /// **Cost**: pages that are not here come many at a time, without a fault; a read of a byte of each page. **Errors**: as for
+    /// [`SharedMapping::read`].
     pub fn touch(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len);
+        match self.way() {
+            Way::Coherent(coherent) => {
+                self.slice(coherent, offset, len)?;
+                bring(coherent, offset, len, Access::Read);
+            }
+            Way::Explicit(explicit) => explicit.bring_all(offset, len)?,
+        }
         let mut at = offset;
         while at < end {
             self.read(at, &mut [0])?;
@@ -191,6 +204,14 @@ impl SharedMapping {
         coherent.revoke(offset + lost.offset);
         coherent.mend();
         coherent.error(&self.name, offset + lost.offset)
+    }
+}
+
+/// Brings pages of a range at once. A single page comes as well by a fault.
+fn bring(coherent: &Coherent, offset: u64, len: u64, access: Access) {
+    let (first, end) = (offset / PAGE_LEN, (offset + len).div_ceil(PAGE_LEN));
+    if end > first + 1 {
+        coherent.bring(first, end, access);
     }
 }
 

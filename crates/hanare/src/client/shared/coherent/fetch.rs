@@ -1,6 +1,7 @@
 //! Asking the home of a page, and of those behind it, and taking in what it grants.
 
-use super::resolver::{Asked, Denied, Resolver};
+use super::resolver::{Asked, Denied, OWN_COUNT, Resolver};
+use super::wait::Patience;
 use crate::client::shared::counters::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Tools};
@@ -19,51 +20,182 @@ const FILL_COUNT: usize = 16;
 /// Pages fetched between two looks at how many frames there are.
 const CROWD_COUNT: u64 = 256;
 
+/// A page that this seat claimed.
+pub(super) struct Claimed {
+    pub page: u64,
+    /// The version of the copy that is here.
+    pub has: Option<Version>,
+    /// Whether nothing may overtake the grant.
+    pub firm: bool,
+}
+
+/// What comes along with a page: those behind it, as far as they are the same home's and nobody of this host is at them.
+#[derive(Clone, Copy)]
+struct Along {
+    home: usize,
+    access: Access,
+    /// Behind the last.
+    end: u64,
+    /// Whether others give them up.
+    is_sure: bool,
+}
+
 impl Resolver {
-    /// Asks the home of a page that this seat claimed, and for neighbours.
-    pub(super) fn fetch(
-        &self,
-        lane: &mut LaneGuard<'_>,
-        page: u64,
+    /// Asks the home of a page, and for as many behind it as the stream of faults is worth.
+    pub(super) fn fetch<'a>(&'a self, lane: &mut LaneGuard<'a>, claimed: Claimed, access: Access) -> Result<Asked, Denied> {
+        let page = claimed.page;
+        let is_own = self.homes[self.home_of(page)].is_own;
+        let stream = self.streams.find(page, if is_own { OWN_COUNT - 1 } else { 0 });
+        let (asked, next) = self.fetch_until(lane, claimed, access, page + 1 + stream.ahead, stream.is_sure);
+        self.streams.go_on(stream, page, next, self.period_at(page, next));
+        asked
+    }
+
+    /// Asks the home of a page, and for those behind it up to `end`; returns the first that was not asked for, too.
+    ///
+    /// More than a message holds is asked for over two lanes in turn, where another is free: the home gathers one half while this
+    /// thread takes in the other.
+    pub(super) fn fetch_until<'a>(
+        &'a self,
+        lane: &mut LaneGuard<'a>,
+        claimed: Claimed,
         access: Access,
-        has: Option<Version>,
-        firm: bool,
-    ) -> Result<Asked, Denied> {
-        let (index, home) = (lane.index(), self.home_of(page));
-        let (extra, is_stream) = self.window(page, self.homes[home].is_own);
-        let tools = lane.tools();
-        let put = |tools: &mut Tools, k: usize, page: u64, has: Option<Version>| {
+        end: u64,
+        is_sure: bool,
+    ) -> (Result<Asked, Denied>, u64) {
+        let along = Along { home: self.home_of(claimed.page), access, end: end.min(self.frames.page_count()), is_sure };
+        let mut next = claimed.page;
+        let mut count = match self.ask(lane, Some(claimed), next, along) {
+            Ok(count) => count,
+            Err(broken) => return (Err(Denied::Home(along.home, broken)), next + 1),
+        };
+        next += count as u64;
+        let mut second = if count == LANE_PAGE_COUNT && next < along.end { self.lanes.try_take() } else { None };
+        let (mut current, mut other) = (lane, second.as_mut());
+        let mut first = None;
+        loop {
+            let behind = match &mut other {
+                // Where these cannot be asked for, the one who touches them finds out why.
+                Some(lane) if next < along.end => self.ask(lane, None, next, along).unwrap_or(0),
+                _ => 0,
+            };
+            next += behind as u64;
+            let taken = self.receive(current, (along.home, count));
+            let is_answering = !matches!(taken, Err(Denied::Home(..)));
+            first.get_or_insert(taken);
+            let Some(lane) = other.take_if(|_| behind > 0) else { break };
+            if !is_answering {
+                self.abandon(lane, (along.home, behind));
+                break;
+            }
+            other = Some(std::mem::replace(&mut current, lane));
+            count = behind;
+        }
+        (first.expect("the first was received"), next)
+    }
+
+    /// Brings the first of pages `page .. end` that is not here in that way, and those behind it along with it; returns the first
+    /// that was not looked at. What cannot be had so is found out by who touches it.
+    ///
+    /// Not for the handler of a fault, but as async-signal-safe.
+    pub(super) fn bring_some(&self, page: u64, end: u64, access: Access) -> u64 {
+        let is_here = |page: &u64| match self.words.look(*page).state() {
+            Ok(State::Absent) => false,
+            Ok(State::Shared) => access == Access::Read,
+            _ => true,
+        };
+        let page = (page..end).find(|page| !is_here(page)).unwrap_or(end);
+        if page == end {
+            return end;
+        }
+        let mut lane = self.lanes.take();
+        let seat = self.seat(lane.index(), 0);
+        let claimed = match self.words.fault(page, seat, access) {
+            Ok(Fault::Fetch { .. }) => Claimed { page, has: None, firm: false },
+            Ok(Fault::Upgrade { has }) => Claimed { page, has: Some(has), firm: false },
+            Ok(Fault::Map(_)) => {
+                self.leave(page, seat);
+                return page + 1;
+            }
+            Ok(Fault::Wait(_)) | Err(_) => return page + 1,
+        };
+        let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
+        if let Ok(Asked::Later) = asked {
+            // The lane is kept until it came; the one who touches it says what is wrong.
+            let _ = self.await_claim(page, seat, &mut Patience::new(self.bound * 2));
+        }
+        next
+    }
+
+    /// Claims pages and asks their home for them: the one that was touched, or none of them, and those behind it. Returns how many.
+    fn ask(&self, lane: &mut LaneGuard<'_>, touched: Option<Claimed>, page: u64, along: Along) -> Result<usize, Broken> {
+        let (index, tools) = (lane.index(), lane.tools());
+        let is_touched = touched.is_some();
+        let mut put = |k: usize, page: u64, has: Option<Version>, firm: bool| {
             let seat = self.seat(index, k);
             let ticket = Ticket { seat, number: self.words.next_number(seat) };
-            // Where a stream of faults goes on, others give up what it will touch next, too.
-            let want = Want { page, ticket, access, has, firm: k == 0 && firm, tries: k > 0 && !is_stream };
+            // A lane's first seat is kept for what is touched: it asks for nothing that comes later.
+            let tries = if k == 0 { !is_touched } else { !along.is_sure };
+            let want = Want { page, ticket, access: along.access, has, firm, tries };
             tools.numbers[k] = page;
             tools.message[k * WANT_LEN..(k + 1) * WANT_LEN].copy_from_slice(&want.encode());
         };
-        put(tools, 0, page, has);
-        let mut wanted = 1;
-        while (wanted as u64) <= extra && wanted < LANE_PAGE_COUNT && self.is_seat_free(index, wanted) {
-            let next = page + wanted as u64;
-            if next >= self.frames.page_count() || self.home_of(next) != home {
+        let mut count = 0;
+        let mut is_upgrade = false;
+        if let Some(Claimed { page, has, firm }) = touched {
+            is_upgrade = has.is_some();
+            put(0, page, has, firm);
+            count = 1;
+        }
+        while count < LANE_PAGE_COUNT && page + (count as u64) < along.end && self.is_seat_free(index, count) {
+            let next = page + count as u64;
+            if self.home_of(next) != along.home {
                 break;
             }
-            let Some(has) = self.claim(next, self.seat(index, wanted), access) else { break };
-            put(tools, wanted, next, has);
-            wanted += 1;
+            let Some(has) = self.claim(next, self.seat(index, count), along.access) else { break };
+            is_upgrade |= count == 0 && has.is_some();
+            put(count, next, has, false);
+            count += 1;
         }
-        let exchanged = self.exchange(tools, (home, wanted));
-        if exchanged.is_err() {
-            for k in 0..wanted {
-                self.fail(tools.numbers[k], self.seat(index, k));
-            }
+        if count == 0 {
+            return Ok(0);
         }
-        exchanged.map_err(|broken| Denied::Home(home, broken))?;
+        let sent = self.send_wants(tools, (along.home, count));
+        if sent.is_err() {
+            (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(index, k)));
+        }
+        sent?;
         let seat = self.seat(index, 0);
-        self.words.count(seat, if has.is_some() { seat::UPGRADED } else { seat::FETCHED }, wanted as u64);
-        self.words.count(seat, seat::PREFETCHED, wanted as u64 - 1);
-        let outcome = self.take_in(tools, index, (home, wanted))?;
-        self.look_at_crowd(tools, wanted as u64);
-        Ok(outcome)
+        self.words.count(seat, if is_upgrade { seat::UPGRADED } else { seat::FETCHED }, count as u64);
+        self.words.count(seat, seat::PREFETCHED, (count - usize::from(is_touched)) as u64);
+        Ok(count)
+    }
+
+    /// Receives what was asked for, puts it into its places and maps it.
+    fn receive(&self, lane: &mut LaneGuard<'_>, (home, count): (usize, usize)) -> Result<Asked, Denied> {
+        let (index, tools) = (lane.index(), lane.tools());
+        if let Err(broken) = self.receive_records(tools, (home, count)) {
+            (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(index, k)));
+            return Err(Denied::Home(home, broken));
+        }
+        let asked = self.take_in(tools, index, (home, count))?;
+        self.look_at_crowd(tools, count as u64);
+        Ok(asked)
+    }
+
+    /// Gives up what was asked for and nobody will receive. What was granted goes to the node, which the home finds to talk to
+    /// when this connection ends.
+    fn abandon(&self, lane: &mut LaneGuard<'_>, (home, count): (usize, usize)) {
+        let (index, tools) = (lane.index(), lane.tools());
+        tools.endpoints[home].give_up(Broken::Closed);
+        (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(index, k)));
+    }
+
+    /// Where all up to the end of a home's chunk was fetched: how far behind a page the home's next chunk has its like.
+    fn period_at(&self, page: u64, next: u64) -> Option<u64> {
+        let is_at_border = next < self.frames.page_count() && self.home_of(next) != self.home_of(page);
+        let period = self.layout.period(page * PAGE_LEN).filter(|_| is_at_border)?;
+        Some(period / PAGE_LEN)
     }
 
     /// Claims a neighbour that is not here in that way; returns the version of the copy that is.
@@ -98,13 +230,17 @@ impl Resolver {
         !is_open
     }
 
-    /// Sends the records in `message`, and receives those of the answer; the pages are still to come.
-    fn exchange(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
+    /// Sends the records in `message`.
+    fn send_wants(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         tools.seq += 1;
         let body_len = (count * WANT_LEN) as u64;
         let head = Head { count: count as u32, body_len, detail: self.homes[home].share, ..Head::new(Kind::Want, tools.seq) };
+        tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * WANT_LEN]])
+    }
+
+    /// Receives the records of the answer; the pages are still to come.
+    fn receive_records(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         let endpoint = &tools.endpoints[home];
-        endpoint.send(&[&head.encode(), &tools.message[..count * WANT_LEN]])?;
         let head = endpoint.receive_head(tools.seq)?;
         let records_len = (count * GRANTED_LEN) as u64;
         let pages_len =

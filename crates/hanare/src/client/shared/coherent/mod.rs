@@ -43,7 +43,7 @@ use hanare_memory::uffd::{Features, Span, Uffd, WriteFaults};
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::Consistency;
+use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::{Error, Result};
@@ -123,6 +123,20 @@ impl Coherent {
     pub unsafe fn window(&self) -> Window {
         // SAFETY: all of it is mapped; the caller promises the rest.
         unsafe { self.mapping.as_ref().expect("mapped as long as this is there").window() }.slice(0, self.len as usize)
+    }
+
+    /// Brings those of pages `first .. end` that are not here for that access, many at a time. What cannot be had is found out by
+    /// who touches it.
+    ///
+    /// **Cost**: a look at each page's word; for those that are not here a message each way for each 64 pages of a home, two of
+    /// them under way at a time.
+    pub fn bring(&self, first: u64, end: u64, access: Access) {
+        let resolver = self.resolver();
+        let mut page = first;
+        while page < end {
+            // It holds pages and a lane: no handler of the program may run on this thread and touch them.
+            page = fault::undisturbed(|| resolver.bring_some(page, end, access));
+        }
     }
 
     /// What happened to its pages so far.

@@ -1,11 +1,13 @@
 //! What to do about a touch of a page, inside the signal handler.
 
+use super::fetch::Claimed;
 use super::wait::Patience;
 use crate::client::region::Region;
 use crate::client::shared::counters::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
 use crate::client::shared::report::Report;
+use crate::client::shared::streams::Streams;
 use crate::settings;
 use hanare_memory::Mapping;
 use hanare_memory::fault::{Resolve, Resolved};
@@ -26,9 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// Pages of this host's own memory that are asked for at once, at first.
-const OWN_COUNT: u64 = 16;
-/// Streams of faults that are followed at a time.
-const STREAM_COUNT: usize = 8;
+pub(super) const OWN_COUNT: u64 = 16;
 
 /// What resolves the faults of one mapping.
 pub(super) struct Resolver {
@@ -58,9 +58,7 @@ pub(super) struct Resolver {
     pub(super) before: [u64; COUNT_COUNT],
     pub(super) rights: Rights,
     pub(super) bound: Duration,
-    pub(super) streams: [AtomicU64; STREAM_COUNT],
-    /// Which stream is given up next.
-    pub(super) oldest: AtomicU64,
+    pub(super) streams: Streams,
     pub(super) filled: AtomicU64,
     /// Whether the last page that could not be had was lost with a host, its home being there.
     pub(super) is_gone: AtomicBool,
@@ -143,8 +141,7 @@ impl Resolver {
             seat_first: shared.seat_first,
             rights,
             bound: attachment.bound,
-            streams: Default::default(),
-            oldest: AtomicU64::new(0),
+            streams: Streams::default(),
             filled: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
             homes,
@@ -173,8 +170,8 @@ impl Resolver {
             }
             let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here("its page words are damaged"))? {
                 Fault::Map(_) => return self.map_around(&lane, page, access),
-                Fault::Fetch { .. } => self.fetch(&mut lane, page, access, None, firm)?,
-                Fault::Upgrade { has } => self.fetch(&mut lane, page, access, Some(has), firm)?,
+                Fault::Fetch { .. } => self.fetch(&mut lane, Claimed { page, has: None, firm }, access)?,
+                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), firm }, access)?,
                 Fault::Wait(seen) => {
                     drop(lane);
                     self.doze(page, seen, &mut patience)?;
@@ -201,7 +198,8 @@ impl Resolver {
         // As long as the seat is counted an owned page stays owned: it is mapped for stores to come, too.
         let is_owned = self.words.look(page).state() == Ok(State::Owned) && self.rights == Rights::Write;
         let access = if is_owned { Access::Write } else { access };
-        let end = (page + 1 + self.window(page, false).0).min(self.frames.page_count());
+        let stream = self.streams.find(page, 0);
+        let end = (page + (1 + stream.ahead).min(LANE_PAGE_COUNT as u64)).min(self.frames.page_count());
         let mut count = 1;
         while page + count < end {
             let seat = self.seat(lane.index(), count as usize);
@@ -211,6 +209,7 @@ impl Resolver {
             }
             count += 1;
         }
+        self.streams.go_on(stream, page, page + count, None);
         let mapped = self.map_run(page, count, access);
         for k in 0..count {
             self.leave(page + k, self.seat(lane.index(), k as usize));
@@ -233,24 +232,6 @@ impl Resolver {
         if let Ok(changed) = self.words.leave(page, seat) {
             self.wake(page, changed);
         }
-    }
-
-    /// How many pages behind `page` to ask for, and whether a stream of faults goes on there: then twice as many as before.
-    pub(super) fn window(&self, page: u64, is_own: bool) -> (u64, bool) {
-        const WINDOW_BITS: u32 = 8;
-        let most = LANE_PAGE_COUNT as u64 - 1;
-        for stream in &self.streams {
-            let seen = stream.load(Relaxed);
-            if seen != 0 && seen >> WINDOW_BITS == page {
-                let window = ((seen & ((1 << WINDOW_BITS) - 1)) * 2 + 1).min(most);
-                stream.store((page + 1 + window) << WINDOW_BITS | window, Relaxed);
-                return (window, true);
-            }
-        }
-        let window = if is_own { OWN_COUNT - 1 } else { 0 };
-        let oldest = self.oldest.fetch_add(1, Relaxed) as usize % STREAM_COUNT;
-        self.streams[oldest].store((page + 1 + window) << WINDOW_BITS | window, Relaxed);
-        (window, false)
     }
 }
 

@@ -15,7 +15,6 @@
 //! | `pager` | faults, flush, update and eviction as steps on held pages |
 //! | `homes`, `message` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `slots` | the limit on frames, and the clock |
-//! | `streams` | what is fetched ahead |
 //! | `twins` | the clean bytes of dirty pages |
 //!
 //! Who may change a page is the state machine of `hanare_ring::own_page`.
@@ -39,12 +38,12 @@ mod homes;
 mod message;
 mod pager;
 mod slots;
-mod streams;
 mod twins;
 
 use super::counters::{PageCounters, PageCounts};
 use super::lanes::Lanes;
 use super::options::MapOptions;
+use super::streams::Streams;
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::pool::Shared;
 use crate::client::region::Region;
@@ -60,7 +59,7 @@ use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use homes::Homes;
-use pager::Pager;
+use pager::{Pager, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -163,8 +162,9 @@ impl Explicit {
     /// brought, which a plain load would die of; [`Error::OutOfRange`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let range = self.check(offset, into.len() as u64)?;
+        let end = range.end.div_ceil(PAGE_LEN);
         self.by_pages(range, |page, at, window| {
-            self.bring(page)?;
+            self.bring(page, end)?;
             window.read_into(&mut into[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
         })
     }
@@ -176,8 +176,9 @@ impl Explicit {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = self.check(offset, bytes.len() as u64)?;
         self.check_rights(Rights::Write)?;
+        let end = range.end.div_ceil(PAGE_LEN);
         self.by_pages(range, |page, at, window| {
-            self.bring(page)?;
+            self.bring(page, end)?;
             window.write_from(&bytes[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
         })
     }
@@ -195,6 +196,19 @@ impl Explicit {
         pages.try_for_each(|page| if pager.is_direct(page) { Ok(()) } else { self.serve(pager, page, access) })
     }
 
+    /// Brings the pages of a range from their homes, many at a time, and maps those that it brings for reading.
+    ///
+    /// **Cost**: a look at each page's word, and a message each way for each 64 pages. **Errors**: as [`Explicit::read`].
+    pub fn bring_all(&self, offset: u64, len: u64) -> Result<()> {
+        let range = self.check(offset, len)?;
+        self.bring_pages(range)
+    }
+
+    fn bring_pages(&self, range: Range<u64>) -> Result<()> {
+        let end = range.end.div_ceil(PAGE_LEN);
+        (range.start / PAGE_LEN..end).try_for_each(|page| self.bring(page, end))
+    }
+
     /// Has `act` work on a range page by page: the page's number, where its bytes are in the caller's buffer, and the bytes.
     fn by_pages(&self, range: Range<u64>, mut act: impl FnMut(u64, usize, Window) -> Result<()>) -> Result<()> {
         let mut at = range.start;
@@ -210,16 +224,22 @@ impl Explicit {
 
     /// Brings a page from its home where that is still to be done, before a copy: a page that the copy itself does not get is
     /// lost to this mapping for good.
-    fn bring(&self, page: u64) -> Result<()> {
+    ///
+    /// Those before `end` come along.
+    fn bring(&self, page: u64, end: u64) -> Result<()> {
         match self.pages.as_deref() {
-            Some(pager) if !pager.is_here(page) => self.serve(pager, page, Access::Read),
+            Some(pager) if !pager.is_here(page) => self.attempt(pager, page, || pager.serve_until(page, Access::Read, end)),
             _ => Ok(()),
         }
     }
 
     /// As a fault, but for the errors, and once more where the home can be reached anew.
     fn serve(&self, pager: &Pager, page: u64, access: Access) -> Result<()> {
-        let serve = || fault::undisturbed(|| pager.serve(page, access));
+        self.attempt(pager, page, || pager.serve(page, access))
+    }
+
+    fn attempt(&self, pager: &Pager, page: u64, serve: impl Fn() -> Result<(), Trouble>) -> Result<()> {
+        let serve = || fault::undisturbed(&serve);
         let served = serve().or_else(|trouble| self.mend(pager).map_err(|_| trouble).and_then(|()| serve()));
         served.map_err(|trouble| pager.page_error(page, trouble))
     }
@@ -358,7 +378,7 @@ fn watch(
         twins: twins::Twins::new(page_count)?,
         words: OwnPages::new(page_count)?,
         slots: slots::Slots::new(limit, page_count)?,
-        streams: streams::Streams::default(),
+        streams: Streams::default(),
         lanes,
         counters: PageCounters::default(),
         lines: Default::default(),

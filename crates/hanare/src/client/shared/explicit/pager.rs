@@ -23,10 +23,10 @@
 
 use super::homes::{Failed, Homes, Why};
 use super::slots::Slots;
-use super::streams::Streams;
 use super::twins::Twins;
 use crate::client::shared::counters::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
+use crate::client::shared::streams::Streams;
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::{Frames, Run, runs_of};
@@ -124,11 +124,16 @@ impl Pager {
 
     /// Brings a page that is not direct, and maps it for that access. Async-signal-safe.
     pub fn serve(&self, page: u64, access: Access) -> Result<(), Trouble> {
+        self.serve_until(page, access, page + 1)
+    }
+
+    /// As [`Pager::serve`]; an absent page comes with those behind it, up to `end` if no stream of faults asks for more.
+    pub fn serve_until(&self, page: u64, access: Access, end: u64) -> Result<(), Trouble> {
         let state = self.words.hold(page);
         self.words.touch(page);
         let place = self.span.pages(page, 1);
         let done = match (state, access) {
-            (State::Absent, _) => self.bring(page, access),
+            (State::Absent, _) => self.bring(page, access, end),
             (State::Clean, Access::Read) => self.uffd.install(place, Access::Read).map_err(Trouble::from),
             (State::Clean, Access::Write) => self.open(page),
             // A flush that failed left it protected, or it is not mapped.
@@ -158,13 +163,13 @@ impl Pager {
         Ok(())
     }
 
-    /// Fetches an absent page, and those behind it if a stream runs. Held: the page.
-    fn bring(&self, page: u64, access: Access) -> Result<(), Trouble> {
+    /// Fetches an absent page, and those behind it up to `end` or as a stream runs. Held: the page.
+    fn bring(&self, page: u64, access: Access, end: u64) -> Result<(), Trouble> {
         let mut lane = self.lanes.take();
         let (tools, Lists { window: pages, victims, dirty }) = lane.parts();
-        let stream = self.streams.find(page);
+        let stream = self.streams.find(page, 0);
         // A stream never drives more than a part of the frames out.
-        let window = stream.window.min(1 + self.slots.limit() as usize / 8);
+        let window = ((1 + stream.ahead).max(end - page) as usize).min(LANE_PAGE_COUNT).min(1 + self.slots.limit() as usize / 8);
         self.make_room(tools, victims, dirty, window);
         // Where nothing can be given back there is one frame more than the limit: a fault never fails for that.
         let is_counted = self.slots.admit(page);
@@ -190,7 +195,7 @@ impl Pager {
             self.slots.remove(page);
             return fetched;
         }
-        self.streams.go_on(stream, next, len);
+        self.streams.go_on(stream, page, next, None);
         let ahead = &pages[1..len];
         let mapped = self.map_ahead(ahead);
         ahead.iter().for_each(|page| self.words.release(*page));
