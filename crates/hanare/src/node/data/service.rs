@@ -333,10 +333,8 @@ impl Desk {
             }
             Did::Wire(frames, ending) => {
                 let moved = !frames.is_empty();
-                for frame in frames {
-                    self.pages.on_frame(id, &frame);
-                    self.serve_pages();
-                }
+                self.pages.on_frames(id, &frames);
+                self.serve_pages();
                 if let Err(error) = ending {
                     self.end(id, &error);
                 }

@@ -185,12 +185,18 @@ impl Pages {
 
     /// Goes on with pages that are being taken. Returns whether anything moved.
     pub fn turn(&mut self) -> bool {
+        let moved = self.take();
+        self.settle();
+        moved
+    }
+
+    /// Takes the pages that nobody maps at this moment, neighbours together. Returns whether there were any.
+    fn take(&mut self) -> bool {
         let taking: Vec<Gid> = self.hosts.values().filter(|host| host.is_taking()).map(Host::gid).collect();
         let mut moved = false;
         for gid in taking {
             self.with_host(gid, |host, says| moved |= host.turn(says));
         }
-        self.settle();
         moved
     }
 
@@ -223,8 +229,13 @@ impl Pages {
         self.run(errands);
     }
 
-    /// A frame of another node.
-    pub fn on_frame(&mut self, place: u64, bytes: &[u8]) {
+    /// Frames of another node; what they want taken is taken together.
+    pub fn on_frames(&mut self, place: u64, frames: &[Vec<u8>]) {
+        frames.iter().for_each(|bytes| self.on_frame(place, bytes));
+        self.settle();
+    }
+
+    fn on_frame(&mut self, place: u64, bytes: &[u8]) {
         let (frame, page) = match decode_frame(bytes) {
             Ok(frame) => frame,
             Err(malformed) => {
@@ -239,7 +250,6 @@ impl Pages {
         if let Some((from, letter)) = letter {
             self.on_letter(from, letter, page);
         }
-        self.settle();
     }
 
     /// A node is lost, as the membership says, or because it cannot be reached any more.
@@ -280,11 +290,16 @@ impl Pages {
         stats.into_values().collect()
     }
 
-    /// All letters of this node to itself, and what they bring about.
+    /// All letters of this node to itself, what they want taken, and what comes of that.
     fn settle(&mut self) {
-        while let Some((letter, bytes)) = self.local.pop_front() {
-            let me = self.me.map_or(NodeId(0), |(node, _)| node);
-            self.on_letter(me, letter, bytes);
+        loop {
+            while let Some((letter, bytes)) = self.local.pop_front() {
+                let me = self.me.map_or(NodeId(0), |(node, _)| node);
+                self.on_letter(me, letter, bytes);
+            }
+            if !self.take() {
+                return;
+            }
         }
     }
 

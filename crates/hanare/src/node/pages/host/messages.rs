@@ -95,16 +95,25 @@ impl Host {
                     says.push(acknowledge(home, page, me, version, tell));
                     Ok(())
                 }
-                Invalidated::Take => self.begin_take(home, page.0, Why::Invalidate { version, tell }, says),
+                Invalidated::Take => {
+                    self.begin_take(home, page.0, Why::Invalidate { version, tell });
+                    Ok(())
+                }
                 Invalidated::Later => Err(Corrupt("a page that is taken by nobody is being taken")),
             },
             ToHost::Forward { era, to, ticket, access } => match pages.words.take_owned(page.0, era)? {
-                Taken::Take => self.begin_take(home, page.0, Why::Forward { era, to, ticket, access }, says),
+                Taken::Take => {
+                    self.begin_take(home, page.0, Why::Forward { era, to, ticket, access });
+                    Ok(())
+                }
                 Taken::Elsewhere { .. } => Ok(()),
                 Taken::Later => Err(Corrupt("a page that is taken by nobody is being taken")),
             },
             ToHost::Recall { era, keeps } => match pages.words.take_owned(page.0, era)? {
-                Taken::Take => self.begin_take(home, page.0, Why::Recall { era, keeps }, says),
+                Taken::Take => {
+                    self.begin_take(home, page.0, Why::Recall { era, keeps });
+                    Ok(())
+                }
                 Taken::Elsewhere { floor } => {
                     if !era.is_after(floor) {
                         says.push(Say::Home { home, page, message: ToHome::Missing { version: era }, bytes: None });

@@ -20,7 +20,7 @@ use crate::node::pages::memory::{FileParts, HomeMemory};
 use hanare_memory::file;
 use hanare_memory::frames::{ClientFrames, Frames, Run, Stays};
 use hanare_memory::uffd::Refused;
-use hanare_memory::{Mapping, diff};
+use hanare_memory::Mapping;
 use hanare_protocol::id::{ClientId, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency, HostId, Hosts, Page, Ticket, ToHome, ToHost, Version};
@@ -329,7 +329,7 @@ impl Host {
             }
             let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
             let memory = self.homes[self.home_of[piece.extent]].memory.clone();
-            pages.take(page, memory.as_deref(), &clients, false, Stays::Nothing);
+            pages.take(Run::one(page), memory.as_deref(), &clients, false, Stays::Nothing);
             pages.words.forget(page);
             pages.wake_all(page);
         }

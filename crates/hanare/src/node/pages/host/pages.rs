@@ -49,40 +49,48 @@ impl Pages {
     }
 
     pub(super) fn read(&self, page: u64) -> Option<PageBytes> {
-        let mut bytes: Box<diff::PageBytes> = Box::new([0; PAGE_LEN as usize]);
-        self.frames.read(Run::one(page), &mut bytes[..]).ok()?;
-        Some(bytes)
+        self.read_run(Run::one(page))?.pop()
     }
 
-    /// Takes a page from all programs; of this node's own memory its bytes stay where they are.
+    fn read_run(&self, run: Run) -> Option<Vec<PageBytes>> {
+        let mut bytes = vec![0; run.len_bytes()];
+        self.frames.read(run, &mut bytes).ok()?;
+        Some(bytes.chunks(PAGE_LEN as usize).map(Box::from).collect())
+    }
+
+    /// Takes pages from all programs; of this node's own memory their bytes stay where they are.
+    ///
+    /// **Cost**: for all of the run one call a client, which shoots its other threads' translations down, and one that gives the
+    /// frames back.
     pub(super) fn take(
         &mut self,
-        page: u64,
+        run: Run,
         memory: Option<&HomeMemory>,
         clients: &[&ClientFrames],
         wants_bytes: bool,
         stays: Stays,
-    ) -> Option<PageBytes> {
+    ) -> Option<Vec<PageBytes>> {
         for client in clients {
-            match client.uffd.protect(client.span.pages(page, 1)) {
+            match client.uffd.protect(client.span.pages(run.first, run.count)) {
                 Ok(()) | Err(Refused::Ended) => {}
-                Err(refused) => tracing::warn!("a program keeps a page: {refused}"),
+                Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
             }
         }
         let Some(memory) = memory else {
-            let bytes = if wants_bytes { self.read(page) } else { None };
+            let bytes = if wants_bytes { self.read_run(run) } else { None };
             if stays == Stays::Nothing
-                && let Err(refused) = self.frames.punch(Run::one(page))
+                && let Err(refused) = self.frames.punch(run)
             {
-                tracing::error!("a frame could not be given back: {refused}");
+                tracing::error!("frames could not be given back: {refused}");
             }
             return bytes;
         };
-        let bytes = if wants_bytes { memory.read_page(page).ok() } else { None };
+        let all = run.first..run.first + run.count;
+        let bytes = if wants_bytes { all.map(|page| memory.read_page(page).ok()).collect() } else { None };
         if stays == Stays::Nothing
-            && let Err(error) = memory.unmap(page)
+            && let Err(error) = memory.unmap(run)
         {
-            tracing::error!("a page could not be taken from programs: {error}");
+            tracing::error!("pages could not be taken from programs: {error}");
         }
         bytes
     }

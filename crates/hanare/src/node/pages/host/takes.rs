@@ -3,39 +3,75 @@
 use super::messages::acknowledge;
 use super::*;
 
+/// Most pages that are taken at once: as many as are asked for at once.
+const RUN_COUNT_MAX: u64 = 64;
+
+/// In which way a page is taken. Neighbours that are taken in the same way are taken together, with one shoot-down for all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Manner {
+    home: usize,
+    stays: Stays,
+    wants_bytes: bool,
+}
+
+impl Take {
+    fn manner(&self) -> Result<Manner, Corrupt> {
+        let (stays, wants_bytes) = match &self.why {
+            Why::Invalidate { .. } => (Stays::Nothing, false),
+            Why::Forward { access, .. } => (if *access == Access::Read { Stays::Copy } else { Stays::Nothing }, true),
+            Why::Recall { keeps, .. } => (if *keeps { Stays::Copy } else { Stays::Nothing }, true),
+            Why::Evict { was } => (Stays::Nothing, was.state()? == State::Owned),
+        };
+        Ok(Manner { home: self.home, stays, wants_bytes })
+    }
+}
+
 impl Host {
-    pub(super) fn begin_take(&mut self, home: usize, page: u64, why: Why, says: &mut Vec<Say>) -> Result<(), Corrupt> {
-        let Some(pages) = &mut self.pages else { return Ok(()) };
-        pages.takes.insert(page, Take { home, why });
-        self.go_on_taking(page, says)
+    /// A page that is marked is to be taken: by the next [`Host::turn`], with its neighbours.
+    pub(super) fn begin_take(&mut self, home: usize, page: u64, why: Why) {
+        if let Some(pages) = &mut self.pages {
+            pages.takes.insert(page, Take { home, why });
+        }
     }
 
-    /// Whether pages are being taken that somebody maps at this moment.
+    /// Whether pages are being taken.
     pub fn is_taking(&self) -> bool {
         self.pages.as_ref().is_some_and(|pages| !pages.takes.is_empty())
     }
 
-    /// Goes on with what waited. Returns whether anything moved.
+    /// Takes those marked pages that nobody maps at this moment; then what waited for that. Returns whether there were any.
     pub fn turn(&mut self, says: &mut Vec<Say>) -> bool {
         let Some(pages) = &self.pages else { return false };
-        let taking: Vec<u64> = pages.takes.keys().copied().collect();
-        let before = says.len();
-        for page in taking {
-            if let Err(corrupt) = self.go_on_taking(page, says) {
-                self.give_up(&corrupt);
-            }
+        let clear: Vec<u64> = pages.takes.keys().copied().filter(|page| pages.words.is_clear(*page)).collect();
+        if let Err(corrupt) = self.take_all(&clear, says) {
+            self.give_up(&corrupt);
         }
-        says.len() > before
+        !clear.is_empty()
     }
 
-    /// Takes a page, if nobody maps it at this moment; then what waited for that.
-    pub(super) fn go_on_taking(&mut self, page: u64, says: &mut Vec<Say>) -> Result<(), Corrupt> {
-        let Some(pages) = &mut self.pages else { return Ok(()) };
-        if !pages.words.is_clear(page) {
-            return Ok(());
+    /// Takes pages, ascending, that nobody maps.
+    fn take_all(&mut self, clear: &[u64], says: &mut Vec<Say>) -> Result<(), Corrupt> {
+        let mut rest = clear;
+        while let Some((&first, _)) = rest.split_first() {
+            let Some(pages) = &mut self.pages else { return Ok(()) };
+            let manner = |page: u64| pages.takes.get(&page).map(Take::manner).transpose();
+            let Some(of_first) = manner(first)? else { return Err(Corrupt("a page that is taken by nobody is being taken")) };
+            let mut run = Run::one(first);
+            while let Some(&next) = rest.get(run.count as usize)
+                && next == first + run.count
+                && run.count < RUN_COUNT_MAX
+                && manner(next)? == Some(of_first)
+            {
+                run.count += 1;
+            }
+            self.take_run(run, of_first, says)?;
+            rest = &rest[run.count as usize..];
         }
-        let Some(take) = pages.takes.remove(&page) else { return Ok(()) };
-        self.take_now(page, take, says)?;
+        clear.iter().try_for_each(|page| self.act_on_waiting(*page, says))
+    }
+
+    /// What was said about a page while it was being taken.
+    fn act_on_waiting(&mut self, page: u64, says: &mut Vec<Say>) -> Result<(), Corrupt> {
         while let Some(pages) = &mut self.pages
             && !pages.takes.contains_key(&page)
         {
@@ -48,20 +84,25 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn take_now(&mut self, page: u64, take: Take, says: &mut Vec<Say>) -> Result<(), Corrupt> {
-        let Take { home, why } = take;
-        let me = self.homes[home].me;
+    fn take_run(&mut self, run: Run, manner: Manner, says: &mut Vec<Say>) -> Result<(), Corrupt> {
+        let Manner { home, stays, wants_bytes } = manner;
         let memory = self.homes[home].memory.clone();
         let clients: Vec<&ClientFrames> =
             self.clients.iter().filter_map(|client| client.frames.as_ref()).chain(&self.parted).collect();
         let Some(pages) = &mut self.pages else { return Ok(()) };
-        let (stays, wants_bytes) = match &why {
-            Why::Invalidate { .. } => (Stays::Nothing, false),
-            Why::Forward { access, .. } => (if *access == Access::Read { Stays::Copy } else { Stays::Nothing }, true),
-            Why::Recall { keeps, .. } => (if *keeps { Stays::Copy } else { Stays::Nothing }, true),
-            Why::Evict { was } => (Stays::Nothing, was.state()? == State::Owned),
-        };
-        let bytes = pages.take(page, memory.as_deref(), &clients, wants_bytes, stays);
+        let bytes = pages.take(run, memory.as_deref(), &clients, wants_bytes, stays);
+        let mut bytes = bytes.into_iter().flatten();
+        for page in run.first..run.first + run.count {
+            self.publish(page, bytes.next(), says)?;
+        }
+        Ok(())
+    }
+
+    /// A page has been taken: says so in its word, and to whom it was taken for.
+    fn publish(&mut self, page: u64, bytes: Option<PageBytes>, says: &mut Vec<Say>) -> Result<(), Corrupt> {
+        let Some(pages) = &mut self.pages else { return Ok(()) };
+        let Some(Take { home, why }) = pages.takes.remove(&page) else { return Ok(()) };
+        let me = self.homes[home].me;
         let changed = match &why {
             Why::Invalidate { version, .. } => pages.words.drop_taken(page, *version)?,
             Why::Forward { era, access: Access::Write, .. } | Why::Recall { era, keeps: false } => {
@@ -120,13 +161,12 @@ impl Host {
                 break;
             }
         }
-        for page in found {
-            self.evict(page, false, says);
-        }
+        found.into_iter().for_each(|page| self.evict(page, false));
+        self.turn(says);
     }
 
     /// Lets go of a page; one of this node's own memory only where `all` go.
-    pub(super) fn evict(&mut self, page: u64, all: bool, says: &mut Vec<Say>) {
+    pub(super) fn evict(&mut self, page: u64, all: bool) {
         let home = self.home_of_page(page);
         if self.homes[home].memory.is_some() && !all {
             return;
@@ -135,13 +175,10 @@ impl Host {
         if pages.takes.contains_key(&page) {
             return;
         }
-        let taken = match pages.words.take_to_evict(page) {
-            Ok(Some(was)) => self.begin_take(home, page, Why::Evict { was }, says),
-            Ok(None) => Ok(()),
-            Err(corrupt) => Err(corrupt),
-        };
-        if let Err(corrupt) = taken {
-            self.give_up(&corrupt);
+        match pages.words.take_to_evict(page) {
+            Ok(Some(was)) => self.begin_take(home, page, Why::Evict { was }),
+            Ok(None) => {}
+            Err(corrupt) => self.give_up(&corrupt),
         }
     }
 
@@ -152,9 +189,10 @@ impl Host {
         let here: Vec<u64> = (0..pages.count()).filter(is_here).collect();
         for page in here {
             if !matches!(self.pages.as_ref().map(|pages| pages.words.look(page).state()), Some(Ok(State::Absent))) {
-                self.evict(page, true, says);
+                self.evict(page, true);
             }
         }
+        self.turn(says);
         let Some(pages) = &self.pages else { return true };
         let is_open = |page: u64| !matches!(pages.words.look(page).state(), Ok(State::Absent) | Err(_));
         !(0..pages.count()).any(is_open)
