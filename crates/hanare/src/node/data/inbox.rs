@@ -10,7 +10,7 @@
 
 use super::work::Work;
 use crate::node::extents::Extents;
-use crate::node::pages::{Answers, Ask};
+use crate::node::pages::{Ask, Sealed};
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::id::Gid;
@@ -53,7 +53,7 @@ pub(crate) enum Asks {
     /// A thread wants or has pages of the share, or the region, of that number.
     Pages(u64, Ask),
     /// What became of pages that were wanted: that many records, and the pages behind them.
-    Granted(Answers),
+    Granted(Sealed),
 }
 
 /// Puts of up to this many bytes in a row are asked of a link at once.

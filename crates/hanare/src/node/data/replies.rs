@@ -7,7 +7,7 @@
 use super::fetches::Fetch;
 use super::inbox::{Asks, Finished, lost_memory};
 use super::work::{Place, Work};
-use crate::node::pages::Answers;
+use crate::node::pages::Sealed;
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
@@ -50,7 +50,7 @@ pub(crate) struct Replies {
     /// A refusal's bytes.
     small: Vec<u8>,
     /// What was granted to a thread, and the pages that go with it.
-    granted: Option<Answers>,
+    granted: Option<Sealed>,
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,

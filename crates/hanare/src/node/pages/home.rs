@@ -62,44 +62,87 @@ pub(super) struct Post {
 
 /// Answers to the records of one message of a thread: the records, then the pages that come along.
 pub(crate) struct Answers {
+    records: Vec<Answer>,
+    /// Keeps what windows show.
+    memory: Arc<HomeMemory>,
+}
+
+/// The answer to one record.
+struct Answer {
+    page: Page,
+    ticket: Ticket,
+    granted: Granted,
+    bytes: Bytes,
+}
+
+/// A page that comes along.
+enum Bytes {
+    None,
+    Here(Window),
+    Copy(PageBytes),
+}
+
+/// Answers as they leave.
+pub(crate) struct Sealed {
     pub count: u32,
     pub records: Vec<u8>,
-    /// The pages, where they lie or in `copies`.
+    /// The pages, where they lie.
     pub pages: Vec<Window>,
-    /// Keeps what the windows show.
-    memory: Arc<HomeMemory>,
-    copies: Vec<PageBytes>,
+    /// What the windows show.
+    _answers: Answers,
 }
 
 impl Answers {
     fn of(memory: &Arc<HomeMemory>) -> Answers {
-        Answers { count: 0, records: Vec::new(), pages: Vec::new(), memory: memory.clone(), copies: Vec::new() }
+        Answers { records: Vec::new(), memory: memory.clone() }
     }
 
+    /// The bytes of a page. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is
+    /// not used.
+    fn bytes_of(&self, page: Page) -> Result<Bytes> {
+        match self.memory.window(page.0) {
+            Some(window) => Ok(Bytes::Here(window)),
+            None => self.memory.read_page(page.0).map(Bytes::Copy),
+        }
+    }
+
+    /// Whether some pages come later.
+    pub(super) fn is_partial(&self) -> bool {
+        self.records.iter().any(|answer| answer.granted.outcome == Outcome::Later)
+    }
+
+    /// Which answer says that this page comes later, for that ticket.
+    pub(super) fn that_comes_later(&self, page: Page, ticket: Ticket) -> Option<usize> {
+        let is_that = |answer: &Answer| (answer.page, answer.ticket, answer.granted.outcome) == (page, ticket, Outcome::Later);
+        self.records.iter().position(is_that)
+    }
+
+    /// It comes at once.
+    pub(super) fn replace(&mut self, index: usize, granted: Granted, bytes: Option<PageBytes>) {
+        let answer = &mut self.records[index];
+        (answer.granted, answer.bytes) = (granted, bytes.map_or(Bytes::None, Bytes::Copy));
+    }
+
+    /// Ready to leave.
+    pub fn seal(self) -> Sealed {
+        let mut sealed = Sealed { count: self.records.len() as u32, records: Vec::new(), pages: Vec::new(), _answers: self };
+        for answer in &sealed._answers.records {
+            sealed.records.extend_from_slice(&answer.granted.encode());
+            match &answer.bytes {
+                Bytes::None => {}
+                Bytes::Here(window) => sealed.pages.push(*window),
+                // SAFETY: the copy's bytes stay where they are while the box moves, as long as this lives, and are only read.
+                Bytes::Copy(copy) => sealed.pages.push(unsafe { Window::of(copy) }),
+            }
+        }
+        sealed
+    }
+}
+
+impl Sealed {
     /// Bytes of records and pages.
     pub fn len(&self) -> u64 {
         self.records.len() as u64 + self.pages.len() as u64 * PAGE_LEN
-    }
-
-    /// Adds a page. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is not used.
-    fn add_page(&mut self, page: u64) -> Result<()> {
-        let window = match self.memory.window(page) {
-            Some(window) => window,
-            None => {
-                let copy = self.memory.read_page(page)?;
-                // SAFETY: the copy's bytes stay where they are while the box moves, as long as this lives, and are only read.
-                let window = unsafe { Window::of(&copy) };
-                self.copies.push(copy);
-                window
-            }
-        };
-        self.pages.push(window);
-        Ok(())
-    }
-
-    fn push(&mut self, granted: Granted) {
-        self.records.extend_from_slice(&granted.encode());
-        self.count += 1;
     }
 }
 
@@ -194,8 +237,8 @@ impl Home {
     pub fn on_wants(&mut self, host: HostId, session: u64, wants: &[Want], posts: &mut Vec<Post>) -> Result<Answers> {
         let mut answers = Answers::of(&self.memory);
         for want in wants {
-            let granted = self.on_want(host, session, want, &mut answers, posts)?;
-            answers.push(granted);
+            let (granted, bytes) = self.on_want(host, session, want, &answers, posts)?;
+            answers.records.push(Answer { page: Page(want.page), ticket: want.ticket, granted, bytes });
         }
         Ok(answers)
     }
@@ -205,22 +248,22 @@ impl Home {
         host: HostId,
         session: u64,
         want: &Want,
-        answers: &mut Answers,
+        answers: &Answers,
         posts: &mut Vec<Post>,
-    ) -> Result<Granted> {
+    ) -> Result<(Granted, Bytes)> {
         let page = Page(want.page);
         if !self.memory.is_here(want.page) {
             return Err(garbage(format!("a request for page {} of {}, which is not at home here", want.page, self.gid)));
         }
         if want.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
-            return Ok(Granted::without(Outcome::Full));
+            return Ok((Granted::without(Outcome::Full), Bytes::None));
         }
         if want.tries && !self.directory.is_free_for(page, host, want.access) {
-            return Ok(Granted::without(Outcome::NotNow));
+            return Ok((Granted::without(Outcome::NotNow), Bytes::None));
         }
         let message = ToHome::Want { ticket: want.ticket, access: want.access, has: want.has, firm: want.firm };
         self.directory.handle(host, page, message)?;
-        let mut direct = None;
+        let (mut direct, mut bytes) = (None, Bytes::None);
         while let Some(output) = self.directory.poll() {
             match output {
                 Output::Send(to, at, ToHost::Grant { ticket, version, access, has_bytes, awaits, firm })
@@ -229,12 +272,11 @@ impl Home {
                     let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
                     direct = Some(Granted { outcome, version, has_bytes, firm });
                     if has_bytes {
-                        answers.add_page(page.0)?;
+                        bytes = answers.bytes_of(page)?;
                     }
                     if firm {
                         let grant = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm };
-                        let number = want.ticket.number;
-                        self.direct.insert((host, want.ticket.seat), Direct { session, number, page, grant });
+                        self.await_thread(host, session, page, ticket, grant);
                     }
                 }
                 Output::Send(to, at, ToHost::Refused { ticket, reason }) if (to, at, ticket) == (host, page, want.ticket) => {
@@ -243,7 +285,17 @@ impl Home {
                 other => self.act(other, posts)?,
             }
         }
-        Ok(direct.unwrap_or(Granted::without(Outcome::Later)))
+        Ok((direct.unwrap_or(Granted::without(Outcome::Later)), bytes))
+    }
+
+    /// A grant goes to a thread itself, which is to acknowledge it.
+    pub fn await_thread(&mut self, host: HostId, session: u64, page: Page, ticket: Ticket, grant: ToHost) {
+        self.direct.insert((host, ticket.seat), Direct { session, number: ticket.number, page, grant });
+    }
+
+    /// What a host is called in letters to it.
+    pub fn key_of(&self, host: HostId) -> Option<u64> {
+        Some(self.guest(host)?.key)
     }
 
     /// A thread has installed what it was granted.

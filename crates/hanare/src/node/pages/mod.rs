@@ -5,12 +5,14 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `asking` | the answer to a thread, while this node has a say in it |
 //! | `home` | a region's directory where its pages lie |
 //! | `host` | a region's page words and frames where it is mapped |
 //! | `memory` | the pages that lie here: read, written, taken out of mappings |
 //! | `joins` | clients that will map, hosts that join homes and leave them |
 //! | `wires` | letters between nodes |
 
+mod asking;
 mod home;
 mod host;
 mod joins;
@@ -18,14 +20,15 @@ mod memory;
 mod wires;
 
 use crate::node::extents::Extents;
+use asking::{Asking, Outgoing};
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::HostId;
 use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
-pub(crate) use home::Answers;
-use home::{Home, PageBytes, Post};
+pub(crate) use home::Sealed;
+use home::{Answers, Home, PageBytes, Post};
 use host::{Host, Say};
 use joins::{Joining, Leaving, PendingJoin};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -59,7 +62,7 @@ pub(crate) enum Deed {
     /// Close such a connection.
     Close { place: u64 },
     /// Answer records of a thread.
-    Grant { session: u64, seq: u64, answers: Answers },
+    Grant { session: u64, seq: u64, answers: Sealed },
     /// End the link of a client that sent nonsense.
     End { session: u64, error: Error },
     /// Answer a client's wish.
@@ -86,6 +89,8 @@ pub(crate) struct Pages {
     /// Letters of this node to itself.
     local: VecDeque<(Letter, Option<PageBytes>)>,
     deeds: VecDeque<Deed>,
+    /// The answer that is being put together.
+    asking: Option<Asking>,
 }
 
 impl Pages {
@@ -107,6 +112,7 @@ impl Pages {
             leavers: Vec::new(),
             local: VecDeque::new(),
             deeds: VecDeque::new(),
+            asking: None,
         }
     }
 
@@ -162,13 +168,39 @@ impl Pages {
     }
 
     fn on_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) -> Result<()> {
-        let mut answers = None;
-        self.with_home(share, |home, host, posts| {
-            answers = Some(home.on_wants(host, session, wants, posts)?);
-            Ok(())
-        })?;
-        self.deeds.extend(answers.map(|answers| Deed::Grant { session, seq, answers }));
+        let (gid, host) = self.shares.get(&share).copied().ok_or_else(not_shared)?;
+        let home = self.homes.get_mut(&gid).ok_or_else(not_shared)?;
+        let mut posts = Vec::new();
+        let answers = home.on_wants(host, session, wants, &mut posts);
+        let key = home.key_of(host);
+        let mut answers = match (answers, key) {
+            (Ok(answers), Some(key)) if answers.is_partial() => {
+                self.asking = Some(Asking::new(key, answers));
+                self.post(posts);
+                self.finish_asking(session, gid, host)
+            }
+            (answers, _) => {
+                self.post(posts);
+                answers.map(Some)?
+            }
+        };
+        self.deeds.extend(answers.take().map(|answers| Deed::Grant { session, seq, answers: answers.seal() }));
         Ok(())
+    }
+
+    /// Takes what this very node has to give for an answer, and puts it in.
+    fn finish_asking(&mut self, session: u64, gid: Gid, host: HostId) -> Option<Answers> {
+        self.settle();
+        let answered = self.asking.take()?.finish();
+        if let Some(home) = self.homes.get_mut(&gid) {
+            for (page, ticket, grant) in answered.firm {
+                home.await_thread(host, session, page, ticket, grant);
+            }
+        }
+        for Outgoing { node, address, letter, bytes } in answered.letters {
+            self.send(node, &address, letter, bytes);
+        }
+        Some(answered.answers)
     }
 
     /// A client's link has ended.
@@ -355,8 +387,7 @@ impl Pages {
     fn with_home(&mut self, share: u64, with: impl FnOnce(&mut Home, HostId, &mut Vec<Post>) -> Result<()>) -> Result<()> {
         let known = self.shares.get(&share).copied();
         let Some((home, host)) = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, host))) else {
-            let reason = "pages of a region that it does not share (any more)".to_owned();
-            return Err(Error::Garbage { peer: "a host".to_owned(), reason });
+            return Err(not_shared());
         };
         let mut posts = Vec::new();
         let outcome = with(home, host, &mut posts);
@@ -402,6 +433,12 @@ impl Pages {
     }
 
     fn send(&mut self, node: NodeId, address: &str, letter: Letter, bytes: Option<PageBytes>) {
+        let outgoing = Outgoing { node, address: address.to_owned(), letter, bytes };
+        let outgoing = match &mut self.asking {
+            Some(asking) => asking.keep(outgoing),
+            None => Some(outgoing),
+        };
+        let Some(Outgoing { node, address, letter, bytes }) = outgoing else { return };
         if letter.has_bytes() && bytes.is_none() {
             // Whoever waits for it is told by its bound: bytes are not made up.
             return tracing::error!("a page for {node} could not be read, and is not sent");
@@ -410,7 +447,7 @@ impl Pages {
             return self.local.push_back((letter, bytes));
         }
         let mut errands = Vec::new();
-        self.wires.send(node, address, letter, bytes, &mut errands);
+        self.wires.send(node, &address, letter, bytes, &mut errands);
         self.run(errands);
     }
 
@@ -421,4 +458,9 @@ impl Pages {
             Errand::Close(place) => Deed::Close { place },
         }));
     }
+}
+
+fn not_shared() -> Error {
+    let reason = "pages of a region that it does not share (any more)".to_owned();
+    Error::Garbage { peer: "a host".to_owned(), reason }
 }
