@@ -255,9 +255,11 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// A thread touches a page that is not mapped for it that way.
+    /// A thread touches a page that is not mapped for it that way. What it is to ask for has the seat's [`PageWords::number`], which
+    /// no request had before: whoever goes on for a thread that died cannot tell whether it asked, and asks in the same words.
     ///
-    /// **Cost**: one store to the seat, one exchange of the page's word; for [`Fault::Wait`] only a read.
+    /// **Cost**: one store to the seat, two where the page is claimed, one exchange of the page's word; for [`Fault::Wait`] only a
+    /// read.
     // FEATURE: EU-F12 EU-F17
     pub fn fault(&self, page: u64, seat: u16, access: Access) -> Result<Fault, Corrupt> {
         let at = self.at(page);
@@ -288,6 +290,9 @@ impl<W: Exchange> PageWords<W> {
             };
             // ORDERING: released by the exchange: who finds the count or the claim in the word finds the seat that made it.
             self.words.store(self.seat_at(seat), place(page) | if is_map { MAPS } else { 0 });
+            if !is_map {
+                self.next_number(seat);
+            }
             match self.words.compare_exchange(at, old.0, new.0) {
                 Ok(_) => return Ok(fault),
                 Err(now) => old = Word(now),
@@ -315,7 +320,7 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// The number of the seat's next request; it goes on where the seat's thread before left off.
+    /// A number for another request about the page that the seat claimed; it goes on where the seat's thread before left off.
     pub fn next_number(&self, seat: u16) -> u32 {
         let at = self.seat_at(seat) + NUMBER;
         // ORDERING: the seat's own thread alone changes it, or the node when that is dead.

@@ -316,6 +316,28 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
 }
 
 #[test]
+fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
+    for state in [State::Absent, State::Shared] {
+        let pages = page_in(state);
+        // The seat's thread before asked for something, and its home remembers the number.
+        assert!(matches!(pages.fault(2, 0, Access::Read), Ok(Fault::Fetch { .. })));
+        let asked = pages.number(0);
+        assert!(pages.fail(2, 0).is_ok());
+        let client = other(&pages);
+        for dies_after in 0..4 {
+            client.words.left.set(dies_after);
+            let _ = client.fault(1, 0, Access::Write);
+            if let Estate::Claim { .. } = pages.bury(0).unwrap() {
+                assert!(pages.number(0) > asked, "{state:?}, dead after {dies_after} writes");
+                assert!(pages.fail(1, 0).is_ok());
+                break;
+            }
+            assert!(dies_after < 3, "it never claimed");
+        }
+    }
+}
+
+#[test]
 fn who_waits_for_an_answer_is_not_waited_for_where_the_dead_are_counted() {
     let pages = page_in(State::Shared);
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
@@ -361,8 +383,12 @@ fn two_threads_and_a_taker_in_real_memory() {
                     loop {
                         match words.fault(1, seat, access).unwrap() {
                             Fault::Map(_) => break,
-                            Fault::Fetch { floor } => drop(words.grant(1, seat, floor.next(), access).unwrap()),
-                            Fault::Upgrade { has } => drop(words.grant(1, seat, has.next(), access).unwrap()),
+                            Fault::Fetch { floor: before } | Fault::Upgrade { has: before } => {
+                                // While the copy is taken that is to be written, nothing is granted, and the claim stays.
+                                while words.grant(1, seat, before.next(), access) == Ok(Granted::Gone) {
+                                    std::thread::yield_now();
+                                }
+                            }
                             Fault::Wait(_) => std::thread::yield_now(),
                         }
                     }

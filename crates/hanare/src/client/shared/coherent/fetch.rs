@@ -133,7 +133,7 @@ impl Resolver {
         let is_touched = touched.is_some();
         let mut put = |k: usize, page: u64, has: Option<Version>, firm: bool| {
             let seat = self.seat(index, k);
-            let ticket = Ticket { seat, number: self.words.next_number(seat) };
+            let ticket = Ticket { seat, number: self.words.number(seat) };
             // A lane's first seat is kept for what is touched: it asks for nothing that comes later.
             let tries = if k == 0 { !is_touched } else { !along.is_sure };
             let want = Want { page, ticket, access: along.access, has, firm, tries };
