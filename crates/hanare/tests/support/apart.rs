@@ -1,0 +1,119 @@
+//! Nodes in processes of their own, so that one can be killed or stopped while its programs and the other nodes go on.
+#![allow(dead_code)]
+
+use crate::support;
+use hanare::Pool;
+use hanare::node::{Node, NodeOptions};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bytes that each node lends.
+const MEMORY_LEN: u64 = 128 << 20;
+/// To a process: the node that it joins, or nothing for the first.
+const JOIN: &str = "APART_JOIN";
+
+/// A pool of nodes that are processes.
+pub struct Apart {
+    nodes: Vec<Apiece>,
+}
+
+/// One node's process.
+struct Apiece {
+    process: Child,
+    socket: String,
+    address: String,
+}
+
+impl Apart {
+    pub fn start(count: usize) -> Apart {
+        let mut nodes: Vec<Apiece> = Vec::new();
+        for _ in 0..count {
+            let join = nodes.first().map(|first| first.address.clone());
+            nodes.push(start(&join.unwrap_or_default()));
+        }
+        Apart { nodes }
+    }
+
+    /// A client of node `node`, outside any job.
+    pub fn client(&self, node: usize) -> Pool {
+        Pool::attach_to(self.socket(node), None).unwrap()
+    }
+
+    pub fn socket(&self, node: usize) -> &str {
+        &self.nodes[node].socket
+    }
+
+    /// Ends it without a chance to send anything home.
+    pub fn kill(&mut self, node: usize) {
+        let process = &mut self.nodes[node].process;
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Another life in its place.
+    pub fn start_again(&mut self, node: usize) {
+        let join = self.nodes[0].address.clone();
+        self.nodes[node] = start(&join);
+    }
+
+    /// It runs no more, until [`Apart::go_on`].
+    pub fn stop(&self, node: usize) {
+        kill_process(Pid::from_child(&self.nodes[node].process), Signal::STOP).unwrap();
+    }
+
+    pub fn go_on(&self, node: usize) {
+        kill_process(Pid::from_child(&self.nodes[node].process), Signal::CONT).unwrap();
+    }
+
+    /// How many descriptors it has open.
+    pub fn descriptors(&self, node: usize) -> usize {
+        let folder = format!("/proc/{}/fd", self.nodes[node].process.id());
+        std::fs::read_dir(folder).unwrap().count()
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // The coordinator goes last.
+        for node in self.nodes.iter_mut().rev() {
+            let _ = node.process.kill();
+            let _ = node.process.wait();
+        }
+    }
+}
+
+/// Asks again and again until `is_so`, for as long as a person would wait.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what} within 20 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn start(join: &str) -> Apiece {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["apart::serves", "--exact", "--ignored", "--nocapture"]).env(JOIN, join);
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));
+    let said = said.expect("a node says where it listens");
+    let (socket, address) = said.split_once(' ').unwrap();
+    Apiece { process, socket: socket.to_owned(), address: address.to_owned() }
+}
+
+#[test]
+#[ignore = "a node that the other tests start"]
+fn serves() {
+    let Ok(join) = std::env::var(JOIN) else { return };
+    let join = Some(join).filter(|join| !join.is_empty());
+    let options = support::options(MEMORY_LEN);
+    // A node's name is its identity in the pool, and the numbers of `options` are those of one process.
+    let node = Node::start(NodeOptions { join, name: options.socket.clone(), ..options }).unwrap();
+    println!("\nnode listens at {} {}", node.socket(), node.address());
+    // The pipe ends with the test that started this process, however that ends.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    std::process::exit(0);
+}
