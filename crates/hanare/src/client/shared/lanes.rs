@@ -188,7 +188,6 @@ impl LaneGuard<'_> {
     }
 
     /// The connection to home number `home`.
-    #[allow(dead_code, reason = "for resolvers that need no other tool")]
     pub fn endpoint(&self, home: usize) -> &Endpoint {
         // SAFETY: as above; the tools are borrowed for reading as long as the guard is.
         unsafe { &(&(*self.lane.tools.get()).endpoints)[home] }

@@ -187,7 +187,7 @@ impl Resolver {
                 Asked::Later => {
                     // The seat says that the page is claimed until it came: the lane is kept.
                     self.words.count(seat, seat::WAITED, 1);
-                    self.await_claim(page, seat, &mut patience)?;
+                    self.await_claim(page, seat, lane.endpoint(self.own), &mut patience)?;
                 }
             }
         }

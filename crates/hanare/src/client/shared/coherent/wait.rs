@@ -1,6 +1,7 @@
 //! Waiting for what other threads of this host, or its node, do to a page; and telling those who wait.
 
 use super::resolver::{Denied, Resolver};
+use crate::client::shared::endpoint::Endpoint;
 use hanare_protocol::Result;
 use hanare_ring::page_word::Changed;
 use hanare_ring::page_word::word::{State, Word};
@@ -60,14 +61,18 @@ impl Resolver {
         }
     }
 
-    /// Waits until what this seat claimed has come, or has failed.
-    pub(super) fn await_claim(&self, page: u64, seat: u16, patience: &mut Patience) -> Result<(), Denied> {
+    /// Waits until what this seat claimed has come, or has failed: the node at the other end of `own` brings it.
+    pub(super) fn await_claim(&self, page: u64, seat: u16, own: &Endpoint, patience: &mut Patience) -> Result<(), Denied> {
         loop {
             if !self.is_claimed_by(page, seat) {
                 return Ok(());
             }
             let now = self.words.look(page);
-            if let Err(denied) = self.doze(page, now, patience) {
+            let mut dozed = self.doze(page, now, patience);
+            if dozed.is_ok() && self.is_claimed_by(page, seat) && own.is_ended() {
+                dozed = Err(Denied::Here("this host's node has ended"));
+            }
+            if let Err(denied) = dozed {
                 self.fail(page, seat);
                 return Err(denied);
             }
