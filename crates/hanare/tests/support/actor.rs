@@ -3,7 +3,7 @@
 
 use hanare::{Consistency, Pool, SharedMapping};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -44,6 +44,8 @@ pub struct Actor {
     process: Child,
     orders: ChildStdin,
     answers: Receiver<String>,
+    /// What it says on its standard error output, to its end.
+    complaints: Receiver<String>,
     /// The thread that does what is told, and where its [`PHASE`] is.
     pub thread: i32,
     pub phase: usize,
@@ -55,12 +57,11 @@ impl Actor {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["actor::acts", "--exact", "--ignored", "--nocapture"]);
         command.env("HANARE_NODE", socket).env(REGION, region).env("HANARE_ANSWER_MS", bound_ms.to_string());
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (said, answers) = channel();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| said.send(line)));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let answers = lines_of(process.stdout.take().unwrap());
+        let complaints = lines_of(process.stderr.take().unwrap());
         let orders = process.stdin.take().unwrap();
-        let mut actor = Actor { process, orders, answers, thread: 0, phase: 0 };
+        let mut actor = Actor { process, orders, answers, complaints, thread: 0, phase: 0 };
         let said = actor.hear("ready ").expect("a program gets ready");
         let (thread, phase) = said.split_once(' ').unwrap();
         (actor.thread, actor.phase) = (thread.parse().unwrap(), phase.parse().unwrap());
@@ -122,6 +123,11 @@ impl Actor {
         self.process.kill().unwrap();
     }
 
+    /// All that it complained of, once it is dead.
+    pub fn complaints(&self) -> String {
+        self.complaints.iter().collect::<Vec<_>>().join("\n")
+    }
+
     /// Waits for its end.
     pub fn end(&mut self) -> ExitStatus {
         self.process.wait().unwrap()
@@ -133,6 +139,13 @@ impl Drop for Actor {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Lines, as they come.
+fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (said, heard) = channel();
+    std::thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+    heard
 }
 
 /// A word of a mapping.

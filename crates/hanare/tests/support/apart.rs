@@ -100,6 +100,8 @@ fn start(join: &str) -> Apiece {
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));
     let said = said.expect("a node says where it listens");
+    // The pipe stays open, or what the node's process says later would end it.
+    std::thread::spawn(move || lines.for_each(drop));
     let (socket, address) = said.split_once(' ').unwrap();
     Apiece { process, socket: socket.to_owned(), address: address.to_owned() }
 }

@@ -3,6 +3,8 @@
 //! Safety invariant of this module: `ptrace` reads and writes memory of the other process alone; what it writes here is an
 //! integer that it returns, or a structure of the kernel's size that it is given.
 
+#![allow(dead_code)]
+
 use std::io::{Error, Result};
 use std::time::{Duration, Instant};
 
