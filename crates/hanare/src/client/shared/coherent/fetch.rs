@@ -122,7 +122,7 @@ impl Resolver {
         let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
-            let _ = self.await_claim(page, seat, &mut Patience::new(self.bound * 2));
+            let _ = self.await_claim(page, seat, lane.endpoint(self.own), &mut Patience::new(self.bound * 2));
         }
         next
     }
