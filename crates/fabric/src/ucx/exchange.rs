@@ -57,6 +57,17 @@ pub struct Agreed {
     pub fabric: &'static str,
 }
 
+/// Opens the library now, where this choice may want it later: for who is about to have faults resolved by a signal handler. While
+/// the library is opened its own handlers are installed for some milliseconds, and a fault of another thread would end the process.
+///
+/// **Cost**: as of [`available`]; nothing where TCP was chosen.
+pub fn open_ahead(choice: Choice) {
+    if choice != Choice::Tcp {
+        // What is missing is said where it is wanted.
+        let _ = available();
+    }
+}
+
 /// Longest address of a worker that is taken: a machine with many cards has a few KiB.
 const ADDRESS_LEN_MAX: usize = 64 << 10;
 
@@ -78,10 +89,9 @@ struct Offer {
 impl Offer {
     /// The library is not even opened where it is not wanted.
     fn ours(choice: Choice) -> Offer {
-        match (choice, available()) {
-            (Choice::Tcp, _) | (_, Err(_)) => Offer { choice, ucx: None, has_rdma: false, is_bare: false },
-            (_, Ok(info)) => Offer { choice, ucx: Some(release(&info.version)), has_rdma: info.has_rdma, is_bare: false },
-        }
+        let info = if choice == Choice::Tcp { None } else { available().ok() };
+        let has_rdma = info.as_ref().is_some_and(|info| info.has_rdma);
+        Offer { choice, ucx: info.map(|info| release(&info.version)), has_rdma, is_bare: false }
     }
 
     fn encode(&self) -> [u8; OFFER_LEN] {

@@ -39,6 +39,8 @@ pub(super) fn open() -> Result<Opened, Reason> {
         None => PathBuf::from(FILE_NAME),
         Some(setting) => named(Path::new(&setting))?,
     };
+    // Installed once: were it another thread's meanwhile, what is put back would be the handler before it, for good.
+    hanare_memory::guard::install();
     let handlers = SIGNALS.map(|signal| (signal, handler(signal)));
     let ucp = load(&path);
     handlers.iter().for_each(|(signal, before)| restore(*signal, before));

@@ -362,6 +362,11 @@ impl Shared {
         })
     }
 
+    /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
+    pub fn open_fabric(&self) {
+        ucx::open_ahead(self.fabric);
+    }
+
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
     pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
         let prove = |hellos: &tcp::Hellos| self.prove(hellos);

@@ -79,6 +79,7 @@ impl Lanes {
     /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as
     /// [`Endpoint::connect`].
     pub fn connect(shared: &Shared, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
+        shared.open_fabric();
         let connect = || -> Result<Box<[Endpoint]>> {
             homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
         };
