@@ -388,6 +388,28 @@ fn a_node_that_ends_in_good_order_takes_its_pages_home() {
 }
 
 #[test]
+fn programs_of_any_host_come_and_go_while_those_of_others_stay() {
+    let pool = TestPool::start(2, 16 << 20);
+    let clients: Vec<Pool> = (0..2).map(|node| pool.client(node)).collect();
+    for (name, home, leaver) in [("a", 0, 0), ("b", 0, 1), ("c", 1, 0), ("d", 1, 1)] {
+        clients[0].create(name, 6 * PAGE, &on(home)).unwrap();
+        let stays = map(&clients[1 - leaver], name);
+        for round in 0..4 {
+            // The host has let go of all when its last program has, and joins anew with the next.
+            let comes = map(&clients[leaver], name);
+            for page in 0..6 {
+                let mut seen = [0; 8];
+                comes.read(page * PAGE, &mut seen).unwrap_or_else(|error| panic!("{name}, round {round}: {error}"));
+                assert_eq!(u64::from_le_bytes(seen), 2 * round, "{name}, page {page}");
+                assert_eq!(word(&comes, page * 512).fetch_add(1, SeqCst), 2 * round, "{name}, page {page}");
+            }
+            drop(comes);
+            (0..6).for_each(|page| assert_eq!(word(&stays, page * 512).fetch_add(1, SeqCst), 2 * round + 1, "{name}"));
+        }
+    }
+}
+
+#[test]
 // FEATURE: EU-F23
 fn messages_are_as_many_as_the_protocol_says() {
     let pool = TestPool::start(4, 16 << 20);

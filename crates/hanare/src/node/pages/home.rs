@@ -220,7 +220,13 @@ impl Home {
     pub fn leave(&mut self, host: HostId, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
         let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;
         self.direct.retain(|(who, _), _| *who != host);
-        if host != OWN {
+        if host == OWN {
+            // It keeps its number when it comes again, but nothing else.
+            self.directory.forget(OWN);
+            for other in self.hosts.iter_mut().flatten() {
+                other.knows.remove(&OWN);
+            }
+        } else {
             self.directory.on_host_lost(host);
             self.drain(posts);
             for other in self.hosts.iter().flatten() {

@@ -11,7 +11,7 @@ impl Directory {
     /// **Cost**: a scan of the directory, 16 bytes a page; messages only for pages that something is under way for.
     pub fn on_host_lost(&mut self, host: HostId) {
         assert_ne!(host, self.own, "the home goes with its own host");
-        self.seen.retain(|(who, _), _| *who != host);
+        self.forget(host);
         let busy: Vec<Page> = self.busy.keys().copied().collect();
         busy.into_iter().for_each(|page| self.lose_under_way(page, host));
         for page in self.entries.with(host) {
