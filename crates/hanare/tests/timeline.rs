@@ -4,19 +4,21 @@
 
 mod support;
 
-use hanare::{CreateOptions, Element, JobId, JobRank, Pool, Range, Rank, Strided};
+use hanare::{Consistency, CreateOptions, Element, JobId, JobRank, Pool, Range, Rank, SharedMapping, Strided};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use support::TestPool;
 
 const LEN: u64 = 1 << 20;
+const PAGE: u64 = 4096;
 
 /// Runs `what` (see [`program`]) as a rank, with a timeline in `trace`.
 fn run(pool: &TestPool, what: &str, trace: &Path, (rank, ranks): (usize, usize)) -> ExitStatus {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["program", "--exact", "--ignored", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
     command.env("TIMELINE_PROGRAM", what).env("HANARE_TRACE", trace).env("HANARE_NODE", pool.nodes[0].socket());
+    command.env("TIMELINE_OTHER", pool.nodes.last().unwrap().socket());
     command.env("HANARE_RANK", rank.to_string()).env("HANARE_RANKS", ranks.to_string()).env("HANARE_JOB", "7");
     command.status().unwrap()
 }
@@ -39,6 +41,9 @@ fn program() {
     let pool = Pool::attach().unwrap();
     let options = CreateOptions { placement: "node=1".parse().unwrap(), mode: 0o600 };
     let far = pool.create_or_attach("far", LEN, &options).unwrap();
+    if what == "faults" {
+        return faults(&pool);
+    }
     let near = pool.create_or_attach("near", LEN, &CreateOptions::default()).unwrap();
     if what == "barrier" {
         return pool.barrier().unwrap();
@@ -63,6 +68,91 @@ fn program() {
     }
     later.wait().unwrap();
     pool.flush().unwrap();
+}
+
+fn load(mapping: &SharedMapping, page: u64) {
+    // SAFETY: within the mapping, which is borrowed as long.
+    unsafe { mapping.ptr().add((page * PAGE) as usize).read_volatile() };
+}
+
+fn store(mapping: &SharedMapping, page: u64) {
+    // SAFETY: as above.
+    unsafe { mapping.ptr().add((page * PAGE) as usize).write_volatile(7) };
+}
+
+/// Faults of every kind, on pages of node 1.
+fn faults(pool: &Pool) {
+    let attach = |socket: &str| Pool::attach_to(socket, None).unwrap();
+    let beside = attach(&std::env::var("HANARE_NODE").unwrap());
+    let home = attach(&std::env::var("TIMELINE_OTHER").unwrap());
+    let map = |pool: &Pool, name, how| pool.open(name).unwrap().map(how).unwrap();
+    let shared = map(pool, "far", Consistency::Coherent);
+    load(&shared, 3);
+    store(&shared, 3);
+    store(&map(&home, "far", Consistency::Coherent), 3);
+    (100..140).for_each(|page| load(&shared, page));
+    load(&map(&beside, "far", Consistency::Coherent), 100);
+    let toucher = std::thread::Builder::new().name("toucher".to_owned());
+    std::thread::scope(|scope| toucher.spawn_scoped(scope, || load(&shared, 50)).unwrap().join().unwrap());
+    let options = CreateOptions { placement: "node=1".parse().unwrap(), ..CreateOptions::default() };
+    for name in ["flushed", "kept"] {
+        pool.create(name, 16 * PAGE, &options).unwrap();
+    }
+    let flushed = map(pool, "flushed", Consistency::Explicit);
+    load(&flushed, 2);
+    store(&flushed, 2);
+    store(&flushed, 9);
+    flushed.flush(2 * PAGE, PAGE).unwrap();
+    flushed.update(0, 16 * PAGE).unwrap();
+    flushed.touch(4 * PAGE, 1).unwrap();
+    assert!(flushed.flush(16 * PAGE, 1).is_err());
+    // Nothing but the end of the process takes this over.
+    let kept = map(pool, "kept", Consistency::Explicit);
+    load(&kept, 1);
+    std::mem::forget((kept, shared, flushed));
+}
+
+/// FEATURE: EU-F12 D2-F7
+#[test]
+fn every_fault_is_a_slice_on_its_thread_with_what_it_took() {
+    let pool = TestPool::start(2, 64 << 20);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.json");
+    assert!(run(&pool, "faults", &path, (0, 1)).success());
+    let events = events(&path);
+    let faults: Vec<_> = events.iter().filter(|event| event["cat"] == "fault").collect();
+    assert!(faults.iter().all(|fault| fault["ph"] == "X" && fault["dur"].as_f64().unwrap() > 0.0));
+    let of = |region: &str, page: u64| {
+        let these = faults.iter().filter(|fault| fault["args"]["region"] == region && fault["args"]["offset"] == page * PAGE);
+        let told = |fault: &Value| (text(&fault["name"]), text(&fault["args"]["access"]));
+        these.map(|fault| told(fault)).collect::<Vec<_>>()
+    };
+    let told = |name: &str, access: &str| (name.to_owned(), access.to_owned());
+    assert_eq!(of("far", 3), [told("fault, fetched", "read"), told("fault, upgraded", "write"), told("fault, waited", "write")]);
+    assert_eq!(of("far", 100), [told("fault, fetched", "read"), told("fault, mapped", "read")], "for one host and two programs");
+    let ahead =
+        |page: u64| faults.iter().find(|fault| fault["args"]["offset"] == page * PAGE).map(|fault| &fault["args"]["pages_ahead"]);
+    assert_eq!((ahead(100), ahead(101)), (Some(&Value::from(0)), Some(&Value::from(1))), "a stream begins");
+    assert!(of("far", 102).is_empty() && of("far", 139).len() <= 1);
+    // Another thread has its own row, named although it is gone.
+    let toucher = faults.iter().find(|fault| fault["args"]["offset"] == 50 * PAGE).unwrap();
+    let names = named(&events, "M", "thread_name");
+    let names: Vec<_> = names.iter().filter(|event| event["tid"] == toucher["tid"]).collect();
+    assert!(names.len() == 1 && toucher["tid"] != faults[0]["tid"]);
+    // Explicit: the first store keeps the clean bytes, also where it brings the page.
+    assert_eq!(of("flushed", 2), [told("fault, fetched", "read"), told("fault, twin made", "write")]);
+    assert_eq!(of("flushed", 9), [told("fault, fetched", "write")]);
+    for (name, offset, bytes) in [("flush", 2 * PAGE, PAGE), ("update", 0, 16 * PAGE), ("touch", 4 * PAGE, 1)] {
+        let slice = named(&events, "B", name)[0];
+        assert_eq!(slice["args"], serde_json::json!({ "region": "flushed", "offset": offset, "bytes": bytes }));
+    }
+    let refused = named(&events, "E", "flush")[1];
+    assert!(text(&refused["args"]["outcome"]).contains("'flushed'"), "{refused}");
+    assert_eq!(of("kept", 1), [told("fault, fetched", "read")], "taken over when the process ends");
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub use options::MapOptions;
 
 use super::pool::Shared;
 use super::region::Region;
+use crate::trace;
 use coherent::Coherent;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::id::Gid;
@@ -161,20 +162,22 @@ impl SharedMapping {
     /// **Cost**: pages that are not here come many at a time, without a fault; a read of a byte of each page. **Errors**: as for
     /// [`SharedMapping::read`].
     pub fn touch(&self, offset: u64, len: u64) -> Result<()> {
-        let end = offset.saturating_add(len);
-        match self.way() {
-            Way::Coherent(coherent) => {
-                self.slice(coherent, offset, len)?;
-                bring(coherent, offset, len, Access::Read);
+        trace::slice_on("touch", &self.name, (offset, len), || {
+            let end = offset.saturating_add(len);
+            match self.way() {
+                Way::Coherent(coherent) => {
+                    self.slice(coherent, offset, len)?;
+                    bring(coherent, offset, len, Access::Read);
+                }
+                Way::Explicit(explicit) => explicit.bring_all(offset, len)?,
             }
-            Way::Explicit(explicit) => explicit.bring_all(offset, len)?,
-        }
-        let mut at = offset;
-        while at < end {
-            self.read(at, &mut [0])?;
-            at = (at / PAGE_LEN + 1) * PAGE_LEN;
-        }
-        Ok(())
+            let mut at = offset;
+            while at < end {
+                self.read(at, &mut [0])?;
+                at = (at / PAGE_LEN + 1) * PAGE_LEN;
+            }
+            Ok(())
+        })
     }
 
     /// Lets faults of the calling thread be resolved; needed in threads that blocked SIGBUS.
@@ -184,6 +187,7 @@ impl SharedMapping {
 
     /// What happened to pages of this program's mapping so far.
     pub fn counts(&self) -> PageCounts {
+        trace::take_over();
         match self.way() {
             Way::Coherent(coherent) => coherent.counts(),
             Way::Explicit(explicit) => explicit.counters(),

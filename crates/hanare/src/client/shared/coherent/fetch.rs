@@ -5,6 +5,7 @@ use super::wait::Patience;
 use crate::client::shared::counters::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Tools};
+use crate::trace::{Means, Seen};
 use hanare_memory::frames::Run;
 use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
@@ -42,12 +43,20 @@ struct Along {
 
 impl Resolver {
     /// Asks the home of a page, and for as many behind it as the stream of faults is worth.
-    pub(super) fn fetch<'a>(&'a self, lane: &mut LaneGuard<'a>, claimed: Claimed, access: Access) -> Result<Asked, Denied> {
+    pub(super) fn fetch<'a>(
+        &'a self,
+        lane: &mut LaneGuard<'a>,
+        claimed: Claimed,
+        access: Access,
+        seen: &mut Seen,
+    ) -> Result<Asked, Denied> {
+        seen.by(if claimed.has.is_some() { Means::Upgraded } else { Means::Fetched });
         let page = claimed.page;
         let is_own = self.homes[self.home_of(page)].is_own;
         let stream = self.streams.find(page, if is_own { OWN_COUNT - 1 } else { 0 });
         let (asked, next) = self.fetch_until(lane, claimed, access, page + 1 + stream.ahead, stream.is_sure);
         self.streams.go_on(stream, page, next, self.period_at(page, next));
+        seen.ahead = seen.ahead.max((next - page - 1) as u16);
         asked
     }
 

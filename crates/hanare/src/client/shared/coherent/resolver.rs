@@ -9,6 +9,7 @@ use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
 use crate::client::shared::report::Report;
 use crate::client::shared::streams::Streams;
 use crate::settings;
+use crate::trace::{Faults, Means, Seen};
 use hanare_memory::Mapping;
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::Frames;
@@ -25,7 +26,7 @@ use hanare_ring::words::Shared;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pages of this host's own memory that are asked for at once, at first.
 pub(super) const OWN_COUNT: u64 = 16;
@@ -62,6 +63,8 @@ pub(super) struct Resolver {
     pub(super) filled: AtomicU64,
     /// Whether the last page that could not be had was lost with a host, its home being there.
     pub(super) is_gone: AtomicBool,
+    /// Where faults are noted for the timeline.
+    pub(super) faults: Option<Faults>,
 }
 
 pub(super) struct Home {
@@ -144,6 +147,7 @@ impl Resolver {
             streams: Streams::default(),
             filled: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
+            faults: Faults::of(region.name()),
             homes,
             layout,
         })
@@ -159,7 +163,7 @@ impl Resolver {
         usize::from(self.home_of[extent])
     }
 
-    pub(super) fn try_resolve(&self, page: u64, access: Access) -> Result<(), Denied> {
+    pub(super) fn try_resolve(&self, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
         let mut patience = Patience::new(self.bound * 2);
         let (mut is_first, mut firm) = (true, false);
         loop {
@@ -169,12 +173,13 @@ impl Resolver {
                 self.words.count(seat, seat::FAULTS, 1);
             }
             let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here("its page words are damaged"))? {
-                Fault::Map(_) => return self.map_around(&lane, page, access),
-                Fault::Fetch { .. } => self.fetch(&mut lane, Claimed { page, has: None, firm }, access)?,
-                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), firm }, access)?,
-                Fault::Wait(seen) => {
+                Fault::Map(_) => return self.map_around(&lane, page, access, seen),
+                Fault::Fetch { .. } => self.fetch(&mut lane, Claimed { page, has: None, firm }, access, seen)?,
+                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), firm }, access, seen)?,
+                Fault::Wait(word) => {
                     drop(lane);
-                    self.doze(page, seen, &mut patience)?;
+                    seen.by(Means::Waited);
+                    self.doze(page, word, &mut patience)?;
                     continue;
                 }
             };
@@ -187,6 +192,7 @@ impl Resolver {
                 Asked::Later => {
                     // The seat says that the page is claimed until it came: the lane is kept.
                     self.words.count(seat, seat::WAITED, 1);
+                    seen.by(Means::Waited);
                     self.await_claim(page, seat, lane.endpoint(self.own), &mut patience)?;
                 }
             }
@@ -194,7 +200,7 @@ impl Resolver {
     }
 
     /// Maps a page that is here, and behind it, where a stream of faults goes on, pages that are here in the same way.
-    pub(super) fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access) -> Result<(), Denied> {
+    pub(super) fn map_around(&self, lane: &LaneGuard<'_>, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
         // As long as the seat is counted an owned page stays owned: it is mapped for stores to come, too.
         let is_owned = self.words.look(page).state() == Ok(State::Owned) && self.rights == Rights::Write;
         let access = if is_owned { Access::Write } else { access };
@@ -210,6 +216,7 @@ impl Resolver {
             count += 1;
         }
         self.streams.go_on(stream, page, page + count, None);
+        seen.ahead = seen.ahead.max(count as u16 - 1);
         let mapped = self.map_run(page, count, access);
         for k in 0..count {
             self.leave(page + k, self.seat(lane.index(), k as usize));
@@ -241,7 +248,12 @@ unsafe impl Resolve for Resolver {
         if access == Access::Write && self.rights < Rights::Write {
             return Resolved::Lost;
         }
-        let resolved = self.try_resolve(page, access);
+        let begin = self.faults.as_ref().map(|_| Instant::now());
+        let mut seen = Seen::default();
+        let resolved = self.try_resolve(page, access, &mut seen);
+        if let (Some(faults), Some(begin)) = (&self.faults, begin) {
+            faults.note(begin, page, access, seen, resolved.is_err());
+        }
         if let Err(denied) = &resolved {
             self.is_gone.store(matches!(denied, Denied::Gone), Relaxed);
         }

@@ -47,6 +47,7 @@ use super::streams::Streams;
 use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::pool::Shared;
 use crate::client::region::Region;
+use crate::trace;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd, WriteFaults};
@@ -193,7 +194,9 @@ impl Explicit {
         let access = if rights == Rights::Write { Access::Write } else { Access::Read };
         let mut pages = range.start / PAGE_LEN..range.end.div_ceil(PAGE_LEN);
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
-        pages.try_for_each(|page| if pager.is_direct(page) { Ok(()) } else { self.serve(pager, page, access) })
+        trace::slice_on("touch", &self.name, (offset, len), || {
+            pages.try_for_each(|page| if pager.is_direct(page) { Ok(()) } else { self.serve(pager, page, access) })
+        })
     }
 
     /// Brings the pages of a range from their homes, many at a time, and maps those that it brings for reading.
@@ -228,14 +231,17 @@ impl Explicit {
     /// Those before `end` come along.
     fn bring(&self, page: u64, end: u64) -> Result<()> {
         match self.pages.as_deref() {
-            Some(pager) if !pager.is_here(page) => self.attempt(pager, page, || pager.serve_until(page, Access::Read, end)),
+            Some(pager) if !pager.is_here(page) => self.attempt(pager, page, || {
+                let seen = &mut trace::Seen::default();
+                pager.serve_until(page, Access::Read, end, seen)
+            }),
             _ => Ok(()),
         }
     }
 
     /// As a fault, but for the errors, and once more where the home can be reached anew.
     fn serve(&self, pager: &Pager, page: u64, access: Access) -> Result<()> {
-        self.attempt(pager, page, || pager.serve(page, access))
+        self.attempt(pager, page, || pager.serve(page, access, &mut trace::Seen::default()))
     }
 
     fn attempt(&self, pager: &Pager, page: u64, serve: impl Fn() -> Result<(), Trouble>) -> Result<()> {
@@ -256,7 +262,9 @@ impl Explicit {
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
         // ORDERING: stores to bytes of this host come before whatever tells another program of them.
         fence(Ordering::SeqCst);
-        self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end))
+        trace::slice_on("flush", &self.name, (offset, len), || {
+            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end))
+        })
     }
 
     /// Has loads in a range see what is at home when this is called; bytes that this process stored and did not flush stay as it
@@ -270,7 +278,9 @@ impl Explicit {
     pub fn update(&self, offset: u64, len: u64) -> Result<()> {
         // ORDERING: loads of bytes of this host come after whatever told us of them.
         fence(Ordering::SeqCst);
-        self.each_part(offset, len, |pager, first, end| pager.update_some(first, end))
+        trace::slice_on("update", &self.name, (offset, len), || {
+            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end))
+        })
     }
 
     /// What happened to its pages so far.
@@ -382,6 +392,7 @@ fn watch(
         lanes,
         counters: PageCounters::default(),
         lines: Default::default(),
+        faults: trace::Faults::of(region.name()),
     };
     // SAFETY: the mapping is given up after the watch, and by its owner's rule not used any more then.
     unsafe { fault::watch(span, pager) }

@@ -27,6 +27,7 @@ use super::twins::Twins;
 use crate::client::shared::counters::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use crate::client::shared::streams::Streams;
+use crate::trace::{Faults, Means, Seen};
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::{Frames, Run, runs_of};
@@ -39,6 +40,7 @@ use hanare_ring::own_page::{Event, OwnPages, State};
 use std::fmt::Write;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Pages given back at once: one shoot-down and few calls for all of them.
 const EVICT_COUNT: usize = 32;
@@ -68,6 +70,8 @@ pub(super) struct Pager {
     pub counters: PageCounters,
     /// Lines that were written about lost pages.
     pub lines: AtomicU32,
+    /// Where they are noted for the timeline.
+    pub faults: Option<Faults>,
 }
 
 /// Why pages could not be brought or sent.
@@ -90,7 +94,13 @@ unsafe impl Resolve for Pager {
             return Resolved::Lost;
         }
         count(&self.counters.faults, 1);
-        match self.serve(page, access) {
+        let begin = self.faults.as_ref().map(|_| Instant::now());
+        let mut seen = Seen::default();
+        let served = self.serve(page, access, &mut seen);
+        if let (Some(faults), Some(begin)) = (&self.faults, begin) {
+            faults.note(begin, page, access, seen, served.is_err());
+        }
+        match served {
             Ok(()) => Resolved::Again,
             Err(trouble) => self.lose(page, trouble),
         }
@@ -123,19 +133,25 @@ impl Pager {
     }
 
     /// Brings a page that is not direct, and maps it for that access. Async-signal-safe.
-    pub fn serve(&self, page: u64, access: Access) -> Result<(), Trouble> {
-        self.serve_until(page, access, page + 1)
+    pub fn serve(&self, page: u64, access: Access, seen: &mut Seen) -> Result<(), Trouble> {
+        self.serve_until(page, access, page + 1, seen)
     }
 
     /// As [`Pager::serve`]; an absent page comes with those behind it, up to `end` if no stream of faults asks for more.
-    pub fn serve_until(&self, page: u64, access: Access, end: u64) -> Result<(), Trouble> {
-        let state = self.words.hold(page);
+    pub fn serve_until(&self, page: u64, access: Access, end: u64, seen: &mut Seen) -> Result<(), Trouble> {
+        let state = self.words.try_hold(page).unwrap_or_else(|| {
+            seen.by(Means::Waited);
+            self.words.hold(page)
+        });
         self.words.touch(page);
         let place = self.span.pages(page, 1);
         let done = match (state, access) {
-            (State::Absent, _) => self.bring(page, access, end),
+            (State::Absent, _) => self.bring(page, access, end, seen),
             (State::Clean, Access::Read) => self.uffd.install(place, Access::Read).map_err(Trouble::from),
-            (State::Clean, Access::Write) => self.open(page),
+            (State::Clean, Access::Write) => {
+                seen.by(Means::Twinned);
+                self.open(page)
+            }
             // A flush that failed left it protected, or it is not mapped.
             (_, _) => self.uffd.install(place, Access::Write).map_err(Trouble::from),
         };
@@ -164,7 +180,7 @@ impl Pager {
     }
 
     /// Fetches an absent page, and those behind it up to `end` or as a stream runs. Held: the page.
-    fn bring(&self, page: u64, access: Access, end: u64) -> Result<(), Trouble> {
+    fn bring(&self, page: u64, access: Access, end: u64, seen: &mut Seen) -> Result<(), Trouble> {
         let mut lane = self.lanes.take();
         let (tools, Lists { window: pages, victims, dirty }) = lane.parts();
         let stream = self.streams.find(page, 0);
@@ -197,6 +213,8 @@ impl Pager {
         }
         self.streams.go_on(stream, page, next, None);
         let ahead = &pages[1..len];
+        seen.by(Means::Fetched);
+        seen.ahead = ahead.len() as u16;
         let mapped = self.map_ahead(ahead);
         ahead.iter().for_each(|page| self.words.release(*page));
         count(&self.counters.prefetched, ahead.len() as u64);

@@ -5,15 +5,23 @@
 //! | slice on a thread | a command or batch that was waited for; a barrier, a flush |
 //! | async slice `command` | a command or batch that was begun, until it was waited for |
 //! | async slice `request` | a request to one node, until its answer was noticed |
+//! | slice `fault, ...` on a thread | a touch of a mapped page that the kernel could not serve: region, offset, access, what it took |
+//! | slice `mapping` | a flush, update or touch of a range of a mapping |
+//! | instant `faults dropped` | more faults than their room held until it was written: how many |
 //!
 //! One file for a process, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written
 //! at once, over the end of the array, so that what a killed program leaves is whole. Times are microseconds since midnight (UTC) of
 //! the day it began, so that the ranks of a job can be laid side by side.
 //!
 //! **Cost**: when unset, one load for each command that is drafted, and nothing on the way of gets and puts to mapped memory. When set,
-//! all of them are drafted, and each event costs a write to the file.
+//! all of them are drafted, and each event costs a write to the file. A fault costs a branch when unset; when set about a
+//! microsecond, and its write to the file later ([`Faults`]).
 //!
 //! **Source**: "Trace Event Format", the JSON array form: complete (`X`), duration (`B`, `E`), async (`b`, `e`) and metadata (`M`) events.
+
+mod fault;
+
+pub(crate) use fault::{Faults, Means, Seen, take_over};
 
 use crate::settings;
 use hanare_protocol::id::{JobRank, NodeId};
@@ -22,12 +30,12 @@ use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use serde_json::{Value, json};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 static TRACE: OnceLock<Option<Trace>> = OnceLock::new();
@@ -43,6 +51,8 @@ pub(crate) struct Trace {
     /// A child made by `fork` has its parent's file, and must not write to it.
     process: u32,
     ids: AtomicU64,
+    /// The noted faults of each mapping.
+    rings: Mutex<Vec<Arc<fault::Ring>>>,
 }
 
 struct Out {
@@ -53,6 +63,8 @@ struct Out {
     /// Where the end of the array begins.
     end: u64,
     failed: bool,
+    /// Threads whose names were written.
+    named: BTreeSet<i32>,
 }
 
 /// The timeline, if one is wanted.
@@ -72,7 +84,18 @@ pub(crate) fn on_attach(job: Option<JobRank>) -> Result<()> {
         Some(text) => Some(Trace::new(&text, job)?),
         None => None,
     };
-    TRACE.get_or_init(|| trace);
+    let mut is_ours = false;
+    let trace = TRACE.get_or_init(|| {
+        is_ours = true;
+        trace
+    });
+    if is_ours && trace.is_some() {
+        extern "C" fn at_exit() {
+            take_over();
+        }
+        // SAFETY: a function that may be called at any time. Where there is no room for it the last faults are not written.
+        unsafe { libc::atexit(at_exit) };
+    }
     Ok(())
 }
 
@@ -126,8 +149,8 @@ impl Trace {
         ];
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_us = (now.as_secs() % 86_400) as f64 * 1e6 + f64::from(now.subsec_nanos()) / 1e3;
-        let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false });
-        Ok(Trace { out, origin: Instant::now(), origin_us, pid, process, ids: AtomicU64::new(1) })
+        let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false, named: BTreeSet::new() });
+        Ok(Trace { out, origin: Instant::now(), origin_us, pid, process, ids: AtomicU64::new(1), rings: Default::default() })
     }
 
     fn now(&self) -> f64 {
@@ -143,7 +166,12 @@ impl Trace {
         if self.process != std::process::id() {
             return;
         }
-        let (tid, is_new) = thread();
+        self.take_over();
+        self.event_of(thread(), phase, name, category, at, more);
+    }
+
+    /// Writes an event of the thread with that number.
+    fn event_of(&self, tid: i32, phase: &str, name: &str, category: &str, at: f64, more: Value) {
         // Nanoseconds, and no digit that the clock does not have.
         let at = (at * 1e3).round() / 1e3;
         let mut event = json!({ "name": name, "cat": category, "ph": phase, "ts": at, "pid": self.pid, "tid": tid });
@@ -151,8 +179,8 @@ impl Trace {
             event.extend(more);
         }
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_new {
-            let thread = std::thread::current().name().map_or_else(|| format!("thread {tid}"), str::to_owned);
+        if out.named.insert(tid) {
+            let thread = thread_name(tid);
             out.write(&json!({ "name": "thread_name", "ph": "M", "pid": self.pid, "tid": tid, "args": { "name": thread } }));
         }
         out.write(&event);
@@ -161,6 +189,13 @@ impl Trace {
     /// An event of an async slice: those of one id belong together.
     fn async_event(&self, phase: &str, name: &str, category: &str, at: f64, id: u64, args: Value) {
         self.event(phase, name, category, at, json!({ "id2": { "local": format!("{id:#x}") }, "args": args }));
+    }
+
+    fn slice<T>(&self, name: &str, category: &str, args: Value, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.event("B", name, category, self.now(), json!({ "args": args }));
+        let result = work();
+        self.event("E", name, category, self.now(), json!({ "args": { "outcome": outcome(&result) } }));
+        result
     }
 
     /// Begins the slice of a request.
@@ -204,14 +239,22 @@ impl Out {
     }
 }
 
-/// This thread's number, and whether it is asked for the first time.
-fn thread() -> (i32, bool) {
+/// This thread's number.
+fn thread() -> i32 {
     thread_local!(static NUMBER: Cell<Option<i32>> = const { Cell::new(None) });
     // At the end of a thread its number may be gone.
-    let known = NUMBER.try_with(Cell::get).unwrap_or(Some(0));
+    let known = NUMBER.try_with(Cell::get).unwrap_or_default();
     let number = known.unwrap_or_else(|| rustix::thread::gettid().as_raw_nonzero().get());
     let _ = NUMBER.try_with(|own| own.set(Some(number)));
-    (number, known.is_none())
+    number
+}
+
+/// What a thread of this process is called: by the kernel, where it is another than this.
+fn thread_name(tid: i32) -> String {
+    let current = std::thread::current();
+    let own = current.name().filter(|_| tid == thread()).map(str::to_owned);
+    let name = own.or_else(|| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).ok());
+    name.map_or_else(|| format!("thread {tid}"), |name| name.trim_end().to_owned())
 }
 
 fn outcome<T>(outcome: &Result<T>) -> String {
@@ -352,12 +395,18 @@ fn duration(begin: f64, end: f64) -> f64 {
 
 /// Runs `work` as a slice of its own.
 pub(crate) fn slice<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let Some(trace) = current() else { return work() };
-    let begin = trace.now();
-    trace.event("B", name, "wait", begin, json!({}));
-    let result = work();
-    trace.event("E", name, "wait", trace.now(), json!({ "args": { "outcome": outcome(&result) } }));
-    result
+    match current() {
+        Some(trace) => trace.slice(name, "wait", json!({}), work),
+        None => work(),
+    }
+}
+
+/// Runs `work` on a range of a region's mapping as a slice of its own.
+pub(crate) fn slice_on<T>(name: &str, region: &str, (offset, len): (u64, u64), work: impl FnOnce() -> Result<T>) -> Result<T> {
+    match current() {
+        Some(trace) => trace.slice(name, "mapping", json!({ "region": region, "offset": offset, "bytes": len }), work),
+        None => work(),
+    }
 }
 
 #[cfg(test)]
