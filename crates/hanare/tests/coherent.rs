@@ -541,3 +541,37 @@ fn a_stopped_program_delays_its_page_alone_and_goes_on_as_if_nothing_were() {
     let last = std::array::from_fn::<u64, 16, _>(|page| word(&mapping, page as u64 * 512 + 1).load(SeqCst));
     assert!(last.iter().sum::<u64>() > seen.iter().sum::<u64>() / 2 && last.iter().zip(seen).all(|(now, before)| *now >= before));
 }
+
+#[test]
+fn a_program_s_traffic_has_the_pages_that_its_faults_brought_whichever_way() {
+    const PAGES: u64 = 8;
+    let pool = TestPool::start(3, 16 << 20);
+    let clients: Vec<Pool> = (0..3).map(|node| pool.client(node)).collect();
+    let beside = pool.client(0);
+    clients[1].create("a", 128 * PAGE, &on(1)).unwrap();
+    let received = |client: &Pool, what: &dyn Fn()| {
+        let before = client.traffic();
+        what();
+        let after = client.traffic();
+        (after.messages_received - before.messages_received, after.bytes_received - before.bytes_received)
+    };
+    let owner = map(&clients[2], "a");
+    let (reader, other) = (map(&clients[0], "a"), map(&beside, "a"));
+    // Pages apart, so that nothing is asked for ahead.
+    let pages = || (0..PAGES).map(|k| k * 9);
+    pages().for_each(|page| word(&owner, page * 512).store(page + 1, SeqCst));
+    let read = |mapping: &SharedMapping| pages().for_each(|page| assert_eq!(word(mapping, page * 512).load(SeqCst), page + 1));
+    // Each is promised by the home, and sent by the host that had it to the reader's node.
+    let (messages, bytes) = received(&clients[0], &|| read(&reader));
+    assert_eq!(messages, 2 * PAGES);
+    assert!((PAGES * PAGE..PAGES * (PAGE + 256)).contains(&bytes), "{bytes}");
+    assert_eq!(received(&beside, &|| read(&other)), (0, 0), "they are on this host");
+    // The home itself has these.
+    let (messages, bytes) =
+        received(&clients[0], &|| pages().for_each(|page| assert_eq!(word(&reader, (page + 4) * 512).load(SeqCst), 0)));
+    assert_eq!(messages, PAGES);
+    assert!((PAGES * PAGE..PAGES * (PAGE + 256)).contains(&bytes), "{bytes}");
+    let before = clients[0].traffic();
+    drop(reader);
+    assert!(clients[0].traffic().bytes_received >= before.bytes_received, "what a mapping moved stays");
+}

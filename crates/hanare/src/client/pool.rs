@@ -300,9 +300,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Messages and bytes to and from nodes so far.
+    /// Messages and bytes to and from nodes so far, faults of mappings among them: over the program's own connections, and each
+    /// page that its node brought since a thread of the program waited for it or had asked for it ahead, a message with the page's
+    /// bytes. What nodes tell each other besides is theirs, and so is a page of this host's own memory that another host gives
+    /// back; a page that another program of this host brought is that program's.
     pub fn traffic(&self) -> Traffic {
-        let mut sum = self.shared.faults.read();
+        let mut sum = self.shared.mapped.traffic(&self.shared.faults);
         for place in self.shared.places().values() {
             sum += place.remote.traffic();
         }

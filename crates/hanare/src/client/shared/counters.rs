@@ -1,6 +1,7 @@
 //! What happened to the pages of a mapping so far, and what it moved.
 
 use hanare_fabric::layer::Traffic;
+use hanare_protocol::limits::PAGE_LEN;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -66,6 +67,18 @@ pub(crate) struct FaultTraffic {
 }
 
 impl FaultTraffic {
+    /// So many pages that the node brought: a message each.
+    pub fn brought(pages: u64) -> Traffic {
+        Traffic { messages_received: pages, bytes_received: pages * PAGE_LEN, ..Traffic::default() }
+    }
+
+    /// Keeps what a mapping that ends has counted.
+    pub fn add_brought(&self, pages: u64) {
+        let more = FaultTraffic::brought(pages);
+        count(&self.messages_received, more.messages_received);
+        count(&self.bytes_received, more.bytes_received);
+    }
+
     /// The counts as they are.
     pub fn read(&self) -> Traffic {
         Traffic {
@@ -84,4 +97,6 @@ pub(crate) mod seat {
     pub const PREFETCHED: usize = 2;
     pub const UPGRADED: usize = 3;
     pub const WAITED: usize = 4;
+    /// Pages whose bytes its node brought for it: the node's to count.
+    pub const BROUGHT: usize = 5;
 }

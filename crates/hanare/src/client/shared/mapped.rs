@@ -1,9 +1,11 @@
 //! Which regions this program has mapped, and how: one mapping of a region at a time, shared by all who ask for it.
 
 use super::coherent::Coherent;
+use super::counters::FaultTraffic;
 use super::explicit::Explicit;
 use crate::client::pool::Shared;
 use crate::client::region::Region;
+use hanare_fabric::layer::Traffic;
 use hanare_protocol::Result;
 use hanare_protocol::id::Gid;
 use hanare_protocol::page::Consistency;
@@ -38,6 +40,20 @@ impl Mapped {
     /// The mapping of a region that this program has.
     pub fn of(&self, gid: Gid) -> Option<Arc<Coherent>> {
         self.lock().get(&gid)?.upgrade()
+    }
+
+    /// What moved for faults so far: by themselves, and by way of the node. Mappings that ended count with `faults`.
+    pub fn traffic(&self, faults: &FaultTraffic) -> Traffic {
+        let mappings = self.lock();
+        // As long as it is locked none ends: a page counts once, here or there.
+        let mut traffic = faults.read();
+        let those: Vec<_> = mappings.iter().filter_map(|(gid, mapping)| Some((*gid, mapping.upgrade()?))).collect();
+        drop(mappings);
+        for (gid, mapping) in those {
+            traffic += FaultTraffic::brought(mapping.brought());
+            self.let_go(gid, Some(mapping));
+        }
+        traffic
     }
 
     /// The mapping of a region; made where there is none.

@@ -154,6 +154,13 @@ impl Coherent {
         }
     }
 
+    /// How many pages its node brought for its faults so far.
+    pub fn brought(&self) -> u64 {
+        let resolver = self.resolver();
+        let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
+        resolver.words.counted(seats, seat::BROUGHT).wrapping_sub(resolver.before[seat::BROUGHT])
+    }
+
     /// What a guarded copy that lost a byte ends with.
     pub fn error(&self, region: &str, offset: u64) -> Error {
         let resolver = self.resolver();
@@ -188,6 +195,9 @@ impl Drop for Coherent {
     fn drop(&mut self) {
         // Unmapped before the watch ends: a page that is touched after both is a wild pointer, not zeros.
         self.mapping = None;
+        if self.watch.is_some() {
+            self.attachment.faults.add_brought(self.brought());
+        }
         self.watch = None;
         let ended = self.attachment.session.ask(&Request::Unshare { gid: self.gid });
         if let Err(error) = ended {

@@ -162,6 +162,7 @@ impl Host {
         {
             return pages.fail(page.0, seat);
         }
+        pages.words.count(seat, seat::BROUGHT, bytes.is_some().into());
         if let Granted::Here(changed) = pages.words.grant(page.0, seat, version, Access::Read)? {
             pages.wake(page.0, changed);
         }
@@ -203,6 +204,7 @@ impl Host {
                     says.push(Say::Home { home, page, message, bytes });
                     return Ok(());
                 }
+                pages.words.count(word.claimer(), seat::BROUGHT, bytes.is_some().into());
                 match pages.words.grant(page.0, word.claimer(), version, Access::Write)? {
                     Granted::Here(changed) => {
                         pages.wake(page.0, changed);
