@@ -74,6 +74,8 @@ int dn_finalize(void);
  *
  * Placement  on the node of the rank that creates it; HANARE_PLACE (local, node=K, interleave=BYTES) says otherwise.
  * Ownership  the pointer is valid until dn_free or dn_finalize. The name stays in the pool: `hanare region rm`.
+ * Again      a rank that has the region gets the same pointer, and calls dn_free as often. What others flushed since it
+ *            came here is seen after dn_update.
  * Ordering   bytes that lie on this host's node are mapped in place: stores there are seen by other ranks of the
  *            host at once. Bytes on other nodes are this process's own pages, brought when they are first touched.
  * System     calls of the system (read, write) fail with EFAULT on pages that are not here: move such bytes through a
@@ -81,7 +83,8 @@ int dn_finalize(void);
  * Cost       creation does not wait for memory. A page of another node is brought once, when it is touched, and those
  *            behind it ahead where the program goes from page to page; one that was stored to since the last dn_flush
  *            takes its length twice (the page and its twin). Pages beyond HANARE_FRAMES make room by going home.
- * Errors     BAD_NAME, BAD_LENGTH (0, or it exists with another size), POOL_FULL, NO_PERMISSION, NODE_LOST; SYSTEM where
+ * Errors     BAD_NAME, BAD_LENGTH (0, or it exists with another size), POOL_FULL, NO_PERMISSION, NODE_LOST; BAD_USE where
+ *            programs of any host have it mapped HANARE_COHERENT; SYSTEM where
  *            this kernel cannot map memory of other nodes (userfaultfd is forbidden, or older than Linux 5.19). A touch
  *            of a page whose node is lost writes a line that names region, offset and node, and raises SIGBUS.
  */

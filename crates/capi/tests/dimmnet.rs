@@ -21,6 +21,15 @@ fn shared_regions_work_where_some_bytes_are_mapped_and_some_are_copied() {
     }
 }
 
+// FEATURE: D2-F6
+#[test]
+fn a_coherent_map_beside_shared_regions_is_refused_on_every_host() {
+    let Some(program) = stage::program("one_way") else { return };
+    for place in ["node=1", "interleave=4096"] {
+        stage::Stage::of(3).with("HANARE_PLACE", place).pass(&program, &[], 4);
+    }
+}
+
 // FEATURE: D2-F10 D2-F11
 #[test]
 fn vector_memory_is_there_without_dn_init() {

@@ -5,7 +5,7 @@ use super::report::{code_of, reported};
 use crate::argument::text;
 use crate::border::{Failure, Outcome};
 use crate::code;
-use hanare::{CreateOptions, Explicit, Pool, Region};
+use hanare::{Consistency, CreateOptions, Pool, Region, SharedMapping};
 use hanare_protocol::place::Placement;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -13,22 +13,30 @@ use std::sync::{Arc, PoisonError};
 
 impl Rank {
     fn enter(&self, region: Region) -> Outcome<*mut c_void> {
-        let shared = Explicit::new(&region)?;
+        let shared = region.map(Consistency::Explicit)?;
         let ptr = shared.ptr();
-        self.shared.write().unwrap_or_else(PoisonError::into_inner).insert(ptr.addr(), Arc::new(shared));
+        let mut regions = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        // A region is mapped once: who asks again gets the same pointer.
+        regions.entry(ptr.addr()).or_default().push(Arc::new(shared));
         Ok(ptr.cast())
     }
 
     /// The region that holds the byte at `ptr`.
-    fn find(&self, ptr: *mut c_void) -> Outcome<Arc<Explicit>> {
+    fn find(&self, ptr: *mut c_void) -> Outcome<Arc<SharedMapping>> {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        let below = shared.range(..=ptr.addr()).next_back().map(|(_, region)| region);
-        let found = below.filter(|region| (region.ptr().addr()..region.ptr().addr() + region.len()).contains(&ptr.addr()));
+        let below = shared.range(..=ptr.addr()).next_back().and_then(|(_, regions)| regions.first());
+        let found = below.filter(|region| ((ptr.addr() - region.ptr().addr()) as u64) < region.len());
         found.cloned().ok_or_else(|| Failure::Argument(format!("{ptr:p} is in no region that dn_malloc returned")))
     }
 
     fn free(&self, ptr: *mut c_void) -> Outcome {
-        let freed = self.shared.write().unwrap_or_else(PoisonError::into_inner).remove(&ptr.addr());
+        let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let freed = shared.get_mut(&ptr.addr()).and_then(Vec::pop);
+        if shared.get(&ptr.addr()).is_some_and(Vec::is_empty) {
+            shared.remove(&ptr.addr());
+        }
+        // Unmapping speaks with the node: others need not wait for it.
+        drop(shared);
         match freed {
             Some(_) => Ok(code::OK),
             None => Err(Failure::Argument(format!("{ptr:p} is no pointer that dn_malloc returned, or was freed already"))),
@@ -59,7 +67,7 @@ fn allocate_unnamed(rank: &Rank, len: u64) -> Outcome<*mut c_void> {
 }
 
 /// Does something with the whole region that holds `ptr`.
-fn on_region(call: &'static str, ptr: *mut c_void, work: impl FnOnce(&Explicit) -> hanare::Result<()>) -> c_int {
+fn on_region(call: &'static str, ptr: *mut c_void, work: impl FnOnce(&SharedMapping) -> hanare::Result<()>) -> c_int {
     code_of(call, || Ok(work(&*rank::with(|rank| rank.find(ptr))?).map(|()| code::OK)?))
 }
 
@@ -99,12 +107,12 @@ pub extern "C" fn dn_free(ptr: *mut c_void) -> c_int {
 // FEATURE: D2-F7
 #[unsafe(no_mangle)]
 pub extern "C" fn dn_flush(ptr: *mut c_void) -> c_int {
-    on_region("dn_flush", ptr, |region| region.flush(0, region.len() as u64))
+    on_region("dn_flush", ptr, |region| region.flush(0, region.len()))
 }
 
 /// See `dimmnet.h`.
 // FEATURE: D2-F7
 #[unsafe(no_mangle)]
 pub extern "C" fn dn_update(ptr: *mut c_void) -> c_int {
-    on_region("dn_update", ptr, |region| region.update(0, region.len() as u64))
+    on_region("dn_update", ptr, |region| region.update(0, region.len()))
 }

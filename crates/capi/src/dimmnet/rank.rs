@@ -6,7 +6,7 @@ use crate::argument::write_sized;
 use crate::border::{Failure, Outcome, enter};
 use crate::code;
 use crate::pool::CTraffic;
-use hanare::{Explicit, Pool, launch, settings};
+use hanare::{Pool, SharedMapping, launch, settings};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,8 +18,8 @@ pub struct Rank {
     pub pool: Pool,
     /// Tells its unnamed regions and its vector memory from those of other jobs and ranks.
     pub prefix: String,
-    /// Its shared regions, by address.
-    pub shared: RwLock<BTreeMap<usize, Arc<Explicit>>>,
+    /// Its shared regions, by address; each as often as it was asked for.
+    pub shared: RwLock<BTreeMap<usize, Vec<Arc<SharedMapping>>>>,
     /// How many unnamed regions it made.
     pub unnamed_count: AtomicU64,
     /// Vector memory, its own and others'.
