@@ -207,7 +207,7 @@ pub fn sim(options: &SimOptions) -> Result<i32> {
     match outcome {
         Ok(report) if options.json => {
             let plan = json!({ "seed": seed, "nodes": options.nodes, "minutes": options.minutes });
-            print::json(&json!({ "plan": plan, "held": true, "counts": report.counts }))?;
+            print::json(&json!({ "plan": plan, "held": true, "counts": report.worlds }))?;
             Ok(0)
         }
         Ok(report) => {
@@ -216,7 +216,7 @@ pub fn sim(options: &SimOptions) -> Result<i32> {
         }
         Err(failure) if options.json => {
             print::json(
-                &json!({ "replay": failure.plan.to_string(), "held": false, "at_ms": failure.at_ms, "what": failure.what }),
+                &json!({ "replay": failure.plan.to_string(), "held": false, "world": failure.world, "at_ms": failure.at_ms, "what": failure.what }),
             )?;
             Ok(1)
         }

@@ -20,19 +20,27 @@ impl fmt::Display for Plan {
     }
 }
 
+/// How often what happened, by name.
+pub type Counts = BTreeMap<&'static str, u64>;
+
 /// A run in which every check held.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// What was simulated.
     pub plan: Plan,
-    /// How often what happened, by name.
-    pub counts: BTreeMap<&'static str, u64>,
+    /// What happened in each world, by its name.
+    pub worlds: BTreeMap<&'static str, Counts>,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: every check held", self.plan)?;
-        self.counts.iter().try_for_each(|(what, count)| writeln!(f, "{count:>10}  {what}"))
+        for (name, counts) in &self.worlds {
+            writeln!(f, "{name}: {} events", counts.get("events").unwrap_or(&0))?;
+            let others = counts.iter().filter(|(what, _)| **what != "events");
+            others.into_iter().try_for_each(|(what, count)| writeln!(f, "{count:>10}  {what}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -41,6 +49,8 @@ impl fmt::Display for Report {
 pub struct Failure {
     /// What was simulated.
     pub plan: Plan,
+    /// The world in which it did not.
+    pub world: &'static str,
     /// Virtual time of the failure, in milliseconds.
     pub at_ms: u64,
     /// What did not hold.
@@ -52,7 +62,7 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.trail.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
-        writeln!(f, "after {} ms of virtual time: {}", self.at_ms, self.what)?;
+        writeln!(f, "after {} ms of virtual time, in '{}': {}", self.at_ms, self.world, self.what)?;
         write!(f, "replay: {}", self.plan)
     }
 }

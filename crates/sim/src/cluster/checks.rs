@@ -2,18 +2,11 @@
 //!
 //! The model is fed with durable records and with what clients asked; it shares no code with the coordinator's own ledger.
 
+use crate::check::{Check, check};
 use hanare_protocol::coordinator::{AskKey, Coordinator, Ended, Record, RegionRecord};
 use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Slot};
 use hanare_protocol::wire::control::{RegionView, Request};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A check's verdict: the reason when it does not hold.
-pub(crate) type Check = Result<(), String>;
-
-/// Fails with a reason unless `holds`.
-pub(crate) fn check(holds: bool, reason: impl FnOnce() -> String) -> Check {
-    if holds { Ok(()) } else { Err(reason()) }
-}
 
 /// A region as the model sees it.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A node's process as the simulator sees it, and the part of node 0's process that is the pool's home.
 
-use crate::lender::Lender;
+use crate::cluster::lender::Lender;
 use hanare_protocol::barrier::Jobs;
 use hanare_protocol::coordinator::{Coordinator, Peer};
 use hanare_protocol::id::{ClientId, Incarnation};

@@ -1,9 +1,9 @@
 //! What goes wrong, and its end: processes that die or stop, connections that break, hosts that are cut off, worse weather.
 
-use crate::checks::Check;
+use crate::check::Check;
+use crate::cluster::process::name;
 use crate::cluster::{Cluster, Event};
 use crate::network::Weather;
-use crate::process::name;
 use hanare_protocol::coordinator::Peer;
 
 impl Cluster {

@@ -1,12 +1,12 @@
 //! What clients do: create, attach, open, stat, list, resize, remove and use regions, at random.
 
+use crate::check::{Check, check};
 #[cfg(test)]
-use crate::Sabotage;
-use crate::checks::{Check, check};
+use crate::cluster::Sabotage;
+use crate::cluster::lender::LENT;
+use crate::cluster::process::name;
 use crate::cluster::{Cluster, Event, QUOTA};
 use crate::dice::Dice;
-use crate::lender::LENT;
-use crate::process::name;
 use hanare_protocol::coordinator::AskKey;
 use hanare_protocol::id::{NodeId, Rights, User};
 use hanare_protocol::limits::ANSWER_MS;
@@ -105,7 +105,8 @@ impl Cluster {
             self.on_reported(job, rank, result.is_ok());
             return Ok(());
         }
-        let waits = |client: &&mut crate::process::Client| client.waits.as_ref().is_some_and(|(other, ..)| *other == request);
+        let waits =
+            |client: &&mut crate::cluster::process::Client| client.waits.as_ref().is_some_and(|(other, ..)| *other == request);
         let client = process.clients.iter_mut().find(waits).ok_or_else(|| format!("{} answers twice", name(node)))?;
         let (_, what, _) = client.waits.take().expect("just seen");
         match &result {

@@ -1,8 +1,8 @@
 //! Jobs: ranks on nodes that meet at barriers, finish, or die.
 
+use crate::check::{Check, check};
 #[cfg(test)]
-use crate::Sabotage;
-use crate::checks::{Check, check};
+use crate::cluster::Sabotage;
 use crate::cluster::{Cluster, Event};
 use hanare_protocol::Error;
 use hanare_protocol::barrier::Output;

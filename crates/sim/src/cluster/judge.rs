@@ -1,0 +1,54 @@
+//! What must hold after every event, and at the end.
+
+use super::*;
+
+impl Cluster {
+    pub(super) fn judge_message(&self, message: &ToNode) -> Check {
+        match message {
+            ToNode::Welcome { node, epoch, .. } => self.checks.on_welcome(*node, *epoch),
+            ToNode::Reply { result: Ok(Answer::Region(view)), .. } => self.checks.on_view(view),
+            _ => Ok(()),
+        }
+    }
+
+    /// After every event: the coordinator's state against the model.
+    pub(super) fn judge(&self) -> Check {
+        let Some(home) = &self.home else { return Ok(()) };
+        let holds = |node: NodeId, life: Incarnation, slot, gid, len| {
+            let process = self.hosts.iter().filter_map(|host| host.process.as_ref());
+            let mut of_life = process.filter(|process| process.incarnation == life && self.is_node(process, node));
+            of_life.all(|process| process.lender.extents.get(&slot).is_some_and(|extent| (extent.gid, extent.len) == (gid, len)))
+        };
+        self.checks.on_settled(&home.coordinator, QUOTA, holds)?;
+        self.judge_bounds()
+    }
+
+    pub(super) fn is_node(&self, process: &Process, node: NodeId) -> bool {
+        process.member.identity().is_none_or(|(id, _)| id == node)
+    }
+
+    /// At the end: nothing is left over.
+    pub(super) fn judge_rest(&self) -> Check {
+        self.programs.judge_rest()?;
+        let home = self.home.as_ref().ok_or("the coordinator is not back")?;
+        check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;
+        let replayed: Vec<_> = self.replayed().regions().cloned().collect();
+        let live: Vec<_> = home.coordinator.regions().cloned().collect();
+        check(replayed == live, || "the journal restores other regions".to_owned())?;
+        for (node, host) in self.hosts.iter().enumerate() {
+            let process = host.process.as_ref().ok_or_else(|| format!("{} is not back", name(node)))?;
+            check(process.member.phase() == member::Phase::Member, || format!("{} is no member", name(node)))?;
+            check(process.member.ask_count() == 0, || format!("{} has requests without an answer", name(node)))?;
+            let id = process.member.identity().ok_or_else(|| format!("{} has no number", name(node)))?.0;
+            let holds: std::collections::BTreeSet<_> =
+                process.lender.extents.values().map(|extent| (extent.slot, extent.gid)).collect();
+            let should = self.checks.extents_on(id, process.incarnation);
+            check(holds == should, || format!("{} holds {holds:?}, and regions have {should:?}", name(node)))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn replayed(&self) -> Coordinator {
+        Coordinator::restore(coordinator::Settings::new(&name(0)), self.journal.iter().cloned(), self.now_ms)
+    }
+}

@@ -1,0 +1,84 @@
+//! Processes that begin and die.
+
+use super::*;
+
+impl Cluster {
+    /// A process starts on a host, with the pool's home when it is node 0's.
+    pub fn on_restart(&mut self, node: usize) -> Check {
+        if self.hosts[node].process.is_some() {
+            return Ok(());
+        }
+        self.lives += 1;
+        let life = self.lives;
+        self.note(format!("{} starts in life {life}", name(node)));
+        let incarnation = self.incarnation(node, life);
+        let process = Process::new(node, life, incarnation, 3);
+        for client in 0..process.clients.len() {
+            let after = self.dice.between(10, 2000);
+            self.at(after, Event::Work { node, life, client });
+        }
+        self.hosts[node].process = Some(process);
+        if node == 0 {
+            self.start_home(life);
+        }
+        self.on_connect(node, life)
+    }
+
+    /// The random number of a process.
+    pub(super) fn incarnation(&self, node: usize, life: u64) -> Incarnation {
+        match self.sabotage {
+            #[cfg(test)]
+            Sabotage::ReuseIncarnation => Incarnation(node as u128 + 1),
+            _ => Incarnation((u128::from(life) << 8) + node as u128 + 1),
+        }
+    }
+
+    pub(super) fn start_home(&mut self, life: u64) {
+        let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(0)) };
+        let coordinator = Coordinator::restore(settings, self.journal.iter().cloned(), self.now_ms);
+        self.home = Some(Home { life, coordinator, jobs: Jobs::new(), tick_at: None });
+    }
+
+    /// A process dies: what it had done is done, what it was about to do is not.
+    pub fn crash(&mut self, node: usize) {
+        let Some(process) = self.hosts[node].process.take() else { return };
+        self.note(format!("{} dies in life {}", name(node), process.life));
+        self.count("process deaths");
+        self.hosts[node].is_stopped = false;
+        self.resume_deferred();
+        for (job, rank) in self.programs.on_node_died(node, process.life) {
+            let after = self.dice.between(0, 5_000);
+            self.at(after, Event::RankEnded { job, rank });
+        }
+        if let Some(peer) = process.connection {
+            self.connections.close(peer, true);
+            let after = self.notice_ms(node);
+            self.at(after, Event::ClosedAtHome { peer });
+        }
+        if node == 0 {
+            self.home = None;
+            let open: Vec<Peer> = self.connections.open.keys().copied().collect();
+            for peer in open {
+                let other = self.connections.open[&peer].node;
+                self.connections.close(peer, false);
+                let after = self.notice_ms(other);
+                self.at(after, Event::ClosedAtNode { peer });
+            }
+        }
+    }
+
+    /// How long the other side takes to notice a closed connection: at once, or only when keep-alives fail.
+    pub fn notice_ms(&mut self, node: usize) -> u64 {
+        match self.hosts[node].is_partitioned {
+            true => self.dice.between(5_000, 20_000),
+            false => self.dice.between(0, 50),
+        }
+    }
+
+    pub(super) fn crash_home_between(&mut self) {
+        self.count("coordinator deaths between two outputs");
+        self.crash(0);
+        let after = self.dice.between(50, 8_000);
+        self.at(after, Event::Restart { node: 0 });
+    }
+}

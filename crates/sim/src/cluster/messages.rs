@@ -1,0 +1,98 @@
+//! Messages between nodes and the coordinator, and connections that open and close.
+
+use super::*;
+
+impl Cluster {
+    pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
+        let is_reachable = !self.hosts[node].is_partitioned && !self.hosts[0].is_stopped;
+        let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
+        if process.connection.is_some() {
+            return Ok(());
+        }
+        let Some(home) = self.home.as_ref().filter(|_| is_reachable || node == 0) else {
+            let after = self.dice.between(100, 500);
+            self.at(after, Event::Connect { node, life });
+            return Ok(());
+        };
+        let peer = self.connections.open(node, life, home.life);
+        process.connection = Some(peer);
+        process.member.connected(self.now_ms);
+        self.drain_node(node)
+    }
+
+    /// Sends between a node and the coordinator; the coordinator's own node is not on the network.
+    pub(super) fn transmit(&mut self, peer: Peer, event: Event) {
+        let Some(connection) = self.connections.open.get(&peer).copied() else { return };
+        if connection.node == 0 {
+            return self.at(0, event);
+        }
+        if self.hosts[connection.node].is_partitioned {
+            return self.count("messages lost");
+        }
+        let arrivals = self.weather.arrivals(&mut self.dice);
+        match arrivals.len() {
+            0 => self.count("messages lost"),
+            1 => self.count("messages"),
+            _ => self.count("messages duplicated"),
+        }
+        for after in arrivals {
+            self.at(after, event.clone());
+        }
+    }
+
+    pub(super) fn on_to_home(&mut self, peer: Peer, message: FromNode) -> Check {
+        let is_open = self.connections.open.get(&peer).is_some_and(|connection| connection.is_open_at_home);
+        let Some(home) = self.home.as_mut().filter(|_| is_open) else { return Ok(()) };
+        if !matches!(message, FromNode::Renew { .. }) {
+            let line = format!("coordinator <- {peer:?} {message:?}");
+            home.coordinator.handle(self.now_ms, peer, message);
+            self.note(line);
+        } else {
+            home.coordinator.handle(self.now_ms, peer, message);
+        }
+        self.drain_home()
+    }
+
+    pub(super) fn on_to_node(&mut self, peer: Peer, message: ToNode) -> Check {
+        let Some(connection) = self.connections.open.get(&peer).copied().filter(|connection| connection.is_open_at_node) else {
+            return Ok(());
+        };
+        if !matches!(message, ToNode::Renewed { .. }) {
+            self.note(format!("{} <- {message:?}", name(connection.node)));
+        }
+        if let Some(process) = self.hosts[connection.node].process.as_mut().filter(|process| process.life == connection.node_life)
+        {
+            process.member.handle(self.now_ms, message);
+        }
+        self.drain_node(connection.node)
+    }
+
+    pub(super) fn on_closed_at_home(&mut self, peer: Peer) -> Check {
+        let Some(home_life) = self.connections.open.get(&peer).map(|connection| connection.home_life) else { return Ok(()) };
+        self.connections.close(peer, false);
+        match self.home.as_mut().filter(|home| home.life == home_life) {
+            Some(home) => home.coordinator.disconnected(self.now_ms, peer, "connection reset"),
+            None => return Ok(()),
+        }
+        self.note(format!("coordinator: {peer:?} is closed"));
+        self.drain_home()
+    }
+
+    pub(super) fn on_closed_at_node(&mut self, peer: Peer) -> Check {
+        let Some(connection) = self.connections.open.get(&peer).copied() else { return Ok(()) };
+        self.connections.close(peer, true);
+        let (node, life) = (connection.node, connection.node_life);
+        let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.connection == Some(peer)) else {
+            return Ok(());
+        };
+        process.connection = None;
+        process.member.disconnected();
+        #[cfg(test)]
+        if self.sabotage == Sabotage::ForgetExtents {
+            process.lender.extents.clear();
+        }
+        let after = self.dice.between(10, 500);
+        self.at(after, Event::Connect { node, life });
+        self.drain_node(node)
+    }
+}

@@ -1,0 +1,44 @@
+//! What must hold of a page at every moment, and at the end.
+
+use super::*;
+
+impl World {
+    /// What holds of a page at every moment.
+    pub(super) fn judge(&mut self, home: Life, page: Page) -> Check {
+        let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
+        let phase = |process: &Process| process.copies.get(&home).map_or(host::Phase::Absent, |(copies, _)| copies.phase(page));
+        let may_load =
+            |process: &Process| matches!(phase(process), host::Phase::Shared | host::Phase::Upgrading | host::Phase::Owned);
+        let readers: Vec<Life> = self.processes.iter().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();
+        let is_written = self.processes.values().any(|process| phase(process) == host::Phase::Owned);
+        check(!is_written || readers.len() == 1, || format!("page {} of {home} is written while {readers:?} have it", page.0))?;
+        for life in readers {
+            let read = self.frame(life, home, page);
+            check(read == Some(truth.last), || format!("life {life} may load {read:?}, and {} was stored last", truth.last))?;
+        }
+        if self.processes[&home].directory.phase(page) == Phase::Lost {
+            return self.judge_refusal(home, page);
+        }
+        Ok(())
+    }
+
+    /// A page of a home that lives is refused: then one is dead that was granted writing.
+    pub(super) fn judge_refusal(&self, home: Life, page: Page) -> Check {
+        let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
+        let is_due = truth.writers.iter().any(|writer| self.dead.contains(writer));
+        check(is_due, || format!("page {} of {home} is refused, and all who were granted writing live: {truth:?}", page.0))
+    }
+
+    /// At the end nobody waits, and nothing is under way.
+    pub(super) fn judge_rest(&self) -> Check {
+        for (life, process) in &self.processes {
+            check(process.directory.busy_count() == 0, || format!("something is under way at {life}: {:?}", process.directory))?;
+            check(process.faces.is_empty(), || format!("commands wait at {life}: {:?}", process.faces))?;
+            let waits: Vec<&(Life, Page)> = process.seats.iter().flatten().collect();
+            check(waits.is_empty(), || format!("programs of {life} wait for {waits:?}"))?;
+            let unconfirmed: usize = process.couriers.values().map(Courier::unconfirmed_count).sum();
+            check(unconfirmed == 0, || format!("{unconfirmed} messages of {life} were never confirmed"))?;
+        }
+        Ok(())
+    }
+}

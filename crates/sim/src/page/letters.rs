@@ -1,0 +1,99 @@
+//! Letters between lives: lost, repeated, delayed and overtaken, with couriers between.
+
+use super::*;
+
+impl World {
+    /// Sends, or sends again.
+    pub(super) fn transmit(&mut self, from: Life, to: Life, number: u64, parcel: &Parcel) {
+        let arrivals = self.weather.arrivals(&mut self.dice);
+        match arrivals.len() {
+            0 => self.count("messages lost"),
+            1 => {}
+            _ => self.count("messages duplicated"),
+        }
+        for after in arrivals {
+            self.at(after, Event::Arrive { from, to, number, parcel: parcel.clone() });
+        }
+    }
+
+    pub(super) fn send(&mut self, from: Life, to: Life, parcel: Parcel) {
+        if from == to {
+            let after = self.dice.between(0, 2);
+            return self.at(after, Event::Local { life: from, parcel });
+        }
+        let process = self.processes.get_mut(&from).expect("who sends lives");
+        if process.lost.contains(&to) {
+            return;
+        }
+        let number = process.couriers.entry(to).or_default().send(parcel.clone());
+        self.count("messages");
+        self.transmit(from, to, number, &parcel);
+    }
+
+    pub(super) fn on_arrive(&mut self, from: Life, to: Life, number: u64, parcel: Parcel) -> Check {
+        let Some(process) = self.processes.get_mut(&to).filter(|process| !process.lost.contains(&from)) else { return Ok(()) };
+        let is_new = process.couriers.entry(from).or_default().hear(number);
+        if is_new || self.sabotage == Sabotage::HearTwice { self.on_parcel(from, to, parcel) } else { Ok(()) }
+    }
+
+    pub(super) fn on_tick(&mut self, life: Life) -> Check {
+        if !self.processes.contains_key(&life) {
+            return Ok(());
+        }
+        self.at(TICK_MS, Event::Tick { life });
+        let process = self.processes.get_mut(&life).expect("just seen");
+        let peers: Vec<Life> = process.couriers.keys().copied().collect();
+        for to in peers {
+            let process = self.processes.get_mut(&life).expect("it lives");
+            let courier = process.couriers.get_mut(&to).expect("just listed");
+            if let Some(receipt) = courier.receipt() {
+                for after in self.weather.arrivals(&mut self.dice) {
+                    self.at(after, Event::Receipt { from: life, to, receipt: receipt.clone() });
+                }
+            }
+            if self.sabotage == Sabotage::SendOnce {
+                continue;
+            }
+            // What was sent just now has hardly had the time to be confirmed: not all of it every time.
+            let courier = &self.processes[&life].couriers[&to];
+            let again: Vec<(u64, Parcel)> = courier.unconfirmed().map(|(number, parcel)| (number, parcel.clone())).collect();
+            for (number, parcel) in again {
+                if !self.is_rough || self.dice.chance(5_000) {
+                    self.transmit(life, to, number, &parcel);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_parcel(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
+        let Parcel { home, page, what, value } = parcel;
+        self.note(format!("{from} to {to}: page {} of {home}: {what:?} {value:?}", page.0));
+        let process = self.processes.get_mut(&to).expect("it lives");
+        match what {
+            What::ToHome(message) => {
+                if home != to {
+                    return Err(format!("life {to} is asked for what is at {home}"));
+                }
+                let heard = process.directory.handle(HostId(from), page, message).map_err(|error| error.to_string())?;
+                if heard == Heard::Acted && message.has_bytes() && from != to {
+                    process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;
+                }
+                self.drain_home(to, page)
+            }
+            What::ToHost(message) => {
+                // An extent that was given up: its home is gone.
+                let Some((copies, frames)) = process.copies.get_mut(&home) else { return Ok(()) };
+                let has_bytes = message.has_bytes();
+                let heard = copies.handle(page, message).map_err(|error| error.to_string())?;
+                match heard {
+                    Heard::Acted if has_bytes => drop(frames.insert(page, value.ok_or("a page without its bytes")?)),
+                    Heard::Acted => {}
+                    Heard::Stale => self.count("messages overtaken"),
+                }
+                self.drain_host(to, home)?;
+                self.judge(home, page)
+            }
+        }
+    }
+}

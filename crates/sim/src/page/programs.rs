@@ -1,0 +1,118 @@
+//! What programs do: threads that touch pages, gets and puts by command, and what comes of both.
+
+use super::*;
+
+impl World {
+    /// The value of a page at a host; its own extent's frames are the memory at home.
+    pub(super) fn frame(&self, life: Life, home: Life, page: Page) -> Option<u64> {
+        let process = &self.processes[&life];
+        match life == home {
+            true => Some(process.memory[page.0 as usize]),
+            false => process.copies.get(&home)?.1.get(&page).copied(),
+        }
+    }
+
+    pub(super) fn set_frame(&mut self, life: Life, home: Life, page: Page, value: u64) {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        match life == home {
+            true => process.memory[page.0 as usize] = value,
+            false => drop(process.copies.get_mut(&home).expect("it maps the extent").1.insert(page, value)),
+        }
+    }
+
+    /// Somebody who may stores what nobody stored before.
+    pub(super) fn store(&mut self, life: Life, home: Life, page: Page) {
+        let value = self.next_value;
+        self.next_value += 1;
+        self.set_frame(life, home, page, value);
+        self.truths.get_mut(&(home, page)).expect("its home lives").last = value;
+        self.count("stores");
+    }
+
+    pub(super) fn free_seats(&mut self, life: Life, home: Life, page: Page) {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        process.seats.iter_mut().filter(|seat| **seat == Some((home, page))).for_each(|seat| *seat = None);
+    }
+
+    /// A thread of a program touches a page; now and then another is evicted, or a request is made again.
+    pub(super) fn on_program(&mut self, life: Life) -> Check {
+        if !self.processes.contains_key(&life) || !self.is_rough {
+            return Ok(());
+        }
+        let after = self.dice.pick(&[1, 5, 20, 100]);
+        self.at(after, Event::Program { life });
+        let homes: Vec<Life> = self.nodes.iter().flatten().copied().collect();
+        let (home, page) = (self.dice.pick(&homes), Page(self.dice.below(PAGE_COUNT)));
+        let access = if self.dice.chance(4_000) { Access::Write } else { Access::Read };
+        let process = self.processes.get_mut(&life).expect("just seen");
+        if process.lost.contains(&home) {
+            return Ok(());
+        }
+        let (copies, _) = process.copies.entry(home).or_insert_with(|| (Copies::new(HostId(life)), BTreeMap::new()));
+        if self.dice.chance(1_500) {
+            if copies.evict(page) {
+                self.count("evictions");
+            }
+        } else if self.dice.chance(300) {
+            copies.repeat(page);
+        } else if let Some(seat) = process.seats.iter().position(Option::is_none) {
+            match copies.touch(page, access, seat as u16) {
+                Touch::Asked => process.seats[seat] = Some((home, page)),
+                Touch::Wait => {}
+                Touch::Have => {
+                    self.count("hits");
+                    let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
+                    if last.is_some() {
+                        check(read == last, || format!("life {life} loads {read:?} where {last:?} was stored last"))?;
+                        if access == Access::Write {
+                            self.store(life, home, page);
+                        }
+                    }
+                }
+            }
+        }
+        self.drain_host(life, home)?;
+        self.judge(home, page)
+    }
+
+    /// A get or put comes by command.
+    pub(super) fn on_command(&mut self, life: Life) -> Check {
+        if !self.processes.contains_key(&life) || !self.is_rough {
+            return Ok(());
+        }
+        let after = self.dice.between(5, 200);
+        self.at(after, Event::Command { life });
+        let (page, is_put, face) = (Page(self.dice.below(PAGE_COUNT)), self.dice.chance(4_000), Face(self.next_face));
+        self.next_face += 1;
+        let process = self.processes.get_mut(&life).expect("just seen");
+        process.faces.insert(face, (page, is_put));
+        process.directory.recall(page, face, if is_put { Access::Write } else { Access::Read });
+        if self.dice.chance(500) {
+            // It gives up: if it is not served at once, it will not be.
+            self.drain_home(life, page)?;
+            let process = self.processes.get_mut(&life).expect("it lives");
+            if process.faces.remove(&face).is_some() {
+                process.directory.release(page, face);
+                self.count("commands given up");
+            }
+        }
+        self.drain_home(life, page)
+    }
+
+    pub(super) fn on_ready(&mut self, life: Life, page: Page, face: Face) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let (_, is_put) = process.faces.remove(&face).ok_or("a face that nobody asked for")?;
+        let last = self.truths[&(life, page)].last;
+        let read = self.processes[&life].memory[page.0 as usize];
+        check(read == last, || format!("a command finds {read} where {last} was stored last"))?;
+        if !is_put {
+            self.count("gets");
+            return Ok(());
+        }
+        self.store(life, life, page);
+        self.count("puts");
+        let after = self.dice.pick(&[0, 1, 20, 300]);
+        self.at(after, Event::Release { life, page, face });
+        Ok(())
+    }
+}
