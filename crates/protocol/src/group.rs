@@ -276,6 +276,8 @@ impl Groups {
     pub fn on_link_gone(&mut self, link: u64) {
         let gone: Vec<Claimant> = self.parties.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         gone.into_iter().for_each(|who| self.go(who, "its process or its connection ended"));
+        // Its own have nobody who could be told of each other's end.
+        self.told.retain(|told| told.who.link != link);
     }
 
     /// What the next of those that waited is told.
@@ -366,6 +368,19 @@ GoLast         Idle, Gathering, Broken            -> Empty
         groups.on_link_gone(1);
         groups.on_leave(who(0)).unwrap();
         assert_eq!(groups.count(), 0);
+    }
+
+    #[test]
+    fn parties_that_die_together_are_not_told_of_each_other() {
+        let mut groups = Groups::new();
+        join(&mut groups, 3, 1).unwrap();
+        join(&mut groups, 3, 2).unwrap();
+        let second = Claimant { link: 1, number: 1 };
+        groups.on_join("g", 3, second, ClientId(101)).unwrap();
+        groups.on_meet(second).unwrap();
+        groups.on_meet(who(2)).unwrap();
+        groups.on_link_gone(1);
+        assert_eq!(told(&mut groups), [(2, false)]);
     }
 
     #[test]

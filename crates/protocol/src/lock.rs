@@ -308,11 +308,9 @@ impl Locks {
     ///
     /// **Errors**: [`Error::LockMisused`] where it has none.
     pub fn on_unlock(&mut self, who: Claimant) -> Result<()> {
-        let name = self.claims.get(&who).cloned();
-        let has = name.as_ref().and_then(|name| self.locks[name].has(|claim| claim.who == who));
-        if has.is_none() {
-            let reason = "who gives it back has not got it".to_owned();
-            return Err(Error::LockMisused { name: name.unwrap_or_default(), reason });
+        if !self.has(who) {
+            let name = self.claims.get(&who).cloned().unwrap_or_default();
+            return Err(Error::LockMisused { name, reason: "who gives it back has not got it".to_owned() });
         }
         self.let_go(who, false);
         Ok(())
@@ -331,7 +329,16 @@ impl Locks {
     /// A connection ended: what was taken on it goes on to others, who are told.
     pub fn on_link_gone(&mut self, link: u64) {
         let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
-        gone.into_iter().for_each(|who| self.let_go(who, true));
+        // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
+        let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
+        waiting.into_iter().chain(holding).for_each(|who| self.let_go(who, true));
+        self.grants.retain(|grant| grant.who.link != link);
+    }
+
+    /// Whether one has the lock that it asked for.
+    fn has(&self, who: Claimant) -> bool {
+        let lock = self.claims.get(&who).and_then(|name| self.locks.get(name));
+        lock.is_some_and(|lock| lock.has(|claim| claim.who == who).is_some())
     }
 
     /// The next grant to one that waited.
@@ -451,6 +458,27 @@ Die            Alone                              -> Orphaned
         locks.on_link_gone(4);
         locks.on_link_gone(5);
         assert_eq!(locks.count(), 0, "who only read leaves nothing half-written");
+    }
+
+    /// Found by the simulator: the second thread was granted the lock before it was found to be gone too, and was the one told.
+    #[test]
+    fn threads_that_die_together_do_not_take_with_them_that_a_lock_was_abandoned() {
+        for waiter in [Shared, Exclusive] {
+            let mut locks = Locks::new();
+            assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), true), GRANTED);
+            let other = Claim { thread: 1, ..claim(1, 1, waiter) };
+            assert_eq!(locks.on_lock("a", other, true), WAITS);
+            assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
+            locks.on_link_gone(1);
+            assert_eq!(grants(&mut locks), [(2, true)], "the one that is there, and nobody who is gone");
+        }
+        // Nor does one that only waited abandon anything.
+        let mut locks = Locks::new();
+        assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
+        assert_eq!(locks.on_lock("a", Claim { thread: 1, ..claim(1, 1, Exclusive) }, true), WAITS);
+        assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
+        locks.on_link_gone(1);
+        assert_eq!(grants(&mut locks), [(2, false)]);
     }
 
     #[test]

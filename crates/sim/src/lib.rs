@@ -14,6 +14,7 @@
 mod check;
 mod cluster;
 mod dice;
+mod lock;
 mod network;
 mod page;
 mod report;
@@ -23,7 +24,7 @@ pub use report::{Counts, Failure, Plan, Report};
 /// A world: simulates a plan, and tells how far it is.
 type World = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 
-const WORLDS: &[(&str, World)] = &[("pool", cluster::run), ("pages", page::run)];
+const WORLDS: &[(&str, World)] = &[("pool", cluster::run), ("pages", page::run), ("locks", lock::run)];
 
 /// Simulates `nodes` nodes for so many minutes of virtual time under faults chosen by `seed`, then until all is quiet: in each
 /// world, one after the other.

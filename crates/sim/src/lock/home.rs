@@ -1,0 +1,214 @@
+//! The home: its locks and groups, driven as a node's process drives them.
+
+use super::*;
+use hanare_protocol::group::{Groups, Met};
+use hanare_protocol::lock::{Claim, Claimed, Locks};
+
+/// What the home's process knows.
+#[derive(Debug)]
+pub(super) struct Home {
+    pub life: u64,
+    pub locks: Locks,
+    pub groups: Groups,
+    /// Those that wait for a lock: their request, and their bound.
+    waiting: BTreeMap<Claimant, (u64, Option<u64>)>,
+    /// Those that wait for their group: their request.
+    meeting: BTreeMap<Claimant, u64>,
+}
+
+impl Home {
+    pub fn is_at_rest(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+impl World {
+    pub(super) fn on_home_begins(&mut self) -> Check {
+        if self.home.is_some() {
+            return Ok(());
+        }
+        self.home_lives += 1;
+        let life = self.home_lives;
+        self.note(format!("life {life} of the home begins"));
+        let (locks, groups, waiting, meeting) = (Locks::new(), Groups::new(), BTreeMap::new(), BTreeMap::new());
+        self.home = Some(Home { life, locks, groups, waiting, meeting });
+        Ok(())
+    }
+
+    /// A request arrives.
+    pub(super) fn on_request(&mut self, link: u64, seq: u64, request: SyncRequest) -> Check {
+        if !self.is_open(link, true) {
+            self.count("messages lost with their connection");
+            return Ok(());
+        }
+        self.note(format!("link {link}: {request:?}"));
+        let answer = match self.begin(link, seq, request)? {
+            Ok(None) => return self.settle(),
+            Ok(Some(answer)) => Ok(answer),
+            Err(error) => Err(error),
+        };
+        self.send_client(link, seq, answer);
+        self.settle()
+    }
+
+    /// Does what is asked; `None` where the answer follows.
+    fn begin(&mut self, link: u64, seq: u64, request: SyncRequest) -> Result<Outcome<Option<SyncAnswer>>, String> {
+        let home = self.home.as_mut().expect("its connections are open");
+        let who = |number| Claimant { link, number };
+        let done = |()| Some(SyncAnswer::Done);
+        Ok(match request {
+            SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
+                let claim = Claim { who: who(number), thread, mode };
+                let claimed = match home.locks.on_lock(&name, claim, bound_ms != Some(0)) {
+                    Ok(claimed) => claimed,
+                    Err(error) => return Ok(Err(error)),
+                };
+                match claimed {
+                    Claimed::Granted { abandoned } => {
+                        self.model.on_asked(&name, claim.who, mode, None);
+                        self.model.on_granted(claim.who, abandoned)?;
+                        self.count_grant(abandoned);
+                        Ok(Some(SyncAnswer::Granted { abandoned }))
+                    }
+                    Claimed::Busy => {
+                        self.model.on_busy(&name, mode)?;
+                        self.count("locks busy");
+                        Ok(Some(SyncAnswer::Busy))
+                    }
+                    Claimed::Waits => {
+                        let bound = bound_ms.map(|ms| self.now_ms + ms);
+                        home.waiting.insert(claim.who, (seq, bound_ms));
+                        let life = home.life;
+                        self.model.on_asked(&name, claim.who, mode, bound);
+                        if let Some(ms) = bound_ms {
+                            self.at(ms, Event::Bound { life, who: claim.who });
+                        }
+                        #[cfg(test)]
+                        if self.sabotage == Sabotage::GrantTwice && self.dice.chance(500) {
+                            return Ok(Ok(Some(SyncAnswer::Granted { abandoned: false })));
+                        }
+                        self.count("waits for locks");
+                        Ok(None)
+                    }
+                }
+            }
+            SyncRequest::Unlock { number } => {
+                let unlocked = home.locks.on_unlock(who(number));
+                if unlocked.is_ok() {
+                    self.model.on_given_back(who(number));
+                }
+                unlocked.map(done)
+            }
+            SyncRequest::Join { name, parties, number, client } => {
+                let joined = home.groups.on_join(&name, parties, who(number), client);
+                if joined.is_ok() {
+                    self.model.on_joined(&name, parties, who(number))?;
+                }
+                joined.map(done)
+            }
+            SyncRequest::Meet { number } => match home.groups.on_meet(who(number)) {
+                Ok(Met::All) => {
+                    self.model.on_all_met(who(number))?;
+                    self.count("group rounds");
+                    Ok(Some(SyncAnswer::Done))
+                }
+                Ok(Met::Waits) => {
+                    home.meeting.insert(who(number), seq);
+                    self.model.on_met(who(number))?;
+                    #[cfg(test)]
+                    if self.sabotage == Sabotage::ReleaseEarly && self.dice.chance(1_000) {
+                        self.home.as_mut().expect("as above").meeting.remove(&who(number));
+                        self.model.on_all_met(who(number))?;
+                    }
+                    Ok(None)
+                }
+                Err(error) => {
+                    self.model.on_refused(who(number), &error)?;
+                    self.count("group failures");
+                    Err(error)
+                }
+            },
+            SyncRequest::Leave { number } => {
+                let left = home.groups.on_leave(who(number));
+                home.meeting.remove(&who(number));
+                if left.is_ok() {
+                    self.model.on_party_gone(who(number));
+                }
+                left.map(done)
+            }
+            other => return Err(format!("nobody asks for {other:?}")),
+        })
+    }
+
+    fn count_grant(&mut self, abandoned: bool) {
+        self.count(if abandoned { "grants of abandoned locks" } else { "grants" });
+    }
+
+    /// Passes on what the machines have to tell.
+    fn settle(&mut self) -> Check {
+        while let Some(grant) = self.home.as_mut().and_then(|home| home.locks.poll()) {
+            #[cfg(test)]
+            if self.sabotage == Sabotage::ForgetGrants && self.dice.chance(200) {
+                continue;
+            }
+            self.model.on_granted(grant.who, grant.abandoned)?;
+            self.count_grant(grant.abandoned);
+            let home = self.home.as_mut().expect("just seen");
+            let (seq, _) = home.waiting.remove(&grant.who).ok_or_else(|| format!("{grant:?} to one that does not wait"))?;
+            self.send_client(grant.who.link, seq, Ok(SyncAnswer::Granted { abandoned: grant.abandoned }));
+        }
+        while let Some(told) = self.home.as_mut().and_then(|home| home.groups.poll()) {
+            #[cfg(test)]
+            if self.sabotage == Sabotage::SwallowFailures && told.outcome.is_err() {
+                continue;
+            }
+            self.model.on_told(told.who, &told.outcome)?;
+            if told.outcome.is_err() {
+                self.count("group failures");
+            }
+            let home = self.home.as_mut().expect("just seen");
+            let seq = home.meeting.remove(&told.who).ok_or_else(|| format!("{told:?} to one that does not wait"))?;
+            self.send_client(told.who.link, seq, told.outcome.map(|()| SyncAnswer::Done));
+        }
+        Ok(())
+    }
+
+    /// The bound of one that may wait still is over.
+    pub(super) fn on_bound(&mut self, life: u64, who: Claimant) -> Check {
+        #[cfg(test)]
+        if self.sabotage == Sabotage::ForgetBounds {
+            return Ok(());
+        }
+        let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
+        let Some(name) = home.locks.on_bound(who) else { return Ok(()) };
+        let (seq, bound_ms) = home.waiting.remove(&who).ok_or_else(|| format!("{who:?} waited for '{name}' unknown"))?;
+        self.model.on_late(who, self.now_ms)?;
+        self.count("waits given up");
+        let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms: bound_ms.unwrap_or_default() };
+        self.send_client(who.link, seq, Err(error));
+        self.settle()
+    }
+
+    /// A connection ended for the home.
+    pub(super) fn on_link_gone(&mut self, link: u64) -> Check {
+        #[cfg(test)]
+        let claims = self.model.claims_of(link);
+        self.model.on_link_gone(link);
+        let Some(home) = self.home.as_mut() else { return Ok(()) };
+        home.waiting.retain(|who, _| who.link != link);
+        home.meeting.retain(|who, _| who.link != link);
+        match self.sabotage {
+            #[cfg(test)]
+            Sabotage::KeepDead => return Ok(()),
+            #[cfg(test)]
+            Sabotage::DieQuietly => {
+                for who in claims {
+                    let _ = home.locks.on_unlock(who).is_ok() || home.locks.on_bound(who).is_some();
+                }
+            }
+            _ => home.locks.on_link_gone(link),
+        }
+        home.groups.on_link_gone(link);
+        self.settle()
+    }
+}

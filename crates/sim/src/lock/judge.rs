@@ -1,0 +1,201 @@
+//! A naive model of who has what and who waits, fed with what crosses the machines' borders; it shares no code with them.
+
+use super::*;
+use crate::check::check;
+use hanare_protocol::wire::sync::Mode;
+use std::collections::BTreeSet;
+
+/// One lock as the model sees it.
+#[derive(Debug, Default)]
+struct Seen {
+    holders: Vec<(Claimant, Mode)>,
+    /// Who waits, in the order in which they came, and until when.
+    queue: Vec<(Claimant, Mode, Option<u64>)>,
+    /// Whether the last that had it alone went with it.
+    is_orphan: bool,
+}
+
+impl Seen {
+    /// Whether one may have it beside those that do.
+    fn has_room(&self, mode: Mode) -> bool {
+        self.holders.is_empty() || mode == Mode::Shared && self.holders.iter().all(|(_, other)| *other == Mode::Shared)
+    }
+}
+
+/// Parties that came together.
+#[derive(Debug)]
+struct Together {
+    count: u32,
+    parties: BTreeSet<Claimant>,
+    /// Those that wait.
+    arrived: BTreeSet<Claimant>,
+    /// Those that are to be told that all arrived.
+    owed: BTreeSet<Claimant>,
+    is_broken: bool,
+}
+
+/// The model.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    locks: BTreeMap<String, Seen>,
+    groups: BTreeMap<u64, Together>,
+    /// Those under each name that began last.
+    latest: BTreeMap<String, u64>,
+    group_count: u64,
+}
+
+impl Model {
+    /// One would have a lock.
+    pub fn on_asked(&mut self, name: &str, who: Claimant, mode: Mode, until_ms: Option<u64>) {
+        self.locks.entry(name.to_owned()).or_default().queue.push((who, mode, until_ms));
+    }
+
+    /// One gets what it asked for: nobody has it that may not beside it, nobody came before it and waits, and it is told
+    /// whether the lock was abandoned.
+    pub fn on_granted(&mut self, who: Claimant, abandoned: bool) -> Check {
+        let place = |seen: &Seen| seen.queue.iter().position(|(other, ..)| *other == who);
+        let found = self.locks.iter_mut().find_map(|(name, seen)| place(seen).map(|at| (name, seen, at)));
+        let (name, seen, at) = found.ok_or_else(|| format!("{who:?} is granted what it does not ask for"))?;
+        check(at == 0, || format!("{who:?} gets '{name}' before those who came first: {seen:?}"))?;
+        let (_, mode, _) = seen.queue.remove(at);
+        check(seen.has_room(mode), || format!("lock '{name}' is granted to {who:?} though others have it: {seen:?}"))?;
+        check(abandoned == seen.is_orphan, || format!("{who:?} is told {abandoned} of '{name}' being abandoned: {seen:?}"))?;
+        seen.is_orphan = false;
+        seen.holders.push((who, mode));
+        Ok(())
+    }
+
+    /// One is told that others have the lock.
+    pub fn on_busy(&self, name: &str, mode: Mode) -> Check {
+        let is_busy = self.locks.get(name).is_some_and(|seen| !seen.has_room(mode) || !seen.queue.is_empty());
+        check(is_busy, || format!("lock '{name}' is said to be busy: {:?}", self.locks.get(name)))
+    }
+
+    /// One gives its lock back.
+    pub fn on_given_back(&mut self, who: Claimant) {
+        self.locks.values_mut().for_each(|seen| seen.holders.retain(|(other, _)| *other != who));
+    }
+
+    /// One has waited long enough.
+    pub fn on_late(&mut self, who: Claimant, now_ms: u64) -> Check {
+        let places = self.locks.values_mut().map(|seen| &mut seen.queue);
+        let mut found = places.filter_map(|queue| Some((queue.iter().position(|(other, ..)| *other == who)?, queue)));
+        let (at, queue) = found.next().ok_or_else(|| format!("{who:?} is told to be late, and does not wait"))?;
+        let (_, _, until_ms) = queue.remove(at);
+        check(until_ms.is_some_and(|until| until <= now_ms), || format!("{who:?} waits until {until_ms:?}, and is late already"))
+    }
+
+    /// A connection ended for the home.
+    pub fn on_link_gone(&mut self, link: u64) {
+        for seen in self.locks.values_mut() {
+            seen.is_orphan |= seen.holders.iter().any(|(who, mode)| who.link == link && *mode == Mode::Exclusive);
+            seen.holders.retain(|(who, _)| who.link != link);
+            seen.queue.retain(|(who, ..)| who.link != link);
+        }
+        let of_link = |who: &&Claimant| who.link == link;
+        let gone: Vec<Claimant> = self.groups.values().flat_map(|group| &group.parties).filter(of_link).copied().collect();
+        gone.into_iter().for_each(|who| self.on_party_gone(who));
+    }
+
+    /// Who has a lock or waits for one over a connection.
+    #[cfg(test)]
+    pub fn claims_of(&self, link: u64) -> Vec<Claimant> {
+        let holders = self.locks.values().flat_map(|seen| seen.holders.iter().map(|(who, _)| *who));
+        let waiting = self.locks.values().flat_map(|seen| seen.queue.iter().map(|(who, ..)| *who));
+        holders.chain(waiting).filter(|who| who.link == link).collect()
+    }
+
+    /// Locks that nobody has since who had them alone is gone.
+    pub fn orphan_count(&self) -> usize {
+        self.locks.values().filter(|seen| seen.is_orphan).count()
+    }
+
+    /// One became a party.
+    pub fn on_joined(&mut self, name: &str, count: u32, who: Claimant) -> Check {
+        let latest = self.latest.get(name).copied();
+        let is_open = |id: &u64| self.groups.get(id).is_some_and(|group| !group.is_broken);
+        let id = latest.filter(is_open).unwrap_or_else(|| {
+            self.group_count += 1;
+            self.latest.insert(name.to_owned(), self.group_count);
+            let (parties, arrived, owed) = Default::default();
+            self.groups.insert(self.group_count, Together { count, parties, arrived, owed, is_broken: false });
+            self.group_count
+        });
+        let group = self.groups.get_mut(&id).expect("just found or made");
+        group.parties.insert(who);
+        check(group.parties.len() <= count as usize, || format!("more than {count} parties: {group:?}"))
+    }
+
+    fn group(&mut self, who: Claimant) -> Result<&mut Together, String> {
+        let found = self.groups.values_mut().find(|group| group.parties.contains(&who));
+        found.ok_or_else(|| format!("{who:?} is no party"))
+    }
+
+    /// One arrived, and waits.
+    pub fn on_met(&mut self, who: Claimant) -> Check {
+        let group = self.group(who)?;
+        group.arrived.insert(who);
+        let is_due = group.arrived.len() < group.count as usize && !group.is_broken;
+        check(is_due, || format!("{who:?} waits where nobody is missing, or one is gone: {group:?}"))
+    }
+
+    /// The last one arrived.
+    pub fn on_all_met(&mut self, who: Claimant) -> Check {
+        let group = self.group(who)?;
+        group.arrived.insert(who);
+        let is_due = group.arrived.len() == group.count as usize && group.arrived == group.parties && !group.is_broken;
+        check(is_due, || format!("{who:?} is let through before all have arrived: {group:?}"))?;
+        group.owed = std::mem::take(&mut group.arrived);
+        group.owed.remove(&who);
+        Ok(())
+    }
+
+    /// One that waited is told what came of it.
+    pub fn on_told(&mut self, who: Claimant, outcome: &Outcome<()>) -> Check {
+        let group = self.group(who)?;
+        let is_due = match outcome {
+            Ok(()) => group.owed.remove(&who),
+            Err(_) => group.is_broken && group.arrived.remove(&who),
+        };
+        check(is_due, || format!("{who:?} is told {outcome:?}: {group:?}"))
+    }
+
+    /// One that arrives is refused.
+    pub fn on_refused(&mut self, who: Claimant, error: &Error) -> Check {
+        let group = self.group(who)?;
+        check(group.is_broken, || format!("{who:?} is refused ({error}), and no party went: {group:?}"))
+    }
+
+    /// A party left, or its connection ended.
+    pub fn on_party_gone(&mut self, who: Claimant) {
+        for group in self.groups.values_mut().filter(|group| group.parties.contains(&who)) {
+            group.is_broken = true;
+            group.parties.remove(&who);
+            group.arrived.remove(&who);
+            group.owed.remove(&who);
+        }
+        self.groups.retain(|_, group| !group.parties.is_empty());
+    }
+
+    /// After every event nobody waits for what could be had, or beyond its bound, and nobody waits in vain.
+    pub fn judge(&self, now_ms: u64) -> Check {
+        for (name, seen) in &self.locks {
+            let forgotten = seen.queue.first().filter(|(_, mode, _)| seen.has_room(*mode));
+            check(forgotten.is_none(), || format!("{forgotten:?} waits for '{name}', which it could have: {seen:?}"))?;
+            let late = seen.queue.iter().find(|(_, _, until)| until.is_some_and(|until| until < now_ms));
+            check(late.is_none(), || format!("{late:?} waits for '{name}' beyond its bound"))?;
+        }
+        for group in self.groups.values() {
+            check(group.owed.is_empty(), || format!("{:?} are not told that all arrived", group.owed))?;
+            check(!group.is_broken || group.arrived.is_empty(), || format!("somebody waits for one that is gone: {group:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// One waits at the end: then not all parties came.
+    pub fn judge_lonely(&self, who: Claimant) -> Check {
+        let group = self.groups.values().find(|group| group.arrived.contains(&who));
+        let is_due = group.is_some_and(|group| group.arrived.len() < group.count as usize);
+        check(is_due, || format!("{who:?} waits at the end: {group:?}"))
+    }
+}
