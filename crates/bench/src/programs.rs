@@ -59,12 +59,12 @@ pub struct Medians {
 }
 
 impl Medians {
-    /// The time of one rank on one node, by [`MODES`].
+    /// The time of one rank on one node: coherent is mode 0, explicit 1.
     pub fn alone(&self, mode: usize) -> Result<f64> {
         seconds(&self.alone[mode])
     }
 
-    /// The time of several ranks on nodes of their own, by [`MODES`].
+    /// The time of several ranks on nodes of their own: coherent is mode 0, explicit 1.
     pub fn few(&self, mode: usize) -> Result<f64> {
         seconds(&self.few[mode])
     }

@@ -121,7 +121,7 @@ fn release(version: &str) -> [u8; 2] {
 /// What both sides make of both offers; the error is why it cannot be, from one side's view.
 ///
 /// Both have the same release of UCX: 1.13 and 1.22 connect and pass small messages, but a large one hangs, or ends the process.
-/// [measured]
+/// \[measured\]
 fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
     if ours.is_bare || theirs.is_bare {
         return Ok(false);

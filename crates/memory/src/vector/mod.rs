@@ -12,8 +12,8 @@
 //!
 //! Safety invariants of this module and its files:
 //!
-//! 1. A block that [`Runs`] gives lies within its shape's limit, because only `Shape::check` makes a checked shape; and
-//!    [`enter`] has compared that limit with the window, and the part with the stream, before any pointer is formed.
+//! 1. A block that `Runs` gives lies within its shape's limit, because only `Shape::check` makes a checked shape; and
+//!    `enter` has compared that limit with the window, and the part with the stream, before any pointer is formed.
 //! 2. Memory is touched under a guard that covers every window which others can change; a caller's private buffers need
 //!    none.
 //! 3. Bytes of windows are read and written by raw pointers, or by atomics where a word is changed; no reference to them

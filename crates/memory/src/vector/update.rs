@@ -105,7 +105,7 @@ pub fn compare_and_swap_part(
     })
 }
 
-/// How many blocks ahead of an update its memory is asked for. [measured]
+/// How many blocks ahead of an update its memory is asked for. \[measured\]
 const WORDS_AHEAD: usize = 16;
 
 /// A word of memory that others may change at the same moment.

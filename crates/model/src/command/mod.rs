@@ -1,4 +1,4 @@
-//! The model command as functions: the command line only forwards to [`list`] and [`run`] and prints what they return.
+//! The model command as functions: the command line only forwards to [`list()`] and [`run()`] and prints what they return.
 use std::path::PathBuf;
 
 use thiserror::Error;

@@ -1,6 +1,6 @@
 //! The report: every claim of the five papers beside what the models say and what was measured here.
 //!
-//! One self-contained HTML page ([`write`]) or one JSON object ([`json`]). Both run every experiment at its defaults.
+//! One self-contained HTML page ([`write()`]) or one JSON object ([`json()`]). Both run every experiment at its defaults.
 //! A verdict that rests on a fit to its own claim stops the report: there is no page that shows one.
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -93,7 +93,7 @@ pub fn write(
 
 /// The claims as JSON, `{"claims": [{"id", "paper", "model", "measured", "verdict", "calibrated_on"}]}`, with a newline at the end.
 ///
-/// **Errors**: [`ReportError`], as [`write`].
+/// **Errors**: [`ReportError`], as [`write()`].
 pub fn json(measured: Option<&Measurements>, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, ReportError> {
     Ok(json::claims(&gather(crate::papers(), measured, progress)?))
 }

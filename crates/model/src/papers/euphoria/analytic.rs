@@ -4,25 +4,25 @@ use crate::parameters::Parameters;
 /// Inputs of the equations.
 #[derive(Clone, Copy, Debug)]
 pub struct Optimised {
-    /// Bus cycle C [ns].
+    /// Bus cycle C in ns.
     pub c: f64,
-    /// Node distance d [m].
+    /// Node distance d in m.
     pub d: f64,
-    /// Carrier f [MHz].
+    /// Carrier f in MHz.
     pub f: f64,
-    /// Phase difference F [ns].
+    /// Phase difference F in ns.
     pub phase: f64,
-    /// Address packet [B].
+    /// Address packet in bytes.
     pub p_addr: f64,
-    /// Data packet [B].
+    /// Data packet in bytes.
     pub p_data: f64,
-    /// Constant part of the data line's delay [ns].
+    /// Constant part of the data line's delay in ns.
     pub data_const: f64,
-    /// Constant part of the arbitration line's delay [ns].
+    /// Constant part of the arbitration line's delay in ns.
     pub arbitration_const: f64,
-    /// Delay of fibre [ns/m].
+    /// Delay of fibre in ns/m.
     pub fibre: f64,
-    /// Block [B].
+    /// Block in bytes.
     pub block: f64,
 }
 
@@ -44,22 +44,22 @@ impl Optimised {
         }
     }
 
-    /// The same at another distance [m] and carrier [MHz].
+    /// The same at another distance in m and carrier in MHz.
     pub fn at(self, d: f64, f: f64) -> Optimised {
         Optimised { d, f, ..self }
     }
 
-    /// Time of a byte on the line [ns].
+    /// Time of a byte on the line in ns.
     pub fn v(&self) -> f64 {
         1e4 / self.f
     }
 
-    /// Delay of the data line [ns].
+    /// Delay of the data line in ns.
     pub fn d_dat(&self) -> f64 {
         self.data_const + self.fibre * self.d
     }
 
-    /// Delay of the arbitration line of this distance's half [ns].
+    /// Delay of the arbitration line of this distance's half in ns.
     pub fn d_arb(&self) -> f64 {
         self.arbitration_const + self.fibre * self.d / 2.0
     }
@@ -68,23 +68,23 @@ impl Optimised {
         cycles * self.c + 2.0 * self.d_dat() + 2.0 * self.phase
     }
 
-    /// Burst read response [ns].
+    /// Burst read response in ns.
     // FEATURE: EU-F21
     pub fn trb(&self) -> f64 {
         self.trip(28.0) + self.v() * (self.p_addr + self.p_data)
     }
 
-    /// Burst write response [ns].
+    /// Burst write response in ns.
     pub fn twb(&self) -> f64 {
         self.trip(21.0) + self.v() * self.p_addr
     }
 
-    /// Burst read throughput [MB/s].
+    /// Burst read throughput in MB/s.
     pub fn thr(&self) -> f64 {
         1e3 * self.block / (self.trip(27.0) + self.v() * self.p_addr)
     }
 
-    /// Burst write throughput [MB/s].
+    /// Burst write throughput in MB/s.
     pub fn thw(&self) -> f64 {
         1e3 * self.block / (self.trip(28.0) + self.v() * (self.p_addr + self.p_data))
     }
