@@ -218,7 +218,7 @@ pub enum Frame {
     Hail {
         /// The node.
         node: NodeId,
-        /// This life of its process: another one's numbers begin anew.
+        /// This life of its process, and of its way to the other: another one's numbers begin anew.
         life: Incarnation,
     },
     /// A letter with its number at the sender's courier; the page's bytes are behind the frame where [`Letter::has_bytes`].

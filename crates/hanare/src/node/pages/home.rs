@@ -211,6 +211,12 @@ impl Home {
         self.hosts.iter().enumerate().filter(|(_, guest)| is_of(guest)).map(|(at, _)| HostId(at as u16)).collect()
     }
 
+    /// The hosts by which the node that joins was known before.
+    pub fn earlier_hosts(&self, join: &Join) -> Vec<HostId> {
+        let is_other = |host: &HostId| *host != OWN && self.guest(*host).is_some_and(|guest| guest.key != join.key);
+        self.hosts_of(join.node).into_iter().filter(is_other).collect()
+    }
+
     /// Whether a host that has let go of everything may leave: what it passed on has come.
     pub fn may_leave(&self, host: HostId) -> bool {
         !self.directory.is_passing_on(host)

@@ -135,6 +135,12 @@ impl Pages {
         if host.has(client) {
             return Err(Error::BadUse { region: view.name, reason: "this program has it mapped already".to_owned() });
         }
+        if let Some(home) = host.homes.iter().find(|home| home.is_lost) {
+            // Its directory begins anew, and knows nothing of the copies that are here.
+            let reason =
+                "programs of this host have mapped it since before that node was lost: let them unmap it first".to_owned();
+            return Err(Error::NodeLost { node: home.node, reason });
+        }
         let is_joined = host.homes.iter().all(|home| home.share.is_some());
         match self.joining.get_mut(&gid) {
             Some(joining) if joining.view.rights >= rights => joining.clients.push((client, rights)),
@@ -391,6 +397,7 @@ impl Pages {
         for (extent, grant) in own {
             rights = rights.min(self.extents.rights(join.gid, extent.slot, *grant)?);
         }
+        self.leave_for(join);
         if let Some(home) = self.homes.get(&join.gid) {
             home.check(join)?;
         }
@@ -408,6 +415,17 @@ impl Pages {
         let joined = home.join(join, share, rights, join.node == me);
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
+    }
+
+    /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
+    fn leave_for(&mut self, join: &Join) {
+        let Some(home) = self.homes.get_mut(&join.gid) else { return };
+        let mut posts = Vec::new();
+        for host in home.earlier_hosts(join) {
+            let left = home.leave(host, &mut posts);
+            left.map(|(share, _)| self.shares.remove(&share));
+        }
+        self.post(posts);
     }
 
     /// A host has sent all it had, and leaves.
@@ -442,8 +460,31 @@ impl Pages {
         self.homes.clear();
         self.shares.clear();
         self.pending.clear();
-        for host in self.hosts.values_mut() {
+        self.leavers.clear();
+        let mut errands = Vec::new();
+        self.wires.begin_anew(&mut errands);
+        self.run(errands);
+        self.keys.clear();
+        for (gid, host) in &mut self.hosts {
             host.drop_all();
+            for (at, door) in host.homes.iter_mut().enumerate() {
+                // What is still said to it under its old name is not for what it becomes. Its memory is the next home's.
+                door.key = crate::random::bytes().map_or(door.key.wrapping_add(1), u64::from_le_bytes);
+                (door.share, door.memory, door.is_lost) = (None, None, false);
+                door.peers.clear();
+                self.keys.insert(door.key, (*gid, at));
+            }
         }
+        for (gid, joining) in std::mem::take(&mut self.joining) {
+            for (client, _) in joining.clients {
+                let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
+                let node = self.me.map_or(NodeId(0), |(node, _)| node);
+                self.reply(client, Err(Error::NodeLost { node, reason }), Vec::new());
+            }
+            self.leave_if_unused(gid);
+        }
+        // No home would answer to a farewell.
+        let leaving: Vec<Gid> = self.leaving.keys().copied().collect();
+        leaving.into_iter().for_each(|gid| self.left(gid));
     }
 }

@@ -118,11 +118,13 @@ impl Pages {
 
     /// The node has joined its pool, perhaps anew.
     pub fn set_identity(&mut self, node: NodeId, epoch: Epoch) {
-        if self.me.is_some_and(|me| me != (node, epoch)) {
-            self.begin_anew();
-        }
+        let is_anew = self.me.is_some_and(|me| me != (node, epoch));
         self.me = Some((node, epoch));
         self.wires.set_me(node);
+        if is_anew {
+            self.begin_anew();
+            self.settle();
+        }
     }
 
     /// The next thing to do; drained after every input.

@@ -35,6 +35,9 @@ type Sheet = Arc<(Letter, Option<PageBytes>)>;
 /// The way to one node.
 struct Way {
     address: String,
+    /// By what the other end knows that its letters are numbered anew: this life of the node, and which of its ways this is. A node
+    /// that was forgotten and is talked to again takes the letters of the next way for no repetition of those of this one.
+    life: Incarnation,
     courier: Courier<Sheet>,
     /// The connection's place in the service.
     place: Option<u64>,
@@ -48,6 +51,8 @@ struct Way {
 pub(super) struct Wires {
     me: Option<NodeId>,
     life: Incarnation,
+    /// Ways that were ever begun.
+    begun: u128,
     ways: HashMap<NodeId, Way>,
     heard: HashMap<(NodeId, Incarnation), (Courier<()>, u32)>,
     /// Connections of others, and who made them.
@@ -56,7 +61,7 @@ pub(super) struct Wires {
 
 impl Wires {
     pub fn new(life: Incarnation) -> Wires {
-        Wires { me: None, life, ways: HashMap::new(), heard: HashMap::new(), from: HashMap::new() }
+        Wires { me: None, life, begun: 0, ways: HashMap::new(), heard: HashMap::new(), from: HashMap::new() }
     }
 
     pub fn set_me(&mut self, me: NodeId) {
@@ -65,13 +70,17 @@ impl Wires {
 
     /// Sends a letter, now or when there is a connection.
     pub fn send(&mut self, node: NodeId, address: &str, letter: Letter, bytes: Option<PageBytes>, errands: &mut Vec<Errand>) {
-        let way = self.ways.entry(node).or_insert_with(|| Way {
-            address: address.to_owned(),
-            courier: Courier::default(),
-            place: None,
-            is_dialing: false,
-            since: Instant::now(),
-            again: None,
+        let way = self.ways.entry(node).or_insert_with(|| {
+            self.begun += 1;
+            Way {
+                address: address.to_owned(),
+                life: Incarnation(self.life.0.wrapping_add(self.begun)),
+                courier: Courier::default(),
+                place: None,
+                is_dialing: false,
+                since: Instant::now(),
+                again: None,
+            }
         });
         let sheet: Sheet = Arc::new((letter, bytes));
         let number = way.courier.send(sheet.clone());
@@ -91,6 +100,11 @@ impl Wires {
             errands.extend(place.map(Errand::Close));
             return None;
         };
+        if way.place.is_some() {
+            // The connection was made for a way that has ended since.
+            errands.extend(place.map(Errand::Close));
+            return None;
+        }
         way.is_dialing = false;
         let Some(place) = place else {
             if way.since.elapsed() >= GIVE_UP {
@@ -100,7 +114,7 @@ impl Wires {
             return None;
         };
         way.place = Some(place);
-        errands.push(Errand::Send(place, encode_frame(&Frame::Hail { node: me, life: self.life }, None)));
+        errands.push(Errand::Send(place, encode_frame(&Frame::Hail { node: me, life: way.life }, None)));
         for (number, sheet) in way.courier.unconfirmed() {
             errands.push(Errand::Send(place, frame(number, sheet)));
         }
@@ -136,6 +150,8 @@ impl Wires {
     pub fn hear(&mut self, place: u64, frame: Frame, errands: &mut Vec<Errand>) -> Option<(NodeId, Letter)> {
         match frame {
             Frame::Hail { node, life } => {
+                // What still comes over connections of another life of it is not heard.
+                self.from.retain(|_, (known, other)| *known != node || *other == life);
                 self.from.insert(place, (node, life));
                 // A node has one life at a time.
                 self.heard.retain(|(known, other), _| *known != node || *other == life);
@@ -161,6 +177,11 @@ impl Wires {
                 is_new.then_some((from.0, letter))
             }
         }
+    }
+
+    /// This node was taken for lost: what it had to say is void.
+    pub fn begin_anew(&mut self, errands: &mut Vec<Errand>) {
+        errands.extend(self.ways.drain().filter_map(|(_, way)| way.place).map(Errand::Close));
     }
 
     /// A node is lost: nothing more is said to it, nor heard from this life of it.

@@ -336,7 +336,6 @@ impl Host {
         pages.takes.clear();
         pages.waiting.clear();
         pages.collecting.clear();
-        self.homes.iter_mut().for_each(|home| home.share = None);
     }
 
     /// Clients wrote nonsense into the words: the region is of no more use on this host.
