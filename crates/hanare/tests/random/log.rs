@@ -1,5 +1,5 @@
 //! What one thread of a program did: a line before and one after each operation, each written by one call, so that a kill at any
-//! moment loses nothing.
+//! moment loses the last line at most.
 
 use crate::processes::now;
 use hanare::Strided;
@@ -151,9 +151,10 @@ pub fn read(path: &Path) -> Vec<Op> {
         file.read_to_end(&mut bytes).unwrap();
     }
     let (mut ops, mut rest) = (Vec::<Op>::new(), &bytes[..]);
-    while !rest.is_empty() {
-        let words = words_of(&rest[..LINE * 8]);
-        rest = &rest[LINE * 8..];
+    // A kill may cut off the last line: a long one is written page by page.
+    while let Some((line, behind)) = rest.split_at_checked(LINE * 8) {
+        let words = words_of(line);
+        rest = behind;
         let what = What::ALL[words[1] as usize];
         if words[0] == 0 {
             let shape = Strided { offset: words[2], block: words[3], count: words[4], stride: words[5] };
@@ -161,7 +162,7 @@ pub fn read(path: &Path) -> Vec<Op> {
         } else {
             let op = ops.last_mut().unwrap();
             assert_eq!(op.what, what, "an end without its beginning");
-            let (bytes, behind) = rest.split_at(words[9] as usize);
+            let Some((bytes, behind)) = rest.split_at_checked(words[9] as usize) else { break };
             (op.result, op.end, op.bytes, rest) = (words[2], words[8], bytes.to_vec(), behind);
         }
     }
