@@ -27,10 +27,28 @@ pub struct History<'p> {
     pub homes: Vec<usize>,
 }
 
-type Verdict = Result<(), String>;
+/// What is wrong, and when it was seen.
+#[derive(Debug)]
+struct Wrong {
+    what: String,
+    at: u64,
+}
+
+fn wrong(at: u64, what: String) -> Verdict {
+    Err(Wrong { what, at })
+}
+
+type Verdict = Result<(), Wrong>;
+
+/// Most operations that a failure prints.
+const LINES_MAX: usize = 40;
 
 impl History<'_> {
-    pub fn check(&self) -> Verdict {
+    pub fn check(&self) -> Result<(), String> {
+        self.check_all().map_err(|wrong| wrong.what)
+    }
+
+    fn check_all(&self) -> Verdict {
         self.check_bytes()?;
         self.check_registers()?;
         self.check_counters()?;
@@ -43,7 +61,7 @@ impl History<'_> {
     }
 
     /// What touched a place, in order: for who has to find out.
-    fn around(&self, at: u64, what: String) -> String {
+    fn around(&self, at: u64, wrong: Wrong) -> Wrong {
         let mut ops: Vec<(u64, String)> = Vec::new();
         for (hand, log) in self.hands.iter().enumerate() {
             let hand_of = &self.plan.hands[hand];
@@ -57,11 +75,17 @@ impl History<'_> {
             }
         }
         ops.extend(self.keepers.iter().filter(|op| op.touches(at)).map(|op| (op.begin, format!("{op}: the test"))));
-        ops.sort();
-        let lines: Vec<String> = ops.into_iter().map(|(_, line)| line).collect();
-        let home = self.homes.get((at / PAGE) as usize);
-        format!("{what}\nat {at} (page {}, home {home:?}):\n{}", at / PAGE, lines.join("\n"))
+        let (home, what) = (self.homes.get((at / PAGE) as usize), &wrong.what);
+        let what = format!("{what}\nat {at} (page {}, home {home:?}):\n{}", at / PAGE, lines_around(ops, wrong.at));
+        Wrong { what, ..wrong }
     }
+}
+
+/// Lines with their moments: those about one moment, in order.
+fn lines_around(mut lines: Vec<(u64, String)>, at: u64) -> String {
+    lines.sort();
+    let first = lines.partition_point(|(begin, _)| *begin <= at).saturating_sub(LINES_MAX * 3 / 4);
+    lines.into_iter().skip(first).take(LINES_MAX).map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
 // Bytes of one writer.
@@ -146,7 +170,7 @@ impl History<'_> {
         }
         for at in (0..self.plan.hot).filter(|at| self.plan.owner[*at as usize] != NOBODY) {
             let seen = std::mem::take(&mut seen[at as usize]);
-            self.check_byte(at, &writes[at as usize], seen, &flushes).map_err(|what| self.around(at, what))?;
+            self.check_byte(at, &writes[at as usize], seen, &flushes).map_err(|wrong| self.around(at, wrong))?;
         }
         Ok(())
     }
@@ -216,12 +240,15 @@ fn check_views(at: u64, versions: &[Version], seen: &[Seen]) -> Verdict {
         let lowest = versions.iter().rposition(|version| version.certain <= one.since).map_or(0, |k| k + 1);
         let values = |k: &usize| *k == 0 && one.value == 0 || *k > 0 && one.value == byte(versions[*k - 1].number, at);
         let Some(which) = (0..=versions.len()).find(values) else {
-            return Err(format!("{:?} saw {:#x} in {}..{}, which nobody wrote", one.view, one.value, one.begin, one.end));
+            return wrong(
+                one.begin,
+                format!("{:?} saw {:#x} in {}..{}, which nobody wrote", one.view, one.value, one.begin, one.end),
+            );
         };
         let number = |k: usize| if k == 0 { 0 } else { versions[k - 1].number };
         let said = |what: &str| {
             let (begin, end, view) = (one.begin, one.end, one.view);
-            Err(format!("{view:?} saw write {} in {begin}..{end}, {what}", number(which)))
+            wrong(begin, format!("{view:?} saw write {} in {begin}..{end}, {what}", number(which)))
         };
         if which < lowest {
             return said(&format!("but write {} had to be seen", number(lowest)));
@@ -252,7 +279,7 @@ impl History<'_> {
     fn check_registers(&self) -> Verdict {
         for at in self.plan.registers() {
             let touches: Vec<Touch> = self.all().filter(|op| op.shape.offset == at).filter_map(touch).collect();
-            check_register(&touches).map_err(|what| self.around(at, what))?;
+            check_register(&touches).map_err(|wrong| self.around(at, wrong))?;
         }
         Ok(())
     }
@@ -280,7 +307,7 @@ fn check_register(touches: &[Touch]) -> Verdict {
         if let Some(value) = touch.left {
             zones.insert(value, (touch.begin, touch.end));
             if written.insert(value, touch.begin).is_some() {
-                return Err(format!("{value:#x} was written twice: the test is wrong"));
+                return wrong(touch.begin, format!("{value:#x} was written twice: the test is wrong"));
             }
         }
     }
@@ -289,13 +316,13 @@ fn check_register(touches: &[Touch]) -> Verdict {
         let Some(value) = touch.found else { continue };
         read.insert(value);
         let Some((last_begin, first_end)) = zones.get_mut(&value) else {
-            return Err(format!("{value:#x} was found in {}..{}, which nobody wrote", touch.begin, touch.end));
+            return wrong(touch.begin, format!("{value:#x} was found in {}..{}, which nobody wrote", touch.begin, touch.end));
         };
         if touch.end < written[&value] {
-            return Err(format!("{value:#x} was found in {}..{}, before it was written", touch.begin, touch.end));
+            return wrong(touch.begin, format!("{value:#x} was found in {}..{}, before it was written", touch.begin, touch.end));
         }
         if touch.left.is_some() && !taken.insert(value) {
-            return Err(format!("{value:#x} was replaced by two swaps"));
+            return wrong(touch.begin, format!("{value:#x} was replaced by two swaps"));
         }
         *last_begin = touch.begin.max(*last_begin);
         *first_end = touch.end.min(*first_end);
@@ -307,13 +334,16 @@ fn check_register(touches: &[Touch]) -> Verdict {
     forward.sort();
     for pair in forward.windows(2) {
         if pair[1].0 < pair[0].1 {
-            return Err(format!("{:#x} and {:#x} were both there before and after each other", pair[0].2, pair[1].2));
+            return wrong(
+                pair[1].0,
+                format!("{:#x} and {:#x} were both there before and after each other", pair[0].2, pair[1].2),
+            );
         }
     }
     for (value, (first, last)) in zones.iter().filter(|zone| !ahead(zone)) {
         let k = forward.partition_point(|zone| zone.0 < *first);
         if k > 0 && *last < forward[k - 1].1 {
-            return Err(format!("{value:#x} was there and gone while {:#x} was there all the time", forward[k - 1].2));
+            return wrong(*first, format!("{value:#x} was there and gone while {:#x} was there all the time", forward[k - 1].2));
         }
     }
     Ok(())
@@ -323,7 +353,7 @@ impl History<'_> {
     fn check_counters(&self) -> Verdict {
         for at in self.plan.counters() {
             let ops: Vec<&Op> = self.all().filter(|op| op.touches(at)).collect();
-            check_counter(&ops).map_err(|what| self.around(at, what))?;
+            check_counter(&ops).map_err(|wrong| self.around(at, wrong))?;
         }
         Ok(())
     }
@@ -339,18 +369,18 @@ fn check_counter(ops: &[&Op]) -> Verdict {
             continue;
         }
         if is_add && !olds.insert(op.result) {
-            return Err(format!("two adds found {}", op.result));
+            return wrong(op.begin, format!("two adds found {}", op.result));
         }
         let least = adds.iter().filter(|add| add.end < op.begin).count() as u64;
         let most = adds.iter().filter(|add| add.begin < op.end).count() as u64 - u64::from(is_add);
         if !(least..=most).contains(&op.result) {
-            return Err(format!("{op}: it had to be {least} to {most}"));
+            return wrong(op.begin, format!("{op}: it had to be {least} to {most}"));
         }
         floor.push((op.begin, op.end, op.result));
     }
     for one in &floor {
         if let Some(other) = floor.iter().find(|other| other.1 < one.0 && other.2 > one.2) {
-            return Err(format!("the count went back, from {other:?} to {one:?}"));
+            return wrong(one.0, format!("the count went back, from {other:?} to {one:?}"));
         }
     }
     Ok(())
@@ -361,21 +391,17 @@ fn check_counter(ops: &[&Op]) -> Verdict {
 impl History<'_> {
     fn check_record(&self, record: u64) -> Verdict {
         let sections: Vec<&Op> = self.all().filter(|op| op.what == What::Section && op.shape.offset == record).collect();
-        let lines = || {
-            let mut all: Vec<(u64, String)> = sections
-                .iter()
-                .map(|op| match op.has_ended() {
-                    true => {
-                        let Section { taken, leaving, was_abandoned, words } = Section::of(&op.bytes);
-                        (taken, format!("{op}: {taken}..{leaving}, abandoned {was_abandoned}, {words:?}"))
-                    }
-                    false => (op.begin, format!("{op}: cut off")),
-                })
-                .collect();
-            all.sort();
-            all.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+        let line = |op: &&Op| match op.has_ended() {
+            true => {
+                let Section { taken, leaving, was_abandoned, words } = Section::of(&op.bytes);
+                (taken, format!("{op}: {taken}..{leaving}, abandoned {was_abandoned}, {words:?}"))
+            }
+            false => (op.begin, format!("{op}: cut off")),
         };
-        check_sections(&sections).map_err(|what| format!("record {record}: {what}\n{}", lines()))
+        check_sections(&sections).map_err(|Wrong { what, at }| {
+            let lines = lines_around(sections.iter().map(line).collect(), at);
+            Wrong { what: format!("record {record}: {what}\n{lines}"), at }
+        })
     }
 
     fn check_barriers(&self) -> Verdict {
@@ -386,7 +412,7 @@ impl History<'_> {
             let of_round: Vec<&&Op> = meetings.iter().filter_map(|meetings| meetings.get(round)).collect();
             let (came, left) = (of_round.iter().map(|op| op.begin).max(), of_round.iter().map(|op| op.end).min());
             if of_round.len() != self.plan.parties() || came > left {
-                return Err(format!("barrier {round} of {} parties: {of_round:?}", self.plan.parties()));
+                return wrong(came.unwrap_or(0), format!("barrier {round} of {} parties: {of_round:?}", self.plan.parties()));
             }
         }
         Ok(())
@@ -403,24 +429,24 @@ fn check_sections(sections: &[&Op]) -> Verdict {
     for (section, left) in &whole {
         let &Section { taken, leaving, was_abandoned, ref words } = section;
         if taken < until {
-            return Err(format!("two held the lock at {taken}"));
+            return wrong(taken, format!("two held the lock at {taken}"));
         }
         let (least, most) = (words.iter().min().unwrap(), words.iter().max().unwrap());
         if least != most && !was_abandoned {
-            return Err(format!("torn at {taken}, and nobody was told"));
+            return wrong(taken, format!("torn at {taken}, and nobody was told"));
         }
         let cut_before = cut.iter().filter(|begin| **begin < leaving).count() as u64;
         told += u64::from(was_abandoned);
         if told > cut_before {
-            return Err(format!("abandoned at {taken}, by nobody"));
+            return wrong(taken, format!("abandoned at {taken}, by nobody"));
         }
         if *least < last {
-            return Err(format!("back from {last} at {taken}"));
+            return wrong(taken, format!("back from {last} at {taken}"));
         }
         // What the dead did between this holder and the one before.
         excused += most - last;
         if excused > cut_before {
-            return Err(format!("{} more at {taken} than anybody added", most - last));
+            return wrong(taken, format!("{} more at {taken} than anybody added", most - last));
         }
         (last, until) = (*left, leaving);
     }
@@ -456,9 +482,9 @@ mod tests {
             &[read(7, 1, 2)],
             &[write(1, 5, 6), read(1, 1, 2)],
         ];
-        bad.iter().for_each(|touches| check_register(touches).unwrap_err().clear());
+        bad.iter().for_each(|touches| check_register(touches).unwrap_err().what.clear());
         let swap = |begin| Touch { found: Some(0), left: Some(begin), begin, end: 99 };
-        assert!(check_register(&[swap(1), swap(2)]).unwrap_err().contains("two swaps"));
+        assert!(check_register(&[swap(1), swap(2)]).unwrap_err().what.contains("two swaps"));
     }
 
     fn versions() -> Vec<Version> {
@@ -481,7 +507,7 @@ mod tests {
             vec![seen(2, 21, 22), seen(1, 23, 24)],
             vec![seen(9, 21, 22)],
         ];
-        bad.iter().for_each(|seen| check_views(77, &versions(), seen).unwrap_err().clear());
+        bad.iter().for_each(|seen| check_views(77, &versions(), seen).unwrap_err().what.clear());
     }
 
     fn section(taken: u64, leaving: u64, was_abandoned: bool, words: [u64; 2], left: u64) -> Op {
@@ -500,9 +526,9 @@ mod tests {
         let torn = section(5, 6, false, [1, 2], 3);
         let (lost, many) = (section(5, 6, false, [0, 0], 1), section(5, 6, false, [3, 3], 4));
         for bad in [torn, lost, many, section(1, 6, false, [1, 1], 2)] {
-            check(&bad).unwrap_err().clear();
+            check(&bad).unwrap_err().what.clear();
         }
-        assert!(check_sections(&[&first, &section(5, 6, true, [1, 1], 2)]).unwrap_err().contains("by nobody"));
+        assert!(check_sections(&[&first, &section(5, 6, true, [1, 1], 2)]).unwrap_err().what.contains("by nobody"));
     }
 
     #[test]
@@ -513,9 +539,9 @@ mod tests {
         let good = [op(What::CountGet, 5, 6, 2), op(What::CountGet, 5, 6, 3)];
         good.iter().for_each(|count| check_counter(&[&one, &two, &cut, count]).unwrap());
         for bad in [op(What::CountGet, 5, 6, 1), op(What::CountGet, 5, 6, 4), op(What::Add, 5, 6, 1)] {
-            check_counter(&[&one, &two, &cut, &bad]).unwrap_err().clear();
+            check_counter(&[&one, &two, &cut, &bad]).unwrap_err().what.clear();
         }
         let (late, early) = (op(What::CountGet, 5, 6, 3), op(What::CountGet, 7, 8, 2));
-        assert!(check_counter(&[&one, &two, &cut, &late, &early]).unwrap_err().contains("went back"));
+        assert!(check_counter(&[&one, &two, &cut, &late, &early]).unwrap_err().what.contains("went back"));
     }
 }

@@ -155,6 +155,14 @@ impl Plan {
     }
 }
 
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Plan { mode, nodes, placement, hot, cold, frames, slots, is_pinned, stops, .. } = self;
+        write!(f, "{mode:?}, {nodes} nodes, {placement:?}, {hot} bytes and {cold} pages, frames {frames:?}, ")?;
+        write!(f, "pinned {is_pinned}, nodes are stopped {stops}, {slots:?}")
+    }
+}
+
 fn register(page: u64, which: u64) -> u64 {
     page * PAGE + [8, 301][which as usize] * 8
 }

@@ -56,7 +56,7 @@ pub fn run(seed: u64, mode: Consistency) -> Result<(), String> {
     };
     verdict.map_err(|what| {
         let kept = folder.keep();
-        format!("seed {seed}, {mode:?}, {} hands, logs in {}: {what}\n{:?}", plan.hands.len(), kept.display(), plan.slots)
+        format!("seed {seed}, {plan}, logs in {}: {what}", kept.display())
     })
 }
 
