@@ -10,10 +10,8 @@ use crate::element::{self, CRange, CSummary};
 use crate::region::CRegion;
 use crate::shape::{CShape, shape, shape_or_none};
 use hanare::{Batch, Element, Modify, Pool, Range, Region, Summary, Window};
-use hanare_protocol::id::Rights;
-use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::shape::{Checked, Shape};
-use hanare_protocol::wire::command::{Op, Update};
+use hanare_protocol::wire::command::Op;
 use hanare_protocol::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -295,104 +293,55 @@ impl Command {
 
     /// Refuses what would be refused when it is run. **Cost**: a look at each index of a list.
     pub fn check(&self) -> Result<()> {
-        let (region, shape) = (&*self.region, &self.shape);
+        let region = &*self.region;
+        let fit = |op: Op| {
+            region.check_rights(op)?;
+            region.fit(self.shape.by_ref())
+        };
+        let check_old = |shape: &Checked<'_>, olds: &Window| {
+            region.check_len(shape, "the buffer for old values", olds.len() as u64, shape.len())
+        };
+        let check_update = |shape: &Checked<'_>, modify: &Modify, operands: &Window| {
+            region.check_update(shape, *modify, operands.len() as u64).map(drop)
+        };
         match &self.what {
-            What::Put { from, local } => check_local(region, &checked(region, Op::Put, shape)?, from, local.as_ref()),
-            What::Get { into, local } => check_local(region, &checked(region, Op::Get, shape)?, into, local.as_ref()),
+            What::Put { from, local } => check_local(region, &fit(Op::Put)?, from, local.as_ref()),
+            What::Get { into, local } => check_local(region, &fit(Op::Get)?, into, local.as_ref()),
             What::Copy { to, to_shape } => {
-                let from_len = checked(region, Op::CopyFrom { address_len: 0 }, shape)?.len();
-                check_len(to, &checked(to, Op::CopyTo, to_shape)?, "the source", from_len, 1)
+                let from_len = fit(Op::CopyFrom { address_len: 0 })?.len();
+                to.check_rights(Op::CopyTo)?;
+                let shape = to.fit(to_shape.by_ref())?;
+                to.check_len(&shape, "the source", from_len, shape.len())
             }
-            What::Fill { pattern } => {
-                let shape = checked(region, Op::Fill { pattern_len: 1 }, shape)?;
-                let len = pattern.len();
-                if (1..=STAGE_LEN).contains(&len) && shape.len().is_multiple_of(len as u64) {
-                    return Ok(());
-                }
-                Err(bad_shape(
-                    region,
-                    &shape,
-                    format!("{len} bytes are no pattern that fills it whole, of 1 to {STAGE_LEN} bytes"),
-                ))
-            }
+            What::Fill { pattern } => region.check_pattern(&fit(Op::Put)?, pattern.len() as u64),
             What::Compare { bytes, .. } => {
-                check_len(region, &checked(region, Op::Compare, shape)?, "the bytes to compare with", bytes.len() as u64, 1)
+                let shape = fit(Op::Compare)?;
+                region.check_len(&shape, "the bytes to compare with", bytes.len() as u64, shape.len())
             }
-            What::Reduce { element, .. } => checked(region, Op::Reduce(*element), shape).map(drop),
-            What::Update { modify, operands } => check_operands(region, shape, *modify, operands).map(drop),
+            What::Reduce { element, range, .. } => region.check_reduction(&fit(Op::Reduce(*element))?, *element, range),
+            What::Update { modify, operands } => check_update(&fit(Op::Put)?, modify, operands),
             What::Fetch { modify, operands, olds } => {
-                let shape = check_operands(region, shape, *modify, operands)?;
-                check_len(region, &shape, "the buffer for old values", olds.len() as u64, 1)
+                let shape = fit(Op::Put)?;
+                check_update(&shape, modify, operands)?;
+                check_old(&shape, olds)
             }
             What::CompareAndSwap { element, expected, desired, olds } => {
-                let shape = checked(region, Op::CompareAndSwap(*element), shape)?;
-                check_len(region, &shape, "expected and desired values", (expected.len() + desired.len()) as u64, 2)?;
-                check_len(region, &shape, "the buffer for old values", olds.len() as u64, 1)
+                let shape = fit(Op::CompareAndSwap(*element))?;
+                region.check_swap(&shape, *element, (expected.len() + desired.len()) as u64)?;
+                check_old(&shape, olds)
             }
         }
     }
-}
-
-/// The shape, if the region has its bytes and lets the command at them, and they are whole elements where it has such.
-fn checked<'a>(region: &Region, op: Op, shape: &'a Shape<'static>) -> Result<Checked<'a>> {
-    if op.writes() && region.rights() != Rights::Write {
-        let reason = "it was opened for reading; open it for writing to change it".to_owned();
-        return Err(Error::BadUse { region: region.name().to_owned(), reason });
-    }
-    let shape = shape.by_ref().check(region.name(), region.len())?;
-    if let Some(element) = op.element() {
-        let (name, may_be_odd) = if op.is_once() { ("an update", false) } else { ("a reduction", true) };
-        if op.is_once() && element.len() < 4 {
-            let reason = "it takes elements of 32 and 64 bits".to_owned();
-            return Err(bad_element(region, name, element, reason));
-        }
-        shape.check_elements(region.name(), name, element, !may_be_odd)?;
-    }
-    Ok(shape)
-}
-
-fn check_operands<'a>(region: &Region, shape: &'a Shape<'static>, modify: Modify, operands: &Window) -> Result<Checked<'a>> {
-    let Modify { operator, element } = modify;
-    if !operator.fits(element) {
-        let reason = "updates take elements of 32 and 64 bits, and/or/xor whole numbers".to_owned();
-        return Err(bad_element(region, &operator.to_string(), element, reason));
-    }
-    let shape = checked(region, Op::Update(Update { operator, element, is_same: false }), shape)?;
-    if operands.len() as u64 != element.len() {
-        check_len(region, &shape, "the operands", operands.len() as u64, 1)?;
-    }
-    Ok(shape)
 }
 
 fn check_local(region: &Region, shape: &Checked<'_>, memory: &Window, local: Option<&Shape<'static>>) -> Result<()> {
     match local {
-        None => check_len(region, shape, "the buffer", memory.len() as u64, 1),
+        None => region.check_len(shape, "the buffer", memory.len() as u64, shape.len()),
         Some(local) => {
-            let local = local.by_ref().check("of the caller's buffer", memory.len() as u64)?;
-            check_len(region, shape, "the blocks of the buffer's shape", local.len(), 1)
+            let local = hanare::fit_buffer(local.by_ref(), memory.len() as u64)?;
+            region.check_len(shape, "the blocks of the buffer's shape", local.len(), shape.len())
         }
     }
-}
-
-/// Refuses another length than `factor` times the shape's.
-fn check_len(region: &Region, shape: &Checked<'_>, what: &str, len: u64, factor: u64) -> Result<()> {
-    let wanted = shape.len().saturating_mul(factor);
-    if len == wanted {
-        return Ok(());
-    }
-    Err(bad_shape(region, shape, format!("{what} must have {wanted} bytes, not {len}")))
-}
-
-fn bad_shape(region: &Region, shape: &Checked<'_>, reason: String) -> Error {
-    let block = shape.shape().block();
-    let stride = if let Shape::Strided(shape) = shape.shape() { shape.stride } else { 0 };
-    let count = shape.len().checked_div(block).unwrap_or_default();
-    Error::BadShape { region: region.name().to_owned(), block, count, stride, reason }
-}
-
-fn bad_element(region: &Region, operation: &str, element: Element, reason: String) -> Error {
-    let (region, operation, element) = (region.name().to_owned(), operation.to_owned(), element.to_string());
-    Error::BadElement { region, operation, element, reason }
 }
 
 /// What a command of a batch tells C when the batch has ended well.

@@ -1,6 +1,6 @@
 //! How a link ends, before the peer's name is put to it.
 
-use crate::link::LinkError;
+use crate::link::{LinkError, Progress, Sink};
 use hanare_memory::Lost;
 use hanare_protocol::wire::Malformed;
 
@@ -36,6 +36,35 @@ impl Ending {
             }
             Some(libc::EFAULT) => Ending::System { what, reason: "the memory of a body is gone".into() },
             _ => Ending::System { what, reason: error.to_string() },
+        }
+    }
+}
+
+/// A link that moves by steps, one of which may be its last.
+pub(crate) trait Steps {
+    /// Moves what can be moved.
+    fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending>;
+
+    /// Whether a step left something that can be moved at once.
+    fn has_more(&mut self) -> &mut bool;
+
+    /// The end, once it has ended.
+    fn check_open(&self) -> Result<(), LinkError>;
+
+    /// Ends it.
+    fn finish(&mut self, ending: Ending) -> LinkError;
+
+    /// [`crate::Link::progress`] of such a link: what was moved before the end is told first, the end by the next call.
+    fn progress_by_step(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
+        self.check_open()?;
+        *self.has_more() = false;
+        let mut done = Progress::default();
+        match self.step(sink, &mut done) {
+            Ok(()) => Ok(Progress { has_more: *self.has_more(), ..done }),
+            Err(ending) => {
+                let end = self.finish(ending);
+                if done.is_idle() { Err(end) } else { Ok(Progress { has_more: true, ..done }) }
+            }
         }
     }
 }

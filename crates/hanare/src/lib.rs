@@ -33,7 +33,7 @@ mod trace;
 
 pub use client::{
     Batch, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts, Pool,
-    Region, SharedMapping, WordGuard, WordLock,
+    Region, SharedMapping, WordGuard, WordLock, fit_buffer,
 };
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;

@@ -6,7 +6,7 @@
 
 use super::layout::RECORD_LEN_MAX;
 use super::side::{ShmParts, Side};
-use crate::ending::Ending;
+use crate::ending::{Ending, Steps};
 use crate::inbox::Inbox;
 use crate::link::{Link, LinkError, Progress, Sink};
 use crate::outbox::Outbox;
@@ -169,6 +169,12 @@ impl ShmLink {
         }
     }
 
+    fn push_now(&mut self) -> Result<(), LinkError> {
+        self.push(&mut Progress::default()).map_err(|ending| self.finish(ending))
+    }
+}
+
+impl Steps for ShmLink {
     fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
         self.rouse();
         self.push(done)?;
@@ -177,12 +183,8 @@ impl ShmLink {
         if is_empty { self.check_life(sink, done) } else { Ok(()) }
     }
 
-    #[cold]
-    fn finish(&mut self, ending: Ending) -> LinkError {
-        self.outbox.clear();
-        let end = ending.at(&self.peer);
-        self.end = Some(end.clone());
-        end
+    fn has_more(&mut self) -> &mut bool {
+        &mut self.has_more
     }
 
     fn check_open(&self) -> Result<(), LinkError> {
@@ -192,8 +194,12 @@ impl ShmLink {
         }
     }
 
-    fn push_now(&mut self) -> Result<(), LinkError> {
-        self.push(&mut Progress::default()).map_err(|ending| self.finish(ending))
+    #[cold]
+    fn finish(&mut self, ending: Ending) -> LinkError {
+        self.outbox.clear();
+        let end = ending.at(&self.peer);
+        self.end = Some(end.clone());
+        end
     }
 }
 
@@ -215,16 +221,7 @@ impl Link for ShmLink {
     }
 
     fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
-        self.check_open()?;
-        self.has_more = false;
-        let mut done = Progress::default();
-        match self.step(sink, &mut done) {
-            Ok(()) => Ok(Progress { has_more: self.has_more, ..done }),
-            Err(ending) => {
-                let end = self.finish(ending);
-                if done.is_idle() { Err(end) } else { Ok(Progress { has_more: true, ..done }) }
-            }
-        }
+        self.progress_by_step(sink)
     }
 
     fn event(&self) -> BorrowedFd<'_> {

@@ -8,7 +8,7 @@ use super::endpoint::{Endpoint, Outcome};
 use super::life::{Life, Phase};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use crate::ending::Ending;
+use crate::ending::{Ending, Steps};
 use crate::link::{Link, LinkError, Progress, Sink};
 use crate::tcp::Socket;
 use hanare_memory::Window;
@@ -117,27 +117,6 @@ impl UcxLink {
         self.endpoint.as_ref().map(Endpoint::describe).unwrap_or_default()
     }
 
-    fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
-        let UcxLink { endpoint, sender, receiver, .. } = self;
-        let Some(endpoint) = endpoint else { return Ok(()) };
-        let count = endpoint.progress(sender.window(), receiver.window())?;
-        sender.reap(endpoint, done).or_else(|ending| settle_for(&mut self.life, ending))?;
-        if self.life.phase() == Phase::Live {
-            let told = receiver.told(endpoint);
-            self.has_more |= sender.push(endpoint, told, done)?;
-        }
-        self.has_more |= receiver.pull(endpoint, sink, done)?;
-        if endpoint.arrivals().has_failed {
-            return Err(sender.failed("the peer could not receive it"));
-        }
-        if self.life.phase() == Phase::Live {
-            // What was taken is credit, and a failure is news.
-            let told = receiver.told(endpoint);
-            sender.tell(endpoint, told)?;
-        }
-        self.check_life(count == 0 && done.is_idle())
-    }
-
     /// Looks whether the peer lives, as far as that is worth a system call.
     fn check_life(&mut self, is_idle: bool) -> Result<(), Ending> {
         self.idle_count = if is_idle { self.idle_count + 1 } else { 0 };
@@ -180,24 +159,6 @@ impl UcxLink {
             sends.push(request);
         }
         endpoint.abandon(sends, self.receiver.take_requests(), from, to);
-    }
-
-    #[cold]
-    fn finish(&mut self, ending: Ending) -> LinkError {
-        self.let_go();
-        self.sender.outbox.clear();
-        // The peer learns of it, whatever it waits for.
-        let _ = rustix::net::shutdown(&self.beside, rustix::net::Shutdown::Both);
-        let end = ending.at(&self.peer);
-        self.end = Some(end.clone());
-        end
-    }
-
-    fn check_open(&self) -> Result<(), LinkError> {
-        match &self.end {
-            None => Ok(()),
-            Some(end) => Err(end.clone()),
-        }
     }
 
     fn push_now(&mut self) -> Result<(), LinkError> {
@@ -243,6 +204,51 @@ fn said(beside: &Socket) -> Said {
     }
 }
 
+impl Steps for UcxLink {
+    fn step(&mut self, sink: &mut dyn Sink, done: &mut Progress) -> Result<(), Ending> {
+        let UcxLink { endpoint, sender, receiver, .. } = self;
+        let Some(endpoint) = endpoint else { return Ok(()) };
+        let count = endpoint.progress(sender.window(), receiver.window())?;
+        sender.reap(endpoint, done).or_else(|ending| settle_for(&mut self.life, ending))?;
+        if self.life.phase() == Phase::Live {
+            let told = receiver.told(endpoint);
+            self.has_more |= sender.push(endpoint, told, done)?;
+        }
+        self.has_more |= receiver.pull(endpoint, sink, done)?;
+        if endpoint.arrivals().has_failed {
+            return Err(sender.failed("the peer could not receive it"));
+        }
+        if self.life.phase() == Phase::Live {
+            // What was taken is credit, and a failure is news.
+            let told = receiver.told(endpoint);
+            sender.tell(endpoint, told)?;
+        }
+        self.check_life(count == 0 && done.is_idle())
+    }
+
+    fn has_more(&mut self) -> &mut bool {
+        &mut self.has_more
+    }
+
+    fn check_open(&self) -> Result<(), LinkError> {
+        match &self.end {
+            None => Ok(()),
+            Some(end) => Err(end.clone()),
+        }
+    }
+
+    #[cold]
+    fn finish(&mut self, ending: Ending) -> LinkError {
+        self.let_go();
+        self.sender.outbox.clear();
+        // The peer learns of it, whatever it waits for.
+        let _ = rustix::net::shutdown(&self.beside, rustix::net::Shutdown::Both);
+        let end = ending.at(&self.peer);
+        self.end = Some(end.clone());
+        end
+    }
+}
+
 impl Link for UcxLink {
     unsafe fn send(&mut self, head: &Head, body: &[Window]) -> Result<(), LinkError> {
         self.check_open()?;
@@ -270,16 +276,7 @@ impl Link for UcxLink {
     }
 
     fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
-        self.check_open()?;
-        self.has_more = false;
-        let mut done = Progress::default();
-        match self.step(sink, &mut done) {
-            Ok(()) => Ok(Progress { has_more: self.has_more, ..done }),
-            Err(ending) => {
-                let end = self.finish(ending);
-                if done.is_idle() { Err(end) } else { Ok(Progress { has_more: true, ..done }) }
-            }
-        }
+        self.progress_by_step(sink)
     }
 
     fn event(&self) -> BorrowedFd<'_> {

@@ -1,8 +1,9 @@
 //! Several commands at once: one message for each node that any of them touches.
 
-use super::commands::{Modify, pairs};
+use super::commands::Modify;
 use super::completion::Completion;
 use super::copy::draft_copy;
+use super::drafting::pairs;
 use super::drafts::{Drafts, Tickets};
 use super::region::Region;
 use hanare_memory::Window;

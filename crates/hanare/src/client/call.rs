@@ -27,6 +27,18 @@ pub(crate) struct Call<'a> {
     pub result: Window,
 }
 
+impl Call<'_> {
+    /// A get into memory of as many bytes.
+    pub fn get(shape: Checked<'_>, into: Window) -> Call<'_> {
+        Call { op: Op::Get, shape, operand: Window::empty(), result: into }
+    }
+
+    /// A put of as many bytes.
+    pub fn put(shape: Checked<'_>, bytes: Window) -> Call<'_> {
+        Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }
+    }
+}
+
 /// Longest piece of a list in one command: while a node works on one piece, the next is on its way.
 const LIST_PIECE_LEN: u64 = LIST_LEN_MAX / 4;
 

@@ -1,16 +1,16 @@
 //! The vector commands on a region, blocking and non-blocking. Each is drafted in one way, whoever runs it.
 
-use super::call::{Call, private};
-use super::completion::Completion;
-use super::drafts::Drafts;
+use super::call::Call;
+use super::completion::{Completion, Told};
+use super::drafting::pairs;
 use super::region::Region;
 use hanare_memory::{Window, vector};
+#[cfg(doc)]
+use hanare_protocol::Error;
+use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator, Range, Summary};
-use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::shape::{Checked, Shape, Strided};
-use hanare_protocol::wire::command::{Op, Update};
-use hanare_protocol::{Error, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use hanare_protocol::wire::command::Op;
 
 /// What is done to each element of a shape. Operands have one element's bytes for all, or one for each in order.
 ///
@@ -31,15 +31,7 @@ impl Region {
     ///
     /// FEATURE: D2-F11
     pub fn get_strided(&self, shape: Strided, into: &mut [u8]) -> Result<()> {
-        self.check_strided(&shape, into.len())?;
-        // SAFETY: `into` is borrowed until this returns, and `run` waits for all answers before it does.
-        unsafe {
-            let into = Window::of_mut(into);
-            self.run(false, |drafts| {
-                drafts.note(Op::Get, self.name(), into.len() as u64);
-                self.draft_strided(Op::Get, shape, into, drafts)
-            })
-        }
+        self.get_checked(&self.fit(shape.into())?, into)
     }
 
     /// Writes `bytes` into the blocks of `shape`, one after another. The buffer has exactly the shape's bytes.
@@ -48,16 +40,7 @@ impl Region {
     ///
     /// FEATURE: D2-F11
     pub fn put_strided(&self, shape: Strided, bytes: &[u8]) -> Result<()> {
-        self.check_rights(Op::Put)?;
-        self.check_strided(&shape, bytes.len())?;
-        // SAFETY: `bytes` is borrowed until this returns, and `run` waits for all answers before it does; a put only reads it.
-        unsafe {
-            let bytes = Window::of(bytes);
-            self.run(false, |drafts| {
-                drafts.note(Op::Put, self.name(), bytes.len() as u64);
-                self.draft_strided(Op::Put, shape, bytes, drafts)
-            })
-        }
+        self.put_checked(&self.fit(shape.into())?, bytes)
     }
 
     /// Reads the blocks of any shape (a [`Strided`], a sub-array, indices) into `into`, one after another.
@@ -67,36 +50,38 @@ impl Region {
     ///
     /// FEATURE: D3-F13
     pub fn get_shape<'s>(&self, shape: impl Into<Shape<'s>>, into: &mut [u8]) -> Result<()> {
-        let shape = shape.into();
-        if let Some(here) = self.mapped_whole() {
-            let shape = self.checked(shape)?;
-            self.check_len(&shape, "the buffer", into.len(), shape.len())?;
-            // SAFETY: the buffer is borrowed for this call.
-            return vector::gather(here, &shape, unsafe { Window::of_mut(into) }).map_err(|lost| self.lost(lost));
-        }
-        // SAFETY: buffer and list are borrowed until this returns, and `run` waits for all answers before it does.
-        unsafe {
-            let into = Window::of_mut(into);
-            self.run(false, |drafts| self.draft_get(shape.by_ref(), into, drafts))
-        }
+        self.get_checked(&self.checked(shape.into())?, into)
     }
 
     /// Writes `bytes` into the blocks of any shape, one after another. Of several writes to one byte the last in order stays.
     ///
     /// **Cost**, **Errors**: as for [`Region::get_shape`].
     pub fn put_shape<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<()> {
-        let shape = shape.into();
-        if let Some(here) = self.mapped_whole() {
-            self.check_rights(Op::Put)?;
-            let shape = self.checked(shape)?;
-            self.check_len(&shape, "the buffer", bytes.len(), shape.len())?;
-            // SAFETY: the buffer is borrowed for this call, and only read.
-            return vector::scatter(unsafe { Window::of(bytes) }, here, &shape).map_err(|lost| self.lost(lost));
+        self.put_checked(&self.checked(shape.into())?, bytes)
+    }
+
+    fn get_checked(&self, shape: &Checked<'_>, into: &mut [u8]) -> Result<()> {
+        self.check_len(shape, "the buffer", into.len() as u64, shape.len())?;
+        // SAFETY: buffer and list are borrowed until this returns, and `run` waits for all answers before it does.
+        unsafe {
+            let into = Window::of_mut(into);
+            if let Some(here) = self.mapped_whole() {
+                return vector::gather(here, shape, into).map_err(|lost| self.lost(lost));
+            }
+            self.run(false, |drafts| self.draft(Call::get(shape.by_ref(), into), drafts))
         }
-        // SAFETY: as in `get_shape`; a put only reads.
+    }
+
+    fn put_checked(&self, shape: &Checked<'_>, bytes: &[u8]) -> Result<()> {
+        self.check_rights(Op::Put)?;
+        self.check_len(shape, "the buffer", bytes.len() as u64, shape.len())?;
+        // SAFETY: as in `get_checked`; a put only reads.
         unsafe {
             let bytes = Window::of(bytes);
-            self.run(false, |drafts| self.draft_put(shape.by_ref(), bytes, drafts))
+            if let Some(here) = self.mapped_whole() {
+                return vector::scatter(bytes, here, shape).map_err(|lost| self.lost(lost));
+            }
+            self.run(false, |drafts| self.draft(Call::put(shape.by_ref(), bytes), drafts))
         }
     }
 
@@ -112,7 +97,7 @@ impl Region {
         local: impl Into<Shape<'l>>,
     ) -> Result<()> {
         let (shape, local) = (shape.into(), local.into());
-        // SAFETY: as in `get_shape`.
+        // SAFETY: as in `get_checked`.
         unsafe {
             let into = Window::of_mut(into);
             self.run(false, |drafts| self.draft_get_into(shape.by_ref(), into, local.by_ref(), drafts))
@@ -126,7 +111,7 @@ impl Region {
     /// FEATURE: D3-F25
     pub fn put_shape_from<'s, 'l>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8], local: impl Into<Shape<'l>>) -> Result<()> {
         let (shape, local) = (shape.into(), local.into());
-        // SAFETY: as in `get_shape`; a put only reads.
+        // SAFETY: as in `get_checked`; a put only reads.
         unsafe {
             let bytes = Window::of(bytes);
             self.run(false, |drafts| self.draft_put_from(shape.by_ref(), bytes, local.by_ref(), drafts))
@@ -138,7 +123,7 @@ impl Region {
     /// **Cost**: one message each way for each node touched; the pattern (256 KiB at most) travels, not the bytes.
     pub fn fill<'s>(&self, shape: impl Into<Shape<'s>>, pattern: &[u8]) -> Result<()> {
         let shape = shape.into();
-        // SAFETY: as in `get_shape`; a fill only reads.
+        // SAFETY: as in `get_checked`; a fill only reads.
         unsafe {
             let pattern = Window::of(pattern);
             self.run(false, |drafts| self.draft_pattern_over(shape.by_ref(), pattern, drafts))
@@ -151,7 +136,7 @@ impl Region {
     pub fn compare<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<Option<u64>> {
         let shape = shape.into();
         let found = Told::default();
-        // SAFETY: as in `get_shape`; a compare only reads.
+        // SAFETY: as in `get_checked`; a compare only reads.
         unsafe {
             let bytes = Window::of(bytes);
             self.run(false, |drafts| self.draft_difference(shape.by_ref(), bytes, drafts, found.teller()))?;
@@ -166,7 +151,7 @@ impl Region {
     pub fn reduce<'s>(&self, shape: impl Into<Shape<'s>>, element: Element, range: Range) -> Result<Summary> {
         let shape = shape.into();
         let summary = Told::default();
-        // SAFETY: as in `get_shape`.
+        // SAFETY: as in `get_checked`.
         unsafe {
             self.run(false, |drafts| self.draft_summary(shape.by_ref(), element, range, drafts, summary.teller()))?;
         }
@@ -182,7 +167,7 @@ impl Region {
         if let Some(here) = self.mapped_whole() {
             return self.update_here(here, shape, modify, operands, None);
         }
-        // SAFETY: as in `get_shape`; an update only reads its operands.
+        // SAFETY: as in `get_checked`; an update only reads its operands.
         unsafe {
             let operands = Window::of(operands);
             self.run(true, |drafts| self.draft_update(shape.by_ref(), modify, operands, drafts))
@@ -362,178 +347,6 @@ impl Region {
             olds
         }))
     }
-}
-
-/// Drafting: checks, then shares. The windows, and borrowed index lists, stay good until the tickets were waited for.
-impl Region {
-    fn checked<'s>(&self, shape: Shape<'s>) -> Result<Checked<'s>> {
-        self.refresh_if_refused()?;
-        shape.check(self.name(), self.len()).map(Checked::joined)
-    }
-
-    /// Refuses a buffer of another length than it should have.
-    fn check_len(&self, shape: &Checked<'_>, what: &str, len: usize, wanted: u64) -> Result<()> {
-        if len as u64 == wanted {
-            return Ok(());
-        }
-        let block = shape.shape().block();
-        Err(Error::BadShape {
-            region: self.name().to_owned(),
-            block,
-            count: shape.len().checked_div(block).unwrap_or_default(),
-            stride: if let Shape::Strided(shape) = shape.shape() { shape.stride } else { 0 },
-            reason: format!("{what} must have {wanted} bytes, not {len}"),
-        })
-    }
-
-    pub(crate) fn draft_get(&self, shape: Shape<'_>, into: Window, drafts: &mut Drafts<'_>) -> Result<()> {
-        let shape = self.checked(shape)?;
-        self.check_len(&shape, "the buffer", into.len(), shape.len())?;
-        self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: into }, drafts)
-    }
-
-    pub(crate) fn draft_put(&self, shape: Shape<'_>, bytes: Window, drafts: &mut Drafts<'_>) -> Result<()> {
-        let shape = self.checked(shape)?;
-        self.check_len(&shape, "the buffer", bytes.len(), shape.len())?;
-        self.draft(Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }, drafts)
-    }
-
-    pub(crate) fn draft_get_into<'b>(
-        &self,
-        shape: Shape<'_>,
-        into: Window,
-        local: Shape<'_>,
-        drafts: &mut Drafts<'b>,
-    ) -> Result<()> {
-        let (shape, local) = (self.checked(shape)?, self.checked_local(local, into)?);
-        self.check_len(&shape, "the blocks of the buffer's shape", local.len() as usize, shape.len())?;
-        if let Some((offset, len)) = local.range() {
-            let into = into.slice(offset as usize, len as usize);
-            return self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: into }, drafts);
-        }
-        if let Some(extent) = self.only_extent()? {
-            drafts.note(Op::Get, self.name(), shape.len());
-            return vector::copy_shapes(extent, &shape, into, &local).map_err(|lost| self.lost(lost));
-        }
-        let mut packed = vec![0u8; shape.len() as usize];
-        // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
-        let window = unsafe { Window::of_mut(&mut packed) };
-        self.draft(Call { op: Op::Get, shape, operand: Window::empty(), result: window }, drafts)?;
-        let local = local.into_owned();
-        drafts.after(Box::new(move || {
-            // SAFETY: the answers are here, so the buffer is ours alone, and only read.
-            vector::scatter(unsafe { Window::of(&packed) }, into, &local).map_err(|lost| private(&lost))
-        }));
-        Ok(())
-    }
-
-    pub(crate) fn draft_put_from(
-        &self,
-        shape: Shape<'_>,
-        bytes: Window,
-        local: Shape<'_>,
-        drafts: &mut Drafts<'_>,
-    ) -> Result<()> {
-        self.check_rights(Op::Put)?;
-        let (shape, local) = (self.checked(shape)?, self.checked_local(local, bytes)?);
-        self.check_len(&shape, "the blocks of the buffer's shape", local.len() as usize, shape.len())?;
-        if let Some((offset, len)) = local.range() {
-            let bytes = bytes.slice(offset as usize, len as usize);
-            return self.draft(Call { op: Op::Put, shape, operand: bytes, result: Window::empty() }, drafts);
-        }
-        if let Some(extent) = self.only_extent()? {
-            drafts.note(Op::Put, self.name(), shape.len());
-            drafts.note_done(Op::Put, self.here());
-            return vector::copy_shapes(bytes, &local, extent, &shape).map_err(|lost| self.lost(lost));
-        }
-        let mut packed = vec![0u8; shape.len() as usize];
-        // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
-        let window = unsafe { Window::of_mut(&mut packed) };
-        vector::gather(bytes, &local, window).map_err(|lost| private(&lost))?;
-        self.draft(Call { op: Op::Put, shape, operand: window, result: Window::empty() }, drafts)?;
-        drafts.after(Box::new(move || {
-            drop(packed);
-            Ok(())
-        }));
-        Ok(())
-    }
-
-    fn checked_local<'l>(&self, local: Shape<'l>, memory: Window) -> Result<Checked<'l>> {
-        local.check("of the caller's buffer", memory.len() as u64).map(Checked::joined)
-    }
-
-    /// The whole region's bytes, where they are one extent of this host.
-    fn only_extent(&self) -> Result<Option<Window>> {
-        if self.reached_layout().extents().count() == 1 { self.local(0) } else { Ok(None) }
-    }
-
-    pub(crate) fn draft_pattern_over(&self, shape: Shape<'_>, pattern: Window, drafts: &mut Drafts<'_>) -> Result<()> {
-        let shape = self.checked(shape)?;
-        let len = pattern.len();
-        if len == 0 || len > STAGE_LEN || !shape.len().is_multiple_of(len as u64) {
-            let reason =
-                format!("a pattern of {len} bytes does not fill it: it needs 1 to {STAGE_LEN}, and a whole number of patterns");
-            let (block, stride) = (shape.shape().block(), 0);
-            return Err(Error::BadShape {
-                region: self.name().to_owned(),
-                block,
-                count: shape.len() / block.max(1),
-                stride,
-                reason,
-            });
-        }
-        let op = Op::Fill { pattern_len: len as u32 };
-        self.draft(Call { op, shape, operand: pattern, result: Window::empty() }, drafts)
-    }
-
-    pub(crate) fn draft_difference<'b>(
-        &self,
-        shape: Shape<'_>,
-        bytes: Window,
-        drafts: &mut Drafts<'b>,
-        tell: impl FnOnce(Option<u64>) + Send + 'b,
-    ) -> Result<()> {
-        let shape = self.checked(shape)?;
-        self.check_len(&shape, "the bytes to compare with", bytes.len(), shape.len())?;
-        self.draft_compare(shape, bytes, drafts, tell)
-    }
-
-    pub(crate) fn draft_summary<'b>(
-        &self,
-        shape: Shape<'_>,
-        element: Element,
-        range: Range,
-        drafts: &mut Drafts<'b>,
-        tell: impl FnOnce(Summary) + Send + 'b,
-    ) -> Result<()> {
-        let shape = self.checked(shape)?;
-        shape.check_elements(self.name(), "a reduction", element, false)?;
-        if matches!(range, Range::Float(..)) != element.is_float() {
-            return Err(self.bad_element("a reduction", element, "the range must be of the same kind of numbers".to_owned()));
-        }
-        self.draft_reduce(Op::Reduce(element), shape, &range, drafts, tell)
-    }
-
-    /// The update, and the shape that it goes over.
-    fn checked_update<'s>(&self, shape: Shape<'s>, modify: Modify, operand_len: usize) -> Result<(Update, Checked<'s>)> {
-        let shape = self.checked(shape)?;
-        let Modify { operator, element } = modify;
-        if !operator.fits(element) {
-            let reason = "updates take elements of 32 and 64 bits, and/or/xor whole numbers".to_owned();
-            return Err(self.bad_element(&operator.to_string(), element, reason));
-        }
-        shape.check_elements(self.name(), &operator.to_string(), element, true)?;
-        let is_same = operand_len as u64 == element.len() && shape.len() != element.len();
-        if !is_same {
-            self.check_len(&shape, "the operands", operand_len, shape.len())?;
-        }
-        Ok((Update { operator, element, is_same }, shape))
-    }
-
-    fn bad_element(&self, operation: &str, element: Element, reason: String) -> Error {
-        let (region, operation, element) = (self.name().to_owned(), operation.to_owned(), element.to_string());
-        Error::BadElement { region, operation, element, reason }
-    }
 
     /// An update of a region that is one mapped extent: no request, no share.
     fn update_here(
@@ -544,79 +357,15 @@ impl Region {
         operands: &[u8],
         olds: Option<&mut [u8]>,
     ) -> Result<()> {
-        let (update, shape) = self.checked_update(shape, modify, operands.len())?;
+        let shape = self.checked(shape)?;
+        let update = self.check_update(&shape, modify, operands.len() as u64)?;
         if let Some(olds) = &olds {
-            self.check_len(&shape, "the buffer for old values", olds.len(), shape.len())?;
+            self.check_len(&shape, "the buffer for old values", olds.len() as u64, shape.len())?;
         }
         let op = if olds.is_some() { Op::Fetch(update) } else { Op::Update(update) };
         self.check_rights(op)?;
         // SAFETY: both are borrowed for this call, and operands only read.
         let (operands, olds) = unsafe { (Window::of(operands), olds.map(|olds| Window::of_mut(olds))) };
         vector::update_part(here, &shape, 0, shape.len(), update, operands, olds).map_err(|lost| self.lost(lost))
-    }
-
-    pub(crate) fn draft_update(&self, shape: Shape<'_>, modify: Modify, operand: Window, drafts: &mut Drafts<'_>) -> Result<()> {
-        let (update, shape) = self.checked_update(shape, modify, operand.len())?;
-        self.draft(Call { op: Op::Update(update), shape, operand, result: Window::empty() }, drafts)
-    }
-
-    pub(crate) fn draft_fetch(
-        &self,
-        shape: Shape<'_>,
-        modify: Modify,
-        operand: Window,
-        olds: Window,
-        drafts: &mut Drafts<'_>,
-    ) -> Result<()> {
-        let (update, shape) = self.checked_update(shape, modify, operand.len())?;
-        self.check_len(&shape, "the buffer for old values", olds.len(), shape.len())?;
-        self.draft(Call { op: Op::Fetch(update), shape, operand, result: olds }, drafts)
-    }
-
-    pub(crate) fn draft_swap(
-        &self,
-        shape: Shape<'_>,
-        element: Element,
-        pairs: Window,
-        olds: Window,
-        drafts: &mut Drafts<'_>,
-    ) -> Result<()> {
-        let shape = self.checked(shape)?;
-        if element.len() < 4 {
-            return Err(self.bad_element("compare and swap", element, "it takes elements of 32 and 64 bits".to_owned()));
-        }
-        shape.check_elements(self.name(), "compare and swap", element, true)?;
-        self.check_len(&shape, "expected and new values together", pairs.len(), 2 * shape.len())?;
-        self.check_len(&shape, "the buffer for old values", olds.len(), shape.len())?;
-        self.draft(Call { op: Op::CompareAndSwap(element), shape, operand: pairs, result: olds }, drafts)
-    }
-}
-
-/// Expected and new values as they travel: element by element, side by side. Lists of different lengths give too few, which is refused later.
-pub(crate) fn pairs(element: Element, expected: &[u8], new: &[u8]) -> Vec<u8> {
-    let len = element.len() as usize;
-    if expected.len() != new.len() {
-        return Vec::new();
-    }
-    expected.chunks(len).zip(new.chunks(len)).flat_map(|(expected, new)| [expected, new].concat()).collect()
-}
-
-/// What a command tells when its answers are here.
-pub(crate) struct Told<T>(Arc<Mutex<Option<T>>>);
-
-impl<T> Default for Told<T> {
-    fn default() -> Told<T> {
-        Told(Arc::default())
-    }
-}
-
-impl<T: Send + 'static> Told<T> {
-    pub(crate) fn teller(&self) -> impl FnOnce(T) + Send + 'static {
-        let cell = self.0.clone();
-        move |value| *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(value)
-    }
-
-    fn take(&self) -> T {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a command that succeeded has told")
     }
 }

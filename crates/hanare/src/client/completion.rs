@@ -2,6 +2,7 @@
 
 use super::drafts::Tickets;
 use hanare_protocol::Result;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A command under way. Dropping it waits for its end.
 #[must_use = "a completion that is dropped at once makes the command a blocking one"]
@@ -32,5 +33,25 @@ impl<T> Drop for Completion<T> {
     fn drop(&mut self) {
         // The node may write into the buffer until its answer is here. An error was the caller's to ask for.
         let _ = self.tickets.wait();
+    }
+}
+
+/// What a command tells when its answers are here.
+pub(crate) struct Told<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Default for Told<T> {
+    fn default() -> Told<T> {
+        Told(Arc::default())
+    }
+}
+
+impl<T: Send + 'static> Told<T> {
+    pub(crate) fn teller(&self) -> impl FnOnce(T) + Send + 'static {
+        let cell = self.0.clone();
+        move |value| *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(value)
+    }
+
+    pub(crate) fn take(&self) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a command that succeeded has told")
     }
 }

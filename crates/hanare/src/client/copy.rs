@@ -50,14 +50,8 @@ pub(crate) fn draft_copy(
     let from_shape = from_shape.check(from.name(), from.len())?.joined();
     let to_shape = to_shape.check(to.name(), to.len())?.joined();
     if from_shape.len() != to_shape.len() {
-        let block = to_shape.shape().block();
-        return Err(Error::BadShape {
-            region: to.name().to_owned(),
-            block,
-            count: to_shape.len().checked_div(block).unwrap_or_default(),
-            stride: 0,
-            reason: format!("the source has {} bytes, this has {}", from_shape.len(), to_shape.len()),
-        });
+        let reason = format!("the source has {} bytes, this has {}", from_shape.len(), to_shape.len());
+        return Err(to_shape.refused(to.name(), reason));
     }
     from.check_rights(Op::CopyFrom { address_len: 0 })?;
     to.check_rights(Op::CopyTo)?;

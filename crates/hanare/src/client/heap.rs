@@ -59,7 +59,10 @@ impl Heap<'_> {
             let door = region.door(0);
             match door.remote.ask_sync(&request(door.slot, door.grant, region.len()), Patience::Usual) {
                 Ok((answer, _)) => return Ok(answer),
-                Err(Error::GrantRefused { .. }) if !is_fresh => is_fresh = region.refresh()?,
+                Err(Error::GrantRefused { .. }) if !is_fresh => {
+                    region.refresh()?;
+                    is_fresh = true;
+                }
                 // The node knows the region by its number.
                 Err(Error::NoBlock { offset, .. }) => return Err(Error::NoBlock { region: region.name().to_owned(), offset }),
                 Err(Error::HeapFull { asked, free, largest, .. }) => {

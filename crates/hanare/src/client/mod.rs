@@ -9,9 +9,11 @@
 
 mod batch;
 mod call;
+mod checks;
 mod commands;
 mod completion;
 mod copy;
+mod drafting;
 mod drafts;
 mod group;
 mod heap;
@@ -28,6 +30,7 @@ mod spread;
 mod words;
 
 pub use batch::Batch;
+pub use checks::fit_buffer;
 pub use commands::Modify;
 pub use completion::Completion;
 pub use group::Group;

@@ -12,7 +12,6 @@ use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::place::{Extent, Layout, Span};
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -347,7 +346,10 @@ impl Region {
         // What this client began by commands comes before what it does to the memory itself.
         self.door(extent).remote.quiesce()?;
         let mapping = match self.try_map(extent) {
-            Err(Error::GrantRefused { .. }) if self.refresh()? => self.try_map(extent)?,
+            Err(Error::GrantRefused { .. }) => {
+                self.refresh()?;
+                self.try_map(extent)?
+            }
             other => other?,
         };
         let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
@@ -392,8 +394,10 @@ impl Region {
         Ok(view)
     }
 
-    /// Asks for the grants and addresses of today. Returns whether it is the same region still.
-    pub(crate) fn refresh(&self) -> Result<bool> {
+    /// Asks for the grants and addresses of today.
+    ///
+    /// **Errors**: [`Error::UnknownRegion`] when it is another region by now.
+    pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
         let view = self.shared.open(&self.name, Some(self.rights))?;
         if view.gid != self.gid {
@@ -403,7 +407,7 @@ impl Region {
         // A resize since then has appended extents that this handle does not see.
         fresh.truncate(self.layout.extents().count());
         *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
-        Ok(true)
+        Ok(())
     }
 
     /// As [`Region::refresh`], if a grant was refused since the last time. What may not be done twice, or was not waited for, is not tried again with
@@ -426,34 +430,8 @@ impl Region {
             Error::NodeLost { node, .. } if *node == self.shared.attached.home.node => Ok(()),
             Error::IsMapped { gid } if *gid == self.gid => self.join_mapping(),
             Error::IsMapped { .. } => Ok(()),
-            _ => self.refresh().map(|_| ()),
+            _ => self.refresh(),
         }
-    }
-
-    /// Refuses commands that write where the handle only reads.
-    pub(crate) fn check_rights(&self, op: Op) -> Result<()> {
-        if op.writes() && self.rights != Rights::Write {
-            return Err(Error::BadUse {
-                region: self.name.clone(),
-                reason: "it was opened for reading; open it for writing to change it".to_owned(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Checks a strided shape against the region and the caller's buffer.
-    pub(crate) fn check_strided(&self, shape: &Strided, buffer_len: usize) -> Result<()> {
-        let len = shape.check(&self.name, self.len)?;
-        if len != buffer_len as u64 {
-            return Err(Error::BadShape {
-                region: self.name.clone(),
-                block: shape.block,
-                count: shape.count,
-                stride: shape.stride,
-                reason: format!("the shape has {len} bytes, the buffer {buffer_len}"),
-            });
-        }
-        Ok(())
     }
 
     /// The error for memory of this host that is gone.

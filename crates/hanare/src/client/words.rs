@@ -44,7 +44,10 @@ impl Region {
             match door.remote.ask_sync(&request, patience(bound_ms)) {
                 Ok((SyncAnswer::Word { seen }, _)) => return Ok(seen),
                 Ok(_) => return Err(Error::Garbage { peer: door.remote.node().to_string(), reason: "no word".to_owned() }),
-                Err(Error::GrantRefused { .. }) if !is_fresh => is_fresh = self.refresh()?,
+                Err(Error::GrantRefused { .. }) if !is_fresh => {
+                    self.refresh()?;
+                    is_fresh = true;
+                }
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
                 Err(error) => return Err(ended(error)),

@@ -152,6 +152,15 @@ impl<'a> Checked<'a> {
         }
     }
 
+    /// The error for a shape that fits the region, and not what is to be done with it.
+    #[cold]
+    pub fn refused(&self, region: &str, reason: impl Into<String>) -> Error {
+        let block = self.shape.block();
+        let stride = if let Shape::Strided(shape) = &self.shape { shape.stride } else { 0 };
+        let count = self.len.checked_div(block).unwrap_or_default();
+        Error::BadShape { region: region.to_owned(), block, count, stride, reason: reason.into() }
+    }
+
     /// Checks that its blocks are whole elements, and, for updates, that each lies at a multiple of its length: only such can be
     /// changed in one step.
     ///

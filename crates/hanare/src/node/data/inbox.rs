@@ -389,11 +389,7 @@ unsafe impl Sink for Inbox {
 
 /// Copies come in pairs of a source and a target with as many bytes.
 fn unpaired(work: &[Work]) -> Option<Error> {
-    let bad = |work: &Work| {
-        let block = work.shape.shape().block();
-        let reason = "a copy needs a source and then a target of as many bytes".to_owned();
-        Some(Error::BadShape { region: "of a copy".to_owned(), block, count: work.len() / block.max(1), stride: 0, reason })
-    };
+    let bad = |work: &Work| Some(work.shape.refused("of a copy", "a copy needs a source and then a target of as many bytes"));
     let mut work = work.iter();
     while let Some(from) = work.next() {
         match from.op {

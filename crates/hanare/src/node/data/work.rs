@@ -2,11 +2,11 @@
 
 use crate::node::extents::{Extents, Held};
 use hanare_memory::{Lost, Window, vector};
+use hanare_protocol::Result;
 use hanare_protocol::element::{RANGE_LEN, Range, Summary};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
-use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 
 /// Longest address of a node.
@@ -56,16 +56,7 @@ impl Work {
 
     fn check(&self) -> Result<()> {
         let (len, name) = (self.shape.len(), "of a peer");
-        let refuse = |reason: &str| {
-            let block = self.shape.shape().block();
-            Err(Error::BadShape {
-                region: name.to_owned(),
-                block,
-                count: len / block.max(1),
-                stride: 0,
-                reason: reason.to_owned(),
-            })
-        };
+        let refuse = |reason: &str| Err(self.shape.refused(name, reason));
         if self.op.operand_len(len).is_none() {
             return refuse("an operand beyond 64 bits");
         }
