@@ -2,6 +2,16 @@
 //!
 //! A link is *awake* from its first sign of activity until a spin's length without any; the others announced that they
 //! doze, and wake the thread through epoll.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `answers` | what turns of links bring, and the answers to those who wait |
+//! | `peers` | bytes of other nodes |
+//! | `seats` | links that come, are watched, doze and end |
+
+mod answers;
+mod peers;
+mod seats;
 
 use super::barriers::{Answered, Barriers, Waiter};
 use super::fetches::{Ended, Fetch};
@@ -235,33 +245,6 @@ impl Desk {
         patience
     }
 
-    /// Does what shared regions want done, until nothing is left.
-    fn serve_pages(&mut self) {
-        if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
-            self.ticked = Instant::now();
-            self.pages.tick();
-        }
-        while let Some(deed) = self.pages.poll() {
-            match deed {
-                Deed::Dial { node, address } => self.peers.dial_wire(node, address),
-                Deed::Send { place, bytes } => {
-                    let Some(Place { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
-                    match wire.send_bytes(bytes) {
-                        Ok(()) => self.wake(place),
-                        Err(error) => self.end(place, &error),
-                    }
-                }
-                Deed::Close { place } => drop(self.unseat(place)),
-                Deed::Grant { session, seq, answers } => self.answer(session, seq, Asks::Granted(answers)),
-                Deed::End { session, error } => {
-                    tracing::warn!("a thread's link was closed: {error}");
-                    self.close(session);
-                }
-                Deed::Reply { client, result, fds } => self.control.send(Letter::Shared { client, result, fds }),
-            }
-        }
-    }
-
     /// Once in a while: clients that wait for bytes of other nodes hear that it goes on, and silent nodes are given up.
     fn look_after(&mut self) {
         if self.looked.elapsed() < LOOK_AFTER {
@@ -298,167 +281,6 @@ impl Desk {
         let places = &self.places;
         self.awake.retain(|id| places.contains_key(id));
         moved
-    }
-
-    /// Acts on what a turn brought. Returns whether anything moved.
-    fn act(&mut self, id: u64, did: Did) -> bool {
-        match did {
-            Did::Client(turn) => {
-                for (seq, arrival) in turn.arrivals {
-                    let answers = self.barriers.on_arrival(arrival, Waiter { session: id, seq });
-                    self.answer_arrivals(answers);
-                }
-                for (seq, question) in turn.questions {
-                    let happened = self.inquire(question);
-                    self.answer(id, seq, Asks::Told(happened));
-                }
-                for (seq, about, ask) in turn.pages {
-                    self.pages.on_ask(id, seq, about, ask);
-                    self.serve_pages();
-                }
-                for (seq, request) in turn.syncs {
-                    self.sync.on_request(Waiter { session: id, seq }, request, &self.extents);
-                }
-                for fetch in turn.fetches {
-                    self.fetch(id, fetch);
-                }
-                if turn.moved {
-                    self.sync.on_turn(&self.extents);
-                }
-                turn.moved
-            }
-            Did::Peer(moved, ended) => {
-                self.deliver(ended);
-                moved
-            }
-            Did::Wire(frames, ending) => {
-                let moved = !frames.is_empty();
-                self.pages.on_frames(id, &frames);
-                self.serve_pages();
-                if let Err(error) = ending {
-                    self.end(id, &error);
-                }
-                moved
-            }
-        }
-    }
-
-    /// What became of a request of another connection, which ends here if it has not yet.
-    fn inquire(&mut self, question: Question) -> Happened {
-        let alive = self.places.iter().find(|(_, place)| place.seat.name() == Some(question.connection));
-        if let Some(id) = alive.map(|(id, _)| *id) {
-            self.close(id);
-        }
-        self.graves.happened(question)
-    }
-
-    /// Has bytes fetched from another node, over the link to it that is there or has to be made.
-    fn fetch(&mut self, session: u64, fetch: Fetch) {
-        let Some(id) = self.peers.place(&fetch.address) else { return self.dial(session, fetch) };
-        self.ask_peer(id, session, fetch);
-    }
-
-    fn dial(&mut self, session: u64, fetch: Fetch) {
-        if self.peers.is_full() {
-            self.close_idle_peer();
-        }
-        if let Err(error) = self.peers.dial(session, fetch) {
-            self.deliver(vec![Ended { session, outcome: Err(error) }]);
-        }
-    }
-
-    /// Makes room for a link to a node that is needed.
-    fn close_idle_peer(&mut self) {
-        let is_idle = |place: &Place| matches!(&place.seat, Seat::Peer(peer) if peer.is_idle());
-        let idle = self.places.iter().find(|(_, place)| is_idle(place)).map(|(id, _)| *id);
-        if let Some(Place { seat: Seat::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
-            self.peers.forget(&peer.address);
-        }
-    }
-
-    fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
-        // The link may have ended under another's request just before.
-        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
-            return self.dial(session, fetch);
-        };
-        match peer.ask(session, fetch) {
-            Ok(()) => self.wake(id),
-            Err(error) => self.end(id, &error),
-        }
-    }
-
-    /// Hands ended fetches to the sessions that wait for them.
-    fn deliver(&mut self, ended: Vec<Ended>) {
-        for Ended { session, outcome } in ended {
-            if let Some(Place { seat: Seat::Client(waiting), .. }) = self.places.get_mut(&session) {
-                waiting.fetched(outcome);
-                self.wake(session);
-            }
-        }
-    }
-
-    fn answer_arrivals(&mut self, answers: Vec<Answered>) {
-        for (waiter, outcome) in answers {
-            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, |()| Asks::Released));
-        }
-    }
-
-    /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
-    fn answer_syncs(&mut self) {
-        while let Some((waiter, outcome)) = self.sync.poll() {
-            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, Asks::Synced));
-        }
-    }
-
-    fn answer(&mut self, id: u64, seq: u64, asks: Asks) {
-        let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
-        match session.answer(seq, asks) {
-            Ok(()) => self.wake(id),
-            Err(_) => self.close(id),
-        }
-    }
-
-    /// A link has ended by itself.
-    fn end(&mut self, id: u64, error: &LinkError) {
-        tracing::debug!("a data link ended: {error}");
-        if matches!(self.places.get(&id), Some(Place { seat: Seat::Wire(_), .. })) {
-            drop(self.unseat(id));
-            return self.pages.wire_ended(id);
-        }
-        if let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get(&id) {
-            let error = match error {
-                LinkError::Timeout { .. } => peer.silent(self.peers.bound()),
-                other => peer.lost(other),
-            };
-            let Some(Place { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { return };
-            self.peers.forget(&peer.address);
-            let ended = peer.fail(&error);
-            return self.deliver(ended);
-        }
-        self.close(id);
-    }
-
-    fn close(&mut self, id: u64) {
-        if let Some(Place { seat: Seat::Client(session), .. }) = self.unseat(id) {
-            self.graves.bury(&session);
-            self.pages.on_session_closed(id);
-        }
-        self.barriers.forget(id);
-        self.sync.forget(id);
-    }
-
-    fn unseat(&mut self, id: u64) -> Option<Place> {
-        let place = self.places.remove(&id)?;
-        let _ = epoll::delete(&self.epoll, place.seat.event());
-        Some(place)
-    }
-
-    fn wake(&mut self, id: u64) {
-        if let Some(place) = self.places.get_mut(&id)
-            && !std::mem::replace(&mut place.is_awake, true)
-        {
-            self.awake.push(id);
-        }
     }
 
     /// Takes events, waiting for one as long as `patience` says.
@@ -500,90 +322,6 @@ impl Desk {
                     self.pages.stop();
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
                 }
-            }
-        }
-    }
-
-    /// There is a connection for letters about pages, or there could not be.
-    fn wired(&mut self, node: Option<NodeId>, link: Result<Box<dyn Link>>) {
-        let place = match link {
-            Ok(link) => self.seat(Seat::Wire(Box::new(ControlLink::new(link)))),
-            Err(error) => {
-                tracing::debug!("{node:?} was not reached about pages: {error}");
-                None
-            }
-        };
-        if let Some(node) = node {
-            self.pages.dialed(node, place);
-        }
-    }
-
-    /// Another node was reached, or not: those who wait for it go on.
-    fn dialed(&mut self, address: &str, link: Result<Box<dyn Link>>) {
-        let waiting = self.peers.dialed(address);
-        let Some(node) = waiting.first().map(|(_, fetch)| fetch.node) else { return };
-        let outcome = link.and_then(|link| {
-            let peer = super::fetches::Peer::new(link, address.to_owned(), node);
-            self.seat(Seat::Peer(Box::new(peer))).ok_or_else(|| system("watch a link", rustix::io::Errno::NOSPC))
-        });
-        match outcome {
-            Ok(id) => {
-                self.peers.enter(address, id);
-                waiting.into_iter().for_each(|(session, fetch)| self.ask_peer(id, session, fetch));
-            }
-            Err(error) => {
-                // Nobody listens where the node was: to those who wait that is a lost node.
-                let error = match error {
-                    Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
-                    other => other,
-                };
-                let failed = |(session, _): (u64, Fetch)| Ended { session, outcome: Err(error.clone()) };
-                self.deliver(waiting.into_iter().map(failed).collect());
-            }
-        }
-    }
-
-    fn seat(&mut self, seat: Seat) -> Option<u64> {
-        let id = self.next_id;
-        self.next_id += 1;
-        let interest = EventFlags::IN;
-        match epoll::add(&self.epoll, seat.event(), EventData::new_u64(id), interest) {
-            Ok(()) => {
-                self.places.insert(id, Place { seat, interest, is_awake: false });
-                // It may have sent something before it was watched.
-                self.wake(id);
-                Some(id)
-            }
-            Err(errno) => {
-                tracing::warn!("a link could not be watched and was closed: {errno}");
-                None
-            }
-        }
-    }
-
-    /// Sends to sleep every awake link that lets itself be.
-    fn doze_all(&mut self) {
-        let awake = std::mem::take(&mut self.awake);
-        for id in awake {
-            let Some(place) = self.places.get_mut(&id) else { continue };
-            // One that is held up is moved by others alone; what it sent meanwhile waits.
-            let held_up = place.seat.is_held_up();
-            if !place.seat.doze() && !held_up {
-                self.awake.push(id);
-                continue;
-            }
-            place.is_awake = false;
-            let interest = match place.seat.needs_write_event() {
-                true if held_up => EventFlags::OUT,
-                true => EventFlags::IN | EventFlags::OUT,
-                // Its end is found by the next sign of life at the latest.
-                false if place.seat.waits_for_fetch() => EventFlags::empty(),
-                false => EventFlags::IN,
-            };
-            if interest != place.interest {
-                let watched = epoll::modify(&self.epoll, place.seat.event(), EventData::new_u64(id), interest);
-                debug_assert!(watched.is_ok(), "it is watched since `seat`");
-                place.interest = interest;
             }
         }
     }

@@ -1,0 +1,105 @@
+//! What turns of links bring, and the answers to those who wait.
+
+use super::*;
+
+impl Desk {
+    /// Acts on what a turn brought. Returns whether anything moved.
+    pub(super) fn act(&mut self, id: u64, did: Did) -> bool {
+        match did {
+            Did::Client(turn) => {
+                for (seq, arrival) in turn.arrivals {
+                    let answers = self.barriers.on_arrival(arrival, Waiter { session: id, seq });
+                    self.answer_arrivals(answers);
+                }
+                for (seq, question) in turn.questions {
+                    let happened = self.inquire(question);
+                    self.answer(id, seq, Asks::Told(happened));
+                }
+                for (seq, about, ask) in turn.pages {
+                    self.pages.on_ask(id, seq, about, ask);
+                    self.serve_pages();
+                }
+                for (seq, request) in turn.syncs {
+                    self.sync.on_request(Waiter { session: id, seq }, request, &self.extents);
+                }
+                for fetch in turn.fetches {
+                    self.fetch(id, fetch);
+                }
+                if turn.moved {
+                    self.sync.on_turn(&self.extents);
+                }
+                turn.moved
+            }
+            Did::Peer(moved, ended) => {
+                self.deliver(ended);
+                moved
+            }
+            Did::Wire(frames, ending) => {
+                let moved = !frames.is_empty();
+                self.pages.on_frames(id, &frames);
+                self.serve_pages();
+                if let Err(error) = ending {
+                    self.end(id, &error);
+                }
+                moved
+            }
+        }
+    }
+
+    /// What became of a request of another connection, which ends here if it has not yet.
+    pub(super) fn inquire(&mut self, question: Question) -> Happened {
+        let alive = self.places.iter().find(|(_, place)| place.seat.name() == Some(question.connection));
+        if let Some(id) = alive.map(|(id, _)| *id) {
+            self.close(id);
+        }
+        self.graves.happened(question)
+    }
+
+    pub(super) fn answer_arrivals(&mut self, answers: Vec<Answered>) {
+        for (waiter, outcome) in answers {
+            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, |()| Asks::Released));
+        }
+    }
+
+    /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
+    pub(super) fn answer_syncs(&mut self) {
+        while let Some((waiter, outcome)) = self.sync.poll() {
+            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, Asks::Synced));
+        }
+    }
+
+    pub(super) fn answer(&mut self, id: u64, seq: u64, asks: Asks) {
+        let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
+        match session.answer(seq, asks) {
+            Ok(()) => self.wake(id),
+            Err(_) => self.close(id),
+        }
+    }
+
+    /// Does what shared regions want done, until nothing is left.
+    pub(super) fn serve_pages(&mut self) {
+        if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
+            self.ticked = Instant::now();
+            self.pages.tick();
+        }
+        while let Some(deed) = self.pages.poll() {
+            match deed {
+                Deed::Dial { node, address } => self.peers.dial_wire(node, address),
+                Deed::Send { place, bytes } => {
+                    let Some(Place { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
+                    match wire.send_bytes(bytes) {
+                        Ok(()) => self.wake(place),
+                        Err(error) => self.end(place, &error),
+                    }
+                }
+                Deed::Close { place } => drop(self.unseat(place)),
+                Deed::Grant { session, seq, answers } => self.answer(session, seq, Asks::Granted(answers)),
+                Deed::End { session, error } => {
+                    tracing::warn!("a thread's link was closed: {error}");
+                    self.close(session);
+                }
+                Deed::Reply { client, result, fds } => self.control.send(Letter::Shared { client, result, fds }),
+            }
+        }
+    }
+}
