@@ -442,6 +442,29 @@ fn messages_are_as_many_as_the_protocol_says() {
 }
 
 #[test]
+fn what_the_home_s_own_host_has_comes_with_the_answer() {
+    const LEN: usize = 200 * PAGE as usize;
+    let pool = TestPool::start(2, 16 << 20);
+    let (own, other) = (pool.client(0), pool.client(1));
+    own.create("beside", LEN as u64, &on(0)).unwrap();
+    let (at_home, far) = (map(&own, "beside"), map(&other, "beside"));
+    let mut bytes = vec![0; LEN];
+    at_home.write(0, &[7; LEN]).unwrap();
+    far.touch(0, LEN as u64).unwrap();
+    far.read(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    // All of it was asked for, without a fault; nothing came later by the node.
+    let counts = far.counts();
+    assert_eq!((counts.fetches, counts.faults, counts.waits), (200, 0, 0));
+    // The copies that are left at home are dropped before the answer, too.
+    far.write(0, &[8; LEN]).unwrap();
+    let counts = far.counts();
+    assert_eq!((counts.upgrades, counts.faults, counts.waits), (200, 0, 0));
+    at_home.read(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 8));
+}
+
+#[test]
 fn words_beside_each_other_never_go_back_whoever_writes_them() {
     const HOSTS: usize = 3;
     const THREADS: u64 = 2;

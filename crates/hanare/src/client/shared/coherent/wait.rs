@@ -3,6 +3,7 @@
 use super::resolver::{Denied, Resolver};
 use crate::client::shared::endpoint::Endpoint;
 use hanare_protocol::Result;
+use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_ring::page_word::Changed;
 use hanare_ring::page_word::word::{State, Word};
 use hanare_ring::wait::{Backoff, Step};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// How long a thread sleeps before it looks again by itself.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// How long a thread yields for what others do before it sleeps: they are three hops away, and a wake costs as much as those.
+const SPIN_OTHERS_US: u64 = 2 * SPIN_ANSWER_US;
 
 impl Resolver {
     pub(super) fn is_claimed_by(&self, page: u64, seat: u16) -> bool {
@@ -43,7 +47,7 @@ impl Resolver {
 
     /// Waits until a page's word is another than `seen`.
     pub(super) fn doze(&self, page: u64, seen: Word, patience: &mut Patience) -> Result<(), Denied> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::with_budget(Duration::from_micros(SPIN_OTHERS_US));
         loop {
             let now = self.words.look(page);
             if now.state() != seen.state() || now.claimer() != seen.claimer() || now.version() != seen.version() {
