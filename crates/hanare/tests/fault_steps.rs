@@ -23,9 +23,9 @@ use std::time::Duration;
 use traced::Traced;
 
 /// Stops at system calls from one interruption of what has hundreds of them to the next.
-const CALLS: u64 = 5;
+const CALLS: u64 = 7;
 /// Instructions of a fault at which it is interrupted, unless it is at all.
-const INSTRUCTIONS: u64 = 60;
+const INSTRUCTIONS: u64 = 40;
 
 impl Scene {
     /// Kills a program at a step. Says whether it was through before.
@@ -123,7 +123,9 @@ fn play(kind: &Kind, all: bool) {
             scene.kill_at(kind, By::Calls, step);
         }
     }
-    let every = if all { 1 } else { instructions / INSTRUCTIONS + 1 };
+    // A stream's are many, and each interruption of it has many pages to look at.
+    let some = if kind.span > 1 { INSTRUCTIONS / 2 } else { INSTRUCTIONS };
+    let every = if all { 1 } else { instructions / some + 1 };
     let mut actor = scene.actor(kind);
     for (turn, step) in (0..instructions).step_by(every as usize).enumerate() {
         scene.kill_at(kind, By::Instructions, step);
