@@ -20,10 +20,10 @@ pub struct Traffic {
 
 impl std::ops::AddAssign for Traffic {
     fn add_assign(&mut self, more: Traffic) {
-        self.messages_sent += more.messages_sent;
-        self.bytes_sent += more.bytes_sent;
-        self.messages_received += more.messages_received;
-        self.bytes_received += more.bytes_received;
+        self.messages_sent = self.messages_sent.saturating_add(more.messages_sent);
+        self.bytes_sent = self.bytes_sent.saturating_add(more.bytes_sent);
+        self.messages_received = self.messages_received.saturating_add(more.messages_received);
+        self.bytes_received = self.bytes_received.saturating_add(more.bytes_received);
     }
 }
 

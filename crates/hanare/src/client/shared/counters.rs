@@ -67,9 +67,9 @@ pub(crate) struct FaultTraffic {
 }
 
 impl FaultTraffic {
-    /// So many pages that the node brought: a message each.
+    /// So many pages that the node brought: a message each. The count is from memory that programs share, and may be nonsense.
     pub fn brought(pages: u64) -> Traffic {
-        Traffic { messages_received: pages, bytes_received: pages * PAGE_LEN, ..Traffic::default() }
+        Traffic { messages_received: pages, bytes_received: pages.saturating_mul(PAGE_LEN), ..Traffic::default() }
     }
 
     /// Keeps what a mapping that ends has counted.
