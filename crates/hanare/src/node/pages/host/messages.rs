@@ -164,7 +164,7 @@ impl Host {
         {
             return pages.fail(page.0, seat);
         }
-        pages.words.count(seat, seat::BROUGHT, bytes.is_some().into());
+        pages.count_brought(seat, bytes.is_some());
         if let Granted::Here(changed) = pages.words.grant(page.0, seat, version, Access::Read)? {
             pages.wake(page.0, changed);
         }
@@ -216,7 +216,7 @@ impl Host {
                     says.push(Say::Home { home, page, message, bytes });
                     return Ok(());
                 }
-                pages.words.count(word.claimer(), seat::BROUGHT, bytes.is_some().into());
+                pages.count_brought(word.claimer(), bytes.is_some());
                 match pages.words.grant(page.0, word.claimer(), version, Access::Write)? {
                     Granted::Here(changed) => {
                         pages.wake(page.0, changed);

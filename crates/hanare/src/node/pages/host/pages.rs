@@ -48,6 +48,14 @@ impl Pages {
         filled.is_ok()
     }
 
+    /// Counts a page that came here for a seat, before its program can know. The seat is what a word says, which clients can
+    /// scribble over.
+    pub(super) fn count_brought(&self, seat: u16, has_bytes: bool) {
+        if seat < SEATS {
+            self.words.count(seat, seat::BROUGHT, has_bytes.into());
+        }
+    }
+
     pub(super) fn read(&self, page: u64) -> Option<PageBytes> {
         self.read_run(Run::one(page))?.pop()
     }
