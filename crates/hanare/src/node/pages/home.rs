@@ -222,8 +222,8 @@ impl Home {
         !self.directory.is_passing_on(host)
     }
 
-    /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives.
-    pub fn leave(&mut self, host: HostId, is_lost: bool, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
+    /// A host has let go of everything, or is lost. Returns its share, and what it is told if it lives.
+    pub fn leave(&mut self, host: HostId, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
         let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;
         self.direct.retain(|(who, _), _| *who != host);
         if host == OWN {
@@ -235,8 +235,7 @@ impl Home {
         } else {
             self.directory.on_host_lost(host);
             self.drain(posts);
-            // What one that leaves has sent comes: nobody asks again for what it was to send, while an answer may be on its way.
-            for other in self.hosts.iter().flatten().filter(|_| is_lost) {
+            for other in self.hosts.iter().flatten() {
                 posts.push(other.post(Letter::HostGone { key: other.key }, None));
             }
         }

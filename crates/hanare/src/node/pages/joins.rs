@@ -437,7 +437,7 @@ impl Pages {
         }
         self.shares.remove(&share);
         let mut posts = Vec::new();
-        let left = home.leave(host, false, &mut posts);
+        let left = home.leave(host, &mut posts);
         posts.extend(left.map(|(_, post): (u64, Post)| post));
         self.post(posts);
         self.drop_left_homes();

@@ -133,8 +133,7 @@ impl Host {
         }
     }
 
-    /// A grant to read that answers the request of today. One of a request before may come at any time after it was repeated for a
-    /// dead thread: by then a living one may have claimed the page anew, and be about to put its own answer into the frame.
+    /// Whatever request it answers, a grant to read above the floor is good.
     pub(super) fn on_grant_read(
         &mut self,
         home: usize,
@@ -150,13 +149,12 @@ impl Host {
             return Ok(());
         }
         let seat = word.claimer();
-        if seat != ticket.seat || pages.words.number(seat) != ticket.number {
-            return Ok(());
-        }
         if !version.is_after(word.floor()) {
-            let ticket = Ticket { seat, number: pages.words.next_number(seat) };
-            let want = ToHome::Want { ticket, access: Access::Read, has: None, firm: true };
-            says.push(Say::Home { home, page, message: want, bytes: None });
+            if seat == ticket.seat && pages.words.number(seat) == ticket.number {
+                let ticket = Ticket { seat, number: pages.words.next_number(seat) };
+                let want = ToHome::Want { ticket, access: Access::Read, has: None, firm: true };
+                says.push(Say::Home { home, page, message: want, bytes: None });
+            }
             return Ok(());
         }
         if let Some(bytes) = &bytes
@@ -183,16 +181,6 @@ impl Host {
     ) -> Result<(), Corrupt> {
         let Some(pages) = &mut self.pages else { return Ok(()) };
         let mut word = pages.words.look(page.0);
-        // A grant that was sent twice, since its thread is dead: this host had the page as its owner, and has let go of it. After
-        // that, and after any copy that it dropped, a version lies between the floor and one that it is granted.
-        let is_old = match word.state()? {
-            State::Absent | State::FetchingWrite => !version.prev().is_after(word.floor()),
-            State::Upgrading => !version.is_after(word.version()),
-            _ => false,
-        };
-        if is_old {
-            return Ok(());
-        }
         if word.state()? == State::Absent && bytes.is_some() {
             // Who asked is gone, and nobody else has asked: it is the node's until somebody touches it.
             if !matches!(pages.words.fault(page.0, OWN_SEAT, Access::Write)?, Fault::Fetch { .. }) {
