@@ -422,7 +422,7 @@ impl Pages {
         let Some(home) = self.homes.get_mut(&join.gid) else { return };
         let mut posts = Vec::new();
         for host in home.earlier_hosts(join) {
-            let left = home.leave(host, true, &mut posts);
+            let left = home.leave(host, &mut posts);
             left.map(|(share, _)| self.shares.remove(&share));
         }
         self.post(posts);

@@ -268,7 +268,7 @@ impl Resolver {
 
     /// Puts what was granted in its place, and maps it.
     pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        if let Err(denied) = self.receive_pages(tools, (home, count)) {
+        if let Err(denied) = self.receive_pages(tools, lane, (home, count)) {
             // What was granted goes to the node, which the home finds to talk to when this connection ends.
             tools.endpoints[home].give_up(Broken::Closed);
             (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
@@ -329,7 +329,7 @@ impl Resolver {
     }
 
     /// Receives the pages that come along, and puts them into the frames, some while the others are on their way.
-    pub(super) fn receive_pages(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Denied> {
+    pub(super) fn receive_pages(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<(), Denied> {
         let mut k = 0;
         while k < count {
             if !decode(&tools.operands, k).has_bytes {
@@ -343,8 +343,21 @@ impl Resolver {
             let run = Run { first: tools.numbers[first], count: (k - first) as u64 };
             let bytes = &mut tools.pages[..run.len_bytes()];
             tools.endpoints[home].receive(bytes).map_err(|broken| Denied::Home(home, broken))?;
-            self.frames.fill(run, bytes).map_err(|_| Denied::Here("this host has no memory for it"))?;
-            self.filled.fetch_add(run.count, Relaxed);
+            let mut at = 0;
+            while at < run.count {
+                let is_ours = |at: &u64| self.is_claimed_by(run.first + at, self.seat(lane, first + *at as usize));
+                let end = (at..run.count).find(|at| !is_ours(at)).unwrap_or(run.count);
+                if end == at {
+                    // The node got it for a thread that died, and it may have been stored to since.
+                    at += 1;
+                    continue;
+                }
+                let part = Run { first: run.first + at, count: end - at };
+                let bytes = &bytes[(at * PAGE_LEN) as usize..][..part.len_bytes()];
+                self.frames.fill(part, bytes).map_err(|_| Denied::Here("this host has no memory for it"))?;
+                self.filled.fetch_add(part.count, Relaxed);
+                at = end;
+            }
         }
         Ok(())
     }

@@ -207,7 +207,8 @@ impl Resolver {
         let stream = self.streams.find(page, 0);
         let end = (page + (1 + stream.ahead).min(LANE_PAGE_COUNT as u64)).min(self.frames.page_count());
         let mut count = 1;
-        while page + count < end {
+        // A seat that still waits for what it asked for ahead says so until that has come.
+        while page + count < end && self.is_seat_free(lane.index(), count as usize) {
             let seat = self.seat(lane.index(), count as usize);
             let is_same = (self.words.look(page + count).state() == Ok(State::Owned)) == is_owned;
             if !is_same || !self.words.enter(page + count, seat, access).unwrap_or(false) {

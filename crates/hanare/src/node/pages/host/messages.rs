@@ -181,6 +181,16 @@ impl Host {
     ) -> Result<(), Corrupt> {
         let Some(pages) = &mut self.pages else { return Ok(()) };
         let mut word = pages.words.look(page.0);
+        // A grant that was sent twice, since its thread is dead: this host had the page as its owner, and has let go of it. After
+        // that, and after any copy that it dropped, a version lies between the floor and one that it is granted.
+        let is_old = match word.state()? {
+            State::Absent | State::FetchingWrite => !version.prev().is_after(word.floor()),
+            State::Upgrading => !version.is_after(word.version()),
+            _ => false,
+        };
+        if is_old {
+            return Ok(());
+        }
         if word.state()? == State::Absent && bytes.is_some() {
             // Who asked is gone, and nobody else has asked: it is the node's until somebody touches it.
             if !matches!(pages.words.fault(page.0, OWN_SEAT, Access::Write)?, Fault::Fetch { .. }) {

@@ -13,6 +13,8 @@
 mod messages;
 mod pages;
 mod takes;
+#[cfg(test)]
+mod tests;
 
 use crate::client::seat;
 use crate::node::pages::home::PageBytes;
