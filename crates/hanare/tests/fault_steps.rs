@@ -159,9 +159,8 @@ fn count_instructions(scene: &mut Scene, kind: &Kind, actor: &mut Actor) -> u64 
 
 /// Each kind is a test of its name.
 macro_rules! interrupt {
-    ($($(#[$attribute:meta])* $name:ident)*) => { $(
+    ($($name:ident)*) => { $(
         #[test]
-        $(#[$attribute])*
         fn $name() {
             let name = stringify!($name).replace('_', " ");
             play(KINDS.iter().find(|kind| kind.name == name).expect("a kind of that name"), false);
@@ -182,7 +181,6 @@ interrupt! {
     a_write_to_a_page_that_this_host_owns
     a_stream_of_reads
     a_stream_of_writes
-    #[ignore = "about one run of six finds a page lost: a known limit, docs/shared_memory.md"]
     the_making_of_a_mapping
     the_end_of_a_mapping
 }

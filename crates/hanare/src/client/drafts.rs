@@ -89,6 +89,9 @@ impl Fate {
     }
 }
 
+/// How often a command finds that others have mapped its region, and goes through their mapping, before it fails.
+const JOIN_COUNT: u32 = 3;
+
 /// Runs blocking commands that `draft` makes, once more where a node was lost or refused its grant, unless that would be twice. `refresh` asks
 /// for the grants of today.
 ///
@@ -99,8 +102,8 @@ pub(crate) unsafe fn run<'b>(
     refresh: impl Fn(&Error) -> Result<()>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
-    let mut has_written = false;
-    for last_try in [false, true] {
+    let (mut has_written, mut has_refreshed, mut joins) = (false, false, 0);
+    loop {
         let mut tickets = Tickets::default();
         // SAFETY: all tickets are waited for below, whatever the outcome.
         let posted = unsafe { post(&mut draft, &mut tickets) };
@@ -109,11 +112,16 @@ pub(crate) unsafe fn run<'b>(
         has_written |= tickets.may_have_written();
         let may_repeat = match &error {
             // Of an update nothing was done, or the error would be another.
-            Error::GrantRefused { .. } | Error::IsMapped { .. } => true,
-            Error::NodeLost { .. } => !is_once,
+            Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
+            // Mappings of others may end and begin meanwhile.
+            Error::IsMapped { .. } => {
+                joins += 1;
+                joins <= JOIN_COUNT
+            }
+            Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut has_refreshed, true),
             _ => false,
         };
-        if last_try || !may_repeat {
+        if !may_repeat {
             return Err(admit(has_written, error));
         }
         match refresh(&error) {
@@ -124,7 +132,6 @@ pub(crate) unsafe fn run<'b>(
             Err(_) => return Err(admit(has_written, error)),
         }
     }
-    unreachable!("the last try returns")
 }
 
 /// Drafts and posts.

@@ -222,8 +222,8 @@ impl Home {
         !self.directory.is_passing_on(host)
     }
 
-    /// A host has let go of everything, or is lost. Returns its share, and what it is told if it lives.
-    pub fn leave(&mut self, host: HostId, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
+    /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives.
+    pub fn leave(&mut self, host: HostId, is_lost: bool, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
         let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;
         self.direct.retain(|(who, _), _| *who != host);
         if host == OWN {
@@ -235,7 +235,8 @@ impl Home {
         } else {
             self.directory.on_host_lost(host);
             self.drain(posts);
-            for other in self.hosts.iter().flatten() {
+            // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
+            for other in self.hosts.iter().flatten().filter(|_| is_lost) {
                 posts.push(other.post(Letter::HostGone { key: other.key }, None));
             }
         }

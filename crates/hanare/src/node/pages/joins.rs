@@ -422,7 +422,7 @@ impl Pages {
         let Some(home) = self.homes.get_mut(&join.gid) else { return };
         let mut posts = Vec::new();
         for host in home.earlier_hosts(join) {
-            let left = home.leave(host, &mut posts);
+            let left = home.leave(host, true, &mut posts);
             left.map(|(share, _)| self.shares.remove(&share));
         }
         self.post(posts);
@@ -437,7 +437,7 @@ impl Pages {
         }
         self.shares.remove(&share);
         let mut posts = Vec::new();
-        let left = home.leave(host, &mut posts);
+        let left = home.leave(host, false, &mut posts);
         posts.extend(left.map(|(_, post): (u64, Post)| post));
         self.post(posts);
         self.drop_left_homes();

@@ -291,7 +291,7 @@ impl Pages {
         let mut posts = Vec::new();
         for home in self.homes.values_mut() {
             for host in home.hosts_of(node) {
-                let left = home.leave(host, &mut posts);
+                let left = home.leave(host, true, &mut posts);
                 left.map(|(share, _)| self.shares.remove(&share));
             }
         }
