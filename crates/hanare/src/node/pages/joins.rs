@@ -178,7 +178,7 @@ impl Pages {
         clients.extend(self.joining.remove(&view.gid).map(|joining| joining.clients).unwrap_or_default());
         self.joining.insert(view.gid, Joining { view, waits, clients, failed: None });
         for (node, address, letter) in letters {
-            self.send(node, &address, letter, None);
+            self.send(Post { node, address, letter, bytes: None });
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl Pages {
             leaving.waits = letters.iter().map(|(at, ..)| *at).collect();
             let is_left = leaving.waits.is_empty();
             for (_, node, address, share) in letters {
-                self.send(node, &address, Letter::Leave { share }, None);
+                self.send(Post { node, address, letter: Letter::Leave { share }, bytes: None });
             }
             if is_left {
                 self.left(gid);
@@ -387,7 +387,7 @@ impl Pages {
             return self.pending.push(pending);
         }
         let Join { node, address, key, .. } = pending.join;
-        self.send(node, &address, Letter::Joined { key, result }, None);
+        self.send(Post { node, address, letter: Letter::Joined { key, result }, bytes: None });
     }
 
     fn take_in(&mut self, join: &Join) -> Result<Joined> {

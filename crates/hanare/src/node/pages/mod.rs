@@ -20,7 +20,7 @@ mod memory;
 mod wires;
 
 use crate::node::extents::Extents;
-use asking::{Asking, Outgoing};
+use asking::Asking;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::HostId;
@@ -175,7 +175,7 @@ impl Pages {
         let mut posts = Vec::new();
         let answers = home.on_wants(host, session, wants, &mut posts);
         let key = home.key_of(host);
-        let mut answers = match (answers, key) {
+        let answers = match (answers, key) {
             (Ok(answers), Some(key)) if answers.is_partial() => {
                 self.asking = Some(Asking::new(key, answers));
                 self.post(posts);
@@ -186,7 +186,7 @@ impl Pages {
                 answers.map(Some)?
             }
         };
-        self.deeds.extend(answers.take().map(|answers| Deed::Grant { session, seq, answers: answers.seal() }));
+        self.deeds.extend(answers.map(|answers| Deed::Grant { session, seq, answers: answers.seal() }));
         Ok(())
     }
 
@@ -199,9 +199,7 @@ impl Pages {
                 home.await_thread(host, session, page, ticket, grant);
             }
         }
-        for Outgoing { node, address, letter, bytes } in answered.letters {
-            self.send(node, &address, letter, bytes);
-        }
+        self.post(answered.letters);
         Some(answered.answers)
     }
 
@@ -424,23 +422,20 @@ impl Pages {
                     (peer.node, peer.address.clone(), Letter::ToHost { key: peer.key, page, message }, bytes)
                 }
             };
-            self.send(node, &address, letter, bytes);
+            self.send(Post { node, address, letter, bytes });
         }
     }
 
     fn post(&mut self, posts: Vec<Post>) {
-        for Post { node, address, letter, bytes } in posts {
-            self.send(node, &address, letter, bytes);
-        }
+        posts.into_iter().for_each(|post| self.send(post));
     }
 
-    fn send(&mut self, node: NodeId, address: &str, letter: Letter, bytes: Option<PageBytes>) {
-        let outgoing = Outgoing { node, address: address.to_owned(), letter, bytes };
-        let outgoing = match &mut self.asking {
-            Some(asking) => asking.keep(outgoing),
-            None => Some(outgoing),
+    fn send(&mut self, post: Post) {
+        let post = match &mut self.asking {
+            Some(asking) => asking.keep(post),
+            None => Some(post),
         };
-        let Some(Outgoing { node, address, letter, bytes }) = outgoing else { return };
+        let Some(Post { node, address, letter, bytes }) = post else { return };
         if letter.has_bytes() && bytes.is_none() {
             // Whoever waits for it is told by its bound: bytes are not made up.
             return tracing::error!("a page for {node} could not be read, and is not sent");

@@ -94,7 +94,8 @@ impl Resolver {
             first.get_or_insert(taken);
             let Some(lane) = other.take_if(|_| behind > 0) else { break };
             if !is_answering {
-                self.abandon(lane, (along.home, behind));
+                let index = lane.index();
+                self.abandon(lane.tools(), index, (along.home, behind));
                 break;
             }
             other = Some(std::mem::replace(&mut current, lane));
@@ -108,27 +109,11 @@ impl Resolver {
     ///
     /// Not for the handler of a fault, but as async-signal-safe.
     pub(super) fn bring_some(&self, page: u64, end: u64, access: Access) -> u64 {
-        let is_here = |page: &u64| match self.words.look(*page).state() {
-            Ok(State::Absent) => false,
-            Ok(State::Shared) => access == Access::Read,
-            _ => true,
-        };
-        let page = (page..end).find(|page| !is_here(page)).unwrap_or(end);
-        if page == end {
-            return end;
-        }
+        let Some(page) = (page..end).find(|page| self.is_wanted(*page, access)) else { return end };
         let mut lane = self.lanes.take();
         let seat = self.seat(lane.index(), 0);
-        let claimed = match self.words.fault(page, seat, access) {
-            Ok(Fault::Fetch { .. }) => Claimed { page, has: None, firm: false },
-            Ok(Fault::Upgrade { has }) => Claimed { page, has: Some(has), firm: false },
-            Ok(Fault::Map(_)) => {
-                self.leave(page, seat);
-                return page + 1;
-            }
-            Ok(Fault::Wait(_)) | Err(_) => return page + 1,
-        };
-        let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
+        let Some(has) = self.claim(page, seat, access) else { return page + 1 };
+        let (asked, next) = self.fetch_until(&mut lane, Claimed { page, has, firm: false }, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
             let _ = self.await_claim(page, seat, lane.endpoint(self.own), &mut Patience::new(self.bound * 2));
@@ -171,7 +156,7 @@ impl Resolver {
         }
         let sent = self.send_wants(tools, (along.home, count));
         if sent.is_err() {
-            (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(index, k)));
+            self.fail_all(tools, index, count);
         }
         sent?;
         let seat = self.seat(index, 0);
@@ -184,7 +169,7 @@ impl Resolver {
     fn receive(&self, lane: &mut LaneGuard<'_>, (home, count): (usize, usize)) -> Result<Asked, Denied> {
         let (index, tools) = (lane.index(), lane.tools());
         if let Err(broken) = self.receive_records(tools, (home, count)) {
-            (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(index, k)));
+            self.fail_all(tools, index, count);
             return Err(Denied::Home(home, broken));
         }
         let asked = self.take_in(tools, index, (home, count))?;
@@ -194,10 +179,14 @@ impl Resolver {
 
     /// Gives up what was asked for and nobody will receive. What was granted goes to the node, which the home finds to talk to
     /// when this connection ends.
-    fn abandon(&self, lane: &mut LaneGuard<'_>, (home, count): (usize, usize)) {
-        let (index, tools) = (lane.index(), lane.tools());
+    fn abandon(&self, tools: &Tools, lane: usize, (home, count): (usize, usize)) {
         tools.endpoints[home].give_up(Broken::Closed);
-        (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(index, k)));
+        self.fail_all(tools, lane, count);
+    }
+
+    /// Nobody fetches any more what the message of a lane asked for.
+    fn fail_all(&self, tools: &Tools, lane: usize, count: usize) {
+        (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
     }
 
     /// Where all up to the end of a home's chunk was fetched: how far behind a page the home's next chunk has its like.
@@ -207,14 +196,18 @@ impl Resolver {
         Some(period / PAGE_LEN)
     }
 
-    /// Claims a neighbour that is not here in that way; returns the version of the copy that is.
-    pub(super) fn claim(&self, page: u64, seat: u16, access: Access) -> Option<Option<Version>> {
-        let is_wanted = match self.words.look(page).state() {
+    /// Whether a page is not here in that way, and nobody is at it.
+    fn is_wanted(&self, page: u64, access: Access) -> bool {
+        match self.words.look(page).state() {
             Ok(State::Absent) => true,
             Ok(State::Shared) => access == Access::Write,
             _ => false,
-        };
-        if !is_wanted {
+        }
+    }
+
+    /// Claims a page that was not touched, if it is not here in that way; returns the version of the copy that is.
+    pub(super) fn claim(&self, page: u64, seat: u16, access: Access) -> Option<Option<Version>> {
+        if !self.is_wanted(page, access) {
             return None;
         }
         match self.words.fault(page, seat, access) {
@@ -269,9 +262,7 @@ impl Resolver {
     /// Puts what was granted in its place, and maps it.
     pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
         if let Err(denied) = self.receive_pages(tools, lane, (home, count)) {
-            // What was granted goes to the node, which the home finds to talk to when this connection ends.
-            tools.endpoints[home].give_up(Broken::Closed);
-            (0..count).for_each(|k| self.fail(tools.numbers[k], self.seat(lane, k)));
+            self.abandon(tools, lane, (home, count));
             return Err(denied);
         }
         let (mut settled, mut first) = (0, Ok(Asked::Again));
@@ -343,21 +334,23 @@ impl Resolver {
             let run = Run { first: tools.numbers[first], count: (k - first) as u64 };
             let bytes = &mut tools.pages[..run.len_bytes()];
             tools.endpoints[home].receive(bytes).map_err(|broken| Denied::Home(home, broken))?;
-            let mut at = 0;
-            while at < run.count {
-                let is_ours = |at: &u64| self.is_claimed_by(run.first + at, self.seat(lane, first + *at as usize));
-                let end = (at..run.count).find(|at| !is_ours(at)).unwrap_or(run.count);
-                if end == at {
-                    // The node got it for a thread that died, and it may have been stored to since.
-                    at += 1;
-                    continue;
-                }
-                let part = Run { first: run.first + at, count: end - at };
-                let bytes = &bytes[(at * PAGE_LEN) as usize..][..part.len_bytes()];
-                self.frames.fill(part, bytes).map_err(|_| Denied::Here("this host has no memory for it"))?;
-                self.filled.fetch_add(part.count, Relaxed);
-                at = end;
-            }
+            self.fill_claimed(run, bytes, |at| self.seat(lane, first + at))?;
+        }
+        Ok(())
+    }
+
+    /// Puts pages into the frames whose claims are still those of their seats. Others the node got meanwhile, for a thread that
+    /// died, and they may have been stored to since.
+    fn fill_claimed(&self, run: Run, bytes: &[u8], seat: impl Fn(usize) -> u16) -> Result<(), Denied> {
+        let is_ours = |at: &u64| self.is_claimed_by(run.first + at, seat(*at as usize));
+        let mut begin = 0;
+        while let Some(at) = (begin..run.count).find(is_ours) {
+            let end = (at..run.count).find(|at| !is_ours(at)).unwrap_or(run.count);
+            let part = Run { first: run.first + at, count: end - at };
+            let bytes = &bytes[(at * PAGE_LEN) as usize..][..part.len_bytes()];
+            self.frames.fill(part, bytes).map_err(|_| Denied::Here("this host has no memory for it"))?;
+            self.filled.fetch_add(part.count, Relaxed);
+            begin = end.max(at + 1);
         }
         Ok(())
     }

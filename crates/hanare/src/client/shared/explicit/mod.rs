@@ -204,10 +204,6 @@ impl Explicit {
     /// **Cost**: a look at each page's word, and a message each way for each 64 pages. **Errors**: as [`Explicit::read`].
     pub fn bring_all(&self, offset: u64, len: u64) -> Result<()> {
         let range = self.check(offset, len)?;
-        self.bring_pages(range)
-    }
-
-    fn bring_pages(&self, range: Range<u64>) -> Result<()> {
         let end = range.end.div_ceil(PAGE_LEN);
         (range.start / PAGE_LEN..end).try_for_each(|page| self.bring(page, end))
     }
