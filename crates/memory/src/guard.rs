@@ -15,6 +15,7 @@
 //! 4. Ranges given to the kernels here lie inside windows, so what windows promise holds for them.
 
 use crate::window::Window;
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::cell::Cell;
 use std::ops::Range;
@@ -208,23 +209,30 @@ extern "C" fn on_sigbus(signal: libc::c_int, about: *mut libc::siginfo_t, machin
 const PAGE_LENS: [usize; 2] = [4096, 2 << 20];
 
 fn replace_page(address: usize) -> bool {
-    PAGE_LENS.iter().any(|&len| {
+    for len in PAGE_LENS {
         let page = address & !(len - 1);
         if !note_lost(page..page + len) {
             return false;
         }
         // SAFETY: the page lies inside a range that this thread copies between (invariant 2); it is in the table
         // (invariant 3).
-        unsafe {
+        let replaced = unsafe {
             mmap_anonymous(
                 std::ptr::without_provenance_mut(page),
                 len,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE | MapFlags::FIXED,
             )
+        };
+        match replaced {
+            Ok(_) => return true,
+            // Part of a huge page: its kernel unmaps none of that alone.
+            Err(Errno::INVAL) => {}
+            // What lies around a small page is not ours to replace.
+            Err(_) => return false,
         }
-        .is_ok()
-    })
+    }
+    false
 }
 
 fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc::c_void) {
@@ -259,13 +267,28 @@ fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc:
 struct LostRun {
     start: AtomicUsize,
     end: AtomicUsize,
+    /// Runs that were put here; counted after their start is there, and before their end.
+    runs: AtomicUsize,
+}
+
+impl LostRun {
+    /// Both ends of one run: between two loads the place could be given up, and taken for a run elsewhere.
+    fn bounds(&self) -> (usize, usize) {
+        loop {
+            let runs = self.runs.load(SeqCst);
+            let bounds = (self.start.load(SeqCst), self.end.load(SeqCst));
+            if self.runs.load(SeqCst) == runs {
+                return bounds;
+            }
+        }
+    }
 }
 
 /// Most runs of lost pages at one time; one truncated file is one run. Beyond it a fault is fatal, as without a guard.
 const LOST_RUN_COUNT_MAX: usize = 256;
 
 static LOST: [LostRun; LOST_RUN_COUNT_MAX] =
-    [const { LostRun { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; LOST_RUN_COUNT_MAX];
+    [const { LostRun { start: AtomicUsize::new(0), end: AtomicUsize::new(0), runs: AtomicUsize::new(0) } }; LOST_RUN_COUNT_MAX];
 static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any page of this process is lost; asked after each access.
@@ -279,12 +302,13 @@ pub(crate) fn is_any_lost() -> bool {
 /// Puts pages in the table, at the end or start of a run that they continue, or as a run of their own.
 fn note_lost(pages: Range<usize>) -> bool {
     for run in &LOST {
-        let (start, end) = (run.start.load(SeqCst), run.end.load(SeqCst));
+        let (start, end) = run.bounds();
         let continues = start != 0
             && (end == pages.start && run.end.compare_exchange(end, pages.end, SeqCst, SeqCst).is_ok()
                 || start == pages.end && run.start.compare_exchange(start, pages.start, SeqCst, SeqCst).is_ok());
         if continues || start == 0 && run.start.compare_exchange(0, pages.start, SeqCst, SeqCst).is_ok() {
             if !continues {
+                run.runs.fetch_add(1, SeqCst);
                 run.end.store(pages.end, SeqCst);
                 LOST_COUNT.fetch_add(1, SeqCst);
             }
@@ -297,7 +321,8 @@ fn note_lost(pages: Range<usize>) -> bool {
 /// The first lost byte of a range, counted from its start.
 fn first_lost(range: Range<usize>) -> Option<usize> {
     let overlap = |run: &LostRun| {
-        let (start, end) = (run.start.load(SeqCst).max(range.start), run.end.load(SeqCst).min(range.end));
+        let (start, end) = run.bounds();
+        let (start, end) = (start.max(range.start), end.min(range.end));
         (start < end).then(|| start - range.start)
     };
     LOST.iter().filter_map(overlap).min()
@@ -309,7 +334,7 @@ pub fn forget(range: Range<usize>) {
         return;
     }
     for run in &LOST {
-        let (start, end) = (run.start.load(SeqCst), run.end.load(SeqCst));
+        let (start, end) = run.bounds();
         if start == 0 || end <= range.start || range.end <= start {
             continue;
         }
@@ -396,6 +421,27 @@ mod tests {
         forget(range.start + 4096..range.end);
         assert_eq!(first_lost(range.clone()), Some(0));
         assert_eq!(first_lost(range.start + 4096..range.end), None);
+    }
+
+    #[test]
+    fn what_lies_between_a_run_and_the_next_in_its_place_is_not_lost() {
+        // Addresses that nothing of this process is at.
+        let (low, between, high) = (1 << 20..(1 << 20) + 4096, 2 << 20..(2 << 20) + 4096, 3 << 20..(3 << 20) + 4096);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..300_000 {
+                    for run in [&low, &high] {
+                        assert!(note_lost(run.clone()));
+                        forget(run.clone());
+                    }
+                }
+                is_over.store(true, SeqCst);
+            });
+            while !is_over.load(SeqCst) {
+                assert_eq!(first_lost(between.clone()), None);
+            }
+        });
     }
 
     #[test]
