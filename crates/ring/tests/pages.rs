@@ -2,7 +2,7 @@
 
 use hanare_protocol::page::{Access, Version};
 use hanare_ring::page_word::word::State;
-use hanare_ring::page_word::{Estate, Fault, Granted, Invalidated, PageWords, Taken, page_words_len};
+use hanare_ring::page_word::{Estate, Fault, Fill, Granted, Invalidated, PageWords, Taken, page_words_len};
 use hanare_ring::{Exchange, Words};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -182,6 +182,7 @@ fn two_threads_that_touch_an_absent_page_fetch_it_once() {
             let (pages, frame) = (pages.clone(), frame.clone());
             move || match pages.fault(0, seat, READ).unwrap() {
                 Fault::Fetch { floor } => {
+                    assert_eq!(pages.fill(0, seat, floor.next(), READ), Ok(Fill::Go));
                     frame.bytes.store(1, Ordering::Relaxed);
                     assert!(matches!(pages.grant(0, seat, floor.next(), READ), Ok(Granted::Here(_))));
                     1
@@ -236,6 +237,63 @@ fn an_invalidation_meets_a_grant(is_relaxed: bool) {
             _ => assert_eq!((found, word.state()), (Invalidated::Take, Ok(State::Absent))),
         }
         assert_eq!(word.floor(), Version(5), "the version never comes back");
+    });
+}
+
+/// The kernel of Linux 6.1 maps what is in the file without asking the word: nothing may be there that was not granted, or that an
+/// invalidation has found nowhere.
+#[test]
+fn an_invalidation_and_the_filling_of_a_frame() {
+    model(|| {
+        let (pages, frame) = (pages(1), Frame::new(0));
+        assert!(matches!(pages.fault(0, 0, READ), Ok(Fault::Fetch { .. })));
+        let (client, mapping) = (pages.clone(), frame.clone());
+        let faulting = thread::spawn(move || {
+            let begun = client.fill(0, 0, Version(5), READ).unwrap();
+            if begun == Fill::Go {
+                mapping.bytes.store(5, Ordering::Relaxed);
+                assert!(matches!(client.grant(0, 0, Version(5), READ), Ok(Granted::Here(_))));
+            }
+            begun
+        });
+        let mut found = pages.invalidate(0, Version(5)).unwrap();
+        let was_late = found == Invalidated::Later;
+        let begun = faulting.join().unwrap();
+        if was_late {
+            found = pages.invalidate(0, Version(5)).unwrap();
+            assert_eq!((begun, found), (Fill::Go, Invalidated::Take), "it was granted, and is taken when it is here");
+        }
+        match found {
+            Invalidated::Take => {
+                assert_eq!(frame.bytes.load(Ordering::Relaxed), 5, "what was filled is seen by who takes it");
+                frame.punch();
+                let _ = pages.drop_taken(0, Version(5)).unwrap();
+            }
+            other => assert_eq!((other, begun), (Invalidated::Nothing, Fill::Void)),
+        }
+        assert_eq!(frame.bytes.load(Ordering::Relaxed), 0, "an invalidated page is left in the file");
+    });
+}
+
+/// Two answers to one claim, the thread's own and one that came to the node: one of them goes into the frame.
+#[test]
+fn two_answers_to_one_claim_fill_the_frame_once() {
+    model(|| {
+        let (pages, filled) = (pages(1), Arc::new(AtomicU64::new(0)));
+        assert!(matches!(pages.fault(0, 0, READ), Ok(Fault::Fetch { .. })));
+        let answer = |version: Version| {
+            let (pages, filled) = (pages.clone(), Arc::clone(&filled));
+            move || {
+                if pages.fill(0, 0, version, READ).unwrap() == Fill::Go {
+                    filled.fetch_add(1, Ordering::Relaxed);
+                    assert!(matches!(pages.grant(0, 0, version, READ), Ok(Granted::Here(_))));
+                }
+            }
+        };
+        let other = thread::spawn(answer(Version(5)));
+        answer(Version(6))();
+        other.join().unwrap();
+        assert_eq!((filled.load(Ordering::Relaxed), pages.look(0).state()), (1, Ok(State::Shared)));
     });
 }
 
@@ -301,7 +359,10 @@ fn a_thread_dies(writes: usize, access: Access) {
             match mortal.fault(0, 0, access) {
                 _ if is_dead() => {}
                 Ok(Fault::Map(_)) => drop(mortal.leave(0, 0)),
-                Ok(Fault::Upgrade { .. }) => drop(mortal.grant(0, 0, Version(6), access)),
+                Ok(Fault::Upgrade { .. }) => {
+                    let _ = mortal.fill(0, 0, Version(6), access);
+                    let _ = mortal.grant(0, 0, Version(6), access);
+                }
                 _ => {}
             }
         });
@@ -310,6 +371,9 @@ fn a_thread_dies(writes: usize, access: Access) {
         // Dead, or done; the node hears of a death.
         let estate = pages.bury(0).unwrap();
         if let Estate::Claim { page } = estate {
+            if pages.look(page).is_being_filled() {
+                let _ = pages.unfill(page, 0).unwrap();
+            }
             assert_eq!(pages.take_over(page, 0, 2), Ok(true));
         }
         let word = pages.look(0);

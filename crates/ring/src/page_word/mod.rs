@@ -5,24 +5,28 @@
 //! node meet: the thread that faults fetches and maps the page itself, and the node takes pages away while it may be at it.
 //!
 //! ```text
-//!            Claim              GrantRead                  ClaimWrite
-//!   Absent ---------> Fetching ------------> Shared ------------------------> Upgrading
-//!     ^ | ^                                   |  ^                             |    |
-//!     | | |                               Take|  |Keep                     Take|    |
-//!     | | |                                   v  |                             v    |
-//!     | | +------- Drop --------- TakingShared   |                   TakingUpgrade  |
-//!     | |                                        |                         |        |
-//!     | |   ClaimWrite                           |              Drop       |        |
-//!     | +---------------> FetchingWrite <--------|-------------------------+        |
-//!     |                        | GrantWrite      |                                  | GrantWrite
-//!     |                        v      Take       |                                  |
-//!     |                      Owned -------> TakingOwned                             |
-//!     |                        ^                 |                                  |
-//!     |                        +-----------------|----------------------------------+
+//!            Claim              Fill             GrantRead                    ClaimWrite
+//!   Absent ---------> Fetching ------> Filling ------------> Shared ------------------------> Upgrading
+//!     ^ | ^                                                   |  ^                             |    |
+//!     | | |                                               Take|  |Keep                     Take|    |
+//!     | | |                                                   v  |                             v    |
+//!     | | +------- Drop ------------------------- TakingShared   |                   TakingUpgrade  |
+//!     | |                                                        |                         |        |
+//!     | |   ClaimWrite                                           |              Drop       |        |
+//!     | +---------------> FetchingWrite <------------------------|-------------------------+        |
+//!     |                        | Fill                            |                                  | GrantWrite
+//!     |                        v                                 |                                  |
+//!     |                   FillingWrite                           |                                  |
+//!     |                        | GrantWrite                      |                                  |
+//!     |                        v      Take                       |                                  |
+//!     |                      Owned -------> TakingOwned ---------+                                  |
+//!     |                        ^                 |                                                  |
+//!     |                        +-----------------|--------------------------------------------------+
 //!     +--------- Drop ---------------------------+
 //! ```
 //!
-//! (`Fail` leads back from what was claimed, `GiveUp` from what was being taken; see [`word::TABLE`].)
+//! (`Fail` leads back from what was claimed, `Unfill` from what was being filled, `GiveUp` from what was being taken; a grant that
+//! comes without bytes needs no filling; see [`word::TABLE`].)
 //!
 //! # A fault, in a client's signal handler
 //!
@@ -32,7 +36,8 @@
 //!         Fault::Map(_)      => { map it (below); words.leave(page, seat)?; return }
 //!         Fault::Fetch { .. } | Fault::Upgrade { .. } => {
 //!             send Want, for an upgrade with the version that is here;
-//!             on the grant: write its bytes into the frame, then words.grant(page, seat, version, access)?
+//!             on the grant: words.fill(page, seat, version, access)?, write its bytes into the frame,
+//!             words.grant(page, seat, version, access)?
 //!         }
 //!         Fault::Wait(seen)  => { pause, yield; then words.doze(page, seen) and park on the word's low half }
 //!     }
@@ -44,8 +49,11 @@
 //!   that the thread's own process has. Only between [`Fault::Map`] and [`PageWords::leave`]: as long as the thread is
 //!   counted, nobody takes the page; before and after, what is mapped may be a page that was removed. The count and the state
 //!   are one word, so a thread is counted only while the state lets it map.
+//! - *Filling*: between [`PageWords::fill`] and [`PageWords::grant`] the frame is the filler's alone. The grant counts from the
+//!   former on: an invalidation waits until the page is here, and no other answer is put into the frame. So on a kernel that maps
+//!   a page as soon as it is in the file, what a thread sees there was granted.
 //! - A grant may as well come to the node (from the page's owner): it then calls [`PageWords::grant`] with the claimer's seat.
-//!   [`Granted::Void`] says that it was overtaken by an invalidation: ask again, firmly.
+//!   [`Fill::Void`] and [`Granted::Void`] say that it was overtaken by an invalidation: ask again, firmly.
 //! - [`PageWords::grant`] for writing is called when all acknowledgements have come, not before.
 //! - A request that is refused: [`PageWords::fail`]; the threads that waited ask for themselves.
 //! - Whoever changes a word that [`Changed::wakes`] says somebody is parked on wakes them (a shared futex on the word's low
@@ -70,7 +78,7 @@
 //! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that
 //! died at any step leaves a claim, a count, or both; [`PageWords::bury`], once the node knows (pidfd) that the client is
 //! dead, clears the seat and says which claim is left: the node goes on with the request in its own name
-//! ([`PageWords::take_over`], the same ticket). A count that is left too high costs a look at all seats at the next taking,
+//! ([`PageWords::take_over`], the same ticket), once it has punched a frame that was being filled ([`PageWords::unfill`]). A count that is left too high costs a look at all seats at the next taking,
 //! and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until it
 //! is: the node evicts it.)
 //!
@@ -156,12 +164,23 @@ pub enum Fault {
     Wait(Word),
 }
 
+/// Whether granted bytes may be put into the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Put them there, then [`PageWords::grant`]; or [`PageWords::unfill`].
+    Go,
+    /// An invalidation overtook the grant: the claim stays, ask again.
+    Void,
+    /// The claim is not (or no longer) this seat's, or not of that kind, or another answer is being put there.
+    Gone,
+}
+
 /// What became of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granted {
     /// The page may be mapped.
     Here(Changed),
-    /// An invalidation overtook it: the claim stays, ask again. The frame's bytes are of no use.
+    /// An invalidation overtook it: the claim stays, ask again.
     Void,
     /// The claim is not (or no longer) this seat's, or not of that kind: the grant is of no use.
     Gone,
@@ -174,7 +193,7 @@ pub enum Invalidated {
     Nothing,
     /// The page is marked: take it, publish with [`PageWords::drop_taken`], acknowledge.
     Take,
-    /// The page is being taken for something else: try again when that is done.
+    /// The page is being taken for something else, or filled: try again when that is done.
     Later,
 }
 
@@ -206,7 +225,7 @@ pub struct Changed {
 pub enum Estate {
     /// Nothing that anybody waits for.
     Nothing,
-    /// A page that it was fetching, or asking to write: [`PageWords::take_over`].
+    /// A page that it was fetching, filling, or asking to write: [`PageWords::take_over`].
     Claim {
         /// The page.
         page: u64,
@@ -357,6 +376,35 @@ impl<W: Exchange> PageWords<W> {
         left.map(|(changed, ())| changed)
     }
 
+    /// The grant for the request of `seat` is here with bytes, for writing with all acknowledgements. From [`Fill::Go`] on nobody
+    /// else touches the frame, and the grant is good. (A copy that is to be written stays what it is: the bytes are the same.)
+    ///
+    /// **Cost**: one exchange.
+    pub fn fill(&self, page: u64, seat: u16, version: Version, access: Access) -> Result<Fill, Corrupt> {
+        let begun = self.change(page, |word| {
+            let state = word.state().map_err(Err)?;
+            match (state, access) {
+                _ if word.claimer() != seat => Err(Ok(Fill::Gone)),
+                (State::Fetching, Access::Read) if !version.is_after(word.floor()) => Err(Ok(Fill::Void)),
+                (State::Fetching, Access::Read) | (State::FetchingWrite, Access::Write) => {
+                    Ok((word.after(Event::Fill).expect("just seen"), ()))
+                }
+                (State::Upgrading, Access::Write) => Err(Ok(Fill::Go)),
+                _ => Err(Ok(Fill::Gone)),
+            }
+        });
+        begun.map_or_else(|refused| refused, |_| Ok(Fill::Go))
+    }
+
+    /// What was being filled is a hole again; the claim stays. The filler calls it, or the node for a filler that is dead.
+    pub fn unfill(&self, page: u64, seat: u16) -> Result<Changed, Corrupt> {
+        let emptied = self.change(page, |word| {
+            let emptied = word.after(Event::Unfill).filter(|_| word.claimer() == seat);
+            emptied.map(|word| (word, ())).ok_or(Corrupt("a page emptied that was not being filled"))
+        });
+        emptied.map(|(changed, ())| changed)
+    }
+
     /// The grant for the request of `seat` is here, for writing with all acknowledgements; the frame has the bytes.
     pub fn grant(&self, page: u64, seat: u16, version: Version, access: Access) -> Result<Granted, Corrupt> {
         let granted = self.change(page, |word| {
@@ -364,8 +412,8 @@ impl<W: Exchange> PageWords<W> {
             let event = match (state, access) {
                 _ if word.claimer() != seat => return Err(Ok(Granted::Gone)),
                 (State::Fetching, Access::Read) if !version.is_after(word.floor()) => return Err(Ok(Granted::Void)),
-                (State::Fetching, Access::Read) => Event::GrantRead,
-                (State::FetchingWrite | State::Upgrading, Access::Write) => Event::GrantWrite,
+                (State::Fetching | State::Filling, Access::Read) => Event::GrantRead,
+                (State::FetchingWrite | State::FillingWrite | State::Upgrading, Access::Write) => Event::GrantWrite,
                 _ => return Err(Ok(Granted::Gone)),
             };
             Ok((word.after(event).expect("just seen").with_version(version), ()))
@@ -411,7 +459,9 @@ impl<W: Exchange> PageWords<W> {
                 State::Shared | State::Upgrading => {
                     Ok((word.after(Event::Take).expect("a copy can be taken"), Invalidated::Take))
                 }
-                State::TakingShared | State::TakingUpgrade | State::TakingOwned => Err(Ok(Invalidated::Later)),
+                State::TakingShared | State::TakingUpgrade | State::TakingOwned | State::Filling => Err(Ok(Invalidated::Later)),
+                // Nothing was granted to write before all older copies had gone.
+                State::FillingWrite => Err(Ok(Invalidated::Nothing)),
                 State::Owned => Err(Err(Corrupt("an owned page that its home takes for a copy"))),
             }
         });
@@ -488,9 +538,8 @@ impl<W: Exchange> PageWords<W> {
         let said = self.words.swap(self.seat_at(seat), 0) & !MAPS;
         let Some(page) = said.checked_sub(1).filter(|page| *page < self.pages) else { return Ok(Estate::Nothing) };
         let word = self.look(page);
-        let is_claimed =
-            matches!(word.state()?, State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade);
-        Ok(if is_claimed && word.claimer() == seat { Estate::Claim { page } } else { Estate::Nothing })
+        word.state()?;
+        Ok(if word.is_claimed() && word.claimer() == seat { Estate::Claim { page } } else { Estate::Nothing })
     }
 
     /// The node goes on with the request of a dead seat, in the name of its own seat `heir`. Says whether there was one.

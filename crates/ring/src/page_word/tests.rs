@@ -184,6 +184,38 @@ fn a_grant_that_an_invalidation_overtook_is_void() {
 }
 
 #[test]
+// FEATURE: EU-F13
+fn what_is_being_filled_was_granted_and_is_nobody_else_s() {
+    let pages = pages();
+    assert!(matches!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { .. })));
+    assert_eq!(pages.invalidate(1, Version(6)), Ok(Invalidated::Nothing));
+    assert_eq!(pages.fill(1, 0, Version(6), Access::Read), Ok(Fill::Void), "it was overtaken");
+    assert_eq!(pages.fill(1, 1, Version(7), Access::Read), Ok(Fill::Gone), "of another seat");
+    assert_eq!(pages.fill(1, 0, Version(7), Access::Write), Ok(Fill::Gone), "more than was asked for");
+    assert_eq!(pages.fill(1, 0, Version(7), Access::Read), Ok(Fill::Go));
+    assert_eq!(pages.fill(1, 0, Version(8), Access::Read), Ok(Fill::Gone), "another answer to the same claim");
+    assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Later));
+    assert!(matches!(pages.fault(1, 1, Access::Read), Ok(Fault::Wait(_))));
+    assert_eq!(pages.take_to_evict(1), Ok(None));
+    assert!(pages.fail(1, 0).is_err(), "who does not wait any more leaves it to the filler");
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Take));
+    assert!(pages.drop_taken(1, Version(7)).is_ok());
+
+    assert!(matches!(pages.fault(1, 0, Access::Write), Ok(Fault::Fetch { .. })));
+    assert_eq!(pages.fill(1, 0, Version(9), Access::Write), Ok(Fill::Go));
+    assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Nothing), "of before it was granted");
+    assert!(pages.unfill(1, 1).is_err() && pages.unfill(1, 0).is_ok(), "there was no memory for it");
+    assert!(pages.unfill(1, 0).is_err() && pages.fail(1, 0).is_ok());
+    assert_eq!((pages.look(1).state(), pages.look(1).floor()), (Ok(State::Absent), Version(7)));
+
+    let pages = page_in(State::Shared);
+    assert!(matches!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { .. })));
+    assert_eq!(pages.fill(1, 0, Version(6), Access::Write), Ok(Fill::Go));
+    assert_eq!(pages.look(1).state(), Ok(State::Upgrading), "the copy stays what it is");
+}
+
+#[test]
 fn an_upgrade_whose_copy_is_taken_fetches() {
     let pages = page_in(State::Shared);
     assert_eq!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
@@ -214,7 +246,7 @@ fn a_page_is_given_up_or_evicted() {
 
 #[test]
 fn nonsense_in_the_words_is_refused() {
-    for value in [9, 0xf, u64::MAX] {
+    for value in [11, 0xf, u64::MAX] {
         let pages = pages();
         pages.words.store(pages.at(1), value);
         let corrupt = pages.fault(1, 0, Access::Read).is_err()
@@ -245,8 +277,10 @@ fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped:
                 let _ = pages.leave(1, seat);
                 return;
             }
-            Ok(Fault::Fetch { floor }) => drop(pages.grant(1, seat, floor.next(), access)),
-            Ok(Fault::Upgrade { has }) => drop(pages.grant(1, seat, has.next(), access)),
+            Ok(Fault::Fetch { floor: before } | Fault::Upgrade { has: before }) => {
+                let _ = pages.fill(1, seat, before.next(), access);
+                let _ = pages.grant(1, seat, before.next(), access);
+            }
             // A dead process does nothing more.
             _ if pages.words.left.get() == 0 => return,
             other => panic!("{other:?}"),
@@ -258,7 +292,7 @@ fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped:
 fn take_all(node: &PageWords<Steps>) {
     let word = node.look(1);
     let is_taken = match word.state().unwrap() {
-        State::Absent | State::Fetching | State::FetchingWrite => return,
+        State::Absent | State::Fetching | State::FetchingWrite | State::Filling | State::FillingWrite => return,
         State::Owned => node.take_owned(1, word.version()) == Ok(Taken::Take),
         _ => node.invalidate(1, word.version()) == Ok(Invalidated::Take),
     };
@@ -271,7 +305,7 @@ fn take_all(node: &PageWords<Steps>) {
 fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
     for state in [State::Absent, State::Shared, State::Owned] {
         for access in [Access::Read, Access::Write] {
-            for dies_after in 0..12 {
+            for dies_after in 0..14 {
                 for dead_before_taking in [true, false] {
                     let pages = page_in(state);
                     let (client, node) = (other(&pages), other(&pages));
@@ -290,6 +324,9 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                     };
                     // The node hears of the death, and goes on with what was asked for.
                     if let Estate::Claim { page } = node.bury(0).unwrap() {
+                        if node.look(page).is_being_filled() {
+                            assert!(node.unfill(page, 0).is_ok());
+                        }
                         assert_eq!(node.take_over(page, 0, NODE), Ok(true));
                     }
                     if is_marked {
@@ -385,6 +422,7 @@ fn two_threads_and_a_taker_in_real_memory() {
                             Fault::Map(_) => break,
                             Fault::Fetch { floor: before } | Fault::Upgrade { has: before } => {
                                 // While the copy is taken that is to be written, nothing is granted, and the claim stays.
+                                let _ = words.fill(1, seat, before.next(), access).unwrap();
                                 while words.grant(1, seat, before.next(), access) == Ok(Granted::Gone) {
                                     std::thread::yield_now();
                                 }

@@ -4,7 +4,7 @@
 //! bits 0..4    state
 //! bits 4..15   installers: threads that are mapping the page at this moment
 //! bit  15      somebody is parked until the word changes
-//! bits 16..32  claimer: the seat that fetches the page, in both `Fetching…`, `Upgrading` and `TakingUpgrade`
+//! bits 16..32  claimer: the seat that fetches the page, in `Fetching…`, `Filling…`, `Upgrading` and `TakingUpgrade`
 //! bits 32..64  version of what is here; where nothing is, the floor: the newest version that is known not to be good
 //! ```
 //!
@@ -36,6 +36,10 @@ pub enum State {
     TakingOwned = 7,
     /// The claimer fetches the page to write.
     FetchingWrite = 8,
+    /// A copy was granted, and is being put into the frame in the claimer's name.
+    Filling = 9,
+    /// The same, to write.
+    FillingWrite = 10,
 }
 
 /// What happens to a page word.
@@ -47,6 +51,10 @@ pub enum Event {
     ClaimWrite,
     /// The seat that claimed it is dead; the node goes on in its place.
     TakeOver,
+    /// A grant is good, and its bytes are going into the frame.
+    Fill,
+    /// They are not: the frame is a hole again.
+    Unfill,
     /// The grant to read is here.
     GrantRead,
     /// The grant to write is here.
@@ -69,7 +77,9 @@ pub enum Event {
     GiveUp,
 }
 
-use State::{Absent, Fetching, FetchingWrite, Owned, Shared, TakingOwned, TakingShared, TakingUpgrade, Upgrading};
+use State::{
+    Absent, Fetching, FetchingWrite, Filling, FillingWrite, Owned, Shared, TakingOwned, TakingShared, TakingUpgrade, Upgrading,
+};
 
 /// Every transition of a page word.
 pub const TABLE: &[Row<State, Event>] = &[
@@ -80,8 +90,12 @@ pub const TABLE: &[Row<State, Event>] = &[
     Row { event: Event::TakeOver, from: &[FetchingWrite], to: FetchingWrite },
     Row { event: Event::TakeOver, from: &[Upgrading], to: Upgrading },
     Row { event: Event::TakeOver, from: &[TakingUpgrade], to: TakingUpgrade },
-    Row { event: Event::GrantRead, from: &[Fetching], to: Shared },
-    Row { event: Event::GrantWrite, from: &[FetchingWrite, Upgrading], to: Owned },
+    Row { event: Event::Fill, from: &[Fetching], to: Filling },
+    Row { event: Event::Fill, from: &[FetchingWrite], to: FillingWrite },
+    Row { event: Event::Unfill, from: &[Filling], to: Fetching },
+    Row { event: Event::Unfill, from: &[FillingWrite], to: FetchingWrite },
+    Row { event: Event::GrantRead, from: &[Fetching, Filling], to: Shared },
+    Row { event: Event::GrantWrite, from: &[FetchingWrite, FillingWrite, Upgrading], to: Owned },
     Row { event: Event::Fail, from: &[Fetching, FetchingWrite], to: Absent },
     Row { event: Event::Fail, from: &[Upgrading], to: Shared },
     Row { event: Event::Fail, from: &[TakingUpgrade], to: TakingShared },
@@ -129,8 +143,19 @@ impl Word {
     ///
     /// **Errors**: [`Corrupt`] for a number that is none.
     pub fn state(self) -> Result<State, Corrupt> {
-        const STATES: [State; 9] =
-            [Absent, Fetching, Shared, Upgrading, Owned, TakingShared, TakingUpgrade, TakingOwned, FetchingWrite];
+        const STATES: [State; 11] = [
+            Absent,
+            Fetching,
+            Shared,
+            Upgrading,
+            Owned,
+            TakingShared,
+            TakingUpgrade,
+            TakingOwned,
+            FetchingWrite,
+            Filling,
+            FillingWrite,
+        ];
         STATES.get((self.0 & STATE_MASK) as usize).copied().ok_or(Corrupt("a page word in no state"))
     }
 
@@ -147,6 +172,21 @@ impl Word {
     /// The version of what is here, or the floor.
     pub fn version(self) -> Version {
         Version((self.0 >> VERSION_SHIFT) as u32)
+    }
+
+    /// Whether its claimer waits for an answer.
+    pub fn is_asked_for(self) -> bool {
+        matches!(self.state(), Ok(Fetching | FetchingWrite | Upgrading | TakingUpgrade))
+    }
+
+    /// Whether granted bytes are being put into its frame.
+    pub fn is_being_filled(self) -> bool {
+        matches!(self.state(), Ok(Filling | FillingWrite))
+    }
+
+    /// Whether its claimer has it still to come.
+    pub fn is_claimed(self) -> bool {
+        self.is_asked_for() || self.is_being_filled()
     }
 
     /// Whether somebody has to be woken when it changes.
@@ -166,7 +206,7 @@ impl Word {
     /// The newest version that is known not to be good here.
     pub fn floor(self) -> Version {
         match self.state() {
-            Ok(Absent | Fetching | FetchingWrite) | Err(_) => self.version(),
+            Ok(Absent | Fetching | FetchingWrite | Filling | FillingWrite) | Err(_) => self.version(),
             Ok(_) => self.version().prev(),
         }
     }
