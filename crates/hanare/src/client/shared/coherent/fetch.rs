@@ -13,7 +13,8 @@ use hanare_protocol::page::{Access, Ticket, Version};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, Settled, WANT_LEN, Want};
 use hanare_ring::page_word::word::State;
-use hanare_ring::page_word::{Fault, Granted as Installed};
+use hanare_ring::page_word::{Fault, Fill, Granted as Installed};
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Pages received before they are put into the frames, while the next ones arrive.
@@ -270,9 +271,8 @@ impl Resolver {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
             let granted = decode(&tools.operands, k);
             let ticket = Ticket { seat, number: self.words.number(seat) };
-            let access = match granted.outcome {
-                Outcome::Read => Access::Read,
-                Outcome::Write => Access::Write,
+            match granted.outcome {
+                Outcome::Read | Outcome::Write => {}
                 Outcome::Later => {
                     match k {
                         0 => first = Ok(Asked::Later),
@@ -287,26 +287,23 @@ impl Resolver {
                     }
                     continue;
                 }
-            };
+            }
             if granted.firm {
                 let done = Settled { page, ticket, version: granted.version };
                 tools.message[settled * WANT_LEN..(settled + 1) * WANT_LEN].copy_from_slice(&done.encode());
                 settled += 1;
             }
-            match self.words.grant(page, seat, granted.version, access) {
-                Ok(Installed::Here(changed)) => self.wake(page, changed),
-                // An invalidation was faster: the next request is one that nothing overtakes.
-                Ok(Installed::Void) => {
-                    if k == 0 {
-                        first = Ok(Asked::Overtaken);
-                    }
-                    if granted.has_bytes {
-                        let _ = self.frames.punch(Run::one(page));
-                    }
-                    self.fail(page, seat);
+            if granted.has_bytes {
+                // It is in its place; or an invalidation was faster, and the claim is open still.
+                if self.is_asked_for_by(page, seat) {
+                    self.give_up_overtaken(page, seat, (k, &mut first));
                 }
-                Ok(Installed::Gone) => {}
-                Err(_) => first = Err(Denied::Here("its page words are damaged")),
+                continue;
+            }
+            match self.grant(page, seat, granted) {
+                Ok(Installed::Void) => self.give_up_overtaken(page, seat, (k, &mut first)),
+                Ok(Installed::Here(_) | Installed::Gone) => {}
+                Err(denied) => first = Err(denied),
             }
         }
         if settled > 0 {
@@ -317,6 +314,24 @@ impl Resolver {
         }
         self.map_granted(tools, lane, count)?;
         first
+    }
+
+    /// An invalidation was faster than the grant: the next request is one that nothing overtakes.
+    fn give_up_overtaken(&self, page: u64, seat: u16, (k, first): (usize, &mut Result<Asked, Denied>)) {
+        if k == 0 {
+            *first = Ok(Asked::Overtaken);
+        }
+        self.fail(page, seat);
+    }
+
+    /// Says that a page is here, and wakes who waited for it.
+    fn grant(&self, page: u64, seat: u16, granted: Granted) -> Result<Installed, Denied> {
+        let access = access_of(granted).expect("a grant is to read or to write");
+        let installed = self.words.grant(page, seat, granted.version, access).map_err(|_| damaged())?;
+        if let Installed::Here(changed) = installed {
+            self.wake(page, changed);
+        }
+        Ok(installed)
     }
 
     /// Receives the pages that come along, and puts them into the frames, some while the others are on their way.
@@ -331,37 +346,70 @@ impl Resolver {
             while k < count && k - first < FILL_COUNT && decode(&tools.operands, k).has_bytes {
                 k += 1;
             }
-            let run = Run { first: tools.numbers[first], count: (k - first) as u64 };
-            let bytes = &mut tools.pages[..run.len_bytes()];
+            let bytes = &mut tools.pages[..(k - first) * PAGE_LEN as usize];
             tools.endpoints[home].receive(bytes).map_err(|broken| Denied::Home(home, broken))?;
-            self.fill_claimed(run, bytes, |at| self.seat(lane, first + at))?;
+            self.fill_granted(tools, lane, first..k)?;
         }
         Ok(())
     }
 
-    /// Puts pages into the frames whose claims are still those of their seats. Others the node got meanwhile, for a thread that
-    /// died, and they may have been stored to since.
-    fn fill_claimed(&self, run: Run, bytes: &[u8], seat: impl Fn(usize) -> u16) -> Result<(), Denied> {
-        let is_ours = |at: &u64| self.is_claimed_by(run.first + at, seat(*at as usize));
-        let mut begin = 0;
-        while let Some(at) = (begin..run.count).find(is_ours) {
-            let end = (at..run.count).find(|at| !is_ours(at)).unwrap_or(run.count);
-            let part = Run { first: run.first + at, count: end - at };
-            let bytes = &bytes[(at * PAGE_LEN) as usize..][..part.len_bytes()];
-            self.frames.fill(part, bytes).map_err(|_| Denied::Here("this host has no memory for it"))?;
-            self.filled.fetch_add(part.count, Relaxed);
-            begin = end.max(at + 1);
+    /// Puts pages that were received into the frames, as far as their grants are good and their claims those of their seats still:
+    /// others the node got meanwhile, for a thread that died, and they may have been stored to since.
+    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>) -> Result<(), Denied> {
+        let begin_fill = |k: usize| -> Result<bool, Denied> {
+            let granted = decode(&tools.operands, k);
+            let Some(access) = access_of(granted) else { return Ok(false) };
+            let begun = self.words.fill(tools.numbers[k], self.seat(lane, k), granted.version, access);
+            Ok(begun.map_err(|_| damaged())? == Fill::Go)
+        };
+        let mut begin = which.start;
+        while begin < which.end {
+            if !begin_fill(begin)? {
+                begin += 1;
+                continue;
+            }
+            let mut end = begin + 1;
+            let mut is_next_void = false;
+            while end < which.end && !is_next_void {
+                is_next_void = !begin_fill(end)?;
+                end += usize::from(!is_next_void);
+            }
+            let bytes = &tools.pages[(begin - which.start) * PAGE_LEN as usize..(end - which.start) * PAGE_LEN as usize];
+            self.fill_run(tools, lane, begin..end, bytes)?;
+            begin = end + usize::from(is_next_void);
         }
         Ok(())
+    }
+
+    /// Fills frames that are this thread's to fill, and says that the pages are here.
+    fn fill_run(&self, tools: &Tools, lane: usize, which: Range<usize>, bytes: &[u8]) -> Result<(), Denied> {
+        let run = Run { first: tools.numbers[which.start], count: which.len() as u64 };
+        let filled = self.frames.fill(run, bytes);
+        for k in which {
+            let (page, seat) = (tools.numbers[k], self.seat(lane, k));
+            match filled {
+                Ok(()) => drop(self.grant(page, seat, decode(&tools.operands, k))?),
+                Err(_) => self.empty(page, seat),
+            }
+        }
+        filled.map_err(|_| Denied::Here("this host has no memory for it"))?;
+        self.filled.fetch_add(run.count, Relaxed);
+        Ok(())
+    }
+
+    /// A frame that could not be filled is a hole again; the claim stays.
+    fn empty(&self, page: u64, seat: u16) {
+        if self.words.look(page).is_being_filled() {
+            let _ = self.frames.punch(Run::one(page));
+            if let Ok(changed) = self.words.unfill(page, seat) {
+                self.wake(page, changed);
+            }
+        }
     }
 
     /// Maps what was granted, in runs of pages that may be used in the same way.
     pub(super) fn map_granted(&self, tools: &Tools, lane: usize, count: usize) -> Result<(), Denied> {
-        let access = |k: usize| match decode(&tools.operands, k).outcome {
-            Outcome::Read => Some(Access::Read),
-            Outcome::Write => Some(Access::Write),
-            _ => None,
-        };
+        let access = |k: usize| access_of(decode(&tools.operands, k));
         let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.seat(lane, k), access).unwrap_or(false);
         let mut k = 0;
         while k < count {
@@ -396,6 +444,19 @@ impl Resolver {
             // Where it cannot be told, the node is gone, and so is the region soon.
             let _ = tools.endpoints[self.own].send(&[&head.encode()]);
         }
+    }
+}
+
+fn damaged() -> Denied {
+    Denied::Here("its page words are damaged")
+}
+
+/// What a record grants.
+fn access_of(granted: Granted) -> Option<Access> {
+    match granted.outcome {
+        Outcome::Read => Some(Access::Read),
+        Outcome::Write => Some(Access::Write),
+        _ => None,
     }
 }
 

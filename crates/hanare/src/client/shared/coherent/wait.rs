@@ -5,7 +5,7 @@ use crate::client::shared::endpoint::Endpoint;
 use hanare_protocol::Result;
 use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_ring::page_word::Changed;
-use hanare_ring::page_word::word::{State, Word};
+use hanare_ring::page_word::word::Word;
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::Timespec;
 use rustix::thread::futex;
@@ -21,9 +21,13 @@ const SPIN_OTHERS_US: u64 = 2 * SPIN_ANSWER_US;
 impl Resolver {
     pub(super) fn is_claimed_by(&self, page: u64, seat: u16) -> bool {
         let word = self.words.look(page);
-        let is_open =
-            matches!(word.state(), Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade));
-        is_open && word.claimer() == seat
+        word.is_claimed() && word.claimer() == seat
+    }
+
+    /// Whether a claim of this seat waits for an answer still.
+    pub(super) fn is_asked_for_by(&self, page: u64, seat: u16) -> bool {
+        let word = self.words.look(page);
+        word.is_asked_for() && word.claimer() == seat
     }
 
     pub(super) fn fail(&self, page: u64, seat: u16) {

@@ -27,8 +27,12 @@ impl Host {
         let Some(pages) = self.pages.as_mut().filter(|_| is_here) else {
             return Err(garbage("a message about a page that is not the home's"));
         };
-        if pages.takes.contains_key(&page.0) {
+        if pages.is_held(page.0) {
             pages.waiting.entry(page.0).or_default().push_back((home, message, bytes));
+            return Ok(());
+        }
+        if pages.words.look(page.0).is_being_filled() {
+            pages.wait_for_fill(page.0, (home, message, bytes));
             return Ok(());
         }
         if let Err(corrupt) = self.act(home, page, message, bytes, says) {
@@ -99,7 +103,15 @@ impl Host {
                     self.begin_take(home, page.0, Why::Invalidate { version, tell });
                     Ok(())
                 }
-                Invalidated::Later => Err(Corrupt("a page that is taken by nobody is being taken")),
+                Invalidated::Later => match pages.words.look(page.0).state()? {
+                    State::TakingShared | State::TakingUpgrade | State::TakingOwned => {
+                        Err(Corrupt("a page that is taken by nobody is being taken"))
+                    }
+                    _ => {
+                        pages.wait_for_fill(page.0, (home, message, bytes));
+                        Ok(())
+                    }
+                },
             },
             ToHost::Forward { era, to, ticket, access } => match pages.words.take_owned(page.0, era)? {
                 Taken::Take => {
@@ -125,7 +137,7 @@ impl Host {
             ToHost::OwnerGone { ticket, access, version } => self.on_owner_gone(home, page, ticket, access, version, says),
             ToHost::Refused { ticket, .. } => {
                 let word = pages.words.look(page.0);
-                if word.claimer() == ticket.seat && pages.words.number(ticket.seat) == ticket.number && is_claimed(word) {
+                if word.claimer() == ticket.seat && pages.words.number(ticket.seat) == ticket.number && word.is_asked_for() {
                     pages.fail(page.0, ticket.seat)?;
                 }
                 Ok(())
@@ -157,10 +169,13 @@ impl Host {
             }
             return Ok(());
         }
-        if let Some(bytes) = &bytes
-            && !pages.fill(page.0, bytes)
-        {
-            return pages.fail(page.0, seat);
+        if let Some(bytes) = &bytes {
+            match pages.fill(page.0, seat, (version, Access::Read), bytes)? {
+                Filled::Here => {}
+                Filled::NoRoom => return pages.fail(page.0, seat),
+                // Its thread has an answer of its own.
+                Filled::NotOurs => return Ok(()),
+            }
         }
         pages.count_brought(seat, bytes.is_some());
         if let Granted::Here(changed) = pages.words.grant(page.0, seat, version, Access::Read)? {
@@ -205,14 +220,26 @@ impl Host {
         }
         match word.state()? {
             State::FetchingWrite | State::Upgrading => {
-                if let Some(kept) = &bytes
-                    && !pages.fill(page.0, kept)
-                {
-                    // There is no room for it here: it goes back, and who wanted it asks again.
-                    pages.fail(page.0, word.claimer())?;
-                    let message = ToHome::WriteBack { version, keeps: false };
-                    says.push(Say::Home { home, page, message, bytes });
-                    return Ok(());
+                let filled = match &bytes {
+                    Some(bytes) => pages.fill(page.0, word.claimer(), (version, Access::Write), bytes)?,
+                    None => Filled::Here,
+                };
+                match filled {
+                    Filled::Here => {}
+                    Filled::NoRoom => {
+                        // There is no room for it here: it goes back, and who wanted it asks again.
+                        pages.fail(page.0, word.claimer())?;
+                        let message = ToHome::WriteBack { version, keeps: false };
+                        says.push(Say::Home { home, page, message, bytes });
+                        return Ok(());
+                    }
+                    Filled::NotOurs => {
+                        // Its thread was given the same, and is at it: what that comes to is seen then.
+                        let (access, has_bytes, awaits) = (Access::Write, bytes.is_some(), Hosts::NONE);
+                        let again = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm: true };
+                        pages.wait_for_fill(page.0, (home, again, bytes));
+                        return Ok(());
+                    }
                 }
                 pages.count_brought(word.claimer(), bytes.is_some());
                 match pages.words.grant(page.0, word.claimer(), version, Access::Write)? {
@@ -287,7 +314,7 @@ impl Host {
     pub fn on_home_lost(&mut self, home: usize) {
         self.homes[home].is_lost = true;
         let Some(pages) = &self.pages else { return };
-        let waiting: Vec<u64> = (0..pages.count()).filter(|page| is_claimed(pages.words.look(*page))).collect();
+        let waiting: Vec<u64> = (0..pages.count()).filter(|page| pages.words.look(*page).is_asked_for()).collect();
         for page in waiting {
             if self.home_of_page(page) != home {
                 continue;

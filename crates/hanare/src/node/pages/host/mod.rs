@@ -30,9 +30,10 @@ use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{FilePart, PageStat};
 use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::word::{State, Word};
-use hanare_ring::page_word::{Changed, Estate, Fault, Granted, Invalidated, PageWords, Taken, page_words_len};
+use hanare_ring::page_word::{Changed, Estate, Fault, Fill, Granted, Invalidated, PageWords, Taken, page_words_len};
 use hanare_ring::spsc::Corrupt;
 use hanare_ring::words::Shared;
+use pages::Filled;
 use rustix::thread::futex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -84,7 +85,9 @@ struct Pages {
     /// Where the last eviction ended.
     hand: u64,
     takes: BTreeMap<u64, Take>,
-    /// Messages that wait until a page's taking has ended.
+    /// Pages with messages that wait until a thread has filled their frame.
+    filling: BTreeSet<u64>,
+    /// Messages that wait until a page's taking or filling has ended.
     waiting: BTreeMap<u64, VecDeque<(usize, ToHost, Option<PageBytes>)>>,
     collecting: BTreeMap<u64, Collecting>,
     /// Seats of dead clients whose claims are still open; nobody gets them.
@@ -260,6 +263,7 @@ impl Host {
         if let Some(pages) = &mut self.pages {
             for seat in client.seat..client.seat + CLIENT_SEATS {
                 if let Ok(Estate::Claim { page }) = pages.words.bury(seat) {
+                    pages.empty(page, seat);
                     pages.ghosts.insert(seat);
                     claims.push(page);
                 }
@@ -329,6 +333,7 @@ impl Host {
             if word == Word::NEVER {
                 continue;
             }
+            pages.let_fill_end(page);
             let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
             let memory = self.homes[self.home_of[piece.extent]].memory.clone();
             pages.take(Run::one(page), memory.as_deref(), &clients, false, Stays::Nothing);
@@ -336,6 +341,7 @@ impl Host {
             pages.wake_all(page);
         }
         pages.takes.clear();
+        pages.filling.clear();
         pages.waiting.clear();
         pages.collecting.clear();
     }
@@ -370,10 +376,6 @@ impl Host {
             contended: Vec::new(),
         }
     }
-}
-
-fn is_claimed(word: Word) -> bool {
-    matches!(word.state(), Ok(State::Fetching | State::FetchingWrite | State::Upgrading | State::TakingUpgrade))
 }
 
 fn garbage(reason: &str) -> Error {

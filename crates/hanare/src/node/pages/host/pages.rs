@@ -1,6 +1,19 @@
 //! The page words and frames of a region, and what is done to one page.
 
 use super::*;
+use std::time::{Duration, Instant};
+
+/// How long a node that begins anew waits for a thread that fills a frame: longer than any that is not stopped takes.
+const FILL_MAX: Duration = Duration::from_millis(100);
+
+/// What became of a page that came to the node.
+pub(super) enum Filled {
+    Here,
+    /// This machine has no memory for it.
+    NoRoom,
+    /// Its claim is not open any more, or its thread fills the frame itself.
+    NotOurs,
+}
 
 impl Pages {
     pub(super) fn new(name: &str, pages: u64, frames_max: u64) -> Result<Pages> {
@@ -19,6 +32,7 @@ impl Pages {
             frames_max,
             hand: 0,
             takes: BTreeMap::new(),
+            filling: BTreeSet::new(),
             waiting: BTreeMap::new(),
             collecting: BTreeMap::new(),
             ghosts: BTreeSet::new(),
@@ -30,22 +44,66 @@ impl Pages {
         self.frames.page_count()
     }
 
+    /// Whether what is said about a page waits: it is being taken, or filled.
+    pub(super) fn is_held(&self, page: u64) -> bool {
+        self.takes.contains_key(&page) || self.filling.contains(&page)
+    }
+
     /// Seats of the dead whose claims were granted, or failed, may be given out again.
     pub(super) fn settle_ghosts(&mut self) {
         let claimed: BTreeSet<u16> = match self.ghosts.is_empty() {
             true => return,
-            false => (0..self.count()).map(|page| self.words.look(page)).filter(|w| is_claimed(*w)).map(Word::claimer).collect(),
+            false => (0..self.count()).map(|page| self.words.look(page)).filter(|w| w.is_claimed()).map(Word::claimer).collect(),
         };
         self.ghosts.retain(|seat| claimed.contains(seat));
     }
 
-    /// Puts a page that its claimer waits for into the frames. Says whether there was room.
-    pub(super) fn fill(&mut self, page: u64, bytes: &[u8]) -> bool {
-        let filled = self.frames.fill(Run::one(page), bytes);
-        if let Err(refused) = &filled {
-            tracing::error!("a page could not be kept: {refused}");
+    /// What is said about a page that a thread is filling counts as not yet arrived.
+    pub(super) fn wait_for_fill(&mut self, page: u64, said: (usize, ToHost, Option<PageBytes>)) {
+        self.filling.insert(page);
+        self.waiting.entry(page).or_default().push_front(said);
+    }
+
+    /// Puts a page that its claimer waits for into the frames, where its grant is good.
+    pub(super) fn fill(
+        &mut self,
+        page: u64,
+        seat: u16,
+        (version, access): (Version, Access),
+        bytes: &[u8],
+    ) -> Result<Filled, Corrupt> {
+        if self.words.fill(page, seat, version, access)? != Fill::Go {
+            return Ok(Filled::NotOurs);
         }
-        filled.is_ok()
+        match self.frames.fill(Run::one(page), bytes) {
+            Ok(()) => Ok(Filled::Here),
+            Err(refused) => {
+                tracing::error!("a page could not be kept: {refused}");
+                self.empty(page, seat);
+                Ok(Filled::NoRoom)
+            }
+        }
+    }
+
+    /// A frame that was not filled to the end, by a thread that is dead or for want of memory, is a hole again; the claim stays.
+    pub(super) fn empty(&self, page: u64, seat: u16) {
+        if !self.words.look(page).is_being_filled() {
+            return;
+        }
+        if let Err(refused) = self.frames.punch(Run::one(page)) {
+            tracing::error!("a frame could not be given back: {refused}");
+        }
+        if let Ok(changed) = self.words.unfill(page, seat) {
+            self.wake(page, changed);
+        }
+    }
+
+    /// Lets a thread that puts bytes into a frame come to its end: nothing of it may be there later.
+    pub(super) fn let_fill_end(&self, page: u64) {
+        let begin = Instant::now();
+        while self.words.look(page).is_being_filled() && begin.elapsed() < FILL_MAX {
+            std::thread::yield_now();
+        }
     }
 
     /// Counts a page that came here for a seat, before its program can know. The seat is what a word says, which clients can

@@ -34,19 +34,32 @@ impl Host {
         }
     }
 
-    /// Whether pages are being taken.
+    /// Whether pages are being taken, or waited for to be filled.
     pub fn is_taking(&self) -> bool {
-        self.pages.as_ref().is_some_and(|pages| !pages.takes.is_empty())
+        self.pages.as_ref().is_some_and(|pages| !pages.takes.is_empty() || !pages.filling.is_empty())
     }
 
-    /// Takes those marked pages that nobody maps at this moment; then what waited for that. Returns whether there were any.
+    /// Hears what waited for pages that are filled by now; takes those marked pages that nobody maps at this moment, then what waited
+    /// for that. Returns whether there were any.
     pub fn turn(&mut self, says: &mut Vec<Say>) -> bool {
+        let filled = self.hear_of_filled(says);
         let Some(pages) = &self.pages else { return false };
         let clear: Vec<u64> = pages.takes.keys().copied().filter(|page| pages.words.is_clear(*page)).collect();
-        if let Err(corrupt) = self.take_all(&clear, says) {
+        let taken = self.take_all(&clear, says);
+        let has_heard = matches!(filled, Ok(true));
+        if let Err(corrupt) = filled.and(taken) {
             self.give_up(&corrupt);
         }
-        !clear.is_empty()
+        has_heard || !clear.is_empty()
+    }
+
+    /// What was said about pages while threads were filling their frames. Returns whether some are filled by now.
+    fn hear_of_filled(&mut self, says: &mut Vec<Say>) -> Result<bool, Corrupt> {
+        let Some(pages) = self.pages.as_mut().filter(|pages| !pages.filling.is_empty()) else { return Ok(false) };
+        let words = &pages.words;
+        let filled: Vec<u64> = pages.filling.extract_if(.., |page| !words.look(*page).is_being_filled()).collect();
+        filled.iter().try_for_each(|page| self.act_on_waiting(*page, says))?;
+        Ok(!filled.is_empty())
     }
 
     /// Takes pages, ascending, that nobody maps.
@@ -70,10 +83,10 @@ impl Host {
         clear.iter().try_for_each(|page| self.act_on_waiting(*page, says))
     }
 
-    /// What was said about a page while it was being taken.
+    /// What was said about a page while it was being taken, or filled.
     fn act_on_waiting(&mut self, page: u64, says: &mut Vec<Say>) -> Result<(), Corrupt> {
         while let Some(pages) = &mut self.pages
-            && !pages.takes.contains_key(&page)
+            && !pages.is_held(page)
         {
             let Some((home, message, bytes)) = pages.waiting.get_mut(&page).and_then(VecDeque::pop_front) else {
                 pages.waiting.remove(&page);

@@ -1,4 +1,4 @@
-//! Grants that come twice because the thread that asked is dead.
+//! Grants that come twice because the thread that asked is dead, and what is said about a page while its frame is being filled.
 
 use super::*;
 use hanare_protocol::id::Slot;
@@ -60,4 +60,65 @@ fn a_page_that_was_let_go_of_is_not_owned_again_by_the_same_grant() {
     let ticket = claim(&host, Access::Write);
     assert_eq!((grant(&mut host, ticket, 2, Access::Write, 1), state(&host)), (0, State::FetchingWrite));
     assert_eq!((grant(&mut host, ticket, 3, Access::Write, 2), state(&host)), (1, State::Owned));
+}
+
+/// A thread of a program has claimed the page, was given it, and puts it into the frame.
+fn filling(host: &mut Host, access: Access, version: u32) -> (ClientId, Ticket) {
+    let client = ClientId(1);
+    let seat = host.admit(client, Rights::Write).unwrap().seat_first;
+    let words = &host.pages.as_ref().unwrap().words;
+    assert!(matches!(words.fault(0, seat, access), Ok(Fault::Fetch { .. })));
+    assert_eq!(words.fill(0, seat, Version(version), access), Ok(Fill::Go));
+    (client, Ticket { seat, number: words.number(seat) })
+}
+
+fn fill_to_the_end(host: &Host, ticket: Ticket, version: u32, access: Access) {
+    let pages = host.pages.as_ref().unwrap();
+    pages.frames.fill(Run::one(0), &[7; PAGE_LEN as usize]).unwrap();
+    assert!(matches!(pages.words.grant(0, ticket.seat, Version(version), access), Ok(Granted::Here(_))));
+}
+
+#[test]
+fn an_invalidation_waits_for_the_thread_that_fills_the_frame() {
+    let mut host = host();
+    let (_, ticket) = filling(&mut host, Access::Read, 2);
+    let mut says = Vec::new();
+    host.on_message(0, Page(0), ToHost::Invalidate { version: Version(2), tell: None }, None, &mut says).unwrap();
+    assert!(!host.turn(&mut says) && says.is_empty() && host.is_taking(), "the page may be seen when it is acknowledged");
+    fill_to_the_end(&host, ticket, 2, Access::Read);
+    while host.turn(&mut says) {}
+    assert!(matches!(says[..], [Say::Home { message: ToHome::Ack { version: Version(2) }, .. }]));
+    assert_eq!((state(&host), host.is_taking()), (State::Absent, false));
+    assert_eq!(host.pages.as_ref().unwrap().frames.present_count().unwrap(), 0, "nothing of it stays in the file");
+}
+
+#[test]
+fn a_frame_that_a_dead_thread_was_filling_is_a_hole_and_its_page_is_asked_for_again() {
+    for access in [Access::Read, Access::Write] {
+        let mut host = host();
+        let (client, ticket) = filling(&mut host, access, 2);
+        host.pages.as_ref().unwrap().frames.fill(Run::one(0), &[7; PAGE_LEN as usize]).unwrap();
+        let mut says = Vec::new();
+        host.part(client, &mut says);
+        assert!(matches!(says[..], [Say::Home { message: ToHome::Want { .. }, .. }]));
+        let pages = host.pages.as_ref().unwrap();
+        assert_eq!(pages.frames.present_count().unwrap(), 0);
+        assert!(pages.words.look(0).is_asked_for() && pages.words.look(0).claimer() == ticket.seat);
+        assert_eq!((grant(&mut host, ticket, 3, access, 1), host.is_taking()), (usize::from(access == Access::Write), false));
+    }
+}
+
+#[test]
+fn a_grant_to_write_that_comes_twice_is_not_given_back_while_its_thread_fills_the_frame() {
+    let mut host = host();
+    let (_, ticket) = filling(&mut host, Access::Write, 2);
+    assert_eq!((grant(&mut host, ticket, 2, Access::Write, 1), state(&host)), (0, State::FillingWrite));
+    fill_to_the_end(&host, ticket, 2, Access::Write);
+    let mut says = Vec::new();
+    while host.turn(&mut says) {}
+    assert!(matches!(says[..], [Say::Home { message: ToHome::Done { version: Version(2), .. }, .. }]));
+    assert_eq!(state(&host), State::Owned);
+    let mut bytes = [0; PAGE_LEN as usize];
+    host.pages.as_ref().unwrap().frames.read(Run::one(0), &mut bytes).unwrap();
+    assert_eq!(bytes, [7; PAGE_LEN as usize], "what the thread put there");
 }
