@@ -1,6 +1,7 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
 use hanare_fabric::ucx::Choice;
+use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result, limits};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +37,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
+    setting(
+        "HANARE_KERNEL",
+        "the running one",
+        "newest Linux whose userfaultfd is used, as 6.1; give a node and its host's programs the same",
+    ),
     setting(
         "HANARE_FRAMES",
         "a quarter of the machine's memory",
@@ -98,6 +104,23 @@ pub(crate) fn fault_lanes() -> Result<usize> {
         });
     }
     Ok(count as usize)
+}
+
+/// What this kernel's userfaultfd can do and may be asked for.
+///
+/// **Errors**: [`Error::BadSetting`]; [`Error::System`] where this kernel has no userfaultfd, or forbids it.
+pub(crate) fn userfaultfd() -> Result<Features> {
+    let offered = Features::probe()?;
+    let Some(text) = text("HANARE_KERNEL") else { return Ok(offered) };
+    let version = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match version {
+        Some(version) => Ok(offered & Features::of_linux(version)),
+        None => Err(Error::BadSetting {
+            key: "HANARE_KERNEL".to_owned(),
+            value: text,
+            reason: "it must be a version of Linux, as 6.1".to_owned(),
+        }),
+    }
 }
 
 /// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.

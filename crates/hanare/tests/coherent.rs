@@ -599,3 +599,9 @@ fn a_program_s_traffic_has_the_pages_that_its_faults_brought_whichever_way() {
     drop(reader);
     assert!(clients[0].traffic().bytes_received >= before.bytes_received, "what a mapping moved stays");
 }
+
+#[test]
+fn all_of_it_as_on_linux_6_1() {
+    // There the home's own host is to it like any other, and the messages are those of another host.
+    support::once_more_as_on_linux("6.1", &["all_of_it_as_on_linux", "messages_are_as_many"]);
+}

@@ -44,3 +44,8 @@ fn coherent_programs_see_one_memory_whoever_dies() {
 fn explicit_programs_see_what_was_flushed_and_nothing_else() {
     run_all(Consistency::Explicit);
 }
+
+#[test]
+fn coherent_programs_as_on_linux_6_1() {
+    support::once_more_as_on_linux("6.1", &["as_on_linux", "explicit_programs"]);
+}

@@ -86,7 +86,7 @@ impl Node {
                     address.clone(),
                     incarnation,
                     bound,
-                    options.frames / hanare_protocol::limits::PAGE_LEN,
+                    (options.frames / hanare_protocol::limits::PAGE_LEN, NodeOptions::maps_own()?),
                 ),
                 post.clone(),
             )?,

@@ -2,6 +2,7 @@
 
 use crate::settings;
 use hanare_memory::file::Huge;
+use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,16 @@ impl NodeOptions {
             quota: settings::number("HANARE_QUOTA")?,
             frames: settings::frames_len()?,
         })
+    }
+
+    /// Whether programs of this host may have its memory in their mappings as it is. Where nothing can be mapped at all it makes
+    /// no difference.
+    pub(crate) fn maps_own() -> Result<bool> {
+        match settings::userfaultfd() {
+            Ok(features) => Ok(features.contains(Features::CONTINUE_PROTECTED)),
+            Err(error @ Error::BadSetting { .. }) => Err(error),
+            Err(_) => Ok(true),
+        }
     }
 
     /// Where others are told to reach a node that listens at `bound`.

@@ -59,6 +59,19 @@ impl TestPool {
     }
 }
 
+/// All tests of this program but those in `without`, once more, with what that Linux's userfaultfd has.
+pub fn once_more_as_on_linux(version: &str, without: &[&str]) {
+    let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
+    tests.env("HANARE_KERNEL", version);
+    for test in without {
+        tests.args(["--skip", test]);
+    }
+    let output = tests.output().unwrap();
+    let (told, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "as on Linux {version}:\n{told}\n{why}");
+    assert!(told.contains(" passed"), "{told}");
+}
+
 /// Bytes that differ from their neighbours and from those of another seed.
 pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

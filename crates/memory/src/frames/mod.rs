@@ -251,18 +251,22 @@ impl Frames {
         clients: &[ClientFrames],
         bytes: Option<&mut [u8]>,
         stays: Stays,
-        refused: impl FnMut(usize, Refused),
+        mut refused: impl FnMut(usize, Refused),
     ) -> Result<(), Refused> {
         if bytes.is_some() || stays == Stays::Copy {
-            self.protect(run, clients, refused);
-        } else {
-            // There the mark that protection leaves is what protects the page when it comes back.
-            protect_those(|client| !client.uffd.registers_present(), run, clients, refused);
+            self.protect(run, clients, &mut refused);
         }
         if let Some(bytes) = bytes {
             self.read(run, bytes)?;
         }
-        if stays == Stays::Nothing { self.punch(run) } else { Ok(()) }
+        if stays == Stays::Copy {
+            return Ok(());
+        }
+        self.punch(run)?;
+        // There the mark that protection leaves is what protects the page when it comes back; a thread that touches the page
+        // while it is punched takes one away that was left before.
+        protect_those(|client| !client.uffd.registers_present(), run, clients, refused);
+        Ok(())
     }
 
     /// A mapping of all frames for the node itself.

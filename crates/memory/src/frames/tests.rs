@@ -99,6 +99,37 @@ fn a_stray_read_of_a_punched_page_plants_zeros() {
     }
 }
 
+/// Where the kernel maps what is in the file, a thread may map a page between its punch's two looks at who has it mapped, and the
+/// second one forgets that it was protected.
+#[test]
+fn a_page_that_is_touched_while_it_is_punched_is_protected_when_it_comes_back() {
+    for features in kernels().into_iter().filter(|features| !features.contains(Features::CONTINUE_PROTECTED)) {
+        let frames = frames();
+        let client = Client::new(frames.as_fd(), PAGES, features, WriteFaults::Signal);
+        let fd = client.uffd.as_fd().try_clone_to_owned().unwrap();
+        let known = [ClientFrames { uffd: Uffd::adopt(fd, features), span: client.span }];
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let order = std::sync::atomic::Ordering::SeqCst;
+        let mut unprotected = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(order) {
+                    client.read(0);
+                }
+            });
+            for _ in 0..60_000 {
+                fill(&frames, 0, 1);
+                frames.take(Run::one(0), &known, None, Stays::Nothing, nobody).unwrap();
+                fill(&frames, 0, 2);
+                unprotected += u32::from(client.write(0, 3));
+                frames.take(Run::one(0), &known, None, Stays::Nothing, nobody).unwrap();
+            }
+            is_over.store(true, order);
+        });
+        assert_eq!(unprotected, 0, "{features:?}: stores that nobody hears of");
+    }
+}
+
 #[test]
 // FEATURE: EU-F13
 fn taking_a_page_takes_it_from_all_clients_with_its_bytes() {

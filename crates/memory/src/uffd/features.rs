@@ -38,32 +38,37 @@ pub struct Part {
     /// Its name in listings.
     pub name: &'static str,
     /// The first kernel with it.
-    pub since: &'static str,
+    pub since: (u32, u32),
     /// What is done without it.
     pub without: &'static str,
 }
 
 /// All parts, oldest first.
 pub const PARTS: [Part; 6] = [
-    Part { feature: Features::FAULTS, name: "faults as SIGBUS", since: "4.14", without: "no mapping of remote memory" },
-    Part { feature: Features::CONTINUE, name: "CONTINUE", since: "5.14", without: "no mapping of remote memory" },
-    Part { feature: Features::PROTECT, name: "write-protection of files", since: "5.19", without: "no mapping of remote memory" },
+    Part { feature: Features::FAULTS, name: "faults as SIGBUS", since: (4, 14), without: "no mapping of remote memory" },
+    Part { feature: Features::CONTINUE, name: "CONTINUE", since: (5, 14), without: "no mapping of remote memory" },
+    Part {
+        feature: Features::PROTECT,
+        name: "write-protection of files",
+        since: (5, 19),
+        without: "no mapping of remote memory",
+    },
     Part {
         feature: Features::CONTINUE_PROTECTED,
         name: "CONTINUE write-protected",
-        since: "6.4",
+        since: (6, 4),
         without: "pages are protected before they are filled, and mapped by the kernel",
     },
     Part {
         feature: Features::TRACK,
         name: "asynchronous write-protection",
-        since: "6.7",
+        since: (6, 7),
         without: "a twin of each page that is mapped for writing",
     },
     Part {
         feature: Features::SCAN,
         name: "pagemap scan",
-        since: "6.7",
+        since: (6, 7),
         without: "a twin of each page that is mapped for writing",
     },
 ];
@@ -74,6 +79,12 @@ impl Features {
 
     /// What Linux 6.1 has: to run there, or here as if there.
     pub const LINUX_6_1: Features = Features::NEEDED;
+
+    /// What Linux of a version has, as far as versions tell.
+    pub fn of_linux(version: (u32, u32)) -> Features {
+        let has = |part: &&Part| part.since <= version;
+        PARTS.iter().filter(has).map(|part| part.feature).collect()
+    }
 
     /// Asks the kernel, as the user that this process is.
     ///
@@ -117,8 +128,8 @@ impl Features {
             Some(part) => Err(Error::System {
                 what: "mapping memory of other nodes".to_owned(),
                 reason: format!(
-                    "this kernel's userfaultfd lacks '{}', which Linux {} brought; use put and get, which need no mapping",
-                    part.name, part.since
+                    "this kernel's userfaultfd lacks '{}', which Linux {}.{} brought; use put and get, which need no mapping",
+                    part.name, part.since.0, part.since.1
                 ),
             }),
         }

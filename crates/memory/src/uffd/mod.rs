@@ -24,7 +24,8 @@
 //!    overrides a write-protection made before.
 //! 3. On Linux 6.1 ([`Uffd::registers_present`] is false) that step does not exist. There present pages are not registered:
 //!    whoever fills a page has it write-protected in all clients *before* it is filled ([`Uffd::protect`] leaves a mark where
-//!    nothing is mapped), and the kernel maps it, write-protected, at the next touch. The marks survive punching. So there is
+//!    nothing is mapped), and the kernel maps it, write-protected, at the next touch. The marks survive punching, unless a
+//!    thread touches the page in that very moment: whoever punches protects again before others may fill. So there is
 //!    no late `CONTINUE` at all, but bytes are seen as soon as they are in the file: a grant must be taken as good *before* its
 //!    bytes are filled in (and the thread counted until they are), and a new client's whole mapping is protected at once after
 //!    registering (page tables, 2 MiB a GiB).

@@ -21,7 +21,7 @@ impl MapOptions {
     /// **Errors**: [`hanare_protocol::Error::BadSetting`]; [`hanare_protocol::Error::System`] where this kernel cannot map
     /// memory of other nodes, with what to do.
     pub fn new() -> Result<MapOptions> {
-        let features = Features::probe()?;
+        let features = settings::userfaultfd()?;
         features.check()?;
         Ok(MapOptions { frames_len: settings::frames_len()?, lanes: settings::fault_lanes()?, features })
     }

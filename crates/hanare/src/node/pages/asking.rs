@@ -1,7 +1,7 @@
 //! The answer to a thread's message while it is put together: pages that this very node has, and can take at once, belong in it.
 //! They save the asking host's node a letter, and the thread a wake.
 
-use super::home::{Answers, Post};
+use super::home::{Answers, PageBytes, Post};
 use hanare_protocol::page::{Access, Page, Ticket, ToHost};
 use hanare_protocol::wire::page::{Granted, Letter, Outcome};
 use std::collections::BTreeMap;
@@ -53,6 +53,14 @@ impl Asking {
             }
             _ => Some(post),
         }
+    }
+
+    /// The pages that came in time with bytes of their own.
+    pub fn pages(&self) -> impl Iterator<Item = (Page, &PageBytes)> {
+        self.held.values().filter_map(|post| match &post.letter {
+            Letter::ToHost { page, .. } => Some((*page, post.bytes.as_ref()?)),
+            _ => None,
+        })
     }
 
     /// The answers, with what came in time.

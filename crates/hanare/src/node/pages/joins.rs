@@ -212,7 +212,8 @@ impl Pages {
         joining.waits.remove(&at);
         match result {
             Ok(Joined { host: me, share }) => {
-                let own = self.homes.get(&gid).filter(|_| self.me.is_some_and(|(node, _)| node == host.homes[at].node));
+                let is_own = self.maps_own && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
+                let own = self.homes.get(&gid).filter(|_| is_own);
                 let door = &mut host.homes[at];
                 (door.me, door.share) = (me, Some(share));
                 door.memory = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
@@ -412,7 +413,7 @@ impl Pages {
         if home.is_full() {
             return Err(Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) });
         }
-        let joined = home.join(join, share, rights, join.node == me);
+        let joined = home.join(join, share, rights, self.maps_own && join.node == me);
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
     }
@@ -457,6 +458,11 @@ impl Pages {
 
     /// This node was taken for lost: what it had of others' pages is void, and others know nothing of its homes any more.
     pub(super) fn begin_anew(&mut self) {
+        for (gid, host) in &mut self.hosts {
+            if let Some(home) = self.homes.get(gid).filter(|_| !self.maps_own) {
+                host.bring_home(home.memory());
+            }
+        }
         self.homes.clear();
         self.shares.clear();
         self.pending.clear();

@@ -76,6 +76,9 @@ pub(crate) struct Pages {
     extents: Arc<Extents>,
     bound: Duration,
     frames_max: u64,
+    /// Whether programs of this host map its own memory as it is: where the kernel maps what is in a file without asking (Linux
+    /// 6.1) this host is to its home like any other.
+    maps_own: bool,
     wires: Wires,
     homes: HashMap<Gid, Home>,
     shares: HashMap<u64, (Gid, HostId)>,
@@ -94,13 +97,20 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    pub fn new(extents: Arc<Extents>, address: String, life: Incarnation, bound: Duration, frames_max: u64) -> Pages {
+    pub fn new(
+        extents: Arc<Extents>,
+        address: String,
+        life: Incarnation,
+        bound: Duration,
+        (frames_max, maps_own): (u64, bool),
+    ) -> Pages {
         Pages {
             me: None,
             address,
             extents,
             bound,
             frames_max,
+            maps_own,
             wires: Wires::new(life),
             homes: HashMap::new(),
             shares: HashMap::new(),
@@ -193,7 +203,16 @@ impl Pages {
     /// Takes what this very node has to give for an answer, and puts it in.
     fn finish_asking(&mut self, session: u64, gid: Gid, host: HostId) -> Option<Answers> {
         self.settle();
-        let answered = self.asking.take()?.finish();
+        let asking = self.asking.take()?;
+        if let Some(home) = self.homes.get_mut(&gid).filter(|_| !self.maps_own) {
+            // A thread that dies with its answer has it sent again from there.
+            for (page, bytes) in asking.pages() {
+                if let Err(error) = home.memory().write_page(page.0, bytes) {
+                    tracing::warn!("a page that was passed on: {error}");
+                }
+            }
+        }
+        let answered = asking.finish();
         if let Some(home) = self.homes.get_mut(&gid) {
             for (page, ticket, grant) in answered.firm {
                 home.await_thread(host, session, page, ticket, grant);

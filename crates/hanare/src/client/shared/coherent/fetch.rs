@@ -381,30 +381,24 @@ impl Resolver {
         Ok(())
     }
 
-    /// Fills frames that are this thread's to fill, and says that the pages are here.
+    /// Fills frames that are this thread's to fill, and says that the pages are here. Where there is no memory for all of them, those
+    /// that it lasts for are here.
     fn fill_run(&self, tools: &Tools, lane: usize, which: Range<usize>, bytes: &[u8]) -> Result<(), Denied> {
         let run = Run { first: tools.numbers[which.start], count: which.len() as u64 };
-        let filled = self.frames.fill(run, bytes);
-        for k in which {
+        let mut filled = self.frames.fill(run, bytes);
+        let is_whole = filled.is_ok();
+        for (k, bytes) in which.zip(bytes.chunks(PAGE_LEN as usize)) {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
-            match filled {
-                Ok(()) => drop(self.grant(page, seat, decode(&tools.operands, k))?),
-                Err(_) => self.empty(page, seat),
-            }
-        }
-        filled.map_err(|_| Denied::Here("this host has no memory for it"))?;
-        self.filled.fetch_add(run.count, Relaxed);
-        Ok(())
-    }
-
-    /// A frame that could not be filled is a hole again; the claim stays.
-    fn empty(&self, page: u64, seat: u16) {
-        if self.words.look(page).is_being_filled() {
-            let _ = self.frames.punch(Run::one(page));
-            if let Ok(changed) = self.words.unfill(page, seat) {
+            let is_here =
+                is_whole || self.frames.fill(Run::one(page), bytes).inspect_err(|refused| filled = Err(*refused)).is_ok();
+            if is_here {
+                self.grant(page, seat, decode(&tools.operands, k))?;
+                self.filled.fetch_add(1, Relaxed);
+            } else if let Ok(changed) = self.words.unfill(page, seat) {
                 self.wake(page, changed);
             }
         }
+        filled.map_err(|_| Denied::Here("this host has no memory for it"))
     }
 
     /// Maps what was granted, in runs of pages that may be used in the same way.

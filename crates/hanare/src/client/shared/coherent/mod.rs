@@ -37,6 +37,7 @@ use crate::client::pool::Shared as Attachment;
 use crate::client::region::Region;
 use crate::client::shared::counters::{PageCounts, seat};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
+use crate::settings;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Features, Span, Uffd, WriteFaults};
@@ -65,10 +66,14 @@ pub(crate) struct Coherent {
 impl Coherent {
     /// Maps all of a region.
     ///
+    /// Memory of this host's node is mapped as it is; where the kernel maps what is in a file without asking (Linux 6.1), it is
+    /// fetched into frames like any other.
+    ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
     /// [`Error::System`] where this kernel cannot.
     pub fn new(region: &Region) -> Result<Coherent> {
-        let features = features()?;
+        let features = settings::userfaultfd()?;
+        features.check()?;
         let attachment = region.shared.clone();
         if attachment.mapped.has_pointer(region.gid()) {
             let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
@@ -84,6 +89,10 @@ impl Coherent {
         // From here on the node is told when this fails or ends.
         let mut coherent = Coherent { watch: None, mapping: None, gid, len: layout.len(), attachment: attachment.clone() };
         let files = fds.split_off(2);
+        if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
+            let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
+            return Err(Error::System { what: "map a region coherently".to_owned(), reason: reason.to_owned() });
+        }
         let (frames_file, words_file) = (fds.pop().expect("two"), fds.pop().expect("two"));
         let pages = layout.len().div_ceil(PAGE_LEN);
         let frames = Frames::adopt(frames_file, pages)?;
@@ -204,19 +213,6 @@ impl Drop for Coherent {
             tracing::debug!("the end of a mapping was not told: {error}");
         }
     }
-}
-
-fn features() -> Result<Features> {
-    let features = Features::probe()?;
-    features.check()?;
-    if !features.contains(Features::CONTINUE_PROTECTED) {
-        return Err(Error::System {
-            what: "map a region coherently".to_owned(),
-            reason: "this kernel's userfaultfd cannot map a page of a file write-protected (Linux 6.4 can); map it explicit"
-                .to_owned(),
-        });
-    }
-    Ok(features)
 }
 
 /// Maps extents of this host's node as they are, all else from the frames.

@@ -110,8 +110,13 @@ impl Resolver {
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
         let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.seats);
         let here = attachment.attached.node;
-        let homes: Box<[Home]> =
-            shared.homes.iter().map(|home| Home { node: home.node, share: home.share, is_own: home.node == here }).collect();
+        // What is not mapped as it is comes like memory of any other node.
+        let is_mapped = shared.files.iter().any(Option::is_some);
+        let homes: Box<[Home]> = shared
+            .homes
+            .iter()
+            .map(|home| Home { node: home.node, share: home.share, is_own: is_mapped && home.node == here })
+            .collect();
         let home_of = |node: NodeId| homes.iter().position(|home| home.node == node).map(|at| at as u16);
         let home_of: Option<Box<[u16]>> = layout.extents().map(|extent| home_of(extent.node)).collect();
         let garbage =

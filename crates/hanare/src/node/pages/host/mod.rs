@@ -260,10 +260,12 @@ impl Host {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
         let client = self.clients.remove(at);
         let mut claims = Vec::new();
+        let others: Vec<&ClientFrames> =
+            self.clients.iter().filter_map(|client| client.frames.as_ref()).chain(&self.parted).collect();
         if let Some(pages) = &mut self.pages {
             for seat in client.seat..client.seat + CLIENT_SEATS {
                 if let Ok(Estate::Claim { page }) = pages.words.bury(seat) {
-                    pages.empty(page, seat);
+                    pages.empty(page, seat, &others);
                     pages.ghosts.insert(seat);
                     claims.push(page);
                 }
@@ -321,6 +323,23 @@ impl Host {
     /// Whether its page words are of no more use.
     pub fn is_given_up(&self) -> bool {
         self.consistency == Consistency::Coherent && self.pages.is_none()
+    }
+
+    /// Pages that this host alone has and that lie on this very node are put there, before all go.
+    pub fn bring_home(&mut self, memory: &HomeMemory) {
+        let clients: Vec<&ClientFrames> = self.clients.iter().filter_map(|client| client.frames.as_ref()).collect();
+        let Some(pages) = &mut self.pages else { return };
+        for page in 0..pages.words.page_count() {
+            if pages.words.look(page).state() != Ok(State::Owned) || !memory.is_here(page) {
+                continue;
+            }
+            let bytes = pages.take(Run::one(page), None, &clients, true, Stays::Copy);
+            if let Some(bytes) = bytes.as_ref().and_then(|bytes| bytes.first())
+                && let Err(error) = memory.write_page(page, bytes)
+            {
+                tracing::error!("a page could not be brought home: {error}");
+            }
+        }
     }
 
     /// All pages go, unsaved: this node was taken for lost, and they are not its own any more. Programs that touch one ask its

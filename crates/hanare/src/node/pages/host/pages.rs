@@ -79,20 +79,30 @@ impl Pages {
             Ok(()) => Ok(Filled::Here),
             Err(refused) => {
                 tracing::error!("a page could not be kept: {refused}");
-                self.empty(page, seat);
+                self.unfill(page, seat);
                 Ok(Filled::NoRoom)
             }
         }
     }
 
-    /// A frame that was not filled to the end, by a thread that is dead or for want of memory, is a hole again; the claim stays.
-    pub(super) fn empty(&self, page: u64, seat: u16) {
-        if !self.words.look(page).is_being_filled() {
-            return;
+    /// Gives protected frames back.
+    fn punch(&self, run: Run, clients: &[&ClientFrames]) {
+        if let Err(refused) = self.frames.punch(run) {
+            tracing::error!("frames could not be given back: {refused}");
         }
-        if let Err(refused) = self.frames.punch(Run::one(page)) {
-            tracing::error!("a frame could not be given back: {refused}");
+        // There a thread that touches a page in this very moment takes the mark away with it.
+        protect(run, clients, |client| !client.uffd.registers_present());
+    }
+
+    /// What a dead thread was putting into a frame is a hole again; its claim stays.
+    pub(super) fn empty(&self, page: u64, seat: u16, clients: &[&ClientFrames]) {
+        if self.words.look(page).is_being_filled() {
+            self.punch(Run::one(page), clients);
+            self.unfill(page, seat);
         }
+    }
+
+    fn unfill(&self, page: u64, seat: u16) {
         if let Ok(changed) = self.words.unfill(page, seat) {
             self.wake(page, changed);
         }
@@ -136,18 +146,11 @@ impl Pages {
         wants_bytes: bool,
         stays: Stays,
     ) -> Option<Vec<PageBytes>> {
-        for client in clients {
-            match client.uffd.protect(client.span.pages(run.first, run.count)) {
-                Ok(()) | Err(Refused::Ended) => {}
-                Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
-            }
-        }
+        protect(run, clients, |_| true);
         let Some(memory) = memory else {
             let bytes = if wants_bytes { self.read_run(run) } else { None };
-            if stays == Stays::Nothing
-                && let Err(refused) = self.frames.punch(run)
-            {
-                tracing::error!("frames could not be given back: {refused}");
+            if stays == Stays::Nothing {
+                self.punch(run, clients);
             }
             return bytes;
         };
@@ -183,5 +186,15 @@ impl Pages {
         // SAFETY: a word of the memory that lives as long as this, at its boundary; it is touched by atomics only.
         let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
         let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
+    }
+}
+
+/// Protects pages from the stores of those clients; where nothing is mapped a mark is left.
+fn protect(run: Run, clients: &[&ClientFrames], which: impl Fn(&ClientFrames) -> bool) {
+    for client in clients.iter().filter(|client| which(client)) {
+        match client.uffd.protect(client.span.pages(run.first, run.count)) {
+            Ok(()) | Err(Refused::Ended) => {}
+            Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
+        }
     }
 }
