@@ -60,6 +60,32 @@ pub fn baseline(ours: &Outcome, what: &str) -> Outcome {
     Outcome { name: format!("{what} (own baseline)"), ..ours.clone() }
 }
 
+/// Where a part of a case's time, or of its bytes, went.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its figure, behind what the case's figures begin with.
+    pub key: &'static str,
+    /// What rows call it.
+    pub name: &'static str,
+    /// What rows tell it in.
+    pub unit: &'static str,
+    /// What the figure is multiplied by for that.
+    pub scale: f64,
+}
+
+/// A case's rows; where one is below its goal, also the parts that say what the limit is, by the name of the last row.
+pub fn with_parts(mut rows: Vec<Row>, ours: &Outcome, begin: &str, parts: &[Part]) -> Result<Vec<Row>> {
+    if rows.iter().any(Row::is_below) {
+        let case = rows.last().map(|row| row.case.clone()).unwrap_or_default();
+        for Part { key, name, unit, scale } in parts {
+            let part = format!("{case}: {name}");
+            let value = own(&part, ours, &format!("{begin}{key}"))? * scale;
+            rows.push(Row::alone(part, value, unit, Better::Lower));
+        }
+    }
+    Ok(rows)
+}
+
 /// The way of a peer whose figure is least, named.
 pub fn best_of(peer: &Outcome, ways: &[(String, &str)]) -> (Outcome, String) {
     let figure = |key: &str| peer.median(key).unwrap_or(f64::INFINITY);
@@ -99,6 +125,20 @@ mod tests {
         let (ours, peer) = (outcome("a", &[("k", 50.0)]), outcome("b", &[("k", 100.0)]));
         let row = compare_rates("x".into(), (1e3, "M/s"), (&ours, "k"), (&peer, "k"), Some(1.0)).unwrap();
         assert_eq!((row.value, row.beside.unwrap().ratio), (20.0, Some(2.0)));
+    }
+
+    #[test]
+    fn parts_are_told_where_a_goal_is_missed() {
+        let ours = outcome("a", &[("k", 200.0), ("k_moved", 4096.0)]);
+        let parts = [Part { key: "moved", name: "moved", unit: "KB", scale: 1e-3 }];
+        let rows = |goal| {
+            let row = compare("x".into(), &ours, "k", &outcome("b", &[("k", 100.0)]), "k", Some(goal));
+            with_parts(vec![row.unwrap()], &ours, "k_", &parts).unwrap()
+        };
+        assert_eq!(rows(0.5).len(), 1);
+        assert_eq!(rows(1.0)[1..], [Row::alone("x: moved", 4.096, "KB", Better::Lower)]);
+        let error = with_parts(rows(1.0), &ours, "other_", &parts).unwrap_err();
+        assert!(error.to_string().contains("it does not measure this"), "{error}");
     }
 
     #[test]

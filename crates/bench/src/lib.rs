@@ -6,6 +6,7 @@
 //! | [`turns`] | the harness that lets contestants run in turn |
 //! | [`nodes`] | pools of nodes for a bench, each node a process |
 //! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
+//! | [`usage`] | what a program and its nodes used of the CPUs, where a row says what its limit is |
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
@@ -36,6 +37,7 @@ pub mod scan;
 pub mod strided;
 pub mod table;
 pub mod turns;
+pub mod usage;
 
 pub use report::{Claim, Report, Row};
 
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
-        let shared = ["figures.h", "window.h", "echo.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
+        let shared = ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
         let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c", "mpi_lu.c", "mpi_himeno.c"];
         for name in shared.into_iter().chain(mpi) {
             assert!(sources.join(name).is_file(), "{name}");

@@ -1,6 +1,7 @@
 //! Pools of nodes for a bench: each node a process of its own on loopback, with nothing on disk.
 
 use crate::Options;
+use crate::usage::Usage;
 use anyhow::{Context, Result, bail};
 use hanare::{JobRank, Pool};
 use serde_json::Value;
@@ -14,6 +15,11 @@ const READY_MAX: Duration = Duration::from_secs(30);
 
 /// How long a node may take to end in good order before it is killed.
 const END_MAX: Duration = Duration::from_secs(5);
+
+/// How long nodes are watched that should be still, which share of a CPU they may use then, and how long that is waited for.
+const STILL: Duration = Duration::from_millis(5);
+const STILL_SHARE: f64 = 0.05;
+const SETTLE_MAX: Duration = Duration::from_secs(1);
 
 /// The nodes of a bench; dropping them ends them.
 pub struct Nodes {
@@ -43,6 +49,28 @@ impl Nodes {
     /// Attaches this process to a node as a rank.
     pub fn attach_as(&self, number: usize, rank: JobRank) -> Result<Pool> {
         Ok(Pool::attach_to(&self.sockets[number % self.sockets.len()], Some(rank))?)
+    }
+
+    /// The nodes' process ids, in order of numbers.
+    pub fn processes(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+
+    /// Waits until the nodes have nothing more to do: they wipe what was removed and populate what they lend in the background,
+    /// on CPUs that what is measured next would have to share. After a second they are as still as they will be.
+    pub fn settle(&self) -> Result<()> {
+        let processes = self.processes();
+        let deadline = Instant::now() + SETTLE_MAX;
+        let mut before = Usage::of_processes(&processes)?;
+        while Instant::now() < deadline {
+            std::thread::sleep(STILL);
+            let used = Usage::of_processes(&processes)?;
+            if used.cpu - before.cpu < STILL.as_nanos() as f64 * STILL_SHARE {
+                break;
+            }
+            before = used;
+        }
+        Ok(())
     }
 
     /// The kind of pages that these nodes lend, as the peers' programs call it: `huge` or `4k`.

@@ -2,7 +2,7 @@
 //! that their medians give. A turn runs a program anew and takes the figures of the JSON line that it prints.
 
 use crate::Options;
-use crate::compare::beside;
+use crate::compare::{Part, beside, with_parts};
 use crate::nodes::Nodes;
 use crate::peers::mpi::Mpi;
 use crate::peers::program::{self, Compiled};
@@ -153,7 +153,7 @@ impl Program {
         report.rows.push(Row::alone(format!("{}: main memory", was.case), was.plain, "s", Better::Lower));
         for (outcome, mode) in was.alone.iter().zip(MODES) {
             let row = time(&format!("1 node, {mode}"), outcome)?;
-            push(report, vec![row.beside("main memory", was.plain, self.goal_alone)], outcome)?;
+            report.rows.extend(with_parts(vec![row.beside("main memory", was.plain, self.goal_alone)], outcome, "", &PARTS)?);
         }
         let threads = was.threads.median(SECONDS).map(|threads| was.plain / threads);
         for (outcome, mode) in was.few.iter().zip(MODES) {
@@ -164,11 +164,13 @@ impl Program {
                 let row = time(&format!("{few} ranks, {mode}"), outcome)?;
                 rows.push(beside(row, &mpi.name, mpi.median(SECONDS), Some(1.0)));
             }
-            push(report, rows, outcome)?;
+            report.rows.extend(with_parts(rows, outcome, "", &PARTS)?);
         }
         let row = time(&format!("{many} ranks, {}", MODES[0]), &was.many)?;
         let fewer = format!("hanare, {few} ranks (own baseline)");
-        push(report, vec![row.beside(fewer, seconds(&was.few[0])?, self.goal_many)], &was.many)
+        let row = row.beside(fewer, seconds(&was.few[0])?, self.goal_many);
+        report.rows.extend(with_parts(vec![row], &was.many, "", &PARTS)?);
+        Ok(())
     }
 }
 
@@ -193,27 +195,15 @@ impl Checked {
 const SECONDS: &str = "seconds";
 
 /// Where the time went, as the programs call it and as rows do; the mean of all ranks. The last are the bytes of all ranks.
-const PARTS: [(&str, &str, &str, f64); 4] = [
-    ("compute_s", "computing", "s", 1.0),
-    ("fault_s", "in faults", "s", 1.0),
-    ("wait_s", "waiting", "s", 1.0),
-    ("bytes", "moved", "MB", 1e-6),
+const PARTS: [Part; 4] = [
+    Part { key: "compute_s", name: "computing", unit: "s", scale: 1.0 },
+    Part { key: "fault_s", name: "in faults", unit: "s", scale: 1.0 },
+    Part { key: "wait_s", name: "waiting", unit: "s", scale: 1.0 },
+    Part { key: "bytes", name: "moved", unit: "MB", scale: 1e-6 },
 ];
 
 fn seconds(outcome: &Outcome) -> Result<f64> {
     outcome.median(SECONDS).map_err(|reason| anyhow!("{}: {reason}", outcome.name))
-}
-
-/// Adds the rows of a job; where one is below its goal, also where the job's time went.
-fn push(report: &mut Report, rows: Vec<Row>, outcome: &Outcome) -> Result<()> {
-    let is_below = rows.iter().any(|row| row.beside.as_ref().is_some_and(|beside| beside.met == Some(false)));
-    let case = rows.last().map(|row| row.case.clone()).unwrap_or_default();
-    report.rows.extend(rows);
-    for (key, name, unit, scale) in PARTS.into_iter().filter(|_| is_below) {
-        let value = outcome.median(key).map_err(|reason| anyhow!("{case}: {key}: {reason}"))?;
-        report.rows.push(Row::alone(format!("{case}: {name}"), value * scale, unit, Better::Lower));
-    }
-    Ok(())
 }
 
 /// The figures of the JSON line that a program printed.
@@ -230,7 +220,7 @@ fn figures_of(line: &str) -> Option<Result<Figures>> {
         return Some(Err(anyhow!("its result is wrong: {line}")));
     }
     // What a check found is printed in some turns only.
-    let is_part = |key: &str| key == SECONDS || PARTS.iter().any(|part| part.0 == key);
+    let is_part = |key: &str| key == SECONDS || PARTS.iter().any(|part| part.key == key);
     Some(Ok(all.into_iter().filter(|(key, _)| is_part(key)).collect()))
 }
 

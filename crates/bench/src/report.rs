@@ -64,6 +64,11 @@ impl Row {
         Row { beside: Some(Beside { peer: peer.into(), peer_value: Some(peer_value), ratio: Some(ratio), goal, met }), ..self }
     }
 
+    /// Whether a goal was missed.
+    pub fn is_below(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| beside.met == Some(false))
+    }
+
     /// The same with a peer that is not there.
     pub fn missing(self, peer: &str, reason: &str, goal: Option<f64>) -> Row {
         let peer = format!("{peer} (missing: {reason})");
@@ -200,7 +205,8 @@ mod tests {
         assert_eq!(ratio(Row::alone("x", 2.0, "us", Better::Lower).beside("p", 4.0, None)), 2.0);
         assert_eq!(ratio(Row::alone("x", 2.0, "GB/s", Better::Higher).beside("p", 4.0, None)), 0.5);
         let just_below = Row::alone("x", 1000.0, "us", Better::Lower).beside("p", 994.0, Some(1.0));
-        assert_eq!(just_below.beside.unwrap().met, Some(false));
+        assert!(just_below.is_below());
+        assert!(!Row::alone("x", 1.0, "us", Better::Lower).is_below());
     }
 
     #[test]

@@ -75,6 +75,65 @@ fn copy() {
     assert_eq!(rows(&report, "the client's CPU time").len(), 3);
 }
 
+/// What a case's rows without a peer say behind its name, where it misses its goal.
+fn parts<'r>(report: &'r Value, case: &str) -> Vec<&'r str> {
+    let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["peer"].is_null());
+    rows.filter_map(|row| row["case"].as_str().unwrap().strip_prefix(case)?.strip_prefix(": ")).collect()
+}
+
+/// The cases of a report with a goal, and whether each was missed.
+fn cases_with_goals(report: &Value) -> Vec<(&str, bool)> {
+    let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["goal"].is_number());
+    rows.map(|row| (row["case"].as_str().unwrap(), row["met"] == false)).collect()
+}
+
+#[test]
+fn fault() {
+    let report = bench("fault", None);
+    check("fault", &report);
+    assert_eq!(cases_with_goals(&report).len(), 3, "{report}");
+    let every = ["computing, the program", "computing, its nodes", "waiting, the program", "moved"];
+    for (case, is_missed) in cases_with_goals(&report) {
+        let mut told = every.to_vec();
+        if case.contains("read through the pointer") {
+            told.extend(["faults", "brought before they were touched"]);
+            assert_eq!(
+                rows(&report, case)
+                    .iter()
+                    .filter(|row| row["peer"].as_str().is_some_and(|peer| peer.contains("memory file")))
+                    .count(),
+                1
+            );
+        }
+        assert_eq!(parts(&report, case), if is_missed { told } else { Vec::new() }, "{case}");
+    }
+    // Counted, not timed: each page crosses once, all but a few before they are touched.
+    for row in rows(&report, "read through the pointer, tcp: ") {
+        let value = row["value"].as_f64().unwrap();
+        match row["unit"].as_str().unwrap() {
+            "KB a page" => assert!((4.096..4.5).contains(&value), "{row}"),
+            "times" => assert!((1.0..2048.0).contains(&value), "{row}"),
+            "pages" => assert!((4096.0..8192.0).contains(&value), "{row}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn coherence() {
+    let report = bench("coherence", None);
+    check("coherence", &report);
+    let cases = cases_with_goals(&report);
+    assert_eq!(cases.len(), 9, "{report}");
+    for (case, is_missed) in cases {
+        let told = parts(&report, case);
+        assert_eq!(told.len(), if is_missed { 4 } else { 0 }, "{case}: {told:?}");
+        let beside = report["rows"].as_array().unwrap().iter().filter(|row| row["case"] == case);
+        let peers: Vec<_> = beside.map(|row| row["peer"].as_str().unwrap()).collect();
+        assert!(peers.len() == 2 && peers[0].contains("own baseline") && peers[1].contains("processes"), "{peers:?}");
+    }
+}
+
 #[test]
 fn gups() {
     let report = bench("gups", None);
