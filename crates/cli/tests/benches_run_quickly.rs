@@ -135,6 +135,23 @@ fn coherence() {
 }
 
 #[test]
+fn copies_by_loads_and_stores() {
+    let apps = match &*APPS {
+        Ok(apps) => apps,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let report = bench_with("copy", &[], |command| {
+        command.env("HANARE_APPS", apps);
+    });
+    check("copy", &report);
+    let placements = rows(&report, "4 KiB by loads and stores");
+    assert_eq!(placements.len(), 7, "{report}");
+    assert_eq!(placements.iter().filter(|row| row["peer"].as_str().unwrap().contains("Euphoria")).count(), 4);
+    let claims: Vec<_> = report["claims"].as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap()).collect();
+    assert_eq!(claims, ["EU-C10", "EU-C11"]);
+}
+
+#[test]
 fn gups() {
     let report = bench("gups", None);
     check("gups", &report);
