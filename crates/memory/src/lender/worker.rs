@@ -11,8 +11,12 @@ use rustix::mm::{Advice, madvise};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-/// Bytes populated at a time: some 10 ms.
-const PIECE_LEN: u64 = 4 << 20;
+/// Bytes populated at a time, in small pages: some 100 us. Who maps or unmaps anything in this process waits for the end of a piece,
+/// and who touches a new page waits for them.
+const PIECE_LEN: u64 = 256 << 10;
+
+/// Bytes populated at a time in other pages.
+const PIECE_LEN_HUGE: u64 = 4 << 20;
 
 /// A file that is being populated through a mapping of the worker's own, so that whoever has the file is not disturbed.
 struct Job {
@@ -27,9 +31,10 @@ impl Job {
     }
 
     /// Populates the next piece; says whether there is more to do.
-    fn step(&mut self) -> bool {
+    fn step(&mut self, pages: Pages) -> bool {
         let at = self.file.populated();
-        let len = PIECE_LEN.min(self.file.len - at);
+        let most = if pages == Pages::Small { PIECE_LEN } else { PIECE_LEN_HUGE };
+        let len = most.min(self.file.len - at);
         let is_done = populate(&self.mapping, at as usize, len as usize);
         self.file.add_populated(if is_done { len } else { 0 });
         is_done && !self.file.is_populated()
@@ -103,7 +108,7 @@ fn next_urgent(state: &mut State) -> Option<Job> {
 
 fn step_urgent<'a>(stock: &'a Stock, state: MutexGuard<'a, State>, mut job: Job) -> (MutexGuard<'a, State>, Option<Job>) {
     drop(state);
-    let more = !job.is_abandoned() && job.step();
+    let more = !job.is_abandoned() && job.step(stock.pages());
     let job = more.then_some(job);
     (stock.lock(), job)
 }
@@ -119,7 +124,7 @@ fn begin_growing(stock: &Stock, state: &mut State) -> Option<Job> {
 
 fn step_growing<'a>(stock: &'a Stock, state: MutexGuard<'a, State>, mut job: Job) -> (MutexGuard<'a, State>, Option<Job>) {
     drop(state);
-    let more = !job.is_abandoned() && job.step();
+    let more = !job.is_abandoned() && job.step(stock.pages());
     if job.file.is_populated() && stock.pages() == Pages::Transparent && !is_joined(&job.mapping) {
         stock.set_pages(Pages::Small);
     }
