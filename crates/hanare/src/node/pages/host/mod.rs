@@ -355,7 +355,8 @@ impl Host {
             pages.let_fill_end(page);
             let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
             let memory = self.homes[self.home_of[piece.extent]].memory.clone();
-            pages.take(Run::one(page), memory.as_deref(), &clients, false, Stays::Nothing);
+            // It may be stored to still.
+            pages.take(Run::one(page), memory.as_deref(), &clients, true, Stays::Nothing);
             pages.words.forget(page);
             pages.wake_all(page);
         }

@@ -134,10 +134,11 @@ impl Pages {
         Some(bytes.chunks(PAGE_LEN as usize).map(Box::from).collect())
     }
 
-    /// Takes pages from all programs; of this node's own memory their bytes stay where they are.
+    /// Takes pages from all programs; of this node's own memory their bytes stay where they are. Where no bytes are wanted they are
+    /// copies, which nobody can store to.
     ///
-    /// **Cost**: for all of the run one call a client, which shoots its other threads' translations down, and one that gives the
-    /// frames back.
+    /// **Cost**: for all of the run one call that gives the frames back, and before that, where they may be stored to, one a client;
+    /// each shoots translations of running threads down.
     pub(super) fn take(
         &mut self,
         run: Run,
@@ -146,7 +147,9 @@ impl Pages {
         wants_bytes: bool,
         stays: Stays,
     ) -> Option<Vec<PageBytes>> {
-        protect(run, clients, |_| true);
+        if wants_bytes || stays == Stays::Copy {
+            protect(run, clients, |_| true);
+        }
         let Some(memory) = memory else {
             let bytes = if wants_bytes { self.read_run(run) } else { None };
             if stays == Stays::Nothing {
