@@ -761,6 +761,22 @@ int hanare_unlock(hanare_held *held);
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 
+/* A range of a region that is mapped by hanare_map_shared. */
+typedef struct hanare_part {
+    hanare_region *region;
+    uint64_t offset;
+    uint64_t len;
+} hanare_part;
+
+/* As hanare_group_barrier, and carries what the parties have stored: this party's stores to the parts that it gives are made
+ * visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
+ *
+ * Cost       as hanare_flush_range, hanare_group_barrier, hanare_update_range and hanare_touch_range of those parts.
+ * Errors     theirs. After any of them this party has left the group, and the others are told.
+ */
+int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t parties, const hanare_part *gives, size_t give_count,
+                              const hanare_part *takes, size_t take_count);
+
 #define HANARE_WAIT_EQUAL 1     /* until the word is `value` */
 #define HANARE_WAIT_NOT_EQUAL 2 /* until it is not */
 #define HANARE_WAIT_AT_LEAST 3  /* until it is `value` or more, as an unsigned number */

@@ -75,6 +75,19 @@ pub unsafe fn bytes<'a>(ptr: *const u8, len: usize, what: &str) -> Outcome<&'a [
     Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
 }
 
+/// A list to read. `NULL` is allowed for none.
+///
+/// # Safety
+/// `count` items at the pointer are readable and do not change while the result is used.
+pub unsafe fn items<'a, T>(ptr: *const T, count: usize, what: &str) -> Outcome<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    checked_len(ptr.is_null(), count.saturating_mul(size_of::<T>()), what)?;
+    // SAFETY: promised by the caller; the length is within what a slice may have.
+    Ok(unsafe { std::slice::from_raw_parts(ptr, count) })
+}
+
 /// Bytes to write. `NULL` is allowed for none.
 ///
 /// # Safety

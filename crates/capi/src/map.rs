@@ -86,7 +86,10 @@ pub unsafe extern "C" fn hanare_map_shared(
 }
 
 /// Runs `with` on a region's shared map.
-fn with_shared(region: *mut CRegion, with: impl FnOnce(&SharedMapping) -> hanare::Result<()>) -> Result<c_int, Failure> {
+pub(crate) fn with_shared(
+    region: *mut CRegion,
+    with: impl FnOnce(&SharedMapping) -> hanare::Result<()>,
+) -> Result<c_int, Failure> {
     // SAFETY: the caller's handle.
     let region = unsafe { reference(region, "region") }?;
     let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
 //! `hanare.h`, "Locks, groups, words" and "Heap".
 
-use crate::argument::{give, place, reference, take, text};
+use crate::argument::{give, items, place, reference, take, text};
 use crate::border::{Failure, Outcome, code_of};
 use crate::code;
+use crate::map::with_shared;
 use crate::pool::CPool;
 use crate::region::CRegion;
 use hanare::{Group, LockGuard, Pool, Wait, Word};
@@ -121,6 +122,57 @@ pub unsafe extern "C" fn hanare_group_barrier(pool: *mut CPool, name: *const c_c
         if let Err(error) = group.barrier() {
             pool.groups.leave(&group);
             return Err(error.into());
+        }
+        Ok(code::OK)
+    })
+}
+
+/// `hanare_part`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CPart {
+    region: *mut CRegion,
+    offset: u64,
+    len: u64,
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_group_barrier_with(
+    pool: *mut CPool,
+    name: *const c_char,
+    parties: u32,
+    gives: *const CPart,
+    give_count: usize,
+    takes: *const CPart,
+    take_count: usize,
+) -> c_int {
+    code_of("hanare_group_barrier_with", || {
+        // SAFETY: the caller's handle, string and lists.
+        let (pool, name) = unsafe { (reference(pool, "pool")?, text(name, "name")?) };
+        // SAFETY: as above.
+        let (gives, takes) = unsafe { (items(gives, give_count, "gives")?, items(takes, take_count, "takes")?) };
+        let group = pool.groups.join(&pool.pool, name, parties)?;
+        // A handle's map is held for one call at a time, never while others are waited for.
+        let carried = || -> Result<(), Failure> {
+            for part in gives {
+                with_shared(part.region, |mapping| mapping.flush(part.offset, part.len))?;
+            }
+            group.barrier()?;
+            for part in takes {
+                with_shared(part.region, |mapping| {
+                    mapping.update(part.offset, part.len)?;
+                    mapping.touch(part.offset, part.len)
+                })?;
+            }
+            Ok(())
+        };
+        if let Err(failure) = carried() {
+            pool.groups.leave(&group);
+            return Err(failure);
         }
         Ok(code::OK)
     })

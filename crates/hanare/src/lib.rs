@@ -32,7 +32,7 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts, Pool,
+    Batch, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts, Part, Pool,
     Region, SharedMapping, WordGuard, WordLock, fit_buffer,
 };
 pub use hanare_fabric::layer::Traffic;

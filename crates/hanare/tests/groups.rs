@@ -4,7 +4,7 @@
 mod holder;
 mod support;
 
-use hanare::{Error, Pool};
+use hanare::{Error, Part, Pool};
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::TestPool;
 
@@ -109,4 +109,48 @@ fn who_waits_is_told_when_the_home_goes() {
         assert!(matches!(waits.join().unwrap(), Err(Error::NodeLost { node, .. }) if node.0 == 0));
     });
     assert!(matches!(group.barrier(), Err(Error::PartyGone { party, .. }) if party == client.client()));
+}
+
+#[test]
+// FEATURE: RF-F15 RF-F16
+fn a_barrier_carries_what_its_parties_have_stored() {
+    const PART: u64 = 3 * 4096 + 100;
+    let pool = TestPool::start(2, 16 << 20);
+    let clients: Vec<Pool> = (0..3).map(|party| pool.client(party % 2)).collect();
+    for (name, consistency) in [("explicit", hanare::Consistency::Explicit), ("coherent", hanare::Consistency::Coherent)] {
+        let placement = hanare::Placement::Interleave(8192);
+        let options = hanare::CreateOptions { placement, ..hanare::CreateOptions::default() };
+        clients[0].create(name, 3 * PART, &options).unwrap();
+        std::thread::scope(|scope| {
+            for (party, client) in clients.iter().enumerate() {
+                scope.spawn(move || {
+                    let group = client.group(name, 3).unwrap();
+                    let mapping = client.open(name).unwrap().map(consistency).unwrap();
+                    let part = |party: usize| Part { mapping: &mapping, offset: party as u64 % 3 * PART, len: PART };
+                    group.barrier().unwrap();
+                    for round in 0..20u8 {
+                        mapping.write(part(party).offset, &vec![round + party as u8; PART as usize]).unwrap();
+                        // Parts meet within pages, so that several write one; what arrives later does not undo what was there.
+                        group.barrier_with(&[part(party)], &[part(party + 1), part(party + 2)]).unwrap();
+                        let before = mapping.counts();
+                        for other in [party + 1, party + 2] {
+                            let mut seen = vec![0; PART as usize];
+                            mapping.read(part(other).offset, &mut seen).unwrap();
+                            assert_eq!(
+                                seen,
+                                vec![round + other as u8 % 3; PART as usize],
+                                "{name}, round {round}: {party} of {other}"
+                            );
+                        }
+                        if consistency == hanare::Consistency::Explicit {
+                            assert_eq!(mapping.counts().fetches, before.fetches, "it came with the barrier");
+                        }
+                        group.barrier().unwrap();
+                    }
+                    let beyond = Part { offset: 3 * PART - 1, len: 2, ..part(0) };
+                    assert!(matches!(group.barrier_with(&[beyond], &[]), Err(Error::OutOfRange { .. })));
+                });
+            }
+        });
+    }
 }

@@ -43,6 +43,29 @@ static void count(hanare_pool *pool, hanare_region *region, uint64_t at)
     }
 }
 
+/* A barrier carries what each stored in its own part of a mapped region. */
+static void carry(hanare_pool *pool, int rank, int ranks)
+{
+    hanare_region *region;
+    void *ptr;
+    size_t len, each = 5000;
+    EXPECT_OK(hanare_create_or_attach(pool, "carried", each * (size_t)ranks, NULL, &region));
+    hanare_part mine = {region, each * (size_t)rank, each}, all = {region, 0, each * (size_t)ranks}, beyond = {region, 1, UINT64_MAX};
+    EXPECT_ERROR(hanare_group_barrier_with(pool, "unmapped", 1, &mine, 1, NULL, 0), HANARE_ERR_BAD_USE, "hanare_map_shared");
+    EXPECT_OK(hanare_map_shared(region, HANARE_EXPLICIT, &ptr, &len));
+    EXPECT_OK(hanare_group_barrier(pool, "carry", (uint32_t)ranks));
+    for (int round = 1; round <= ROUNDS; round++) {
+        memset((char *)ptr + mine.offset, round, each);
+        EXPECT_OK(hanare_group_barrier_with(pool, "carry", (uint32_t)ranks, &mine, 1, &all, 1));
+        for (size_t at = 0; at < len; at += 499)
+            EXPECT(((volatile char *)ptr)[at] == round);
+        EXPECT_OK(hanare_group_barrier_with(pool, "carry", (uint32_t)ranks, NULL, 0, NULL, 0));
+    }
+    EXPECT_ERROR(hanare_group_barrier_with(pool, "short", 1, &beyond, 1, NULL, 0), HANARE_ERR_OUT_OF_RANGE, "'carried'");
+    EXPECT_ERROR(hanare_group_barrier_with(pool, "short", 1, NULL, 1, NULL, 0), HANARE_ERR_BAD_ARGUMENT, "gives is NULL");
+    EXPECT_OK(hanare_close(region));
+}
+
 /* Rank 1 ends with the lock; the next one is told, and the group fails with its name. */
 static void die(hanare_pool *pool, int rank, int ranks)
 {
@@ -87,6 +110,7 @@ int main(int argc, char **argv)
     EXPECT_OK(hanare_get(region, 0, &root, sizeof root));
     EXPECT(root >= 64 && root % 64 == 0);
 
+    carry(pool, rank, ranks);
     count(pool, region, root);
     EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
     EXPECT_OK(hanare_wait_word(region, root, 8, HANARE_WAIT_EQUAL, (uint64_t)ranks * ROUNDS, 0));

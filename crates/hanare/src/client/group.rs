@@ -3,6 +3,7 @@
 use super::locks::{ended, patience};
 use super::pool::Pool;
 use super::request::Patience;
+use super::shared::SharedMapping;
 use hanare_protocol::coordinator::check_name;
 use hanare_protocol::error::Happened;
 use hanare_protocol::wire::sync::SyncRequest;
@@ -21,6 +22,17 @@ pub struct Group {
     connection: u128,
     /// Held while it waits: a party arrives once at a time.
     arrival: Mutex<()>,
+}
+
+/// A range of a mapping.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// The mapping.
+    pub mapping: &'a SharedMapping,
+    /// Its first byte.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
 }
 
 impl Pool {
@@ -71,6 +83,22 @@ impl Group {
             Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => Err(self.is_out()),
             Err(error) => Err(ended(error)),
         }
+    }
+
+    /// As [`Group::barrier`], and carries what the parties have stored: this party's stores to the parts that it gives are made
+    /// visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.
+    ///
+    /// **Cost**: as [`SharedMapping::flush`], [`Group::barrier`], [`SharedMapping::update`] and [`SharedMapping::touch`] of those parts,
+    /// one after the other; where a mapping is coherent only the last two move anything. **Errors**: theirs. One that comes before it
+    /// arrives leaves the others waiting: drop the group, and they are told. **Source**: [RF §3.4]
+    // FEATURE: RF-F15
+    pub fn barrier_with(&self, gives: &[Part<'_>], takes: &[Part<'_>]) -> Result<()> {
+        gives.iter().try_for_each(|part| part.mapping.flush(part.offset, part.len))?;
+        self.barrier()?;
+        takes.iter().try_for_each(|part| {
+            part.mapping.update(part.offset, part.len)?;
+            part.mapping.touch(part.offset, part.len)
+        })
     }
 
     /// This party itself is gone.

@@ -33,7 +33,7 @@ pub use batch::Batch;
 pub use checks::fit_buffer;
 pub use commands::Modify;
 pub use completion::Completion;
-pub use group::Group;
+pub use group::{Group, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;
 pub use mapping::LocalMapping;
