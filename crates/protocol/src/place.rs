@@ -148,6 +148,30 @@ impl Layout {
         (span.extents.len() > 1).then(|| span.chunk * span.extents.len() as u64)
     }
 
+    /// Where bytes of an extent lie in the region, in order of the extent: the region's offset and how many follow there without
+    /// a gap. The range must lie inside the extent, which is counted as [`Piece::extent`] is.
+    pub fn places(&self, extent: usize, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let (mut index, mut begin) = (extent, 0);
+        let mut spans = self.spans.iter();
+        let span = loop {
+            let span = spans.next().expect("the extent is of this layout");
+            if index < span.extents.len() {
+                break span;
+            }
+            (index, begin) = (index - span.extents.len(), begin + span.len);
+        };
+        debug_assert!(offset.checked_add(len).is_some_and(|end| end <= span.extents[index].len));
+        let (chunk, count) = if span.extents.len() == 1 { (u64::MAX, 1) } else { (span.chunk, span.extents.len() as u64) };
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let (round, within) = ((offset + at) / chunk, (offset + at) % chunk);
+            let run = (chunk - within).min(len - at);
+            at += run;
+            let before = if count == 1 { 0 } else { (round * count + index as u64) * chunk };
+            (run > 0).then_some((begin + before + within, run))
+        })
+    }
+
     /// Splits a range into pieces, in order of the range. The range must lie inside the region.
     pub fn pieces(&self, offset: u64, len: u64) -> Pieces<'_> {
         debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.len()));
@@ -223,6 +247,26 @@ mod tests {
         }
         assert_eq!(at, layout.len());
         assert!(used.iter().flatten().all(|byte| *byte));
+    }
+
+    #[test]
+    fn places_are_pieces_seen_from_the_extent() {
+        let layout = Layout { spans: vec![span(10_000, 4096, 1), span(50_001, 4096, 3), span(5, 8192, 2)] };
+        let mut count = 0;
+        for (extent, at) in layout.extents().enumerate() {
+            let mut offset = 0;
+            for (place, len) in layout.places(extent, 0, at.len) {
+                for (k, byte) in [(0, place), (len - 1, place + len - 1)] {
+                    let piece = layout.pieces(byte, 1).next().unwrap();
+                    assert_eq!((piece.extent, piece.offset), (extent, offset + k));
+                }
+                (offset, count) = (offset + len, count + 1);
+            }
+            assert_eq!(offset, at.len);
+        }
+        assert_eq!(count, 1 + 13 + 1);
+        assert_eq!(layout.places(2, 4000, 200).collect::<Vec<_>>(), [(10_000 + 4096 + 4000, 96), (10_000 + 4 * 4096, 104)]);
+        assert_eq!(layout.places(1, 7, 0).next(), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::drafts::{Drafts, ListBytes};
 use super::plan::parts;
-use super::region::Region;
+use super::region::{Region, Way};
 use super::spread::{Share, Stream, joined_shares, shares};
 use crate::kernel;
 use hanare_memory::{Lost, Window, vector};
@@ -57,9 +57,9 @@ impl Region {
             (Op::Put, Shape::Strided(shape)) => self.draft_strided(Op::Put, *shape, call.operand, drafts),
             (Op::Fill { pattern_len }, _) => self.draft_fill(call, u64::from(pattern_len), drafts),
             _ => {
-                let mut reached = Reached::default();
-                for share in shares(self.reached_layout(), call.shape) {
-                    let local = reached.extent(self, share.extent)?;
+                let mut reached = Reached::by(self.way());
+                for share in shares(reached.way.layout(), call.shape) {
+                    let local = reached.extent(share.extent)?;
                     self.draft_share(call.op, share, local, call.operand, call.result, drafts)?;
                 }
                 Ok(())
@@ -69,9 +69,10 @@ impl Region {
 
     /// The way of plain gets and puts: no allocation where one extent is touched.
     pub(crate) fn draft_strided(&self, op: Op, shape: Strided, memory: Window, drafts: &mut Drafts<'_>) -> Result<()> {
-        for part in parts(self.reached_layout(), shape) {
+        let way = self.way();
+        for part in parts(way.layout(), shape) {
             let memory = memory.slice(part.at as usize, part.len as usize);
-            match self.local(part.extent)? {
+            match way.local(part.extent)? {
                 Some(extent) => {
                     let checked = Shape::from(part.shape).check(self.name(), extent.len() as u64)?;
                     let moved = match op {
@@ -84,7 +85,7 @@ impl Region {
                 None => {
                     let door = self.door(part.extent);
                     let command = Command::new(op, door.node, door.slot, door.grant, &part.shape.into());
-                    drafts.push_plain(&door.remote, &command, memory);
+                    drafts.push_plain(&door, &command, memory);
                 }
             }
         }
@@ -139,7 +140,7 @@ impl Region {
                 None => {
                     let door = self.door(share.extent);
                     let command = Command::new(op, door.node, door.slot, door.grant, share.shape.shape());
-                    drafts.push(&door.remote, &command, list_bytes(share.shape.into_shape()), operand, target, packed);
+                    drafts.push(&door, &command, list_bytes(share.shape.into_shape()), operand, target, packed);
                 }
             }
             if let Some((packed, blocks)) = spread {
@@ -167,16 +168,13 @@ impl Region {
     fn draft_fill(&self, call: Call<'_>, pattern_len: u64, drafts: &mut Drafts<'_>) -> Result<()> {
         let mut pattern = vec![0u8; pattern_len as usize];
         call.operand.read_into(&mut pattern).map_err(|lost| private(&lost))?;
-        let all = if pattern_len == 1 {
-            joined_shares(self.reached_layout(), call.shape)
-        } else {
-            shares(self.reached_layout(), call.shape)
-        };
+        let mut reached = Reached::by(self.way());
+        let layout = reached.way.layout();
+        let all = if pattern_len == 1 { joined_shares(layout, call.shape) } else { shares(layout, call.shape) };
         // A node fills when the whole message is there, and puts as it comes: blocks that overlap keep their order in one of the two alone.
         let is_patterned = all.iter().all(|share| phase(share, pattern_len).is_some());
-        let mut reached = Reached::default();
         for share in all {
-            let local = reached.extent(self, share.extent)?;
+            let local = reached.extent(share.extent)?;
             match phase(&share, pattern_len).filter(|_| is_patterned) {
                 Some(phase) => {
                     let mut turned = pattern.clone();
@@ -201,7 +199,7 @@ impl Region {
             let door = self.door(share.extent);
             let command = Command::new(op, door.node, door.slot, door.grant, share.shape.shape());
             let list = list_bytes(share.shape.into_shape());
-            drafts.push(&door.remote, &command, list, Window::empty(), Window::empty(), pattern.clone());
+            drafts.push(&door, &command, list, Window::empty(), Window::empty(), pattern.clone());
         }
         Ok(())
     }
@@ -226,7 +224,7 @@ impl Region {
             let door = self.door(share.extent);
             let command = Command::new(Op::Put, door.node, door.slot, door.grant, share.shape.shape());
             let list = list_bytes(share.shape.into_shape());
-            drafts.push(&door.remote, &command, list, Window::empty(), Window::empty(), bytes[at..at + len].to_vec());
+            drafts.push(&door, &command, list, Window::empty(), Window::empty(), bytes[at..at + len].to_vec());
             at += len;
         }
         Ok(())
@@ -243,8 +241,9 @@ impl Region {
         self.check_rights(Op::Compare)?;
         drafts.note(Op::Compare, self.name(), shape.len());
         let first = Arc::new(Mutex::new(u64::MAX));
-        for share in shares(self.reached_layout(), shape) {
-            let local = self.local(share.extent)?;
+        let mut reached = Reached::by(self.way());
+        for share in shares(reached.way.layout(), shape) {
+            let local = reached.extent(share.extent)?;
             for share in pieces(Op::Compare, share, local.is_some())? {
                 let mut cell = vec![0u8; DIFFERENCE_LEN as usize];
                 // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
@@ -289,10 +288,11 @@ impl Region {
         let range: Arc<[u8; RANGE_LEN as usize]> = Arc::new(range.encode());
         // SAFETY: the range stays where it is as long as any of its owners; the last is among what is run afterwards.
         let operand = unsafe { Window::of(&range[..]) };
-        for share in joined_shares(self.reached_layout(), shape) {
+        let mut reached = Reached::by(self.way());
+        for share in joined_shares(reached.way.layout(), shape) {
             // An odd border of a resize may cut an element.
             share.shape.check_elements(self.name(), "a reduction across a border of two extents", element, false)?;
-            let local = self.local(share.extent)?;
+            let local = reached.extent(share.extent)?;
             for share in pieces(op, share, local.is_some())? {
                 let mut cell = vec![0u8; SUMMARY_LEN as usize];
                 // SAFETY: the heap memory stays where it is while the vector is moved into what is run afterwards.
@@ -317,16 +317,22 @@ impl Region {
 }
 
 /// Which extents one call reaches directly. Decided once for each: a share done at once must not overtake one that was drafted.
-#[derive(Default)]
-struct Reached(BTreeMap<usize, Option<Window>>);
+struct Reached<'r> {
+    way: Way<'r>,
+    known: BTreeMap<usize, Option<Window>>,
+}
 
-impl Reached {
-    fn extent(&mut self, region: &Region, extent: usize) -> Result<Option<Window>> {
-        if let Some(known) = self.0.get(&extent) {
+impl<'r> Reached<'r> {
+    fn by(way: Way<'r>) -> Reached<'r> {
+        Reached { way, known: BTreeMap::new() }
+    }
+
+    fn extent(&mut self, extent: usize) -> Result<Option<Window>> {
+        if let Some(known) = self.known.get(&extent) {
             return Ok(*known);
         }
-        let local = region.local(extent)?;
-        self.0.insert(extent, local);
+        let local = self.way.local(extent)?;
+        self.known.insert(extent, local);
         Ok(local)
     }
 }

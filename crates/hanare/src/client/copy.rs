@@ -6,7 +6,7 @@
 use super::call::list_bytes;
 use super::drafts::{self, Drafts};
 use super::plan::{Part, parts};
-use super::region::Region;
+use super::region::{Region, Way};
 use hanare_memory::vector;
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
 use hanare_protocol::place::Layout;
@@ -56,19 +56,20 @@ pub(crate) fn draft_copy(
     from.check_rights(Op::CopyFrom { address_len: 0 })?;
     to.check_rights(Op::CopyTo)?;
     drafts.note(Op::CopyTo, to.name(), to_shape.len());
-    if from.is_coherent() || to.is_coherent() {
+    let (from_way, to_way) = (from.way(), to.way());
+    if from_way.is_flat() || to_way.is_flat() {
         copy_through(from, from_shape, to, to_shape)?;
         drafts.note_done(Op::CopyTo, to.here());
         return Ok(());
     }
     for run in runs(from.layout(), from_shape, to.layout(), to_shape) {
-        draft_run(from, to, run, drafts)?;
+        draft_run((from, from_way), (to, to_way), run, drafts)?;
     }
     Ok(())
 }
 
 /// Bytes brought here and sent on at once, where a side is mapped coherently: the page directory knows no copies from node to node.
-const THROUGH_LEN: u64 = 1 << 20;
+pub(crate) const THROUGH_LEN: u64 = 1 << 20;
 
 /// Copies through this program: ranges a piece at a time, blocks with room for all of them.
 fn copy_through(from: &Region, from_shape: Checked<'_>, to: &Region, to_shape: Checked<'_>) -> Result<()> {
@@ -92,9 +93,14 @@ fn copy_through(from: &Region, from_shape: Checked<'_>, to: &Region, to_shape: C
     Ok(())
 }
 
-fn draft_run(from: &Region, to: &Region, run: Run<'_, '_>, drafts: &mut Drafts<'_>) -> Result<()> {
+fn draft_run(
+    (from, from_way): (&Region, Way<'_>),
+    (to, to_way): (&Region, Way<'_>),
+    run: Run<'_, '_>,
+    drafts: &mut Drafts<'_>,
+) -> Result<()> {
     let (source, target) = (from.door(run.from.0), to.door(run.to.0));
-    if source.node == target.node && copy_here(from, to, &run)? {
+    if source.node == target.node && copy_here((from, from_way), (to, to_way), &run)? {
         drafts.note_done(Op::CopyTo, to.here());
         return Ok(());
     }
@@ -102,18 +108,18 @@ fn draft_run(from: &Region, to: &Region, run: Run<'_, '_>, drafts: &mut Drafts<'
     let op = Op::CopyFrom { address_len: address.len() as u32 };
     let from_command = Command::new(op, source.node, source.slot, source.grant, &run.from.1);
     let to_command = Command::new(Op::CopyTo, target.node, target.slot, target.grant, &run.to.1);
-    let from_part = (&from_command, list_bytes(run.from.1), address.to_vec());
-    drafts.push_pair(&target.remote, from_part, (&to_command, list_bytes(run.to.1)));
+    let from_part = (&source, &from_command, list_bytes(run.from.1), address.to_vec());
+    drafts.push_pair(from_part, (&target, &to_command, list_bytes(run.to.1)));
     Ok(())
 }
 
 /// Copies between two mapped extents, if there is little to copy. Returns whether it did.
-fn copy_here(from: &Region, to: &Region, run: &Run<'_, '_>) -> Result<bool> {
+fn copy_here((from, from_way): (&Region, Way<'_>), (to, to_way): (&Region, Way<'_>), run: &Run<'_, '_>) -> Result<bool> {
     let len = |shape: &Shape<'_>| shape.by_ref().check("", u64::MAX).map(|checked| checked.len());
     if len(&run.from.1)? > COPY_HERE_LEN_MAX {
         return Ok(false);
     }
-    let (Some(source), Some(target)) = (from.local(run.from.0)?, to.local(run.to.0)?) else { return Ok(false) };
+    let (Some(source), Some(target)) = (from_way.local(run.from.0)?, to_way.local(run.to.0)?) else { return Ok(false) };
     let from_shape = run.from.1.by_ref().check(from.name(), source.len() as u64)?;
     let to_shape = run.to.1.by_ref().check(to.name(), target.len() as u64)?;
     vector::copy_shapes(source, &from_shape, target, &to_shape).map_err(|lost| from.lost(lost))?;
@@ -156,7 +162,7 @@ fn piece_len(from: &Checked<'_>, to: &Checked<'_>) -> Option<u64> {
 }
 
 /// Bytes `from .. to` of a shape's stream: whole blocks of it.
-fn slice<'a>(shape: &Shape<'a>, from: u64, to: u64) -> Shape<'a> {
+pub(crate) fn slice<'a>(shape: &Shape<'a>, from: u64, to: u64) -> Shape<'a> {
     let block = shape.block();
     match shape {
         Shape::Strided(shape) if shape.is_contiguous() => Shape::contiguous(shape.offset + from, to - from),

@@ -1,5 +1,6 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
+use super::region::ExtentDoor;
 use super::remote::Remote;
 use super::request::{Needs, Request};
 use crate::trace::Span;
@@ -89,9 +90,6 @@ impl Fate {
     }
 }
 
-/// How often a command finds that others have mapped its region, and goes through their mapping, before it fails.
-const JOIN_COUNT: u32 = 3;
-
 /// Runs blocking commands that `draft` makes, once more where a node was lost or refused its grant, unless that would be twice. `refresh` asks
 /// for the grants of today.
 ///
@@ -102,7 +100,7 @@ pub(crate) unsafe fn run<'b>(
     refresh: impl Fn(&Error) -> Result<()>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
-    let (mut has_written, mut has_refreshed, mut joins) = (false, false, 0);
+    let (mut has_written, mut has_refreshed) = (false, false);
     loop {
         let mut tickets = Tickets::default();
         // SAFETY: all tickets are waited for below, whatever the outcome.
@@ -113,11 +111,6 @@ pub(crate) unsafe fn run<'b>(
         let may_repeat = match &error {
             // Of an update nothing was done, or the error would be another.
             Error::GrantRefused { .. } => !std::mem::replace(&mut has_refreshed, true),
-            // Mappings of others may end and begin meanwhile.
-            Error::IsMapped { .. } => {
-                joins += 1;
-                joins <= JOIN_COUNT
-            }
             Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut has_refreshed, true),
             _ => false,
         };
@@ -172,16 +165,16 @@ fn admit(has_written: bool, error: Error) -> Error {
 
 impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
-    pub fn push_plain(&mut self, remote: &Arc<Remote>, command: &Command, memory: Window) {
+    pub fn push_plain(&mut self, door: &ExtentDoor, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
-        self.open(remote, Needs::default()).push_plain(command, memory);
+        self.open(&door.remote, Needs::default()).push_plain(command, &door.about, memory);
     }
 
     /// Adds a command with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake; where the operand
     /// is empty it is the operand.
     pub fn push(
         &mut self,
-        remote: &Arc<Remote>,
+        door: &ExtentDoor,
         command: &Command,
         list: ListBytes,
         operand: Window,
@@ -192,18 +185,19 @@ impl<'b> Drafts<'b> {
         self.writes |= command.op.writes();
         let list_len = command.list_len().expect("lists go in pieces");
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
-        let needs = Needs { list_len, held_len, result_len: result.len() as u64 };
-        self.open(remote, needs).push(command, list, operand, result, packed);
+        let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
+        self.open(&door.remote, needs).push(command, &door.about, list, operand, result, packed);
     }
 
-    /// Adds two commands that must travel together, and the operand of the first.
-    pub fn push_pair(&mut self, remote: &Arc<Remote>, from: (&Command, ListBytes, Vec<u8>), to: (&Command, ListBytes)) {
+    /// Adds two commands that must travel together to the node of the second, and the operand of the first.
+    pub fn push_pair(&mut self, from: (&ExtentDoor, &Command, ListBytes, Vec<u8>), to: (&ExtentDoor, &Command, ListBytes)) {
         let list_len = |command: &Command| command.list_len().expect("lists go in pieces");
-        let needs = Needs { list_len: list_len(from.0) + list_len(to.0), held_len: from.2.len() as u64, result_len: 0 };
+        let (list_len, held_len) = (list_len(from.1) + list_len(to.1), from.3.len() as u64);
+        let needs = Needs { list_len, held_len, is_copy: true, ..Needs::default() };
         self.writes = true;
-        let request = self.open(remote, needs);
-        request.push(from.0, from.1, Window::empty(), Window::empty(), from.2);
-        request.push(to.0, to.1, Window::empty(), Window::empty(), Vec::new());
+        let request = self.open(&to.0.remote, needs);
+        request.push(from.1, &from.0.about, from.2, Window::empty(), Window::empty(), from.3);
+        request.push(to.1, &to.0.about, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
     /// Has something done when all answers are here, after what was added before.

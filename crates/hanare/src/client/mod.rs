@@ -17,6 +17,7 @@ mod drafting;
 mod drafts;
 mod group;
 mod heap;
+mod joins;
 mod locks;
 mod mapping;
 mod plan;
@@ -27,6 +28,7 @@ mod request;
 mod session;
 mod shared;
 mod spread;
+mod subject;
 mod words;
 
 pub use batch::Batch;

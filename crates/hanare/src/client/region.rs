@@ -4,8 +4,8 @@ use super::drafts::{self, Drafts, Tickets, post};
 use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
-use super::shared::coherent::Coherent;
 use super::shared::{DirectHold, SharedMapping};
+use super::subject::{About, Subject};
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
@@ -14,8 +14,8 @@ use hanare_protocol::place::{Extent, Layout, Span};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// An open region.
 ///
@@ -27,12 +27,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// FEATURE: EU-F3 D3-F1
 pub struct Region {
     pub(crate) shared: Arc<Shared>,
-    name: String,
+    /// What its commands know of it; they may outlive the handle.
+    subject: Arc<Subject>,
     gid: Gid,
     rights: Rights,
     created: bool,
     len: u64,
-    layout: Layout,
     /// How each extent is reached by commands; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
     /// How many grants of any region had been refused when it last asked for its own.
@@ -45,9 +45,8 @@ pub struct Region {
     mappings_seen: AtomicU64,
     /// How its bytes lie while it is mapped coherently: one after another.
     flat: Layout,
-    is_coherent: AtomicBool,
-    /// A coherent mapping that this handle made by itself, since others have the region mapped so.
-    joined: Mutex<Option<Arc<Coherent>>>,
+    /// Where they do, as long as it is.
+    coherent: Direct,
     /// Uses of small unmapped extents; the busy get mapped.
     uses: AtomicU32,
 }
@@ -57,13 +56,6 @@ struct Extents {
     mappings: Vec<Option<Mapping>>,
     /// Dropped after them: the node is told.
     hold: Option<DirectHold>,
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        let joined = self.joined.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        self.shared.mapped.let_go(self.gid, joined);
-    }
 }
 
 /// Where a region's bytes are reached at once; looked at by every short command.
@@ -102,6 +94,35 @@ pub(crate) struct ExtentDoor {
     pub slot: Slot,
     pub grant: Grant,
     pub address: Arc<str>,
+    pub about: About,
+}
+
+/// How one call reaches a region: decided once for all its parts, since others may make it another way meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'r> {
+    region: &'r Region,
+    /// All bytes one after another, where the region is mapped coherently.
+    flat: Option<Window>,
+}
+
+impl<'r> Way<'r> {
+    /// Whether the region is mapped coherently.
+    pub fn is_flat(self) -> bool {
+        self.flat.is_some()
+    }
+
+    /// How the bytes lie: on extents, or one after another.
+    pub fn layout(self) -> &'r Layout {
+        if self.flat.is_some() { &self.region.flat } else { self.region.layout() }
+    }
+
+    /// The bytes of an extent of that layout, where they are reached directly.
+    pub fn local(self, extent: usize) -> Result<Option<Window>> {
+        match self.flat {
+            Some(flat) => Ok(Some(flat)),
+            None => self.region.local(extent),
+        }
+    }
 }
 
 /// A small extent that is used this often is worth a file of its own.
@@ -115,21 +136,19 @@ impl Region {
         let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
         let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] };
         let region = Region {
+            subject: Arc::new(Subject::new(shared.clone(), &view)),
             shared,
-            name: view.name,
             gid: view.gid,
             rights: view.rights,
             created: view.created,
             len: view.layout.len(),
-            layout: view.layout,
             doors: RwLock::new(doors),
             refusals,
             mapped,
             direct: Direct::default(),
             mappings_seen: AtomicU64::new(0),
             flat,
-            is_coherent: AtomicBool::new(false),
-            joined: Mutex::new(None),
+            coherent: Direct::default(),
             uses: AtomicU32::new(0),
         };
         Ok(region)
@@ -137,7 +156,7 @@ impl Region {
 
     /// The region's name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.subject.name
     }
 
     /// Its global id.
@@ -157,7 +176,7 @@ impl Region {
 
     /// How its bytes lie on nodes.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.subject.layout
     }
 
     /// What this handle may do.
@@ -172,7 +191,7 @@ impl Region {
 
     /// Whether all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
-        self.layout.extents().all(|extent| extent.node == self.shared.attached.node)
+        self.layout().extents().all(|extent| extent.node == self.shared.attached.node)
     }
 
     /// Reads `into.len()` bytes at `offset`.
@@ -223,37 +242,61 @@ impl Region {
 
     #[cold]
     fn look_for_mapping(&self) {
-        self.mappings_seen.store(self.shared.mapped.changes(), Ordering::Relaxed);
-        let coherent = self.shared.mapped.of(self.gid);
-        let was_coherent = self.is_coherent.swap(coherent.is_some(), Ordering::Relaxed);
-        match coherent {
-            // SAFETY: the mapping ends after its change was counted, and nobody uses the region meanwhile (`Region::map`).
-            Some(coherent) => self.direct.set(unsafe { coherent.window() }),
-            None if was_coherent => self.direct.clear(),
-            None => return,
+        let changes = self.shared.mapped.changes();
+        // A mapping that allows less than this handle is none for its commands.
+        let (coherent, others) = match self.shared.mapped.of(self.gid) {
+            Some(coherent) if coherent.rights() >= self.rights => (Some(coherent), None),
+            other => (None, other),
+        };
+        if let Some(coherent) = &coherent {
+            // What this client began by commands comes before what it does to the memory itself.
+            self.quiesce();
+            if coherent.is_joined() {
+                // The handle that joined it may be closed at any time.
+                self.subject.keep(coherent);
+            }
         }
-        // What was mapped as it is must not be used beside the pages; afterwards the node is asked anew.
-        let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
-        mapped.mappings.iter_mut().for_each(|mapping| *mapping = None);
-        mapped.hold = None;
+        self.mappings_seen.store(changes, Ordering::Relaxed);
+        let was_coherent = self.coherent.get(self.len).is_some();
+        match &coherent {
+            Some(coherent) => {
+                // SAFETY: a joined mapping is kept by the subject; another ends after its change was counted, and nobody
+                // uses the region meanwhile (`Region::map`).
+                let window = unsafe { coherent.window() };
+                self.coherent.set(window);
+                self.direct.set(window);
+            }
+            None if was_coherent => {
+                self.coherent.clear();
+                self.direct.clear();
+            }
+            None => {}
+        }
+        if coherent.is_some() || was_coherent {
+            // What was mapped as it is must not be used beside the pages; afterwards the node is asked anew.
+            let mut mapped = self.mapped.write().unwrap_or_else(PoisonError::into_inner);
+            mapped.mappings.iter_mut().for_each(|mapping| *mapping = None);
+            mapped.hold = None;
+        }
+        self.shared.mapped.let_go(self.gid, coherent.or(others));
+    }
+
+    /// Waits until all commands that this client began on nodes of its bytes are done. What failed is reported where it is
+    /// waited for.
+    pub(crate) fn quiesce(&self) {
+        let remotes: Vec<Arc<Remote>> = self.doors().iter().map(|door| door.remote.clone()).collect();
+        remotes.iter().for_each(|remote| drop(remote.quiesce()));
     }
 
     /// Whether its bytes are reached through a coherent mapping.
     pub(crate) fn is_coherent(&self) -> bool {
+        self.way().is_flat()
+    }
+
+    /// How its bytes are reached just now.
+    pub(crate) fn way(&self) -> Way<'_> {
         self.keep_up();
-        self.is_coherent.load(Ordering::Relaxed)
-    }
-
-    /// How its bytes are reached: as they lie, or one after another where they are mapped coherently.
-    pub(crate) fn reached_layout(&self) -> &Layout {
-        if self.is_coherent() { &self.flat } else { &self.layout }
-    }
-
-    /// Others have the region mapped coherently: this handle maps it too, for its own commands.
-    fn join_mapping(&self) -> Result<()> {
-        let coherent = self.shared.mapped.get_or_make(self)?;
-        *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = Some(coherent);
-        Ok(())
+        Way { region: self, flat: self.coherent.get(self.len) }
     }
 
     /// The bytes, if they are within a region that is one mapped extent.
@@ -317,28 +360,28 @@ impl Region {
 
     /// How commands reach an extent.
     pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
-        let at = self.layout.extents().nth(extent).expect("parts come from this layout");
-        let doors = self.doors.read().unwrap_or_else(PoisonError::into_inner);
-        let Door { remote, grant, address } = doors[extent].clone();
-        ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
+        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let Door { remote, grant, address } = self.doors()[extent].clone();
+        ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address, about: (self.subject.clone(), extent as u32) }
     }
 
-    /// The extent's bytes, if they are mapped here or can be.
-    pub(crate) fn local(&self, extent: usize) -> Result<Option<Window>> {
-        if self.is_coherent() {
-            return Ok(self.direct.get(self.len));
-        }
+    /// The extent's bytes, if they are mapped here as they are, or can be.
+    fn local(&self, extent: usize) -> Result<Option<Window>> {
         if let Some(mapping) = &self.mapped.read().unwrap_or_else(PoisonError::into_inner).mappings[extent] {
             return Ok(Some(self.window(extent, mapping)));
         }
-        let at = self.layout.extents().nth(extent).expect("parts come from this layout");
+        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
         if at.node != self.shared.attached.node {
             return Ok(None);
         }
         if at.len < SMALL_REGION_LEN && self.uses.fetch_add(1, Ordering::Relaxed) < BUSY_USES {
             return Ok(None);
         }
-        self.map_now(extent).map(Some)
+        match self.map_now(extent) {
+            // Others have it mapped coherently: the node says so to the command, too, which then goes that way.
+            Err(Error::IsMapped { .. }) => Ok(None),
+            mapped => mapped.map(Some),
+        }
     }
 
     #[cold]
@@ -364,34 +407,33 @@ impl Region {
 
     /// The bytes of a mapped extent.
     fn window(&self, extent: usize, mapping: &Mapping) -> Window {
-        let len = self.layout.extents().nth(extent).expect("as many mappings as extents").len;
+        let len = self.layout().extents().nth(extent).expect("as many mappings as extents").len;
         // SAFETY: all of it is mapped; windows of it are used only while the region, which keeps it, is borrowed.
         unsafe { mapping.window() }.slice(0, len as usize)
     }
 
     fn try_map(&self, extent: usize) -> Result<Mapping> {
-        let at = self.layout.extents().nth(extent).expect("parts come from this layout");
+        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
         let grant = self.grant(extent);
         map_extent(&self.shared, at, grant, self.rights)
     }
 
-    pub(crate) fn grant(&self, extent: usize) -> Grant {
-        self.doors.read().unwrap_or_else(PoisonError::into_inner)[extent].grant
+    fn doors(&self) -> RwLockReadGuard<'_, Vec<Door>> {
+        self.doors.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The region as it is today.
-    ///
-    /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
+    pub(crate) fn grant(&self, extent: usize) -> Grant {
+        self.doors()[extent].grant
+    }
+
+    /// What its commands know of it.
+    pub(crate) fn subject(&self) -> &Arc<Subject> {
+        &self.subject
+    }
+
+    /// The region as it is today. **Errors**: those of [`Subject::fresh_view`].
     pub(crate) fn fresh_view(&self) -> Result<RegionView> {
-        let view = self.shared.open(&self.name, Some(self.rights))?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name.clone() });
-        }
-        if view.layout != self.layout {
-            let reason = "it was resized since it was opened; open it again".to_owned();
-            return Err(Error::BadUse { region: self.name.clone(), reason });
-        }
-        Ok(view)
+        self.subject.fresh_view(Some(self.rights))
     }
 
     /// Asks for the grants and addresses of today.
@@ -399,13 +441,13 @@ impl Region {
     /// **Errors**: [`Error::UnknownRegion`] when it is another region by now.
     pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
-        let view = self.shared.open(&self.name, Some(self.rights))?;
+        let view = self.shared.open(self.name(), Some(self.rights))?;
         if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name.clone() });
+            return Err(Error::UnknownRegion { name: self.name().to_owned() });
         }
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
-        fresh.truncate(self.layout.extents().count());
+        fresh.truncate(self.layout().extents().count());
         *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
@@ -428,8 +470,6 @@ impl Region {
     pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
         match error {
             Error::NodeLost { node, .. } if *node == self.shared.attached.home.node => Ok(()),
-            Error::IsMapped { gid } if *gid == self.gid => self.join_mapping(),
-            Error::IsMapped { .. } => Ok(()),
             _ => self.refresh(),
         }
     }
@@ -437,13 +477,17 @@ impl Region {
     /// The error for memory of this host that is gone.
     #[cold]
     pub(crate) fn lost(&self, _lost: Lost) -> Error {
-        Error::RegionLost { region: self.name.clone(), node: self.shared.attached.node }
+        Error::RegionLost { region: self.name().to_owned(), node: self.shared.attached.node }
     }
 }
 
 impl std::fmt::Debug for Region {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Region").field("name", &self.name).field("gid", &self.gid).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("Region")
+            .field("name", &self.name())
+            .field("gid", &self.gid)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }
 

@@ -8,12 +8,14 @@
 //! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
 //! caller takes back; what was pending fails, and the next use connects anew.
 
+use super::joins;
 use super::request::{Patience, Pending, Request};
+use crate::trace;
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::NodeId;
+use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -24,7 +26,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Makes a connection to the node within a time; called at the first use and after a loss.
@@ -37,6 +39,9 @@ pub(crate) struct Remote {
     bound: Duration,
     refusals: Arc<AtomicU64>,
     inner: Mutex<Inner>,
+    /// Whose turn it is to carry out what the node refused since others have it mapped: one thread's, in the order in which
+    /// it was sent. Taken before `inner`.
+    turn: Mutex<()>,
     completed: Condvar,
     /// Wakes the thread that is parked on the link's event.
     nudge: OwnedFd,
@@ -65,7 +70,8 @@ impl Remote {
     pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>, refusals: Arc<AtomicU64>) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
-        Ok(Remote { node, dial, bound, refusals, inner: Mutex::default(), completed: Condvar::new(), nudge })
+        let (inner, turn) = Default::default();
+        Ok(Remote { node, dial, bound, refusals, inner, turn, completed: Condvar::new(), nudge })
     }
 
     /// The node.
@@ -158,18 +164,69 @@ impl Remote {
         Ok(name)
     }
 
-    /// Whether the request's answer is here (moving the link once if not).
+    /// Whether the request is done (moving the link once if its answer is not here). What the node refused since others have it
+    /// mapped is carried out here; where another thread is at that, the request is not done yet.
     pub fn is_done(&self, seq: u64) -> bool {
-        let mut inner = self.lock();
         let known = |inner: &mut Inner| inner.pending.get(seq).is_none_or(|request| request.outcome.is_some());
-        if known(&mut inner) {
-            return true;
+        let mut inner = self.lock();
+        if !known(&mut inner) {
+            self.progress(&mut inner);
         }
-        self.progress(&mut inner);
-        known(&mut inner)
+        if !is_left(&mut inner, seq) {
+            return known(&mut inner);
+        }
+        drop(inner);
+        match self.turn.try_lock() {
+            Ok(turn) => self.carry_out_refused(turn),
+            Err(TryLockError::Poisoned(poisoned)) => self.carry_out_refused(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => return false,
+        }
+        !is_left(&mut self.lock(), seq)
+    }
+
+    /// Carries out what the node refused since others have it mapped coherently, the requests in the order in which they were
+    /// sent.
+    fn carry_out_refused(&self, turn: MutexGuard<'_, ()>) {
+        loop {
+            let Some((seq, request)) = self.lock().pending.take_refused() else { break };
+            let gid = request.refused_for().expect("it is one of those");
+            let outcome = trace::slice("go through the mapping", || joins::carry_out(self, &request, gid));
+            let mut inner = self.lock();
+            inner.pending.put_back(seq, request, outcome);
+            self.tell(inner.parked, inner.waiting);
+        }
+        drop(turn);
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request again, or one for others' sake, and waits for its answer. A refusal since others have the region mapped
+    /// comes back with the request, to be dealt with by the caller.
+    ///
+    /// # Safety
+    /// As for [`Remote::post`], until this returns, or the request that is given back is dropped.
+    pub unsafe fn exchange(&self, mut request: Box<Request>) -> Result<Option<(Gid, Box<Request>)>> {
+        request.is_sent_again = true;
+        // SAFETY: promised by the caller.
+        let seq = unsafe { self.post(request) }?;
+        let (mut connection, mut refused) = (None, None);
+        let outcome = self.settle(seq, self.bound, |request| {
+            connection = request.connection;
+            refused = request.refused_for().map(|gid| (gid, std::mem::take(request)));
+        });
+        match refused {
+            Some((gid, mut request)) => {
+                request.is_sent_again = false;
+                Ok(Some((gid, Box::new(request))))
+            }
+            None => self.explain(outcome, connection, seq, "an update").map(|()| None),
+        }
     }
 
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
+    /// What the node refused since others have it mapped coherently is carried out through a mapping of this program.
     ///
     /// Where the connection broke under a command that must not be repeated, the node is asked what became of it.
     pub fn wait(&self, seq: u64) -> Result<()> {
@@ -242,11 +299,17 @@ impl Remote {
     }
 
     /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.
-    fn settle(&self, seq: u64, patience: Duration, mut look: impl FnMut(&Request)) -> Result<()> {
+    fn settle(&self, seq: u64, patience: Duration, mut look: impl FnMut(&mut Request)) -> Result<()> {
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
         loop {
+            if is_left(&mut inner, seq) {
+                drop(inner);
+                self.carry_out_refused(self.turn());
+                inner = self.lock();
+                continue;
+            }
             if let Some(outcome) = take_outcome(&mut inner, seq, &mut look) {
                 return outcome;
             }
@@ -368,12 +431,21 @@ impl Remote {
         self.tell(inner.parked, inner.waiting);
     }
 
-    /// Waits until every request has its answer; the first failure among those whose owner left is not reported here but at theirs.
+    /// Waits until every request is done; the first failure among those whose owner left is not reported here but at theirs.
     pub fn quiesce(&self) -> Result<()> {
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
-        while inner.pending.any_unanswered() {
+        loop {
+            if inner.pending.any_refused() {
+                drop(inner);
+                self.carry_out_refused(self.turn());
+                inner = self.lock();
+                continue;
+            }
+            if !inner.pending.any_unanswered() {
+                return Ok(());
+            }
             if self.progress(&mut inner) {
                 backoff.reset();
                 deadline = None;
@@ -392,7 +464,6 @@ impl Remote {
                 inner = self.park(inner, Some(until));
             }
         }
-        Ok(())
     }
 
     fn poll_event(&self, event: &OwnedFd, writing: bool, until: Option<Instant>) {
@@ -423,18 +494,24 @@ fn backoff() -> Backoff {
     Backoff::with_budget(Duration::from_micros(SPIN_ANSWER_US))
 }
 
-fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&Request)) -> Option<Result<()>> {
+/// Whether a request was refused since others have its region mapped, and this program has not carried it out to the end.
+fn is_left(inner: &mut Inner, seq: u64) -> bool {
+    inner.pending.get(seq).is_some_and(|request| request.is_left())
+}
+
+fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<Result<()>> {
     let request = inner.pending.get(seq).filter(|request| request.outcome.is_some())?;
     // An answer may come early, from a node that does not keep to the rules: until all was sent the link shows the caller's memory.
     let unsent_len = inner.link.as_ref().map_or(0, |link| link.unsent_len());
     if request.posted_len + unsent_len > inner.posted_len {
         return None;
     }
-    let outcome = request.outcome.take()?;
     look(request);
+    let outcome = request.outcome.take();
     let request = inner.pending.take(seq).expect("it was just seen");
     inner.pending.keep(request);
-    Some(outcome)
+    // A request that was looked at and taken has none.
+    Some(outcome.unwrap_or(Ok(())))
 }
 
 fn system(what: &str, error: &std::io::Error) -> Error {

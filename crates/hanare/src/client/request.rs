@@ -2,17 +2,20 @@
 
 use super::drafts::ListBytes;
 use super::plan;
+use super::subject::{About, Subject, Subjects};
 use crate::trace::Sent;
 use hanare_fabric::Refusal;
 use hanare_memory::{Window, fault};
 use hanare_protocol::error::Happened;
+use hanare_protocol::id::Gid;
 use hanare_protocol::page::Access;
-use hanare_protocol::shape::Strided;
+use hanare_protocol::shape::{Checked, Strided};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, limits};
+use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
@@ -23,6 +26,9 @@ pub(crate) struct Request {
     /// The encoded commands; the body of what is no command.
     front: Vec<u8>,
     count: u32,
+    /// What each command is about: the number of its subject, and the extent there.
+    abouts: Vec<(u32, u32)>,
+    subjects: Subjects,
     /// The commands' lists, in order.
     lists: Vec<Window>,
     list_len: u64,
@@ -40,6 +46,16 @@ pub(crate) struct Request {
     patience: Patience,
     /// Whether it must not be carried out twice.
     is_once: bool,
+    /// Whether another node than the one it is sent to may have to be asked: that may refuse when all else is done.
+    has_copy: bool,
+    /// Its number.
+    seq: u64,
+    /// Whether a refusal since its region is mapped is for its sender to deal with, and for nobody else.
+    pub is_sent_again: bool,
+    /// Whether it was refused so, and is just carried out by this program: an empty one keeps its place meanwhile.
+    is_under_way: bool,
+    /// Whether that is over: its outcome is the last.
+    is_done_here: bool,
     /// The window of `results` that is filled next.
     next: usize,
     /// A refusal, or what was told.
@@ -61,6 +77,9 @@ pub(crate) struct Needs {
     /// Of an operand that the node holds.
     pub held_len: u64,
     pub result_len: u64,
+    /// Whether it must not be done twice.
+    pub is_once: bool,
+    pub is_copy: bool,
 }
 
 /// What a request asks for.
@@ -104,6 +123,8 @@ impl Request {
     /// Empties the request for its next use; capacities stay.
     pub fn clear(&mut self) {
         self.front.clear();
+        self.abouts.clear();
+        self.subjects = Subjects::default();
         self.lists.clear();
         self.operands.clear();
         self.results.clear();
@@ -113,6 +134,8 @@ impl Request {
         (self.count, self.list_len, self.operand_len, self.held_len, self.result_len, self.next) = (0, 0, 0, 0, 0, 0);
         (self.outcome, self.what, self.is_once, self.connection, self.sent) = (None, What::Commands, false, None, None);
         self.patience = Patience::Usual;
+        (self.has_copy, self.seq) = (false, 0);
+        (self.is_sent_again, self.is_under_way, self.is_done_here) = (false, false, false);
     }
 
     /// Whether a message has room for another command, or two, of such needs.
@@ -120,14 +143,15 @@ impl Request {
         let lists_fit = needs.list_len == 0 || self.list_len + needs.list_len <= limits::LIST_LEN_MAX;
         let operands_fit = needs.held_len == 0 || self.held_len + needs.held_len <= limits::HELD_LEN_MAX;
         let results_fit = !self.is_once || self.result_len + needs.result_len <= limits::OLD_LEN_MAX;
-        self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit
+        // What is refused when part of the message is done is done again as a whole.
+        let may_repeat = !(self.is_once && needs.is_copy || self.has_copy && needs.is_once);
+        self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit && may_repeat
     }
 
     /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead.
-    pub fn push_plain(&mut self, command: &Command, memory: Window) {
+    pub fn push_plain(&mut self, command: &Command, about: &About, memory: Window) {
         if !self.join(command) {
-            self.front.extend_from_slice(&command.encode());
-            self.count += 1;
+            self.push_front(command, about);
         }
         match command.op {
             Op::Get => self.push_result(memory),
@@ -155,10 +179,8 @@ impl Request {
     }
 
     /// Adds any command; see [`super::drafts::Drafts::push`].
-    pub fn push(&mut self, command: &Command, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
-        self.front.extend_from_slice(&command.encode());
-        self.count += 1;
-        self.is_once |= command.op.is_once();
+    pub fn push(&mut self, command: &Command, about: &About, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
+        self.push_front(command, about);
         self.push_list(command.list_len().expect("lists go in pieces"), list);
         // SAFETY: the heap memory stays where it is while its owner moves, and the owner stays until the request is cleared.
         let operand = if operand.is_empty() { unsafe { Window::of(&packed) } } else { operand };
@@ -168,6 +190,56 @@ impl Request {
         if !packed.is_empty() {
             self.own.push(Own::Bytes(packed));
         }
+    }
+
+    fn push_front(&mut self, command: &Command, (subject, extent): &About) {
+        self.front.extend_from_slice(&command.encode());
+        self.count += 1;
+        self.is_once |= command.op.is_once();
+        self.has_copy |= matches!(command.op, Op::CopyFrom { .. });
+        let number = self.subjects.enter(subject);
+        self.abouts.push((number, *extent));
+    }
+
+    /// Adds a command of another request again, whose memory that one keeps.
+    pub fn push_again(&mut self, entry: &Entry<'_>) {
+        self.push_front(&entry.command, &(entry.subject.clone(), entry.extent as u32));
+        let len = |windows: &[Window]| windows.iter().map(|window| window.len() as u64).sum::<u64>();
+        self.list_len += len(&entry.list);
+        self.operand_len += len(&entry.operand);
+        self.held_len += if entry.command.op.streams_operand() { 0 } else { len(&entry.operand) };
+        self.result_len += len(&entry.result);
+        self.lists.extend_from_slice(&entry.list);
+        self.operands.extend_from_slice(&entry.operand);
+        self.results.extend_from_slice(&entry.result);
+    }
+
+    /// Whether it has no commands.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What its commands are about.
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
+    /// Its commands one by one, each with its memory.
+    ///
+    /// **Errors**: those of [`hanare_protocol::shape::Shape::check`], where the caller's index list has changed meanwhile.
+    pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'_>, Error>> {
+        let (mut lists, mut operands, mut results) = (Cut::of(&self.lists), Cut::of(&self.operands), Cut::of(&self.results));
+        let (commands, _) = self.front.as_chunks::<COMMAND_LEN>();
+        commands.iter().zip(&self.abouts).map(move |(bytes, (subject, extent))| {
+            let command = Command::decode(bytes).expect("this program wrote it");
+            let list = lists.take(command.list_len().expect("lists go in pieces"));
+            let (subject, extent) = (self.subjects.get(*subject), *extent as usize);
+            let limit = subject.layout.extents().nth(extent).expect("it was drafted for this layout").len;
+            let shape = command.shape(&words_of(&list)).expect("this program wrote it").check(&subject.name, limit)?;
+            let operand = operands.take(command.op.operand_len(shape.len()).expect("it was checked when it was drafted"));
+            let result = results.take(command.op.result_len(shape.len()));
+            Ok(Entry { command, shape, subject, extent, list, operand, result })
+        })
     }
 
     fn push_list(&mut self, len: u64, list: ListBytes) {
@@ -240,6 +312,24 @@ impl Request {
         (self.what == What::Sync).then(|| control::decode(&self.said).ok()).flatten()
     }
 
+    /// The region whose being mapped by others it was refused for, if it was and its commands are still to be done.
+    pub fn refused_for(&self) -> Option<Gid> {
+        match self.outcome {
+            Some(Err(Error::IsMapped { gid })) if self.what == What::Commands && !self.is_done_here => Some(gid),
+            _ => None,
+        }
+    }
+
+    /// Whether anybody may carry it out.
+    fn is_refused(&self) -> bool {
+        !self.is_sent_again && self.refused_for().is_some()
+    }
+
+    /// Whether its outcome is one that this program has still to see to.
+    pub fn is_left(&self) -> bool {
+        self.is_under_way || self.is_refused()
+    }
+
     pub fn head(&self, seq: u64) -> Head {
         let kind = match self.what {
             What::Commands => Kind::Commands,
@@ -309,6 +399,83 @@ impl Request {
     }
 }
 
+/// A command of a request, with its memory.
+pub(crate) struct Entry<'r> {
+    pub command: Command,
+    /// Its bytes on the extent.
+    pub shape: Checked<'static>,
+    pub subject: &'r Arc<Subject>,
+    pub extent: usize,
+    list: Vec<Window>,
+    pub operand: Vec<Window>,
+    pub result: Vec<Window>,
+}
+
+/// Takes windows apart from the front.
+pub(crate) struct Cut<'w> {
+    windows: &'w [Window],
+    /// Bytes of the first that were taken.
+    taken: usize,
+}
+
+impl<'w> Cut<'w> {
+    pub fn of(windows: &'w [Window]) -> Cut<'w> {
+        Cut { windows, taken: 0 }
+    }
+
+    /// The next bytes, at most so many, that lie in one window.
+    fn next(&mut self, most: u64) -> Window {
+        let mut first = self.windows.first().expect("as many bytes as the commands say");
+        while first.len() == self.taken {
+            (self.windows, self.taken) = (&self.windows[1..], 0);
+            first = self.windows.first().expect("as many bytes as the commands say");
+        }
+        let len = (first.len() - self.taken).min(most as usize);
+        self.taken += len;
+        first.slice(self.taken - len, len)
+    }
+
+    /// The next bytes, of a command whose bytes lie in one window.
+    pub fn whole(&mut self, len: u64) -> Window {
+        let window = self.next(len);
+        assert_eq!(window.len() as u64, len, "only plain gets and puts are joined");
+        window
+    }
+
+    /// Runs `with` for the next bytes, window by window: each with the place of its first byte among them.
+    pub fn each<E>(&mut self, len: u64, mut with: impl FnMut(u64, Window) -> Result<(), E>) -> Result<(), E> {
+        let mut at = 0;
+        while at < len {
+            let window = self.next(len - at);
+            with(at, window)?;
+            at += window.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The next bytes, in as many windows as they lie in.
+    fn take(&mut self, len: u64) -> Vec<Window> {
+        let mut taken = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            taken.push(self.next(left));
+            left -= taken.last().map_or(0, |window| window.len() as u64);
+        }
+        taken
+    }
+}
+
+/// A list's words. Of a list in memory that is lost the indices are zero, as a node would have got them.
+fn words_of(list: &[Window]) -> Vec<u64> {
+    let mut bytes = vec![0; list.iter().map(Window::len).sum()];
+    let mut at = 0;
+    for window in list {
+        let _ = window.read_into(&mut bytes[at..at + window.len()]);
+        at += window.len();
+    }
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+}
+
 fn refusal(reason: &str) -> Refusal {
     Refusal(reason.to_owned())
 }
@@ -343,7 +510,7 @@ impl Pending {
     }
 
     /// Enters a request and numbers it. **Errors**: [`Error::LimitReached`] with a million in flight.
-    pub fn enter(&mut self, request: Box<Request>) -> Result<u64, Error> {
+    pub fn enter(&mut self, mut request: Box<Request>) -> Result<u64, Error> {
         if self.free.is_empty() && self.slots.len() >= 1 << SLOT_BITS {
             return Err(Error::LimitReached { what: "requests in flight to one node".to_owned(), limit: 1 << SLOT_BITS });
         }
@@ -351,10 +518,12 @@ impl Pending {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
+        self.counter += 1;
+        request.seq = self.counter << SLOT_BITS | u64::from(slot);
+        let seq = request.seq;
         self.slots[slot as usize] = Some(request);
         self.open += 1;
-        self.counter += 1;
-        Ok(self.counter << SLOT_BITS | u64::from(slot))
+        Ok(seq)
     }
 
     fn slot(&self, seq: u64) -> Option<usize> {
@@ -380,7 +549,7 @@ impl Pending {
     pub fn fail_all(&mut self, error: &Error) {
         for request in self.slots.iter_mut().flatten() {
             request.posted_len = 0;
-            if request.outcome.is_none() {
+            if request.outcome.is_none() && !request.is_under_way {
                 request.settle(Err(error.clone()));
             }
         }
@@ -388,7 +557,34 @@ impl Pending {
 
     /// Whether any has no answer that will have one by itself: what waits for other clients may wait for this one.
     pub fn any_unanswered(&self) -> bool {
-        let is_open = |request: &Request| request.outcome.is_none() && request.patience == Patience::Usual;
+        let is_open =
+            |request: &Request| request.outcome.is_none() && !request.is_under_way && request.patience == Patience::Usual;
         self.open > 0 && self.slots.iter().flatten().any(|request| is_open(request))
+    }
+
+    /// Whether some were refused since their region is mapped, and this program has not done them yet, or not to the end.
+    pub fn any_refused(&self) -> bool {
+        self.open > 0 && self.slots.iter().flatten().any(|request| request.is_left())
+    }
+
+    /// Takes out the request of those that was sent first; its place stays taken.
+    pub fn take_refused(&mut self) -> Option<(u64, Box<Request>)> {
+        let refused = self.slots.iter_mut().flatten().filter(|request| request.is_refused());
+        let first = refused.min_by_key(|request| request.seq)?;
+        let seq = first.seq;
+        let mut place = self.spare.pop().unwrap_or_default();
+        (place.seq, place.is_under_way, place.posted_len) = (seq, true, first.posted_len);
+        Some((seq, std::mem::replace(first, place)))
+    }
+
+    /// Puts it back with what came of it.
+    pub fn put_back(&mut self, seq: u64, mut request: Box<Request>, outcome: Result<(), Error>) {
+        request.outcome = Some(outcome);
+        request.is_done_here = true;
+        let slot = self.slot(seq).and_then(|slot| self.slots[slot].as_mut()).expect("its place stayed taken");
+        // The connection may have ended meanwhile.
+        request.posted_len = slot.posted_len;
+        let place = std::mem::replace(slot, request);
+        self.keep(place);
     }
 }

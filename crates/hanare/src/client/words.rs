@@ -2,7 +2,7 @@
 
 use super::locks::{ended, milliseconds, patience};
 use super::plan::parts;
-use super::region::Region;
+use super::region::{Region, Way};
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;
@@ -27,17 +27,19 @@ impl Region {
     /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset;
     /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped; [`Error::NodeLost`].
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
-        let (extent, at) = self.place_of(offset, until.word())?;
+        self.check_place(offset, until.word())?;
         let begun = Instant::now();
         let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
         let late =
             |after_ms| Error::NotInTime { what: format!("the word at offset {offset} of region '{}'", self.name()), after_ms };
-        if let Some(window) = self.local(extent)? {
-            let seen = crate::trace::slice("wait for a word", || self.watch(window, at, until, left))?;
-            return seen.ok_or_else(|| late(bound.map_or(0, milliseconds)));
-        }
         let mut is_fresh = false;
         loop {
+            let way = self.way();
+            let (extent, at) = self.place_of(way, offset, until.word())?;
+            if let Some(window) = way.local(extent)? {
+                let seen = crate::trace::slice("wait for a word", || self.watch(window, at, until, left))?;
+                return seen.ok_or_else(|| late(bound.map_or(0, milliseconds)));
+            }
             let door = self.door(extent);
             let bound_ms = left().map(milliseconds);
             let request = SyncRequest::Wait { slot: door.slot, grant: door.grant, offset: at, until, bound_ms };
@@ -48,6 +50,8 @@ impl Region {
                     self.refresh()?;
                     is_fresh = true;
                 }
+                // Others have mapped it: the word is looked at through a mapping of this program, too.
+                Err(Error::IsMapped { .. }) => drop(self.subject().join()?),
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
                 Err(error) => return Err(ended(error)),
@@ -75,23 +79,29 @@ impl Region {
         }
     }
 
-    /// The extent of a word, and its place there.
-    fn place_of(&self, offset: u64, word: Word) -> Result<(usize, u64)> {
+    /// Refuses words outside the region, or at odd offsets.
+    fn check_place(&self, offset: u64, word: Word) -> Result<()> {
         let len = word.len();
-        let shape = Strided::contiguous(offset, len);
-        shape.check(self.name(), self.len())?;
-        let odd = |reason: String| {
-            let (region, element) = (self.name().to_owned(), format!("{len} bytes"));
-            Err(Error::BadElement { region, operation: "a wait".to_owned(), element, reason })
-        };
-        if !offset.is_multiple_of(len) {
-            return odd(format!("offset {offset} is no multiple of {len}"));
-        }
-        let mut parts = parts(self.layout(), shape);
+        Strided::contiguous(offset, len).check(self.name(), self.len())?;
+        if offset.is_multiple_of(len) { Ok(()) } else { Err(self.odd(word, format!("offset {offset} is no multiple of {len}"))) }
+    }
+
+    /// The extent of a word, and its place there.
+    fn place_of(&self, way: Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
+        let len = word.len();
+        let mut parts = parts(way.layout(), Strided::contiguous(offset, len));
         match (parts.next(), parts.next()) {
             (Some(part), None) if part.shape.offset.is_multiple_of(len) => Ok((part.extent, part.shape.offset)),
-            _ => odd(format!("the word at offset {offset} lies across an odd border of two extents, made by a resize")),
+            _ => {
+                let reason = format!("the word at offset {offset} lies across an odd border of two extents, made by a resize");
+                Err(self.odd(word, reason))
+            }
         }
+    }
+
+    fn odd(&self, word: Word, reason: String) -> Error {
+        let (region, element) = (self.name().to_owned(), format!("{} bytes", word.len()));
+        Error::BadElement { region, operation: "a wait".to_owned(), element, reason }
     }
 
     /// The 64-bit word at `offset`, a multiple of 8, as a lock: zero while it is free, else its owner's client id.

@@ -68,7 +68,11 @@ impl SharedMapping {
     pub(crate) fn new(region: &Region, consistency: Consistency) -> Result<SharedMapping> {
         let mapped = &region.shared.mapped;
         let way = match consistency {
-            Consistency::Coherent => Way::Coherent(mapped.get_or_make(region)?),
+            Consistency::Coherent => {
+                // What this client began by commands comes before what it does through the pointer.
+                region.quiesce();
+                Way::Coherent(mapped.get_or_make(region)?)
+            }
             Consistency::Explicit => Way::Explicit(mapped.get_or_make_explicit(region)?),
         };
         let (shared, gid, name) = (region.shared.clone(), region.gid(), region.name().to_owned());

@@ -34,9 +34,9 @@ mod wait;
 
 use crate::client::mapping::map_piece;
 use crate::client::pool::Shared as Attachment;
-use crate::client::region::Region;
 use crate::client::shared::counters::{PageCounts, seat};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
+use crate::client::subject::Subject;
 use crate::settings;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
@@ -60,7 +60,18 @@ pub(crate) struct Coherent {
     mapping: Option<Mapping>,
     gid: Gid,
     len: u64,
+    rights: Rights,
+    purpose: Purpose,
     attachment: Arc<Attachment>,
+}
+
+/// What a mapping was made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The program asked for a pointer; it may do what the handle may.
+    Pointer,
+    /// Commands of any handle of the program, since others have the region mapped; it may do what the user may.
+    Commands,
 }
 
 impl Coherent {
@@ -71,15 +82,15 @@ impl Coherent {
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
     /// [`Error::System`] where this kernel cannot.
-    pub fn new(region: &Region) -> Result<Coherent> {
+    pub fn new(region: &Subject, purpose: Purpose) -> Result<Coherent> {
         let features = settings::userfaultfd()?;
         features.check()?;
         let attachment = region.shared.clone();
-        if attachment.mapped.has_pointer(region.gid()) {
+        if attachment.mapped.has_pointer(region.gid) {
             let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
-            return Err(Error::BadUse { region: region.name().to_owned(), reason });
+            return Err(Error::BadUse { region: region.name.clone(), reason });
         }
-        let view = region.fresh_view()?;
+        let view = region.fresh_view((purpose == Purpose::Pointer).then_some(region.rights))?;
         let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
         let request = Request::Share { view, consistency: Consistency::Coherent };
         let (shared, mut fds) = match attachment.session.ask_with_fds(&request, Vec::new())? {
@@ -87,7 +98,8 @@ impl Coherent {
             (other, _) => return Err(attachment.session.nonsense(&other)),
         };
         // From here on the node is told when this fails or ends.
-        let mut coherent = Coherent { watch: None, mapping: None, gid, len: layout.len(), attachment: attachment.clone() };
+        let mut coherent =
+            Coherent { watch: None, mapping: None, gid, len: layout.len(), rights, purpose, attachment: attachment.clone() };
         let files = fds.split_off(2);
         if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
             let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
@@ -123,6 +135,16 @@ impl Coherent {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// What may be done through it.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// Whether it was made for commands, so that handles keep it.
+    pub fn is_joined(&self) -> bool {
+        self.purpose == Purpose::Commands
     }
 
     /// The region's bytes.

@@ -2,12 +2,12 @@
 
 use super::fetch::Claimed;
 use super::wait::Patience;
-use crate::client::region::Region;
 use crate::client::shared::counters::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
 use crate::client::shared::report::Report;
 use crate::client::shared::streams::Streams;
+use crate::client::subject::Subject;
 use crate::settings;
 use crate::trace::{Faults, Means, Seen};
 use hanare_memory::Mapping;
@@ -95,7 +95,7 @@ pub(super) enum Asked {
 
 impl Resolver {
     pub(super) fn new(
-        region: &Region,
+        region: &Subject,
         (layout, rights): (Layout, Rights),
         shared: &SharedView,
         words_file: OwnedFd,
@@ -133,11 +133,11 @@ impl Resolver {
         Ok(Resolver {
             lanes_count: lanes,
             before,
-            report: Report::new(region.name()),
+            report: Report::new(&region.name),
             home_of: home_of.ok_or_else(garbage)?,
             doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
             own,
-            gid: region.gid(),
+            gid: region.gid,
             words,
             _words_memory: memory,
             frames,
@@ -152,7 +152,7 @@ impl Resolver {
             streams: Streams::default(),
             filled: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
-            faults: Faults::of(region.name()),
+            faults: Faults::of(&region.name),
             homes,
             layout,
         })

@@ -1,0 +1,248 @@
+//! Commands that a node refused since others have their region mapped coherently: carried out by this program, through a
+//! mapping of its own.
+//!
+//! A node admits all commands of a message or none, so that a message that it refused is done here from the beginning, and an
+//! update counts once. Where the node of a copy's source refuses, other commands of the message may be done: such messages
+//! hold no updates, and are done again as a whole.
+
+use super::call::list_bytes;
+use super::copy::{THROUGH_LEN, slice};
+use super::remote::Remote;
+use super::request::{Cut, Entry, Request};
+use super::subject::Subject;
+use hanare_memory::{Window, guard, vector};
+use hanare_protocol::element::{RANGE_LEN, Range, Summary};
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::{Gid, NodeId};
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+
+/// Carries out what `remote` refused since region `gid` is mapped. Commands on regions that are not mapped, of a batch, go there
+/// again.
+///
+/// **Cost**: what mapping the region costs, once for all its commands; then that of reaching its pages.
+/// **Errors**: those of [`Subject::join`]; [`Error::Broken`] where part of it was done.
+pub(crate) fn carry_out(remote: &Remote, request: &Request, gid: Gid) -> Result<()> {
+    join(request, gid)?;
+    let mut has_written = false;
+    carry_out_joined(remote, request, &mut has_written).map_err(|error| match has_written {
+        true => Error::Broken {
+            node: remote.node(),
+            what: "a command in parts".to_owned(),
+            reason: error.to_string(),
+            happened: Happened::Unknown,
+        },
+        false => error,
+    })
+}
+
+/// Maps the region of that number, if the request is about it.
+fn join(request: &Request, gid: Gid) -> Result<()> {
+    let subject = request.subjects().iter().find(|subject| subject.gid == gid);
+    subject.ok_or(Error::IsMapped { gid })?.join().map(drop)
+}
+
+fn carry_out_joined(remote: &Remote, request: &Request, has_written: &mut bool) -> Result<()> {
+    let mut again = remote.draft();
+    let mut entries = request.entries();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        if let Op::CopyFrom { .. } = entry.command.op {
+            let target = entries.next().expect("copies come in pairs")?;
+            copy(&entry, &target, has_written)?;
+            continue;
+        }
+        match entry.subject.window()? {
+            Some(flat) => {
+                *has_written |= entry.command.op.writes();
+                run(&entry, flat)?;
+            }
+            None => again.push_again(&entry),
+        }
+    }
+    if again.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: its memory is that of the refused request, whose sender waits for it.
+    match unsafe { remote.exchange(again) }? {
+        None => Ok(()),
+        // One region less each time.
+        Some((gid, again)) => {
+            join(&again, gid)?;
+            carry_out_joined(remote, &again, has_written)
+        }
+    }
+}
+
+/// Runs of a shape of an extent, as they lie in the mapping of the region: each with its place in the stream.
+fn runs<'s>(subject: &'s Subject, extent: usize, shape: &'s Checked<'_>) -> impl Iterator<Item = (u64, u64, u64)> + 's {
+    let (first, block) = shape.range().map_or((None, shape.shape().block()), |(offset, len)| (Some(offset), len));
+    let blocks = shape.block_offsets().take(if first.is_some() { 0 } else { usize::MAX });
+    first.into_iter().chain(blocks).enumerate().flat_map(move |(k, offset)| {
+        let mut at = k as u64 * block;
+        subject.layout.places(extent, offset, block).map(move |(offset, len)| {
+            at += len;
+            (at - len, offset, len)
+        })
+    })
+}
+
+/// Does a command on the region's bytes, as a node would do it on its extent.
+fn run(entry: &Entry<'_>, flat: Window) -> Result<()> {
+    let Entry { command, shape, subject, extent, .. } = entry;
+    let op = command.op;
+    let lost = |lost| subject.lost(lost);
+    if let Some(element) = op.element()
+        && op.is_once()
+    {
+        // The caller's list may have changed; words at odd places are none.
+        shape.check_elements(&subject.name, "an update", element, true)?;
+    }
+    let (mut operands, mut results) = (Cut::of(&entry.operand), Cut::of(&entry.result));
+    match op {
+        Op::Get => {
+            for (_, offset, len) in runs(subject, *extent, shape) {
+                results
+                    .each(len, |at, window| guard::copy(flat.slice((offset + at) as usize, window.len()), window))
+                    .map_err(lost)?;
+            }
+        }
+        Op::Put => {
+            for (_, offset, len) in runs(subject, *extent, shape) {
+                operands
+                    .each(len, |at, window| guard::copy(window, flat.slice((offset + at) as usize, window.len())))
+                    .map_err(lost)?;
+            }
+        }
+        Op::Fill { pattern_len } => {
+            let pattern = bytes_of(&mut operands, u64::from(pattern_len)).map_err(lost)?;
+            for (at, offset, len) in runs(subject, *extent, shape) {
+                let mut turned = pattern.clone();
+                turned.rotate_left((at % u64::from(pattern_len)) as usize);
+                vector::fill_part(flat, &range(subject, offset, len)?, 0, len, &turned).map_err(lost)?;
+            }
+        }
+        Op::Compare => {
+            let mut first = u64::MAX;
+            for (at, offset, len) in runs(subject, *extent, shape) {
+                let found = vector::compare_part(flat, &range(subject, offset, len)?, 0, operands.whole(len)).map_err(lost)?;
+                if let Some(found) = found {
+                    first = at + found;
+                    break;
+                }
+            }
+            results.whole(u64::from(u64::BITS / 8)).write_from(&first.to_le_bytes()).map_err(lost)?;
+        }
+        Op::Reduce(element) => {
+            let bounds = bytes_of(&mut operands, RANGE_LEN).map_err(lost)?;
+            let bounds = Range::decode(bounds[..].first_chunk().expect("as many"), element);
+            let mut summary = Summary::new(element);
+            // An element may lie across two runs.
+            let mut stage = Vec::with_capacity(STAGE_LEN);
+            let mut reduce = |stage: &mut Vec<u8>| {
+                let len = stage.len() as u64;
+                let shape = Shape::contiguous(0, len).check(&subject.name, len)?;
+                // SAFETY: the buffer is borrowed for this call, and only read.
+                let from = unsafe { Window::of(stage) };
+                vector::reduce_part(from, &shape, 0, len, element, &bounds, &mut summary).map_err(lost)?;
+                stage.clear();
+                Ok::<(), Error>(())
+            };
+            for (_, offset, len) in runs(subject, *extent, shape) {
+                let mut done = 0;
+                while done < len {
+                    let part = (len - done).min((STAGE_LEN - stage.len()) as u64);
+                    let old = stage.len();
+                    stage.resize(old + part as usize, 0);
+                    flat.slice((offset + done) as usize, part as usize).read_into(&mut stage[old..]).map_err(lost)?;
+                    done += part;
+                    if stage.len() == STAGE_LEN {
+                        reduce(&mut stage)?;
+                    }
+                }
+            }
+            reduce(&mut stage)?;
+            let summary = summary.encode();
+            results.whole(summary.len() as u64).write_from(&summary).map_err(lost)?;
+        }
+        Op::Update(update) | Op::Fetch(update) => {
+            let same = update.is_same.then(|| operands.whole(update.element.len()));
+            for (_, offset, len) in runs(subject, *extent, shape) {
+                let operand = same.unwrap_or_else(|| operands.whole(len));
+                let olds = matches!(op, Op::Fetch(_)).then(|| results.whole(len));
+                let words = range(subject, offset, len)?;
+                vector::update_part(flat, &words, 0, len, update, operand, olds).map_err(lost)?;
+            }
+        }
+        Op::CompareAndSwap(element) => {
+            for (_, offset, len) in runs(subject, *extent, shape) {
+                let (pairs, olds) = (operands.whole(2 * len), results.whole(len));
+                let words = range(subject, offset, len)?;
+                vector::compare_and_swap_part(flat, &words, 0, len, element, pairs, olds).map_err(lost)?;
+            }
+        }
+        Op::CopyFrom { .. } | Op::CopyTo => unreachable!("copies come in pairs"),
+    }
+    Ok(())
+}
+
+fn range(subject: &Subject, offset: u64, len: u64) -> Result<Checked<'static>> {
+    Shape::contiguous(offset, len).check(&subject.name, subject.layout.len())
+}
+
+fn bytes_of(from: &mut Cut<'_>, len: u64) -> std::result::Result<Vec<u8>, hanare_memory::Lost> {
+    let mut bytes = vec![0; len as usize];
+    from.each(len, |at, window| window.read_into(&mut bytes[at as usize..at as usize + window.len()]))?;
+    Ok(bytes)
+}
+
+/// Copies by way of this program's memory: ranges a piece at a time, blocks with room for all of them.
+fn copy(from: &Entry<'_>, to: &Entry<'_>, has_written: &mut bool) -> Result<()> {
+    let len = to.shape.len();
+    let is_cut = from.shape.range().is_some() && to.shape.range().is_some();
+    let piece = if is_cut { THROUGH_LEN.min(len) } else { len };
+    let mut bytes = vec![0; piece as usize];
+    let mut at = 0;
+    while at < len {
+        let end = (at + piece).min(len);
+        let part = |entry: &Entry<'_>| match is_cut {
+            true => slice(entry.shape.shape(), at, end).into_owned(),
+            false => entry.shape.shape().by_ref().into_owned(),
+        };
+        // SAFETY: the buffer lives until both have returned, and nobody else uses it.
+        let window = unsafe { Window::of_mut(&mut bytes) }.slice(0, (end - at) as usize);
+        move_bytes(from, Op::Get, part(from), window)?;
+        *has_written = true;
+        move_bytes(to, Op::Put, part(to), window)?;
+        at = end;
+    }
+    Ok(())
+}
+
+/// Gets or puts one side of a copy: through the mapping, or by a command where the region is not mapped.
+fn move_bytes(side: &Entry<'_>, op: Op, shape: Shape<'static>, memory: Window) -> Result<()> {
+    let Entry { command: Command { node, slot, grant, .. }, subject, extent, .. } = side;
+    let command = Command::new(op, *node, *slot, *grant, &shape);
+    let (operand, result) = if op == Op::Get { (Window::empty(), memory) } else { (memory, Window::empty()) };
+    if subject.window()?.is_none() {
+        let remote = subject.shared.remote(NodeId(*node), None)?;
+        let mut request = remote.draft();
+        request.push(&command, &(Arc::clone(subject), *extent as u32), list_bytes(shape.clone()), operand, result, Vec::new());
+        // SAFETY: the caller's buffer is there until this returns, and the command's list is its own.
+        match unsafe { remote.exchange(request) }? {
+            None => return Ok(()),
+            Some((gid, request)) => join(&request, gid)?,
+        }
+    }
+    let shape = shape.check(&subject.name, side.shape.limit())?;
+    let flat = subject.join()?;
+    for (at, offset, len) in runs(subject, *extent, &shape) {
+        let (here, there) = (memory.slice(at as usize, len as usize), flat.slice(offset as usize, len as usize));
+        let moved = if op == Op::Get { guard::copy(there, here) } else { guard::copy(here, there) };
+        moved.map_err(|lost| subject.lost(lost))?;
+    }
+    Ok(())
+}
