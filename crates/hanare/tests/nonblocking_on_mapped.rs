@@ -195,7 +195,8 @@ fn a_batch_is_done_where_part_of_it_is_on_regions_that_others_map() {
     for round in 1..=4u64 {
         let client = &clients[[0, 2][round as usize % 2]];
         let handles: Vec<Region> = ["plain", "one", "two"].iter().map(|name| client.open(name).unwrap()).collect();
-        let bytes: &'static [u8] = Vec::leak(pattern(5 * PAGE as usize, round));
+        let bytes: &'static [u8] = Vec::leak(pattern(5 * 3000, round));
+        let blocks = Strided { offset: 10 * PAGE + 512, block: 3000, count: 5, stride: PAGE };
         let olds: Vec<&'static mut [u8]> = (0..3).map(|_| &mut *Vec::leak(vec![0; 8 * 30])).collect();
         let seen: *mut Vec<&'static mut [u8]> = Box::leak(Box::new(olds));
         let every_page = Strided { offset: 256, block: 8, count: 30, stride: PAGE };
@@ -203,7 +204,7 @@ fn a_batch_is_done_where_part_of_it_is_on_regions_that_others_map() {
             // SAFETY: the buffers are leaked, and looked at when the batch has ended.
             let olds = unsafe { &mut *seen };
             for (handle, olds) in handles.iter().zip(olds) {
-                batch.put(handle, 10 * PAGE + 512, bytes)?;
+                batch.put_strided(handle, blocks, bytes)?;
                 batch.fetch(handle, every_page, add(), &1u64.to_le_bytes().leak_static(), olds)?;
             }
             batch.copy(&handles[1], Shape::contiguous(0, 100), &handles[0], Shape::contiguous(PAGE * 20, 100))
@@ -217,13 +218,15 @@ fn a_batch_is_done_where_part_of_it_is_on_regions_that_others_map() {
         for olds in unsafe { &*seen } {
             assert_eq!(words_of(olds), vec![round - 1; 30], "round {round}: each counted once");
         }
-        let mut read = vec![0; bytes.len()];
-        for mapping in [&one, &two] {
-            mapping.read(10 * PAGE + 512, &mut read).unwrap();
-            assert!(read == bytes, "round {round}: the mapping shows the put");
+        let mut read = vec![0; 3000];
+        for (k, bytes) in bytes.chunks(3000).enumerate() {
+            for mapping in [&one, &two] {
+                mapping.read((10 + k as u64) * PAGE + 512, &mut read).unwrap();
+                assert!(read == bytes, "round {round}: the mapping shows the put");
+            }
+            handles[0].get((10 + k as u64) * PAGE + 512, &mut read).unwrap();
+            assert!(read == bytes, "round {round}: a region that nobody maps");
         }
-        handles[0].get(10 * PAGE + 512, &mut read).unwrap();
-        assert!(read == bytes, "round {round}: a region that nobody maps");
     }
 }
 
@@ -517,9 +520,9 @@ fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
     let pool = TestPool::start(2, 64 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
     let len = 8u64 << 20;
-    for (round, options) in [on(1), on(0), spread()].into_iter().cycle().take(12).enumerate() {
+    for round in 0..10 {
         let name = format!("r{round}");
-        let handle = near.create(&name, len, &options).unwrap();
+        let handle = near.create(&name, len, &on(1)).unwrap();
         let bytes = pattern(len as usize, round as u64);
         let started = handle.start_put(0, bytes.clone()).unwrap();
         let mapping = std::thread::scope(|scope| {

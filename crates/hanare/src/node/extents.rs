@@ -12,6 +12,7 @@ use hanare_protocol::wire::control::{FilePart, HeldExtent};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// The table.
@@ -34,6 +35,14 @@ impl Entries {
             Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
             Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid, node: self.node }),
             None => Err(Error::GrantRefused { gid: Gid(0), node: self.node }),
+        }
+    }
+
+    /// The same for who reaches its bytes as they are.
+    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+        match self.slots.get(slot.0 as usize) {
+            Some(Some(entry)) if entry.is_shared || entry.is_wanted => Err(Error::IsMapped { gid: entry.held.gid }),
+            _ => self.hold(slot, grant, need),
         }
     }
 
@@ -65,6 +74,8 @@ struct Entry {
     direct: BTreeSet<ClientId>,
     /// It is reached through its pages alone.
     is_shared: bool,
+    /// Somebody is about to share it, and waits for commands under way: no more of them are let in.
+    is_wanted: bool,
 }
 
 /// Files of an extent, in order.
@@ -78,6 +89,35 @@ pub(crate) struct Held {
     lender: Arc<Lender>,
     /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
     heap: Mutex<Option<Heap>>,
+    /// Commands under way that change its bytes.
+    writers: AtomicUsize,
+}
+
+/// A command under way that changes bytes of an extent, which nobody shares meanwhile.
+pub(crate) struct Writing(Arc<Held>);
+
+impl Writing {
+    fn new(held: &Arc<Held>) -> Writing {
+        held.writers.fetch_add(1, Ordering::Relaxed);
+        Writing(held.clone())
+    }
+
+    pub fn held(&self) -> &Arc<Held> {
+        &self.0
+    }
+}
+
+impl Clone for Writing {
+    fn clone(&self) -> Writing {
+        Writing::new(&self.0)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // ORDERING: pairs with the load in `Extents::share`: what the command wrote is seen by whoever shares the extent then.
+        self.0.writers.fetch_sub(1, Ordering::Release);
+    }
 }
 
 enum Memory {
@@ -117,7 +157,7 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        Held { gid, len, memory, lender, heap: Mutex::default() }
+        Held { gid, len, memory, lender, heap: Mutex::default(), writers: AtomicUsize::new(0) }
     }
 
     /// Its length in bytes.
@@ -175,7 +215,7 @@ impl Extents {
             .map(|(len, extent)| {
                 let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
-                Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), is_shared: false }))
+                Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), is_shared: false, is_wanted: false }))
             })
             .collect()
     }
@@ -207,23 +247,24 @@ impl Extents {
         Ok(self.held())
     }
 
-    /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside.
-    pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Arc<Held>, Checked<'static>)> {
+    /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside; and what says that it
+    /// changes bytes, until it is done.
+    pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Arc<Held>, Checked<'static>, Option<Writing>)> {
         let need = if command.op.writes() { Rights::Write } else { Rights::Read };
-        let held = self.open(command.slot, command.grant, need)?;
+        let entries = self.read();
+        let held = entries.open(command.slot, command.grant, need)?;
+        // As long as the table is locked nobody begins to share it.
+        let writing = command.op.writes().then(|| Writing::new(&held));
+        drop(entries);
         // The library has checked it against the region; only others are told by their extent's region.
         let shape = shape.check("of a peer", held.len)?.joined();
-        Ok((held, shape))
+        Ok((held, shape, writing))
     }
 
-    /// The extent of that slot, if the grant allows what is needed, to reach its bytes as they are: not those that are mapped
+    /// The extent of that slot, if the grant allows what is needed, to read its bytes as they are: not those that are mapped
     /// coherently.
     pub fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
-        let entries = self.read();
-        match entries.slots.get(slot.0 as usize) {
-            Some(Some(Entry { held, is_shared: true, .. })) => Err(Error::IsMapped { gid: held.gid }),
-            _ => entries.hold(slot, grant, need),
-        }
+        self.read().open(slot, grant, need)
     }
 
     /// The same for what touches none of its bytes, however they are mapped.
@@ -234,14 +275,17 @@ impl Extents {
     /// The files of an extent, for a client of this host to map as its grant allows. It counts as mapped by that client until
     /// [`Extents::forget_direct`].
     pub fn files(&self, slot: Slot, grant: Grant, client: ClientId) -> Result<ExtentFiles> {
-        let held = self.open(slot, grant, Rights::Read)?;
-        let rights = match self.open(slot, grant, Rights::Write) {
+        let mut entries = self.write();
+        let held = entries.open(slot, grant, Rights::Read)?;
+        let rights = match entries.open(slot, grant, Rights::Write) {
             Ok(_) => Rights::Write,
             Err(_) => Rights::Read,
         };
-        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+        // As long as the table is locked nobody begins to share it.
+        if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
             entry.direct.insert(client);
         }
+        drop(entries);
         held.with_own_file(|extent| extent.files(rights))
     }
 
@@ -256,7 +300,8 @@ impl Extents {
 
     /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Says for what the grant is good.
     ///
-    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] while clients may have it mapped as it is.
+    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] while clients may have it mapped as it is, and while commands that
+    /// change it are under way: then no more are let in until [`Extents::want_no_more`].
     pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles)> {
         let mut entries = self.write();
         let node = entries.node;
@@ -270,6 +315,12 @@ impl Extents {
             );
             return Err(Error::BadUse { region: gid.to_string(), reason });
         }
+        // ORDERING: pairs with the end of `Writing`.
+        if !entry.is_shared && entry.held.writers.load(Ordering::Acquire) > 0 {
+            entry.is_wanted = true;
+            let reason = format!("{node} has commands on it under way that do not end; see to the programs that began them");
+            return Err(Error::BadUse { region: gid.to_string(), reason });
+        }
         entry.is_shared = true;
         let held = entry.held.clone();
         drop(entries);
@@ -278,6 +329,13 @@ impl Extents {
             self.unshare(slot);
         }
         files.map(|files| (held, files))
+    }
+
+    /// Nobody is about to share an extent any more: somebody does, or has given up.
+    pub fn want_no_more(&self, slot: Slot) {
+        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+            entry.is_wanted = false;
+        }
     }
 
     /// What a grant for an extent of a region allows.

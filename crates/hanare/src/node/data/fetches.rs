@@ -7,7 +7,7 @@
 use super::inbox::lost_memory;
 use super::replies::is_elsewhere;
 use super::work::{Place, Work};
-use crate::node::extents::Held;
+use crate::node::extents::Writing;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::{Window, vector};
 use hanare_protocol::id::NodeId;
@@ -19,7 +19,6 @@ use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes that one request asks another node for.
@@ -29,7 +28,7 @@ pub(crate) struct Fetch {
     pub node: NodeId,
     commands: Vec<u8>,
     lists: Vec<u8>,
-    targets: Vec<(Arc<Held>, Checked<'static>)>,
+    targets: Vec<(Writing, Checked<'static>)>,
 }
 
 /// A fetch that has ended, and whose it was.
@@ -63,7 +62,7 @@ impl Fetch {
             let fetch = all.last_mut().expect("one was made");
             fetch.commands.extend_from_slice(&Command { op: Op::Get, ..command }.encode());
             fetch.lists.extend_from_slice(&list);
-            fetch.targets.push((to.held().clone(), to.shape.clone()));
+            fetch.targets.push((to.writing().clone(), to.shape.clone()));
             work[index].finish();
         }
         all
@@ -212,9 +211,9 @@ impl Arrivals {
         while waiting.fetch.targets.get(self.target).is_some_and(|(_, shape)| self.at == shape.len()) {
             (self.target, self.at) = (self.target + 1, 0);
         }
-        let (held, shape) = waiting.fetch.targets.get(self.target).ok_or_else(|| refusal("more bytes than were asked for"))?;
+        let (writing, shape) = waiting.fetch.targets.get(self.target).ok_or_else(|| refusal("more bytes than were asked for"))?;
         let left = shape.len() - self.at;
-        if let (Some(window), Some((offset, _))) = (held.stays(), shape.range()) {
+        if let (Some(window), Some((offset, _))) = (writing.held().stays(), shape.range()) {
             let place = window.slice((offset + self.at) as usize, left as usize);
             self.at += left;
             return Ok(place);
@@ -231,10 +230,10 @@ impl Arrivals {
         if len == 0 {
             return;
         }
-        let (held, shape) = &self.waiting.front().expect("a stage is filled for somebody").fetch.targets[self.target];
+        let (writing, shape) = &self.waiting.front().expect("a stage is filled for somebody").fetch.targets[self.target];
         // SAFETY: the buffer is ours, and only read here.
         let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
-        let reach = held.reach();
+        let reach = writing.held().reach();
         if let Err(lost) = vector::scatter_part(bytes, reach.window(), shape, self.at) {
             self.lost = self.lost.take().or(Some(lost_memory(&lost)));
         }

@@ -186,6 +186,10 @@ impl Inbox {
             }
             self.refused = unpaired(&self.work).or_else(|| sums.beyond_limits());
         }
+        if self.refused.is_some() {
+            // What was admitted before the refusal must not be held until the whole message is here.
+            self.work.clear();
+        }
         self.last = head.seq;
         self.under_way = self.refused.is_none().then_some(head.seq);
         self.current = 0;
@@ -313,7 +317,7 @@ impl Inbox {
             }
             Kind::Commands => match self.refused.take() {
                 Some(error) => {
-                    // What was admitted before the refusal must not be held until the next message.
+                    // Memory may have been lost on the way.
                     self.work.clear();
                     Asks::Refused(error)
                 }

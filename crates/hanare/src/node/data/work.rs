@@ -1,6 +1,6 @@
 //! A command that a node has admitted, and what is still to be done of it.
 
-use crate::node::extents::{Extents, Held};
+use crate::node::extents::{Extents, Held, Writing};
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::Result;
 use hanare_protocol::element::{RANGE_LEN, Range, Summary};
@@ -26,6 +26,8 @@ pub(crate) struct Work {
     summary: Option<Summary>,
     /// Bytes of the stream that were done, of what is done after the whole message is here.
     done: u64,
+    /// Of a command that changes bytes.
+    writing: Option<Writing>,
 }
 
 /// Where a command's bytes are.
@@ -39,17 +41,17 @@ pub(crate) enum Place {
 impl Work {
     /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
     pub fn admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
-        let (place, shape) = match command.op {
+        let (place, shape, writing) = match command.op {
             Op::CopyFrom { address_len: 1..=ADDRESS_LEN_MAX } => {
-                (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?)
+                (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?, None)
             }
             _ => {
-                let (held, shape) = extents.admit(command, shape)?;
-                (Place::Here(held), shape)
+                let (held, shape, writing) = extents.admit(command, shape)?;
+                (Place::Here(held), shape, writing)
             }
         };
-        let work =
-            Work { op: command.op, shape, place, taken: 0, operand: Vec::new(), result: Vec::new(), summary: None, done: 0 };
+        let (operand, result) = Default::default();
+        let work = Work { op: command.op, shape, place, taken: 0, operand, result, summary: None, done: 0, writing };
         work.check()?;
         Ok(work)
     }
@@ -103,6 +105,11 @@ impl Work {
             Place::Here(held) => held,
             Place::Elsewhere(_) => unreachable!("bytes of another node are fetched"),
         }
+    }
+
+    /// The extent that is written, by who goes on when this is gone.
+    pub fn writing(&self) -> &Writing {
+        self.writing.as_ref().expect("it changes bytes")
     }
 
     /// The source's node's address.
@@ -202,6 +209,7 @@ impl Work {
             }
             _ => unreachable!("it is done as it comes, or a copy"),
         }
+        self.end_writing();
         Ok(())
     }
 
@@ -214,6 +222,14 @@ impl Work {
     pub fn conclude(&mut self) {
         if self.op == Op::Compare && self.result.is_empty() {
             self.result = u64::MAX.to_le_bytes().to_vec();
+        }
+        self.end_writing();
+    }
+
+    /// What is only to be told does not keep others from the extent.
+    fn end_writing(&mut self) {
+        if !self.is_left() && self.op != Op::CopyTo {
+            self.writing = None;
         }
     }
 }

@@ -5,8 +5,9 @@ use super::home::{Home, Post};
 use super::host::{HomeDoor, Host};
 use super::memory::HomeMemory;
 use super::{Deed, Pages, Wish};
+use crate::node::extents::Extents;
 use hanare_memory::frames::ClientFrames;
-use hanare_protocol::id::{ClientId, Gid, NodeId, Rights};
+use hanare_protocol::id::{ClientId, Epoch, Gid, NodeId, Rights};
 use hanare_protocol::page::{Consistency, HostId};
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
 use hanare_protocol::wire::page::{Join, Joined, Letter};
@@ -365,7 +366,9 @@ impl Pages {
             }
             self.left_one(gid, at);
         }
-        self.pending.retain(|pending| pending.from != node);
+        for gone in self.pending.extract_if(.., |pending| pending.from == node) {
+            want_no_more(&self.extents, self.me, &gone.join);
+        }
     }
 
     /// A host wants to map a region whose pages lie here.
@@ -387,6 +390,7 @@ impl Pages {
         if matches!(result, Err(Error::BadUse { .. })) && Instant::now() < pending.until {
             return self.pending.push(pending);
         }
+        want_no_more(&self.extents, self.me, &pending.join);
         let Join { node, address, key, .. } = pending.join;
         self.send(Post { node, address, letter: Letter::Joined { key, result }, bytes: None });
     }
@@ -465,7 +469,9 @@ impl Pages {
         }
         self.homes.clear();
         self.shares.clear();
-        self.pending.clear();
+        for gone in std::mem::take(&mut self.pending) {
+            want_no_more(&self.extents, self.me, &gone.join);
+        }
         self.leavers.clear();
         let mut errands = Vec::new();
         self.wires.begin_anew(&mut errands);
@@ -493,4 +499,11 @@ impl Pages {
         let leaving: Vec<Gid> = self.leaving.keys().copied().collect();
         leaving.into_iter().for_each(|gid| self.left(gid));
     }
+}
+
+/// Who wanted to share extents of this node does, or has given up.
+fn want_no_more(extents: &Extents, me: Option<(NodeId, Epoch)>, join: &Join) {
+    let me = me.map(|(me, _)| me);
+    let own = join.layout.extents().filter(|extent| Some(extent.node) == me);
+    own.for_each(|extent| extents.want_no_more(extent.slot));
 }
