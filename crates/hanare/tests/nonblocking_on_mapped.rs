@@ -544,3 +544,54 @@ fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
         near.remove(&name).unwrap();
     }
 }
+
+/// Who maps and who gives commands, each time anew, and where the counters are.
+struct Comers {
+    options: CreateOptions,
+    mappers: &'static [usize],
+    commanders: &'static [usize],
+}
+
+#[test]
+fn what_is_mapped_by_some_and_commanded_by_others_counts_while_all_come_and_go() {
+    const ROUNDS: u64 = 60;
+    let pool = TestPool::start(3, 16 << 20);
+    let clients: Vec<Pool> = (0..3).map(|node| pool.client(node)).collect();
+    let count = |Comers { options, mappers, commanders }: Comers, round: usize| {
+        let name = &format!("r{round}");
+        clients[0].create(name, 12 * PAGE, &options).unwrap();
+        std::thread::scope(|scope| {
+            for client in mappers.iter().map(|k| &clients[*k]) {
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let mapping = map(client, name);
+                        (0..12).for_each(|page| drop(word(&mapping, page * 512 + 8).fetch_add(1, SeqCst)));
+                    }
+                });
+            }
+            for client in commanders.iter().map(|k| &clients[*k]) {
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let handle = client.open(name).unwrap();
+                        for page in 0..12 {
+                            let word = Strided::contiguous(64 + page * PAGE, 8);
+                            if round % 2 == 0 {
+                                drop(handle.start_fetch(word, add(), bytes_of(&[1])).unwrap().wait().unwrap());
+                            } else {
+                                handle.fetch_word(word.offset, Operator::Add, 1).unwrap();
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let mapping = map(&clients[1], name);
+        let counts: Vec<u64> = (0..12).map(|page| word(&mapping, page * 512 + 8).load(SeqCst)).collect();
+        assert_eq!(counts, [ROUNDS * (mappers.len() + commanders.len()) as u64; 12], "{mappers:?} map, {commanders:?} command");
+    };
+    for round in 0..3 {
+        count(Comers { options: on(0), mappers: &[1], commanders: &[2] }, round * 3);
+        count(Comers { options: on(1), mappers: &[1], commanders: &[0] }, round * 3 + 1);
+        count(Comers { options: spread(), mappers: &[1, 2], commanders: &[0] }, round * 3 + 2);
+    }
+}

@@ -41,7 +41,7 @@ impl Entries {
     /// The same for who reaches its bytes as they are.
     fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
         match self.slots.get(slot.0 as usize) {
-            Some(Some(entry)) if entry.is_shared || entry.is_wanted => Err(Error::IsMapped { gid: entry.held.gid }),
+            Some(Some(entry)) if entry.shares > 0 || entry.is_wanted => Err(Error::IsMapped { gid: entry.held.gid }),
             _ => self.hold(slot, grant, need),
         }
     }
@@ -72,8 +72,9 @@ struct Entry {
     write: Grant,
     /// Clients of this host that may have it mapped as it is.
     direct: BTreeSet<ClientId>,
-    /// It is reached through its pages alone.
-    is_shared: bool,
+    /// By how many homes it is shared: while there is any it is reached through its pages alone. One that all hosts have left
+    /// may last beside the next as long as its last answers leave.
+    shares: usize,
     /// Somebody is about to share it, and waits for commands under way: no more of them are let in.
     is_wanted: bool,
 }
@@ -215,7 +216,7 @@ impl Extents {
             .map(|(len, extent)| {
                 let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
-                Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), is_shared: false, is_wanted: false }))
+                Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), shares: 0, is_wanted: false }))
             })
             .collect()
     }
@@ -316,12 +317,12 @@ impl Extents {
             return Err(Error::BadUse { region: gid.to_string(), reason });
         }
         // ORDERING: pairs with the end of `Writing`.
-        if !entry.is_shared && entry.held.writers.load(Ordering::Acquire) > 0 {
+        if entry.shares == 0 && entry.held.writers.load(Ordering::Acquire) > 0 {
             entry.is_wanted = true;
             let reason = format!("{node} has commands on it under way that do not end; see to the programs that began them");
             return Err(Error::BadUse { region: gid.to_string(), reason });
         }
-        entry.is_shared = true;
+        entry.shares += 1;
         let held = entry.held.clone();
         drop(entries);
         let files = held.with_own_file(|extent| extent.files(Rights::Write));
@@ -345,10 +346,10 @@ impl Extents {
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 
-    /// An extent may be reached in all ways again.
+    /// One home shares an extent no more; with the last it may be reached in all ways again.
     pub fn unshare(&self, slot: Slot) {
         if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
-            entry.is_shared = false;
+            entry.shares = entry.shares.saturating_sub(1);
         }
     }
 
