@@ -88,7 +88,7 @@ extern "C" {
 #define HANARE_ERR_PARTY_GONE (-38)       /* a party of the group left or ended while others need it */
 #define HANARE_ERR_NO_BLOCK (-39)         /* no block of the heap begins there: freed before, or never given out */
 #define HANARE_ERR_HEAP_FULL (-40)        /* the heap has no free block that is long enough */
-#define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently; a blocking call would have joined them */
+#define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently, so that its memory is not reached as it is */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -328,11 +328,15 @@ int hanare_get_nb(hanare_region *region, uint64_t offset, void *into, size_t len
 /* Waits for a request and takes it away, whatever comes of it.
  *
  * Return     0 when the bytes are there.
+ * Cost       what is left to wait for. Where other programs have the region mapped HANARE_COHERENT the commands are carried
+ *            out here, through a map of this program's own: making it once for a handle takes milliseconds, at most
+ *            HANARE_ANSWER_MS and a second; then as loads and stores through hanare_map_shared.
  * Errors     as hanare_put.
  */
 int hanare_wait(hanare_request *request);
 
-/* 1 if hanare_wait would return at once, 0 if not. Moves what has arrived; never waits. The request stays the caller's. */
+/* 1 if hanare_wait would return at once, 0 if not. Moves what has arrived and waits for no answer; only where other programs
+ * have the region mapped HANARE_COHERENT it carries the commands out, as hanare_wait does. The request stays the caller's. */
 int hanare_test(hanare_request *request);
 
 /* ---- Shapes ----------------------------------------------------------------------------------------------------- */

@@ -15,6 +15,8 @@ use support::{TestPool, pattern};
 
 const PAGE: u64 = 4096;
 
+static ONE: [u8; 8] = 1u64.to_le_bytes();
+
 fn on(node: u32) -> CreateOptions {
     CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
 }
@@ -205,7 +207,7 @@ fn a_batch_is_done_where_part_of_it_is_on_regions_that_others_map() {
             let olds = unsafe { &mut *seen };
             for (handle, olds) in handles.iter().zip(olds) {
                 batch.put_strided(handle, blocks, bytes)?;
-                batch.fetch(handle, every_page, add(), &1u64.to_le_bytes().leak_static(), olds)?;
+                batch.fetch(handle, every_page, add(), &ONE, olds)?;
             }
             batch.copy(&handles[1], Shape::contiguous(0, 100), &handles[0], Shape::contiguous(PAGE * 20, 100))
         };
@@ -230,16 +232,6 @@ fn a_batch_is_done_where_part_of_it_is_on_regions_that_others_map() {
     }
 }
 
-trait LeakStatic {
-    fn leak_static(self) -> &'static [u8];
-}
-
-impl LeakStatic for [u8; 8] {
-    fn leak_static(self) -> &'static [u8] {
-        Vec::leak(self.to_vec())
-    }
-}
-
 #[test]
 fn started_updates_of_two_programs_count_once_while_mappings_come_and_go() {
     let pool = TestPool::start(3, 16 << 20);
@@ -258,14 +250,13 @@ fn started_updates_of_two_programs_count_once_while_mappings_come_and_go() {
                 let same = handle.start_update(words, add(), bytes_of(&[1; 12])).unwrap();
                 drop(handle);
                 // One after the other counts: no two see the same.
-                let mut seen: Vec<Vec<u64>> = started.into_iter().map(|started| words_of(&started.wait().unwrap())).collect();
+                let seen: Vec<Vec<u64>> = started.into_iter().map(|started| words_of(&started.wait().unwrap())).collect();
                 for page in 0..12 {
                     let mut olds: Vec<u64> = seen.iter().map(|olds| olds[page]).collect();
                     olds.sort_unstable();
                     olds.dedup();
                     assert_eq!(olds.len(), 8, "an update that was done twice or not at all: {olds:?}");
                 }
-                seen.clear();
                 same.wait().unwrap();
             }
         };
@@ -565,7 +556,9 @@ fn what_is_mapped_by_some_and_commanded_by_others_counts_while_all_come_and_go()
                 scope.spawn(move || {
                     for _ in 0..ROUNDS {
                         let mapping = map(client, name);
-                        (0..12).for_each(|page| drop(word(&mapping, page * 512 + 8).fetch_add(1, SeqCst)));
+                        for page in 0..12 {
+                            word(&mapping, page * 512 + 8).fetch_add(1, SeqCst);
+                        }
                     }
                 });
             }
