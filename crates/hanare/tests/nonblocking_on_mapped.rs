@@ -5,13 +5,14 @@
 mod holder;
 mod support;
 
+use hanare::node::{Node, NodeOptions};
 use hanare::{
     Completion, Consistency, CreateOptions, Dim, Element, Error, Indexed, Indices, Modify, NodeId, Operator, Placement, Pool,
     Range, Region, Rights, Shape, SharedMapping, Strided, Subarray, Wait, Word,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use support::{TestPool, pattern};
+use support::{TestPool, options, pattern};
 
 const PAGE: u64 = 4096;
 
@@ -508,17 +509,24 @@ fn one_who_waits_for_a_word_when_others_begin_to_map_sees_it() {
 
 #[test]
 fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
-    let pool = TestPool::start(2, 64 << 20);
-    let (near, far) = (pool.client(0), pool.client(1));
-    let len = 8u64 << 20;
+    let mut pool = TestPool::start(2, 64 << 20);
+    let far = pool.client(1);
+    let len = 16u64 << 20;
+    for name in ["one", "both"] {
+        let options = if name == "one" { on(0) } else { spread() };
+        far.create(name, len, &options).unwrap();
+    }
+    // On a node that has no bytes of them: all of it travels.
+    pool.nodes.push(Node::start(NodeOptions { join: Some(pool.nodes[0].address().to_owned()), ..options(64 << 20) }).unwrap());
+    let near = pool.client(2);
     for round in 0..10 {
-        let name = format!("r{round}");
-        let handle = near.create(&name, len, &on(1)).unwrap();
+        let name = ["one", "both"][round % 2];
+        let handle = near.open(name).unwrap();
         let bytes = pattern(len as usize, round as u64);
         let started = handle.start_put(0, bytes.clone()).unwrap();
         let mapping = std::thread::scope(|scope| {
             let mapping = scope.spawn(|| {
-                let mapping = map(&far, &name);
+                let mapping = map(&far, name);
                 let mut early = vec![0; len as usize];
                 mapping.read(0, &mut early).unwrap();
                 mapping
@@ -530,9 +538,6 @@ fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
         mapping.read(0, &mut seen).unwrap();
         let wrong = (0..seen.len()).find(|at| seen[*at] != bytes[*at]);
         assert_eq!(wrong, None, "round {round}: the first byte that was lost");
-        drop(mapping);
-        drop(handle);
-        near.remove(&name).unwrap();
     }
 }
 

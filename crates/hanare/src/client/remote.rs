@@ -433,19 +433,26 @@ impl Remote {
 
     /// Waits until every request is done; the first failure among those whose owner left is not reported here but at theirs.
     pub fn quiesce(&self) -> Result<()> {
+        loop {
+            let inner = self.answered()?;
+            if !inner.pending.any_refused() {
+                return Ok(());
+            }
+            drop(inner);
+            self.carry_out_refused(self.turn());
+        }
+    }
+
+    /// Waits until every request has its answer, and carries out none: the node is done with what it admitted.
+    pub fn drain(&self) -> Result<()> {
+        self.answered().map(drop)
+    }
+
+    fn answered(&self) -> Result<MutexGuard<'_, Inner>> {
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
-        loop {
-            if inner.pending.any_refused() {
-                drop(inner);
-                self.carry_out_refused(self.turn());
-                inner = self.lock();
-                continue;
-            }
-            if !inner.pending.any_unanswered() {
-                return Ok(());
-            }
+        while inner.pending.any_unanswered() {
             if self.progress(&mut inner) {
                 backoff.reset();
                 deadline = None;
@@ -464,6 +471,7 @@ impl Remote {
                 inner = self.park(inner, Some(until));
             }
         }
+        Ok(inner)
     }
 
     fn poll_event(&self, event: &OwnedFd, writing: bool, until: Option<Instant>) {

@@ -54,7 +54,11 @@ impl Subject {
         let mut joined = self.joined();
         let coherent = match &*joined {
             Some(coherent) => coherent,
-            None => joined.insert(self.shared.mapped.join(self)?),
+            None => {
+                // A home waits for what this program has begun there, which this thread alone may be moving.
+                self.layout.extents().filter_map(|at| self.shared.remote(at.node, None).ok()).for_each(|at| drop(at.drain()));
+                joined.insert(self.shared.mapped.join(self)?)
+            }
         };
         // SAFETY: the mapping is kept until this is dropped; whoever has the window keeps this.
         Ok(unsafe { coherent.window() })
