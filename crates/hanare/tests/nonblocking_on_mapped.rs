@@ -11,7 +11,7 @@ use hanare::{
     Range, Region, Rights, Shape, SharedMapping, Strided, Subarray, Wait, Word,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{TestPool, options, pattern};
 
 const PAGE: u64 = 4096;
@@ -509,9 +509,9 @@ fn one_who_waits_for_a_word_when_others_begin_to_map_sees_it() {
 
 #[test]
 fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
-    let mut pool = TestPool::start(2, 64 << 20);
+    let mut pool = TestPool::start(2, 80 << 20);
     let far = pool.client(1);
-    let len = 16u64 << 20;
+    let len = 32u64 << 20;
     for name in ["one", "both"] {
         let options = if name == "one" { on(0) } else { spread() };
         far.create(name, len, &options).unwrap();
@@ -519,8 +519,9 @@ fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
     // On a node that has no bytes of them: all of it travels.
     pool.nodes.push(Node::start(NodeOptions { join: Some(pool.nodes[0].address().to_owned()), ..options(64 << 20) }).unwrap());
     let near = pool.client(2);
-    for round in 0..10 {
+    for round in 0..6 {
         let name = ["one", "both"][round % 2];
+        let is_mapped = AtomicBool::new(false);
         let handle = near.open(name).unwrap();
         let bytes = pattern(len as usize, round as u64);
         let started = handle.start_put(0, bytes.clone()).unwrap();
@@ -529,8 +530,14 @@ fn puts_that_are_under_way_when_a_mapping_begins_are_seen_by_it() {
                 let mapping = map(&far, name);
                 let mut early = vec![0; len as usize];
                 mapping.read(0, &mut early).unwrap();
+                is_mapped.store(true, SeqCst);
                 mapping
             });
+            // More of it than the system takes at once is still here; a mapping that does not wait for that has the time to begin.
+            let begun = Instant::now();
+            while !is_mapped.load(SeqCst) && begun.elapsed() < Duration::from_millis(300) {
+                std::thread::yield_now();
+            }
             started.wait().unwrap();
             mapping.join().unwrap()
         });
