@@ -10,6 +10,7 @@
 
 use super::joins;
 use super::request::{Patience, Pending, Request};
+use super::subject::Subjects;
 use crate::trace;
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
@@ -310,7 +311,10 @@ impl Remote {
                 inner = self.lock();
                 continue;
             }
-            if let Some(outcome) = take_outcome(&mut inner, seq, &mut look) {
+            if let Some((outcome, subjects)) = take_outcome(&mut inner, seq, &mut look) {
+                // The last to know of a region ends its mapping, which takes messages.
+                drop(inner);
+                drop(subjects);
                 return outcome;
             }
             if self.progress(&mut inner) {
@@ -507,7 +511,7 @@ fn is_left(inner: &mut Inner, seq: u64) -> bool {
     inner.pending.get(seq).is_some_and(|request| request.is_left())
 }
 
-fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<Result<()>> {
+fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<(Result<()>, Subjects)> {
     let request = inner.pending.get(seq).filter(|request| request.outcome.is_some())?;
     // An answer may come early, from a node that does not keep to the rules: until all was sent the link shows the caller's memory.
     let unsent_len = inner.link.as_ref().map_or(0, |link| link.unsent_len());
@@ -516,10 +520,11 @@ fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)
     }
     look(request);
     let outcome = request.outcome.take();
-    let request = inner.pending.take(seq).expect("it was just seen");
+    let mut request = inner.pending.take(seq).expect("it was just seen");
+    let subjects = request.take_subjects();
     inner.pending.keep(request);
     // A request that was looked at and taken has none.
-    Some(outcome.unwrap_or(Ok(())))
+    Some((outcome.unwrap_or(Ok(())), subjects))
 }
 
 fn system(what: &str, error: &std::io::Error) -> Error {

@@ -224,6 +224,11 @@ impl Request {
         &self.subjects
     }
 
+    /// Takes them out, since nothing of it is left to do.
+    pub fn take_subjects(&mut self) -> Subjects {
+        std::mem::take(&mut self.subjects)
+    }
+
     /// Its commands one by one, each with its memory.
     ///
     /// **Errors**: those of [`hanare_protocol::shape::Shape::check`], where the caller's index list has changed meanwhile.
