@@ -367,6 +367,8 @@ fn a_home_that_is_lost_is_an_error_and_what_is_here_stays() {
     drop(pool.nodes.pop());
     let error = mapping.read(40 * PAGE, &mut [0; 8]).unwrap_err();
     assert!(matches!(error, hanare::Error::NodeLost { node: NodeId(1), .. }), "{error}");
+    let again = mapping.read(40 * PAGE + 100, &mut [0; 8]).unwrap_err();
+    assert!(matches!(again, hanare::Error::NodeLost { node: NodeId(1), .. }), "{again}");
     let mut bytes = [0; 100];
     mapping.read(5 * PAGE, &mut bytes).unwrap();
     assert_eq!(bytes, [7; 100], "a page that is here stays");

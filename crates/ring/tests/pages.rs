@@ -184,7 +184,7 @@ fn two_threads_that_touch_an_absent_page_fetch_it_once() {
                 Fault::Fetch { floor } => {
                     assert_eq!(pages.fill(0, seat, floor.next(), READ), Ok(Fill::Go));
                     frame.bytes.store(1, Ordering::Relaxed);
-                    assert!(matches!(pages.grant(0, seat, floor.next(), READ), Ok(Granted::Here(_))));
+                    assert!(matches!(pages.filled(0, seat, floor.next()), Ok(Granted::Here(_))));
                     1
                 }
                 Fault::Wait(_) => 0,
@@ -252,7 +252,7 @@ fn an_invalidation_and_the_filling_of_a_frame() {
             let begun = client.fill(0, 0, Version(5), READ).unwrap();
             if begun == Fill::Go {
                 mapping.bytes.store(5, Ordering::Relaxed);
-                assert!(matches!(client.grant(0, 0, Version(5), READ), Ok(Granted::Here(_))));
+                assert!(matches!(client.filled(0, 0, Version(5)), Ok(Granted::Here(_))));
             }
             begun
         });
@@ -286,7 +286,7 @@ fn two_answers_to_one_claim_fill_the_frame_once() {
             move || {
                 if pages.fill(0, 0, version, READ).unwrap() == Fill::Go {
                     filled.fetch_add(1, Ordering::Relaxed);
-                    assert!(matches!(pages.grant(0, 0, version, READ), Ok(Granted::Here(_))));
+                    assert!(matches!(pages.filled(0, 0, version), Ok(Granted::Here(_))));
                 }
             }
         };
@@ -360,7 +360,7 @@ fn a_thread_dies(writes: usize, access: Access) {
                 _ if is_dead() => {}
                 Ok(Fault::Map(_)) => drop(mortal.leave(0, 0)),
                 Ok(Fault::Upgrade { .. }) => {
-                    let _ = mortal.fill(0, 0, Version(6), access);
+                    assert!(mortal.memory().is_dead() || mortal.fill(0, 0, Version(6), access) != Ok(Fill::Go));
                     let _ = mortal.grant(0, 0, Version(6), access);
                 }
                 _ => {}
@@ -372,7 +372,7 @@ fn a_thread_dies(writes: usize, access: Access) {
         let estate = pages.bury(0).unwrap();
         if let Estate::Claim { page } = estate {
             if pages.look(page).is_being_filled() {
-                let _ = pages.unfill(page, 0).unwrap();
+                pages.unfill(page, 0).unwrap();
             }
             assert_eq!(pages.take_over(page, 0, 2), Ok(true));
         }

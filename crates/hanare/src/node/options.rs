@@ -57,13 +57,13 @@ impl NodeOptions {
         })
     }
 
-    /// Whether programs of this host may have its memory in their mappings as it is. Where nothing can be mapped at all it makes
-    /// no difference.
+    /// Whether programs of this host may have its memory in their mappings as it is. Where this process may not even ask, theirs
+    /// might: then not.
     pub(crate) fn maps_own() -> Result<bool> {
         match settings::userfaultfd() {
             Ok(features) => Ok(features.contains(Features::CONTINUE_PROTECTED)),
             Err(error @ Error::BadSetting { .. }) => Err(error),
-            Err(_) => Ok(true),
+            Err(_) => Ok(false),
         }
     }
 

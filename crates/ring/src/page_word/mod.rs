@@ -5,7 +5,7 @@
 //! node meet: the thread that faults fetches and maps the page itself, and the node takes pages away while it may be at it.
 //!
 //! ```text
-//!            Claim              Fill             GrantRead                    ClaimWrite
+//!            Claim              Fill              Filled                      ClaimWrite
 //!   Absent ---------> Fetching ------> Filling ------------> Shared ------------------------> Upgrading
 //!     ^ | ^                                                   |  ^                             |    |
 //!     | | |                                               Take|  |Keep                     Take|    |
@@ -17,7 +17,7 @@
 //!     |                        | Fill                            |                                  | GrantWrite
 //!     |                        v                                 |                                  |
 //!     |                   FillingWrite                           |                                  |
-//!     |                        | GrantWrite                      |                                  |
+//!     |                        | Filled                          |                                  |
 //!     |                        v      Take                       |                                  |
 //!     |                      Owned -------> TakingOwned ---------+                                  |
 //!     |                        ^                 |                                                  |
@@ -25,8 +25,8 @@
 //!     +--------- Drop ---------------------------+
 //! ```
 //!
-//! (`Fail` leads back from what was claimed, `Unfill` from what was being filled, `GiveUp` from what was being taken; a grant that
-//! comes without bytes needs no filling; see [`word::TABLE`].)
+//! (`Fail` leads back from what was claimed, `Unfill` and `FailFill` from what was being filled, `GiveUp` from what was being taken;
+//! a grant without bytes, `GrantRead` or `GrantWrite`, leads from `Fetching…` straight to `Shared` or `Owned`; see [`word::TABLE`].)
 //!
 //! # A fault, in a client's signal handler
 //!
@@ -36,8 +36,8 @@
 //!         Fault::Map(_)      => { map it (below); words.leave(page, seat)?; return }
 //!         Fault::Fetch { .. } | Fault::Upgrade { .. } => {
 //!             send Want, for an upgrade with the version that is here;
-//!             on the grant: words.fill(page, seat, version, access)?, write its bytes into the frame,
-//!             words.grant(page, seat, version, access)?
+//!             on a grant with bytes: words.fill(page, seat, version, access)?, write them into the frame,
+//!             words.filled(page, seat, version)?; on one without: words.grant(page, seat, version, access)?
 //!         }
 //!         Fault::Wait(seen)  => { pause, yield; then words.doze(page, seen) and park on the word's low half }
 //!     }
@@ -49,10 +49,10 @@
 //!   that the thread's own process has. Only between [`Fault::Map`] and [`PageWords::leave`]: as long as the thread is
 //!   counted, nobody takes the page; before and after, what is mapped may be a page that was removed. The count and the state
 //!   are one word, so a thread is counted only while the state lets it map.
-//! - *Filling*: between [`PageWords::fill`] and [`PageWords::grant`] the frame is the filler's alone. The grant counts from the
+//! - *Filling*: between [`PageWords::fill`] and [`PageWords::filled`] the frame is the filler's alone. The grant counts from the
 //!   former on: an invalidation waits until the page is here, and no other answer is put into the frame. So on a kernel that maps
 //!   a page as soon as it is in the file, what a thread sees there was granted.
-//! - A grant may as well come to the node (from the page's owner): it then calls [`PageWords::grant`] with the claimer's seat.
+//! - A grant may as well come to the node (from the page's owner): it then does the same in the claimer's name.
 //!   [`Fill::Void`] and [`Granted::Void`] say that it was overtaken by an invalidation: ask again, firmly.
 //! - [`PageWords::grant`] for writing is called when all acknowledgements have come, not before.
 //! - A request that is refused: [`PageWords::fail`]; the threads that waited ask for themselves.
@@ -77,9 +77,9 @@
 //!
 //! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that
 //! died at any step leaves a claim, a count, or both; [`PageWords::bury`], once the node knows (pidfd) that the client is
-//! dead, clears the seat and says which claim is left: the node goes on with the request in its own name
-//! ([`PageWords::take_over`], the same ticket), once it has punched a frame that was being filled ([`PageWords::unfill`]). A count that is left too high costs a look at all seats at the next taking,
-//! and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until it
+//! dead, clears the seat and says which claim is left. The node punches a frame that was being filled ([`PageWords::unfill`]), and goes
+//! on with the request: in the dead seat's name, which nobody gets until then, or in its own ([`PageWords::take_over`], the same
+//! ticket). A count that is left too high costs a look at all seats at the next taking, and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until it
 //! is: the node evicts it.)
 //!
 //! # Costs
@@ -167,8 +167,10 @@ pub enum Fault {
 /// Whether granted bytes may be put into the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Put them there, then [`PageWords::grant`]; or [`PageWords::unfill`].
+    /// Put them there, then [`PageWords::filled`]; or [`PageWords::fail_fill`].
     Go,
+    /// The copy that is here, and that is to be written, has them: [`PageWords::grant`].
+    Has,
     /// An invalidation overtook the grant: the claim stays, ask again.
     Void,
     /// The claim is not (or no longer) this seat's, or not of that kind, or another answer is being put there.
@@ -377,7 +379,7 @@ impl<W: Exchange> PageWords<W> {
     }
 
     /// The grant for the request of `seat` is here with bytes, for writing with all acknowledgements. From [`Fill::Go`] on nobody
-    /// else touches the frame, and the grant is good. (A copy that is to be written stays what it is: the bytes are the same.)
+    /// else touches the frame, and the grant is good.
     ///
     /// **Cost**: one exchange.
     pub fn fill(&self, page: u64, seat: u16, version: Version, access: Access) -> Result<Fill, Corrupt> {
@@ -389,31 +391,51 @@ impl<W: Exchange> PageWords<W> {
                 (State::Fetching, Access::Read) | (State::FetchingWrite, Access::Write) => {
                     Ok((word.after(Event::Fill).expect("just seen"), ()))
                 }
-                (State::Upgrading, Access::Write) => Err(Ok(Fill::Go)),
+                (State::Upgrading, Access::Write) => Err(Ok(Fill::Has)),
                 _ => Err(Ok(Fill::Gone)),
             }
         });
         begun.map_or_else(|refused| refused, |_| Ok(Fill::Go))
     }
 
-    /// What was being filled is a hole again; the claim stays. The filler calls it, or the node for a filler that is dead.
-    pub fn unfill(&self, page: u64, seat: u16) -> Result<Changed, Corrupt> {
+    /// The bytes of `version` are in the frame. [`Granted::Gone`] where the fill was undone meanwhile.
+    pub fn filled(&self, page: u64, seat: u16, version: Version) -> Result<Granted, Corrupt> {
+        let filled = self.change(page, |word| {
+            word.state().map_err(Err)?;
+            let filled = word.after(Event::Filled).filter(|_| word.claimer() == seat);
+            filled.map(|word| (word.with_version(version), ())).ok_or(Ok(Granted::Gone))
+        });
+        filled.map_or_else(|refused| refused, |(changed, ())| Ok(Granted::Here(changed)))
+    }
+
+    /// What a dead thread was filling is a hole again; its claim stays. Nobody is woken by it.
+    pub fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt> {
         let emptied = self.change(page, |word| {
             let emptied = word.after(Event::Unfill).filter(|_| word.claimer() == seat);
             emptied.map(|word| (word, ())).ok_or(Corrupt("a page emptied that was not being filled"))
         });
-        emptied.map(|(changed, ())| changed)
+        emptied.map(|_| ())
     }
 
-    /// The grant for the request of `seat` is here, for writing with all acknowledgements; the frame has the bytes.
+    /// The filler could not put the bytes into the frame, which is a hole: its request has failed.
+    pub fn fail_fill(&self, page: u64, seat: u16) -> Result<Changed, Corrupt> {
+        let failed = self.change(page, |word| {
+            let failed = word.after(Event::FailFill).filter(|_| word.claimer() == seat);
+            failed.map(|word| (word, ())).ok_or(Corrupt("a fill failed that was not begun"))
+        });
+        self.clear_seat(seat);
+        failed.map(|(changed, ())| changed)
+    }
+
+    /// The grant for the request of `seat` is here, for writing with all acknowledgements, and the frame has the bytes already.
     pub fn grant(&self, page: u64, seat: u16, version: Version, access: Access) -> Result<Granted, Corrupt> {
         let granted = self.change(page, |word| {
             let state = word.state().map_err(Err)?;
             let event = match (state, access) {
                 _ if word.claimer() != seat => return Err(Ok(Granted::Gone)),
                 (State::Fetching, Access::Read) if !version.is_after(word.floor()) => return Err(Ok(Granted::Void)),
-                (State::Fetching | State::Filling, Access::Read) => Event::GrantRead,
-                (State::FetchingWrite | State::FillingWrite | State::Upgrading, Access::Write) => Event::GrantWrite,
+                (State::Fetching, Access::Read) => Event::GrantRead,
+                (State::FetchingWrite | State::Upgrading, Access::Write) => Event::GrantWrite,
                 _ => return Err(Ok(Granted::Gone)),
             };
             Ok((word.after(event).expect("just seen").with_version(version), ()))
@@ -424,14 +446,21 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// The request of `seat` failed: nobody fetches the page any more. A copy that was to be written stays.
-    pub fn fail(&self, page: u64, seat: u16) -> Result<Changed, Corrupt> {
+    /// The request of `seat` failed: nobody fetches the page any more. A copy that was to be written stays. `None`, and nothing is
+    /// changed, where it is over already, or its answer is being put into the frame.
+    pub fn fail(&self, page: u64, seat: u16) -> Result<Option<Changed>, Corrupt> {
         let failed = self.change(page, |word| {
+            word.state().map_err(Err)?;
             let failed = word.after(Event::Fail).filter(|_| word.claimer() == seat);
-            failed.map(|word| (word, ())).ok_or(Corrupt("a request failed that was not made"))
+            failed.map(|word| (word, ())).ok_or(Ok(None))
         });
-        self.clear_seat(seat);
-        failed.map(|(changed, ())| changed)
+        match failed {
+            Ok((changed, ())) => {
+                self.clear_seat(seat);
+                Ok(Some(changed))
+            }
+            Err(refused) => refused,
+        }
     }
 
     /// Before parking: marks the word that was seen, so that who changes it wakes. `None` if it has changed: look again. Else

@@ -197,21 +197,26 @@ fn what_is_being_filled_was_granted_and_is_nobody_else_s() {
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Later));
     assert!(matches!(pages.fault(1, 1, Access::Read), Ok(Fault::Wait(_))));
     assert_eq!(pages.take_to_evict(1), Ok(None));
-    assert!(pages.fail(1, 0).is_err(), "who does not wait any more leaves it to the filler");
-    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.fail(1, 0), Ok(None), "who does not wait any more leaves it to the filler");
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Granted::Gone), "its bytes are not all there");
+    assert_eq!(pages.filled(1, 1, Version(7)), Ok(Granted::Gone), "of another seat");
+    assert_eq!(pages.filled(1, 0, Version(7)), Ok(Granted::Here(Changed { wakes: false })));
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Take));
     assert!(pages.drop_taken(1, Version(7)).is_ok());
 
     assert!(matches!(pages.fault(1, 0, Access::Write), Ok(Fault::Fetch { .. })));
     assert_eq!(pages.fill(1, 0, Version(9), Access::Write), Ok(Fill::Go));
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Nothing), "of before it was granted");
-    assert!(pages.unfill(1, 1).is_err() && pages.unfill(1, 0).is_ok(), "there was no memory for it");
-    assert!(pages.unfill(1, 0).is_err() && pages.fail(1, 0).is_ok());
+    assert!(pages.unfill(1, 1).is_err() && pages.unfill(1, 0).is_ok(), "its thread is dead");
+    assert_eq!(pages.filled(1, 0, Version(9)), Ok(Granted::Gone), "nothing is in the frame");
+    assert!(pages.unfill(1, 0).is_err() && pages.fail_fill(1, 0).is_err());
+    assert_eq!(pages.fill(1, 0, Version(9), Access::Write), Ok(Fill::Go));
+    assert!(pages.fail_fill(1, 0).is_ok(), "there was no memory for it");
     assert_eq!((pages.look(1).state(), pages.look(1).floor()), (Ok(State::Absent), Version(7)));
 
     let pages = page_in(State::Shared);
     assert!(matches!(pages.fault(1, 0, Access::Write), Ok(Fault::Upgrade { .. })));
-    assert_eq!(pages.fill(1, 0, Version(6), Access::Write), Ok(Fill::Go));
+    assert_eq!(pages.fill(1, 0, Version(6), Access::Write), Ok(Fill::Has));
     assert_eq!(pages.look(1).state(), Ok(State::Upgrading), "the copy stays what it is");
 }
 
@@ -278,8 +283,10 @@ fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped:
                 return;
             }
             Ok(Fault::Fetch { floor: before } | Fault::Upgrade { has: before }) => {
-                let _ = pages.fill(1, seat, before.next(), access);
-                let _ = pages.grant(1, seat, before.next(), access);
+                let _ = match pages.fill(1, seat, before.next(), access) {
+                    Ok(Fill::Go) => pages.filled(1, seat, before.next()),
+                    _ => pages.grant(1, seat, before.next(), access),
+                };
             }
             // A dead process does nothing more.
             _ if pages.words.left.get() == 0 => return,
@@ -422,7 +429,10 @@ fn two_threads_and_a_taker_in_real_memory() {
                             Fault::Map(_) => break,
                             Fault::Fetch { floor: before } | Fault::Upgrade { has: before } => {
                                 // While the copy is taken that is to be written, nothing is granted, and the claim stays.
-                                let _ = words.fill(1, seat, before.next(), access).unwrap();
+                                if words.fill(1, seat, before.next(), access) == Ok(Fill::Go) {
+                                    assert!(matches!(words.filled(1, seat, before.next()), Ok(Granted::Here(_))));
+                                    continue;
+                                }
                                 while words.grant(1, seat, before.next(), access) == Ok(Granted::Gone) {
                                     std::thread::yield_now();
                                 }

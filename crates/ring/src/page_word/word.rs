@@ -53,8 +53,12 @@ pub enum Event {
     TakeOver,
     /// A grant is good, and its bytes are going into the frame.
     Fill,
-    /// They are not: the frame is a hole again.
+    /// They are there.
+    Filled,
+    /// They are not, and the frame is a hole again; the claim stays.
     Unfill,
+    /// The same, and the request has failed.
+    FailFill,
     /// The grant to read is here.
     GrantRead,
     /// The grant to write is here.
@@ -94,8 +98,11 @@ pub const TABLE: &[Row<State, Event>] = &[
     Row { event: Event::Fill, from: &[FetchingWrite], to: FillingWrite },
     Row { event: Event::Unfill, from: &[Filling], to: Fetching },
     Row { event: Event::Unfill, from: &[FillingWrite], to: FetchingWrite },
-    Row { event: Event::GrantRead, from: &[Fetching, Filling], to: Shared },
-    Row { event: Event::GrantWrite, from: &[FetchingWrite, FillingWrite, Upgrading], to: Owned },
+    Row { event: Event::Filled, from: &[Filling], to: Shared },
+    Row { event: Event::Filled, from: &[FillingWrite], to: Owned },
+    Row { event: Event::FailFill, from: &[Filling, FillingWrite], to: Absent },
+    Row { event: Event::GrantRead, from: &[Fetching], to: Shared },
+    Row { event: Event::GrantWrite, from: &[FetchingWrite, Upgrading], to: Owned },
     Row { event: Event::Fail, from: &[Fetching, FetchingWrite], to: Absent },
     Row { event: Event::Fail, from: &[Upgrading], to: Shared },
     Row { event: Event::Fail, from: &[TakingUpgrade], to: TakingShared },
@@ -184,7 +191,7 @@ impl Word {
         matches!(self.state(), Ok(Filling | FillingWrite))
     }
 
-    /// Whether its claimer has it still to come.
+    /// Whether its claimer waits for it, or fills its frame.
     pub fn is_claimed(self) -> bool {
         self.is_asked_for() || self.is_being_filled()
     }
@@ -219,7 +226,15 @@ impl Word {
         let to = table::next(TABLE, self.state().ok()?, event)?;
         let is_end = matches!(
             event,
-            Event::GrantRead | Event::GrantWrite | Event::Fail | Event::Leave | Event::Drop | Event::Keep | Event::GiveUp
+            Event::GrantRead
+                | Event::GrantWrite
+                | Event::Filled
+                | Event::Fail
+                | Event::FailFill
+                | Event::Leave
+                | Event::Drop
+                | Event::Keep
+                | Event::GiveUp
         );
         let kept = if is_end { !STATE_MASK & !PARKED } else { !STATE_MASK };
         Some(Word(self.0 & kept | to as u64))

@@ -462,12 +462,7 @@ impl Pages {
 
     /// This node was taken for lost: what it had of others' pages is void, and others know nothing of its homes any more.
     pub(super) fn begin_anew(&mut self) {
-        for (gid, host) in &mut self.hosts {
-            if let Some(home) = self.homes.get(gid).filter(|_| !self.maps_own) {
-                host.bring_home(home.memory());
-            }
-        }
-        self.homes.clear();
+        let homes = std::mem::take(&mut self.homes);
         self.shares.clear();
         for gone in std::mem::take(&mut self.pending) {
             want_no_more(&self.extents, self.me, &gone.join);
@@ -478,7 +473,7 @@ impl Pages {
         self.run(errands);
         self.keys.clear();
         for (gid, host) in &mut self.hosts {
-            host.drop_all();
+            host.drop_all(homes.get(gid).filter(|_| !self.maps_own).map(|home| &**home.memory()));
             for (at, door) in host.homes.iter_mut().enumerate() {
                 // What is still said to it under its old name is not for what it becomes. Its memory is the next home's.
                 door.key = crate::random::bytes().map_or(door.key.wrapping_add(1), u64::from_le_bytes);

@@ -357,10 +357,14 @@ impl Resolver {
     /// others the node got meanwhile, for a thread that died, and they may have been stored to since.
     fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>) -> Result<(), Denied> {
         let begin_fill = |k: usize| -> Result<bool, Denied> {
-            let granted = decode(&tools.operands, k);
+            let (granted, page, seat) = (decode(&tools.operands, k), tools.numbers[k], self.seat(lane, k));
             let Some(access) = access_of(granted) else { return Ok(false) };
-            let begun = self.words.fill(tools.numbers[k], self.seat(lane, k), granted.version, access);
-            Ok(begun.map_err(|_| damaged())? == Fill::Go)
+            match self.words.fill(page, seat, granted.version, access).map_err(|_| damaged())? {
+                Fill::Go => return Ok(true),
+                Fill::Has => drop(self.grant(page, seat, granted)?),
+                Fill::Void | Fill::Gone => {}
+            }
+            Ok(false)
         };
         let mut begin = which.start;
         while begin < which.end {
@@ -391,12 +395,17 @@ impl Resolver {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
             let is_here =
                 is_whole || self.frames.fill(Run::one(page), bytes).inspect_err(|refused| filled = Err(*refused)).is_ok();
-            if is_here {
-                self.grant(page, seat, decode(&tools.operands, k))?;
-                self.filled.fetch_add(1, Relaxed);
-            } else if let Ok(changed) = self.words.unfill(page, seat) {
+            if !is_here {
+                if let Ok(changed) = self.words.fail_fill(page, seat) {
+                    self.wake(page, changed);
+                }
+                continue;
+            }
+            let version = decode(&tools.operands, k).version;
+            if let Installed::Here(changed) = self.words.filled(page, seat, version).map_err(|_| damaged())? {
                 self.wake(page, changed);
             }
+            self.filled.fetch_add(1, Relaxed);
         }
         filled.map_err(|_| Denied::Here("this host has no memory for it"))
     }

@@ -31,7 +31,7 @@ impl Resolver {
     }
 
     pub(super) fn fail(&self, page: u64, seat: u16) {
-        if let Ok(changed) = self.words.fail(page, seat) {
+        if let Ok(Some(changed)) = self.words.fail(page, seat) {
             self.wake(page, changed);
         }
     }

@@ -169,18 +169,11 @@ impl Host {
             }
             return Ok(());
         }
-        if let Some(bytes) = &bytes {
-            match pages.fill(page.0, seat, (version, Access::Read), bytes)? {
-                Filled::Here => {}
-                Filled::NoRoom => return pages.fail(page.0, seat),
-                // Its thread has an answer of its own.
-                Filled::NotOurs => return Ok(()),
-            }
-        }
-        pages.count_brought(seat, bytes.is_some());
-        if let Granted::Here(changed) = pages.words.grant(page.0, seat, version, Access::Read)? {
-            pages.wake(page.0, changed);
-        }
+        // Where there is no room, who wanted it asks again; where it is not ours, its thread has an answer of its own.
+        match &bytes {
+            Some(bytes) => pages.fill(page.0, seat, (version, Access::Read), bytes)?,
+            None => pages.grant(page.0, seat, (version, Access::Read))?,
+        };
         Ok(())
     }
 
@@ -222,37 +215,30 @@ impl Host {
             State::FetchingWrite | State::Upgrading => {
                 let filled = match &bytes {
                     Some(bytes) => pages.fill(page.0, word.claimer(), (version, Access::Write), bytes)?,
-                    None => Filled::Here,
+                    None => pages.grant(page.0, word.claimer(), (version, Access::Write))?,
                 };
                 match filled {
                     Filled::Here => {}
                     Filled::NoRoom => {
-                        // There is no room for it here: it goes back, and who wanted it asks again.
-                        pages.fail(page.0, word.claimer())?;
+                        // It goes back, and who wanted it asks again.
                         let message = ToHome::WriteBack { version, keeps: false };
                         says.push(Say::Home { home, page, message, bytes });
                         return Ok(());
                     }
                     Filled::NotOurs => {
-                        // Its thread was given the same, and is at it: what that comes to is seen then.
-                        let (access, has_bytes, awaits) = (Access::Write, bytes.is_some(), Hosts::NONE);
-                        let again = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm: true };
-                        pages.wait_for_fill(page.0, (home, again, bytes));
+                        pages.wait_for_fill(page.0, (home, granted_again(ticket, version, bytes.is_some()), bytes));
                         return Ok(());
                     }
-                }
-                pages.count_brought(word.claimer(), bytes.is_some());
-                match pages.words.grant(page.0, word.claimer(), version, Access::Write)? {
-                    Granted::Here(changed) => {
-                        pages.wake(page.0, changed);
-                    }
-                    Granted::Void | Granted::Gone => return Err(Corrupt("a claim that changed hands by itself")),
                 }
                 if word.claimer() == OWN_SEAT {
                     // The seat's word was for the claim alone.
                     let _ = pages.words.bury(OWN_SEAT)?;
                 }
                 says.push(Say::Home { home, page, message: ToHome::Done { ticket, version }, bytes: None });
+            }
+            // Its thread was given the same, and is at it: what that comes to is seen then.
+            State::Filling | State::FillingWrite => {
+                pages.wait_for_fill(page.0, (home, granted_again(ticket, version, bytes.is_some()), bytes));
             }
             // It was installed by the thread itself, which could not say so.
             State::Owned if word.version() == version => {
@@ -280,6 +266,10 @@ impl Host {
         let Some(pages) = &mut self.pages else { return Ok(()) };
         let word = pages.words.look(page.0);
         let state = word.state()?;
+        if word.is_being_filled() {
+            pages.wait_for_fill(page.0, (home, ToHost::OwnerGone { ticket, access, version }, None));
+            return Ok(());
+        }
         let is_asked = word.claimer() == ticket.seat && pages.words.number(ticket.seat) == ticket.number;
         if is_asked && matches!(state, State::Fetching | State::FetchingWrite) {
             pages.fail(page.0, ticket.seat)?;
@@ -330,4 +320,9 @@ pub(super) fn acknowledge(home: usize, page: Page, me: HostId, version: Version,
         Some(to) => Say::Host { home, to, page, message: ToHost::Ack { from: me, version }, bytes: None },
         None => Say::Home { home, page, message: ToHome::Ack { version }, bytes: None },
     }
+}
+
+/// A grant to write that has all acknowledgements, to be heard once more.
+fn granted_again(ticket: Ticket, version: Version, has_bytes: bool) -> ToHost {
+    ToHost::Grant { ticket, version, access: Access::Write, has_bytes, awaits: Hosts::NONE, firm: true }
 }

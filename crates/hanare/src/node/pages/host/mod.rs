@@ -33,12 +33,13 @@ use hanare_ring::page_word::word::{State, Word};
 use hanare_ring::page_word::{Changed, Estate, Fault, Fill, Granted, Invalidated, PageWords, Taken, page_words_len};
 use hanare_ring::spsc::Corrupt;
 use hanare_ring::words::Shared;
-use pages::Filled;
+use pages::{FILL_MAX, Filled};
 use rustix::thread::futex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Instant;
 
 /// Seats of the node itself.
 const NODE_SEATS: u16 = 8;
@@ -257,6 +258,11 @@ impl Host {
 
     /// A client has unmapped the region, or is dead. What it was at goes on without it.
     pub fn part(&mut self, id: ClientId, says: &mut Vec<Say>) {
+        self.part_one(id, true, says);
+    }
+
+    /// Of one that may go on, what it is putting into frames comes to its end, and goes with the rest.
+    fn part_one(&mut self, id: ClientId, is_over: bool, says: &mut Vec<Say>) {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
         let client = self.clients.remove(at);
         let mut claims = Vec::new();
@@ -264,11 +270,12 @@ impl Host {
             self.clients.iter().filter_map(|client| client.frames.as_ref()).chain(&self.parted).collect();
         if let Some(pages) = &mut self.pages {
             for seat in client.seat..client.seat + CLIENT_SEATS {
-                if let Ok(Estate::Claim { page }) = pages.words.bury(seat) {
-                    pages.empty(page, seat, &others);
-                    pages.ghosts.insert(seat);
-                    claims.push(page);
+                let Ok(Estate::Claim { page }) = pages.words.bury(seat) else { continue };
+                if is_over && let Err(corrupt) = pages.undo_fill(page, seat, &others) {
+                    tracing::warn!("a page of a program that is gone: {}", corrupt.0);
                 }
+                pages.ghosts.insert(seat);
+                claims.push(page);
             }
         }
         for page in claims {
@@ -279,9 +286,9 @@ impl Host {
     /// All clients count as gone; their mappings lose their pages as these are taken.
     pub fn part_all(&mut self, says: &mut Vec<Say>) {
         let frames: Vec<ClientFrames> = self.clients.iter_mut().filter_map(|client| client.frames.take()).collect();
-        let clients: Vec<ClientId> = self.clients.iter().map(|client| client.id).collect();
-        clients.into_iter().for_each(|client| self.part(client, says));
         self.parted = frames;
+        let clients: Vec<ClientId> = self.clients.iter().map(|client| client.id).collect();
+        clients.into_iter().for_each(|client| self.part_one(client, false, says));
     }
 
     /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
@@ -325,40 +332,28 @@ impl Host {
         self.consistency == Consistency::Coherent && self.pages.is_none()
     }
 
-    /// Pages that this host alone has and that lie on this very node are put there, before all go.
-    pub fn bring_home(&mut self, memory: &HomeMemory) {
-        let clients: Vec<&ClientFrames> = self.clients.iter().filter_map(|client| client.frames.as_ref()).collect();
-        let Some(pages) = &mut self.pages else { return };
-        for page in 0..pages.words.page_count() {
-            if pages.words.look(page).state() != Ok(State::Owned) || !memory.is_here(page) {
-                continue;
-            }
-            let bytes = pages.take(Run::one(page), None, &clients, true, Stays::Copy);
-            if let Some(bytes) = bytes.as_ref().and_then(|bytes| bytes.first())
-                && let Err(error) = memory.write_page(page, bytes)
-            {
-                tracing::error!("a page could not be brought home: {error}");
-            }
-        }
-    }
-
     /// All pages go, unsaved: this node was taken for lost, and they are not its own any more. Programs that touch one ask its
-    /// home, and are refused.
-    pub fn drop_all(&mut self) {
+    /// home, and are refused. Those that lie on this very node and were copied from there are put back, if this host alone had them.
+    pub fn drop_all(&mut self, copied: Option<&HomeMemory>) {
         let clients: Vec<&ClientFrames> = self.clients.iter().filter_map(|client| client.frames.as_ref()).collect();
         let Some(pages) = &mut self.pages else { return };
+        let until = Instant::now() + FILL_MAX;
         for page in 0..pages.words.page_count() {
-            let word = pages.words.look(page);
-            if word == Word::NEVER {
+            if pages.words.look(page) == Word::NEVER {
                 continue;
             }
-            pages.let_fill_end(page);
+            pages.let_fill_end(page, until);
+            let is_owned = matches!(pages.words.look(page).state(), Ok(State::Owned | State::TakingOwned));
             let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
             let memory = self.homes[self.home_of[piece.extent]].memory.clone();
-            // It may be stored to still.
-            pages.take(Run::one(page), memory.as_deref(), &clients, true, Stays::Nothing);
+            let bytes = pages.take(Run::one(page), memory.as_deref(), &clients, true, Stays::Nothing);
             pages.words.forget(page);
             pages.wake_all(page);
+            let Some(copied) = copied.filter(|copied| is_owned && copied.is_here(page)) else { continue };
+            let put = bytes.as_ref().and_then(|bytes| bytes.first()).map(|bytes| copied.write_page(page, bytes));
+            if !matches!(put, Some(Ok(()))) {
+                tracing::error!("{}: page {page} could not be put back", self.name);
+            }
         }
         pages.takes.clear();
         pages.filling.clear();

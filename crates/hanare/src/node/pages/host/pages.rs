@@ -3,8 +3,8 @@
 use super::*;
 use std::time::{Duration, Instant};
 
-/// How long a node that begins anew waits for a thread that fills a frame: longer than any that is not stopped takes.
-const FILL_MAX: Duration = Duration::from_millis(100);
+/// How long a node that begins anew waits for threads that fill frames: longer than any that is not stopped takes.
+pub(super) const FILL_MAX: Duration = Duration::from_millis(100);
 
 /// What became of a page that came to the node.
 pub(super) enum Filled {
@@ -64,7 +64,7 @@ impl Pages {
         self.waiting.entry(page).or_default().push_front(said);
     }
 
-    /// Puts a page that its claimer waits for into the frames, where its grant is good.
+    /// Puts a page that its claimer waits for into the frames, where its grant is good, and says so in its word.
     pub(super) fn fill(
         &mut self,
         page: u64,
@@ -72,55 +72,69 @@ impl Pages {
         (version, access): (Version, Access),
         bytes: &[u8],
     ) -> Result<Filled, Corrupt> {
-        if self.words.fill(page, seat, version, access)? != Fill::Go {
-            return Ok(Filled::NotOurs);
+        match self.words.fill(page, seat, version, access)? {
+            Fill::Go => {}
+            Fill::Has => return self.grant(page, seat, (version, access)),
+            Fill::Void | Fill::Gone => return Ok(Filled::NotOurs),
         }
-        match self.frames.fill(Run::one(page), bytes) {
-            Ok(()) => Ok(Filled::Here),
-            Err(refused) => {
-                tracing::error!("a page could not be kept: {refused}");
-                self.unfill(page, seat);
-                Ok(Filled::NoRoom)
+        if let Err(refused) = self.frames.fill(Run::one(page), bytes) {
+            tracing::error!("a page could not be kept: {refused}");
+            let changed = self.words.fail_fill(page, seat)?;
+            self.collecting.remove(&page);
+            self.wake(page, changed);
+            return Ok(Filled::NoRoom);
+        }
+        self.count_brought(seat);
+        let filled = self.words.filled(page, seat, version)?;
+        Ok(self.came(page, filled))
+    }
+
+    /// As [`Pages::fill`] for a grant whose bytes are here.
+    pub(super) fn grant(&mut self, page: u64, seat: u16, (version, access): (Version, Access)) -> Result<Filled, Corrupt> {
+        let granted = self.words.grant(page, seat, version, access)?;
+        Ok(self.came(page, granted))
+    }
+
+    fn came(&self, page: u64, granted: Granted) -> Filled {
+        match granted {
+            Granted::Here(changed) => {
+                self.wake(page, changed);
+                Filled::Here
             }
+            Granted::Void | Granted::Gone => Filled::NotOurs,
         }
     }
 
-    /// Gives protected frames back.
+    /// Gives frames back that nobody can store to.
     fn punch(&self, run: Run, clients: &[&ClientFrames]) {
         if let Err(refused) = self.frames.punch(run) {
             tracing::error!("frames could not be given back: {refused}");
         }
-        // There a thread that touches a page in this very moment takes the mark away with it.
+        // On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
         protect(run, clients, |client| !client.uffd.registers_present());
     }
 
     /// What a dead thread was putting into a frame is a hole again; its claim stays.
-    pub(super) fn empty(&self, page: u64, seat: u16, clients: &[&ClientFrames]) {
-        if self.words.look(page).is_being_filled() {
-            self.punch(Run::one(page), clients);
-            self.unfill(page, seat);
+    pub(super) fn undo_fill(&self, page: u64, seat: u16, clients: &[&ClientFrames]) -> Result<(), Corrupt> {
+        if !self.words.look(page).is_being_filled() {
+            return Ok(());
         }
-    }
-
-    fn unfill(&self, page: u64, seat: u16) {
-        if let Ok(changed) = self.words.unfill(page, seat) {
-            self.wake(page, changed);
-        }
+        self.punch(Run::one(page), clients);
+        self.words.unfill(page, seat)
     }
 
     /// Lets a thread that puts bytes into a frame come to its end: nothing of it may be there later.
-    pub(super) fn let_fill_end(&self, page: u64) {
-        let begin = Instant::now();
-        while self.words.look(page).is_being_filled() && begin.elapsed() < FILL_MAX {
+    pub(super) fn let_fill_end(&self, page: u64, until: Instant) {
+        while self.words.look(page).is_being_filled() && Instant::now() < until {
             std::thread::yield_now();
         }
     }
 
     /// Counts a page that came here for a seat, before its program can know. The seat is what a word says, which clients can
     /// scribble over.
-    pub(super) fn count_brought(&self, seat: u16, has_bytes: bool) {
+    fn count_brought(&self, seat: u16) {
         if seat < SEATS {
-            self.words.count(seat, seat::BROUGHT, has_bytes.into());
+            self.words.count(seat, seat::BROUGHT, 1);
         }
     }
 
@@ -167,14 +181,16 @@ impl Pages {
         bytes
     }
 
-    /// Nobody fetches the page any more; who waited looks again.
+    /// Nobody fetches the page any more; who waited looks again. Where its thread has given up by itself, or has an answer, nothing is
+    /// to be done.
     pub(super) fn fail(&mut self, page: u64, seat: u16) -> Result<(), Corrupt> {
         if seat >= SEATS {
             return Err(Corrupt("a page claimed by a seat that there is not"));
         }
-        let changed = self.words.fail(page, seat)?;
-        self.collecting.remove(&page);
-        self.wake(page, changed);
+        if let Some(changed) = self.words.fail(page, seat)? {
+            self.collecting.remove(&page);
+            self.wake(page, changed);
+        }
         Ok(())
     }
 

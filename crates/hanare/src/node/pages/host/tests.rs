@@ -72,10 +72,10 @@ fn filling(host: &mut Host, access: Access, version: u32) -> (ClientId, Ticket) 
     (client, Ticket { seat, number: words.number(seat) })
 }
 
-fn fill_to_the_end(host: &Host, ticket: Ticket, version: u32, access: Access) {
+fn fill_to_the_end(host: &Host, ticket: Ticket, version: u32) {
     let pages = host.pages.as_ref().unwrap();
     pages.frames.fill(Run::one(0), &[7; PAGE_LEN as usize]).unwrap();
-    assert!(matches!(pages.words.grant(0, ticket.seat, Version(version), access), Ok(Granted::Here(_))));
+    assert!(matches!(pages.words.filled(0, ticket.seat, Version(version)), Ok(Granted::Here(_))));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn an_invalidation_waits_for_the_thread_that_fills_the_frame() {
     let mut says = Vec::new();
     host.on_message(0, Page(0), ToHost::Invalidate { version: Version(2), tell: None }, None, &mut says).unwrap();
     assert!(!host.turn(&mut says) && says.is_empty() && host.is_taking(), "the page may be seen when it is acknowledged");
-    fill_to_the_end(&host, ticket, 2, Access::Read);
+    fill_to_the_end(&host, ticket, 2);
     while host.turn(&mut says) {}
     assert!(matches!(says[..], [Say::Home { message: ToHome::Ack { version: Version(2) }, .. }]));
     assert_eq!((state(&host), host.is_taking()), (State::Absent, false));
@@ -113,7 +113,7 @@ fn a_grant_to_write_that_comes_twice_is_not_given_back_while_its_thread_fills_th
     let mut host = host();
     let (_, ticket) = filling(&mut host, Access::Write, 2);
     assert_eq!((grant(&mut host, ticket, 2, Access::Write, 1), state(&host)), (0, State::FillingWrite));
-    fill_to_the_end(&host, ticket, 2, Access::Write);
+    fill_to_the_end(&host, ticket, 2);
     let mut says = Vec::new();
     while host.turn(&mut says) {}
     assert!(matches!(says[..], [Say::Home { message: ToHome::Done { version: Version(2), .. }, .. }]));
@@ -121,4 +121,20 @@ fn a_grant_to_write_that_comes_twice_is_not_given_back_while_its_thread_fills_th
     let mut bytes = [0; PAGE_LEN as usize];
     host.pages.as_ref().unwrap().frames.read(Run::one(0), &mut bytes).unwrap();
     assert_eq!(bytes, [7; PAGE_LEN as usize], "what the thread put there");
+}
+
+#[test]
+fn a_node_that_ends_takes_what_its_programs_are_filling_home_when_it_is_there() {
+    let mut host = host();
+    let (_, ticket) = filling(&mut host, Access::Write, 2);
+    let mut says = Vec::new();
+    host.part_all(&mut says);
+    assert!(!host.empty(&mut says) && says.is_empty(), "the program lives, and goes on");
+    fill_to_the_end(&host, ticket, 2);
+    assert!(host.empty(&mut says));
+    let [Say::Home { message: ToHome::WriteBack { version: Version(2), keeps: false }, bytes: Some(bytes), .. }] = &says[..]
+    else {
+        panic!("it goes home");
+    };
+    assert_eq!(bytes[..], [7; PAGE_LEN as usize]);
 }
