@@ -191,3 +191,8 @@ fn every_instruction() {
     let only = std::env::var("STEPS_ONLY").unwrap_or_default();
     KINDS.iter().filter(|kind| kind.name.contains(&only)).for_each(|kind| play(kind, true));
 }
+
+#[test]
+fn all_of_it_as_on_linux_6_1() {
+    support::once_more_as_on_linux("6.1", &["as_on_linux"]);
+}

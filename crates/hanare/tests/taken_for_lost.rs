@@ -255,3 +255,8 @@ fn a_home_whose_programs_keep_their_mapping_while_others_map_it_anew() {
     region.get((40 * WORDS + WORD) * 8, &mut bytes).unwrap();
     assert_eq!(u64::from_le_bytes(bytes), 1234, "a get on the home's own host sees what another owns");
 }
+
+#[test]
+fn all_of_it_as_on_linux_6_1() {
+    support::once_more_as_on_linux("6.1", &["as_on_linux"]);
+}

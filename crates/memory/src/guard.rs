@@ -4,7 +4,9 @@
 //! A thread registers the two ranges it copies between. When SIGBUS hits one of them, the process-wide handler notes
 //! the page in the table of lost pages, puts a page of zeros in its place, and lets the copy go on; every guarded
 //! access ends with a look at the table, so that this copy and all later ones over that page, on any thread, say
-//! [`Lost`]. Faults of mappings that [`crate::fault`] knows are resolved before. A SIGBUS anywhere else goes to whoever handled it before.
+//! [`Lost`]. Faults of mappings that [`crate::fault`] knows are resolved before; where one cannot be, programs have pointers to
+//! the page, so the zeros go with the copy, and who touches the page afterwards is told by SIGBUS. A SIGBUS anywhere else goes to
+//! whoever handled it before.
 //!
 //! Safety invariants of this module:
 //!
@@ -12,16 +14,19 @@
 //!    handler before it.
 //! 2. The handler replaces a page only inside a range that the same thread is copying between at that moment.
 //! 3. A page is in the table before zeros can be read from it.
-//! 4. Ranges given to the kernels here lie inside windows, so what windows promise holds for them.
+//! 4. Pages of watched mappings are replaced only while they are in the table: nobody has references to them.
+//! 5. Ranges given to the kernels here lie inside windows, so what windows promise holds for them.
 
 use crate::window::Window;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Once;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, compiler_fence, fence};
+use std::sync::{Once, OnceLock};
 use thiserror::Error;
 
 /// Which side of a copy was lost.
@@ -49,7 +54,7 @@ pub struct Lost {
 #[inline]
 pub fn copy(from: Window, to: Window) -> Result<(), Lost> {
     assert_eq!(from.len(), to.len(), "a copy has two sides of one length");
-    // SAFETY: both ranges lie inside windows of this length (invariant 4).
+    // SAFETY: both ranges lie inside windows of this length (invariant 5).
     guarded(from.range(), to.range(), || unsafe { move_bytes(from.ptr(), to.ptr(), from.len()) });
     if is_any_lost() { check(from, to) } else { Ok(()) }
 }
@@ -77,7 +82,7 @@ pub(crate) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
 
 /// Sets all bytes of a window.
 pub fn fill(to: Window, byte: u8) -> Result<(), Lost> {
-    // SAFETY: the range lies inside a window (invariant 4).
+    // SAFETY: the range lies inside a window (invariant 5).
     guarded(0..0, to.range(), || unsafe { std::ptr::write_bytes(to.ptr(), byte, to.len()) });
     if is_any_lost() { check(Window::empty(), to) } else { Ok(()) }
 }
@@ -92,9 +97,33 @@ fn check(from: Window, to: Window) -> Result<(), Lost> {
 #[cold]
 pub(crate) fn check_side(side: Side, window: Window, base: u64) -> Result<(), Lost> {
     match first_lost(window.range()) {
-        Some(offset) => Err(Lost { side, offset: base + offset as u64 }),
+        Some(offset) => {
+            withdraw(window.range());
+            Err(Lost { side, offset: base + offset as u64 })
+        }
         None => Ok(()),
     }
+}
+
+/// Has the lost pages of a range raise SIGBUS, as far as they are of watched mappings: nobody who has a pointer finds zeros there.
+#[cold]
+fn withdraw(range: Range<usize>) {
+    let Some(nothing) = nothing() else { return };
+    for run in &LOST {
+        let (start, end) = run.bounds();
+        let (from, to) = (start.max(range.start & !(PAGE_LENS[0] - 1)), end.min(range.end.next_multiple_of(PAGE_LENS[0])));
+        for page in (from..to).step_by(PAGE_LENS[0]).filter(|page| crate::fault::is_watched(*page)) {
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+            // SAFETY: a page of a watched mapping that is in the table (invariant 4).
+            let _ = unsafe { mmap(std::ptr::without_provenance_mut(page), PAGE_LENS[0], protection, flags, nothing, 0) };
+        }
+    }
+}
+
+/// A file of no bytes: there is no page that the kernel could supply for a mapping of it.
+fn nothing() -> Option<&'static OwnedFd> {
+    static NOTHING: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    NOTHING.get_or_init(|| memfd_create("hanare-lost", MemfdFlags::CLOEXEC).ok()).as_ref()
 }
 
 /// Runs `body`, in which another library may touch both windows, and says afterwards whether any page of them is lost.
@@ -189,29 +218,34 @@ pub fn install() {
 extern "C" fn on_sigbus(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc::c_void) {
     // SAFETY: the kernel hands over a valid siginfo.
     let address = unsafe { (*about).si_addr() }.addr();
+    let was_lost = is_any_lost() && first_lost(address..address + 1).is_some();
     // First, and before any thread-local of ours: in a library that was loaded late the first use of one allocates. A page that
-    // cannot be resolved is lost to a guarded copy like any other.
+    // cannot be resolved is lost to a guarded copy like any other; one that was lost before is not asked for again.
     // SAFETY: both pointers are the kernel's.
-    if unsafe { crate::fault::resolve(about, machine) } {
+    if !was_lost && unsafe { crate::fault::resolve(about, machine) } {
         return;
     }
-    let is_ours = REGISTERED.with(|registered| {
+    if !(is_guarded(address) && replace_page(address, was_lost)) {
+        pass_on(signal, about, machine);
+    }
+}
+
+/// Whether this thread is at a guarded copy of a range with that address.
+fn is_guarded(address: usize) -> bool {
+    REGISTERED.with(|registered| {
         let [source_start, source_end, target_start, target_end] = &registered.bounds;
         (source_start.load(Relaxed)..source_end.load(Relaxed)).contains(&address)
             || (target_start.load(Relaxed)..target_end.load(Relaxed)).contains(&address)
-    });
-    if !(is_ours && replace_page(address)) {
-        pass_on(signal, about, machine);
-    }
+    })
 }
 
 /// Page sizes that a mapping may have, smallest first: only a whole huge page can be replaced.
 const PAGE_LENS: [usize; 2] = [4096, 2 << 20];
 
-fn replace_page(address: usize) -> bool {
+fn replace_page(address: usize, is_noted: bool) -> bool {
     for len in PAGE_LENS {
         let page = address & !(len - 1);
-        if !note_lost(page..page + len) {
+        if !is_noted && !note_lost(page..page + len) {
             return false;
         }
         // SAFETY: the page lies inside a range that this thread copies between (invariant 2); it is in the table
@@ -358,9 +392,8 @@ pub fn forget(range: Range<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-    use rustix::mm::{mmap, munmap};
-    use std::os::fd::OwnedFd;
+    use rustix::fs::ftruncate;
+    use rustix::mm::munmap;
 
     struct Mapped {
         file: OwnedFd,
@@ -427,18 +460,16 @@ mod tests {
     fn what_lies_between_a_run_and_the_next_in_its_place_is_not_lost() {
         // Addresses that nothing of this process is at.
         let (low, between, high) = (1 << 20..(1 << 20) + 4096, 2 << 20..(2 << 20) + 4096, 3 << 20..(3 << 20) + 4096);
-        let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let changing = scope.spawn(|| {
                 for _ in 0..300_000 {
                     for run in [&low, &high] {
                         assert!(note_lost(run.clone()));
                         forget(run.clone());
                     }
                 }
-                is_over.store(true, SeqCst);
             });
-            while !is_over.load(SeqCst) {
+            while !changing.is_finished() {
                 assert_eq!(first_lost(between.clone()), None);
             }
         });

@@ -250,6 +250,11 @@ pub(crate) unsafe fn resolve(about: *const libc::siginfo_t, machine: *const c_vo
     resolved == Resolved::Again
 }
 
+/// Whether an address lies in a watched mapping.
+pub(crate) fn is_watched(address: usize) -> bool {
+    find(address).is_some()
+}
+
 fn find(address: usize) -> Option<(usize, Call, *const ())> {
     for entry in &ENTRIES[..USED.load(Acquire)] {
         // ORDERING: pairs with the store of the start in `watch`.

@@ -330,6 +330,23 @@ const DEATHS: &[(&str, i32, Scenario)] = &[
     ("a page that nobody can supply", libc::SIGBUS, |region| {
         region.load(LOST);
     }),
+    ("a page that a copy has lost", libc::SIGBUS, |region| {
+        let lost = |read: Result<(), Lost>| assert!(read.is_err_and(|lost| lost.offset == LOST * PAGE_LEN));
+        // SAFETY: the window does not outlive the region.
+        let window = unsafe { region.mapping.window() };
+        let mut bytes = vec![0; (PAGES * PAGE_LEN) as usize];
+        (0..1000).for_each(|_| lost(window.read_into(&mut bytes)));
+        assert_eq!(region.faults(), PAGES, "it is asked for once, and copies go on to tell");
+        lost(window.write_from(&bytes));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..1000).for_each(|_| lost(window.read_into(&mut vec![0; bytes.len()]))));
+            }
+        });
+        assert_eq!((region.load(0), region.load(LOST - 1)), (100, 100 + LOST as u8 - 1), "what is here stays");
+        // Zeros, if it went on.
+        region.load(LOST);
+    }),
 ];
 
 /// Runs `body` in a child made by fork, and ends it with the byte that was seen.

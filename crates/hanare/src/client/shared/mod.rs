@@ -206,10 +206,9 @@ impl SharedMapping {
         Ok(unsafe { coherent.window() }.slice(offset as usize, len as usize))
     }
 
-    /// A page could not be had: where zeros took its place for the copy's sake, nobody finds them.
+    /// A page could not be had.
     #[cold]
     fn lost(&self, coherent: &Coherent, offset: u64, lost: Lost) -> Error {
-        coherent.revoke(offset + lost.offset);
         coherent.mend();
         coherent.error(&self.name, offset + lost.offset)
     }

@@ -210,13 +210,6 @@ impl Coherent {
         let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
     }
 
-    /// A page is lost: from here on a touch of it is a wild one, never zeros.
-    pub fn revoke(&self, offset: u64) {
-        let page = self.ptr().wrapping_add((offset / PAGE_LEN * PAGE_LEN) as usize);
-        // SAFETY: a page of the mapping, which nobody has a reference to; whoever touches it is told by SIGSEGV.
-        let _ = unsafe { rustix::mm::mprotect(page.cast(), PAGE_LEN as usize, rustix::mm::MprotectFlags::empty()) };
-    }
-
     fn resolver(&self) -> &Resolver {
         self.watch.as_ref().expect("watched as long as this is there")
     }
