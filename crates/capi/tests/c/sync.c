@@ -51,7 +51,9 @@ static void carry(hanare_pool *pool, int rank, int ranks)
     size_t len, each = 5000;
     EXPECT_OK(hanare_create_or_attach(pool, "carried", each * (size_t)ranks, NULL, &region));
     hanare_part mine = {region, each * (size_t)rank, each}, all = {region, 0, each * (size_t)ranks}, beyond = {region, 1, UINT64_MAX};
-    EXPECT_ERROR(hanare_group_barrier_with(pool, "unmapped", 1, &mine, 1, NULL, 0), HANARE_ERR_BAD_USE, "hanare_map_shared");
+    char own[32]; /* a group of this rank alone */
+    snprintf(own, sizeof own, "rank-%d", rank);
+    EXPECT_ERROR(hanare_group_barrier_with(pool, own, 1, &mine, 1, NULL, 0), HANARE_ERR_BAD_USE, "hanare_map_shared");
     EXPECT_OK(hanare_map_shared(region, HANARE_EXPLICIT, &ptr, &len));
     EXPECT_OK(hanare_group_barrier(pool, "carry", (uint32_t)ranks));
     for (int round = 1; round <= ROUNDS; round++) {
@@ -61,8 +63,8 @@ static void carry(hanare_pool *pool, int rank, int ranks)
             EXPECT(((volatile char *)ptr)[at] == round);
         EXPECT_OK(hanare_group_barrier_with(pool, "carry", (uint32_t)ranks, NULL, 0, NULL, 0));
     }
-    EXPECT_ERROR(hanare_group_barrier_with(pool, "short", 1, &beyond, 1, NULL, 0), HANARE_ERR_OUT_OF_RANGE, "'carried'");
-    EXPECT_ERROR(hanare_group_barrier_with(pool, "short", 1, NULL, 1, NULL, 0), HANARE_ERR_BAD_ARGUMENT, "gives is NULL");
+    EXPECT_ERROR(hanare_group_barrier_with(pool, own, 1, &beyond, 1, NULL, 0), HANARE_ERR_OUT_OF_RANGE, "'carried'");
+    EXPECT_ERROR(hanare_group_barrier_with(pool, own, 1, NULL, 1, NULL, 0), HANARE_ERR_BAD_ARGUMENT, "gives is NULL");
     EXPECT_OK(hanare_close(region));
 }
 
