@@ -114,6 +114,24 @@ pub struct ClientFrames {
     pub span: Span,
 }
 
+impl ClientFrames {
+    /// Write-protects pages in its mapping.
+    ///
+    /// **Cost**: one call; one a page where some are not its own. **Errors**: as [`Uffd::protect`]; [`Refused::Unregistered`] where it
+    /// lost or unmapped some of the pages: the others are protected all the same.
+    pub fn protect(&self, run: Run) -> Result<(), Refused> {
+        let protect = |run: Run| self.uffd.protect(self.span.pages(run.first, run.count));
+        let protected = protect(run);
+        if protected == Err(Refused::Unregistered) && run.count > 1 {
+            for page in run.first..run.first + run.count {
+                protect(Run::one(page))
+                    .or_else(|refused| if refused == Refused::Unregistered { Ok(()) } else { Err(refused) })?;
+            }
+        }
+        protected
+    }
+}
+
 /// The memory file of a region's frames.
 #[derive(Debug)]
 pub struct Frames {
@@ -285,7 +303,7 @@ fn protect_those(
     mut refused: impl FnMut(usize, Refused),
 ) {
     for (index, client) in clients.iter().enumerate().filter(|(_, client)| which(client)) {
-        if let Err(why) = client.uffd.protect(client.span.pages(run.first, run.count)) {
+        if let Err(why) = client.protect(run) {
             refused(index, why);
         }
     }

@@ -368,19 +368,16 @@ impl Resolver {
         };
         let mut begin = which.start;
         while begin < which.end {
-            if !begin_fill(begin)? {
-                begin += 1;
-                continue;
+            let mut end = begin;
+            while end < which.end && begin_fill(end)? {
+                end += 1;
             }
-            let mut end = begin + 1;
-            let mut is_next_void = false;
-            while end < which.end && !is_next_void {
-                is_next_void = !begin_fill(end)?;
-                end += usize::from(!is_next_void);
+            if end > begin {
+                let bytes = &tools.pages[(begin - which.start) * PAGE_LEN as usize..(end - which.start) * PAGE_LEN as usize];
+                self.fill_run(tools, lane, begin..end, bytes)?;
             }
-            let bytes = &tools.pages[(begin - which.start) * PAGE_LEN as usize..(end - which.start) * PAGE_LEN as usize];
-            self.fill_run(tools, lane, begin..end, bytes)?;
-            begin = end + usize::from(is_next_void);
+            // The one that ended the run is not to be filled.
+            begin = end + 1;
         }
         Ok(())
     }

@@ -211,16 +211,8 @@ impl Pages {
 /// Protects pages from the stores of those clients; where nothing is mapped a mark is left.
 fn protect(run: Run, clients: &[&ClientFrames], which: impl Fn(&ClientFrames) -> bool) {
     for client in clients.iter().filter(|client| which(client)) {
-        let protect = |run: Run| client.uffd.protect(client.span.pages(run.first, run.count));
-        let protected = match protect(run) {
-            // A page that it lost, or unmapped, is none of its own any more; the others are.
-            Err(Refused::Unregistered) if run.count > 1 => {
-                let those = run.first..run.first + run.count;
-                those.map(|page| protect(Run::one(page))).filter(|one| *one != Err(Refused::Unregistered)).collect()
-            }
-            protected => protected,
-        };
-        match protected {
+        match client.protect(run) {
+            // A page that it lost, or unmapped, is none of its own any more.
             Ok(()) | Err(Refused::Ended | Refused::Unregistered) => {}
             Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
         }
