@@ -86,6 +86,11 @@ impl<S: Stream> StreamLink<S> {
         (self.stream, self.peer)
     }
 
+    /// The stream, to set it up.
+    pub(crate) fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Sends what goes. A broken connection is no error here: what the peer said before comes first.
     fn push(&mut self, done: &mut Progress) -> Result<(), Ending> {
         while !self.outbox.is_empty() {

@@ -15,6 +15,7 @@
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`barrier`] | the barrier of a job's ranks |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups, a heap in a region |
+//! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
 //! | [`table`] | the form in which every state machine declares its transitions |
@@ -33,6 +34,7 @@ pub mod lock;
 pub mod member;
 pub mod page;
 pub mod place;
+pub mod session;
 pub mod shape;
 pub mod table;
 pub mod wire;

@@ -97,6 +97,10 @@ pub const HELD_LEN_MAX: u64 = 4 << 20;
 /// How long a peer's answer is waited for, unless set otherwise (`HANARE_ANSWER_MS`).
 pub const ANSWER_MS: u64 = 10_000;
 
+/// A pause of a node's service after which it first looks whose peers are gone: a successor of a dead client needs longer to be started,
+/// and a turn that moves a fair share of bytes is shorter.
+pub const PAUSE_MS: u64 = 10;
+
 /// How long a node whose connection broke may take to be reached, and then to say what became of an update: a live one does so at once, and
 /// the caller has waited for its answer already.
 pub const ASK_MS: u64 = 2_000;

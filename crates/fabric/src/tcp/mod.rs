@@ -21,6 +21,8 @@ pub use socket::Socket;
 
 use crate::stream::StreamLink;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN};
+use std::io;
+use std::time::Duration;
 
 /// A link over TCP.
 pub type TcpLink = StreamLink<Socket>;
@@ -37,6 +39,15 @@ pub struct Greeted {
     pub link: TcpLink,
     /// What the other side said of itself.
     pub hello: Hello,
+}
+
+impl Greeted {
+    /// Has closing the connection, or the death of this process, discard what was not sent; waits for an acknowledgement no longer than
+    /// `bound`. For a side that asks, and gives up.
+    pub fn end_by_reset(&mut self, bound: Duration) -> hanare_protocol::Result<()> {
+        let failed = |error: io::Error| hanare_protocol::Error::System { what: "set up a connection".into(), reason: error.to_string() };
+        self.link.stream_mut().end_by_reset(bound).map_err(failed)
+    }
 }
 
 fn join(connector: &[u8; HELLO_LEN], acceptor: &[u8; HELLO_LEN]) -> Hellos {

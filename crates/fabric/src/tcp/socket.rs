@@ -12,7 +12,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A connected TCP socket that never blocks.
-pub struct Socket(OwnedFd);
+pub struct Socket {
+    fd: OwnedFd,
+    /// Whether closing it discards what was not sent.
+    ends_by_reset: bool,
+}
 
 impl Socket {
     /// Takes a connection over: no delay for small messages, no blocking, and an end to a silent peer's host.
@@ -22,30 +26,46 @@ impl Socket {
     pub fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let socket = Socket(stream.into());
-        sockopt::set_socket_keepalive(&socket.0, true)?;
-        sockopt::set_tcp_keepidle(&socket.0, Duration::from_millis(LEASE_MS))?;
-        sockopt::set_tcp_keepintvl(&socket.0, Duration::from_millis(RENEW_MS))?;
-        sockopt::set_tcp_user_timeout(&socket.0, ANSWER_MS as u32)?;
+        let socket = Socket { fd: stream.into(), ends_by_reset: false };
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, Duration::from_millis(LEASE_MS))?;
+        sockopt::set_tcp_keepintvl(&socket, Duration::from_millis(RENEW_MS))?;
+        sockopt::set_tcp_user_timeout(&socket, ANSWER_MS as u32)?;
         Ok(socket)
+    }
+
+    /// From now on the kernel discards what was not sent, and resets the connection, when it is closed or its process dies; it waits for
+    /// an acknowledgement at most `bound`.
+    ///
+    /// Without this the kernel goes on sending for [`ANSWER_MS`]: commands that were given up would be carried out over newer ones.
+    pub fn end_by_reset(&mut self, bound: Duration) -> io::Result<()> {
+        sockopt::set_socket_linger(&*self, Some(Duration::ZERO))?;
+        sockopt::set_tcp_user_timeout(&*self, bound.as_millis().clamp(1, ANSWER_MS.into()) as u32)?;
+        self.ends_by_reset = true;
+        Ok(())
+    }
+
+    /// Whether [`Socket::end_by_reset`] was called.
+    pub(crate) fn ends_by_reset(&self) -> bool {
+        self.ends_by_reset
     }
 }
 
 impl From<Socket> for OwnedFd {
     fn from(socket: Socket) -> OwnedFd {
-        socket.0
+        socket.fd
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Stream for Socket {
     unsafe fn send(&mut self, pieces: &[libc::iovec]) -> io::Result<usize> {
-        let fd = self.0.as_raw_fd();
+        let fd = self.fd.as_raw_fd();
         let sent = match pieces {
             // SAFETY: the caller's promise on the piece.
             [piece] => unsafe { libc::send(fd, piece.iov_base, piece.iov_len, libc::MSG_NOSIGNAL) },
@@ -56,7 +76,7 @@ impl Stream for Socket {
     }
 
     unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize> {
-        let fd = self.0.as_raw_fd();
+        let fd = self.fd.as_raw_fd();
         let received = match places {
             // SAFETY: the caller's promise on the place.
             [place] => unsafe { libc::recv(fd, place.iov_base, place.iov_len, 0) },

@@ -148,6 +148,10 @@ impl UcxLink {
 
     /// Ends everything that uses windows.
     fn let_go(&mut self) {
+        if self.beside.ends_by_reset() {
+            // The peer hears of the end before the time that closing the endpoint takes.
+            let _ = rustix::net::shutdown(&self.beside, rustix::net::Shutdown::Both);
+        }
         let Some(endpoint) = self.endpoint.take() else { return };
         // The worker's descriptor goes with it.
         if let Ok(event) = endpoint.event() {
@@ -305,6 +309,10 @@ impl Link for UcxLink {
     fn peer(&self) -> &str {
         &self.peer
     }
+
+    fn life(&self) -> BorrowedFd<'_> {
+        self.beside.as_fd()
+    }
 }
 
 impl UcxLink {
@@ -331,8 +339,9 @@ impl UcxLink {
 
 impl Drop for UcxLink {
     fn drop(&mut self) {
-        // A side that cannot say all it has to does not say that it has: the other takes it for dead.
-        if self.life.phase() == Phase::Live && self.sender.outbox.is_empty() && self.leave() {
+        // A side that cannot say all it has to does not say that it has: the other takes it for dead. One that ends by reset has nothing
+        // to say: what was not answered must not be carried out.
+        if !self.beside.ends_by_reset() && self.life.phase() == Phase::Live && self.sender.outbox.is_empty() && self.leave() {
             let bye = self.sender.sent_count().to_le_bytes();
             let _ = send(&self.beside, &bye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }

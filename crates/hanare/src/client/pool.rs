@@ -14,6 +14,7 @@ use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::{tcp, ucx};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
+use hanare_protocol::session::Series;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::control::{Answer, Arrival, Attached, PageStat, PoolStatus, RegionStat, RegionView, Request};
 use hanare_protocol::wire::greeting::Role;
@@ -349,20 +350,22 @@ impl Shared {
             return Ok(place.remote.clone());
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
-        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address), self.refusals.clone())?);
+        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)?, self.refusals.clone())?);
         places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
         Ok(remote)
     }
 
-    fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Box<super::remote::Dial> {
+    /// Makes connections to a node, one after another: each ends the one before at the node, wherever the bytes of that one still are.
+    fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Result<Box<super::remote::Dial>> {
         let shared: Weak<Shared> = Arc::downgrade(self);
         let address = address.to_owned();
-        Box::new(move |patience| {
+        let series = Series(u64::from_le_bytes(crate::random::bytes()?).max(1));
+        Ok(Box::new(move |patience| {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
-            Ok(ucx::agree(shared.greet(node, &address, deadline)?, shared.fabric, deadline)?.link)
-        })
+            Ok(ucx::agree(shared.greet(node, &address, Some(series), deadline)?, shared.fabric, deadline)?.link)
+        }))
     }
 
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
@@ -370,14 +373,17 @@ impl Shared {
         ucx::open_ahead(self.fabric);
     }
 
-    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
-    pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
+    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
+    pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
         let prove = |hellos: &tcp::Hellos| self.prove(hellos);
-        tcp::connect(address, Role::Data, self.attached.client.0, &prove, deadline).map_err(|error| match error {
+        let greeted = tcp::connect(address, Role::Data, series.map_or(0, |series| series.0), &prove, deadline);
+        let mut greeted = greeted.map_err(|error| match error {
             // Nobody listens where the node was: to a client that is a lost node.
             Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
             other => other,
-        })
+        })?;
+        greeted.end_by_reset(self.bound)?;
+        Ok(greeted)
     }
 
     /// The node knows the key; its clients need not.

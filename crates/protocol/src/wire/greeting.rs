@@ -41,7 +41,8 @@ pub struct Hello {
     pub version: u32,
     /// What for.
     pub role: Role,
-    /// The client's or node's id, as far as it has one.
+    /// Of a node's messages about pages: the node's number. Of commands: the [series](crate::session::Series) that the connection
+    /// continues, so that the node ends the one before; 0 where it continues none.
     pub from: u64,
     /// Fresh random bytes.
     pub nonce: [u8; 32],

@@ -95,7 +95,7 @@ impl Endpoint {
     /// As [`Endpoint::connect`], in a time of its own.
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
-        let greeted = shared.greet(node, address, deadline)?;
+        let greeted = shared.greet(node, address, None, deadline)?;
         Ok(Endpoint::over(node, ucx::take_socket(greeted, deadline)?, shared.bound, shared.faults.clone()))
     }
 

@@ -153,7 +153,7 @@ impl Desk {
         };
         client.attached = Some(job);
         let id = client.id;
-        self.service.post(Mail::Serve(Box::new(link)));
+        self.service.post(Mail::Serve { link: Box::new(link), series: None });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }

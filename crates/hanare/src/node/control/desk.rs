@@ -15,6 +15,7 @@ use hanare_memory::Lender;
 use hanare_protocol::coordinator;
 use hanare_protocol::id::{ClientId, Epoch, NodeId};
 use hanare_protocol::member::{Member, Output};
+use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
@@ -31,7 +32,7 @@ pub(crate) enum Letter {
     /// Another node wants to be a member.
     Greeted(Greeted),
     /// A client elsewhere, or a node that copies, has a link for commands.
-    Linked(Box<dyn Link>),
+    Linked { link: Box<dyn Link>, series: Option<Series> },
     /// Another node has a connection for letters about pages.
     Wired(Box<dyn Link>),
     /// What a client asked of a shared region.
@@ -314,7 +315,7 @@ impl Desk {
         for letter in self.post.take() {
             match letter {
                 Letter::Greeted(greeted) => self.welcome(greeted),
-                Letter::Linked(link) => self.service.post(Mail::Serve(link)),
+                Letter::Linked { link, series } => self.service.post(Mail::Serve { link, series }),
                 Letter::Wired(link) => self.service.post(Mail::Wired { node: None, link: Ok(link) }),
                 Letter::Shared { client, result, fds } => self.shared(client, &result, fds),
                 Letter::Dialed(outcome) => self.dialed(outcome),

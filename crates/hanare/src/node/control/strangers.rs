@@ -4,6 +4,7 @@ use super::desk::Letter;
 use crate::node::post::Post;
 use hanare_fabric::tcp::{Hellos, Incoming, Listener, Proof, is_proof};
 use hanare_fabric::ucx;
+use hanare_protocol::session::Series;
 use hanare_protocol::wire::greeting::{Hello, Role};
 use hanare_protocol::{Error, Result};
 use std::os::fd::BorrowedFd;
@@ -86,7 +87,10 @@ impl Terms {
         match greeted.hello.role {
             Role::Control => Ok(Letter::Greeted(greeted)),
             Role::Pages => Ok(Letter::Wired(Box::new(greeted.link))),
-            Role::Data => ucx::agree(greeted, self.fabric, deadline).map(|agreed| Letter::Linked(agreed.link)),
+            Role::Data => {
+                let series = (greeted.hello.from > 0).then_some(Series(greeted.hello.from));
+                ucx::agree(greeted, self.fabric, deadline).map(|agreed| Letter::Linked { link: agreed.link, series })
+            }
         }
     }
 }

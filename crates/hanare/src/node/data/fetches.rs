@@ -98,6 +98,8 @@ pub(crate) struct Peer {
 /// Answers in the order of their requests.
 struct Arrivals {
     waiting: VecDeque<Waiting>,
+    /// Whether bytes of the answer to the first have places.
+    is_begun: bool,
     /// The target that is written, and its byte that comes next.
     target: usize,
     at: u64,
@@ -113,6 +115,8 @@ struct Arrivals {
 struct Waiting {
     seq: u64,
     session: u64,
+    /// Whether the session lives.
+    is_wanted: bool,
     fetch: Fetch,
 }
 
@@ -120,6 +124,7 @@ impl Peer {
     pub fn new(link: Box<dyn Link>, address: String, node: NodeId) -> Peer {
         let sink = Arrivals {
             waiting: VecDeque::new(),
+            is_begun: false,
             target: 0,
             at: 0,
             staged_len: 0,
@@ -141,7 +146,7 @@ impl Peer {
         if self.sink.waiting.is_empty() {
             self.moved = Instant::now();
         }
-        self.sink.waiting.push_back(Waiting { seq: self.counter, session, fetch });
+        self.sink.waiting.push_back(Waiting { seq: self.counter, session, is_wanted: true, fetch });
         let asked = &self.sink.waiting.back().expect("just pushed").fetch;
         // SAFETY: the vectors' heap memory stays with the fetch until it is answered and nothing is unsent, or the link, which is dropped
         // first, is gone.
@@ -158,6 +163,23 @@ impl Peer {
             self.sink.spent.clear();
         }
         Ok((!progress.is_idle(), std::mem::take(&mut self.sink.ended)))
+    }
+
+    /// A session has ended: what it waits for is written nowhere. False where its bytes may be on their way into an extent: the link must
+    /// be dropped, and what others wait for ([`Peer::others`]) asked for anew.
+    pub fn cancel(&mut self, session: u64) -> bool {
+        let is_begun = self.sink.is_begun && self.sink.waiting.front().is_some_and(|waiting| waiting.session == session);
+        let theirs = self.sink.waiting.iter_mut().filter(|waiting| waiting.session == session);
+        theirs.for_each(|waiting| waiting.is_wanted = false);
+        !is_begun
+    }
+
+    /// What sessions that live wait for, once the link is dropped.
+    pub fn others(mut self) -> Vec<(u64, Fetch)> {
+        let waiting = std::mem::take(&mut self.sink.waiting);
+        // The answers' windows are of extents that the fetches keep: the link goes first.
+        drop(self);
+        waiting.into_iter().filter(|waiting| waiting.is_wanted).map(|waiting| (waiting.session, waiting.fetch)).collect()
     }
 
     /// Whether it is asked for nothing.
@@ -224,6 +246,13 @@ impl Arrivals {
         Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, self.staged_len))
     }
 
+    /// A place for bytes that nobody wants any more.
+    fn scratch(&mut self, left: u64) -> Window {
+        self.stage.resize(STAGE_LEN, 0);
+        // SAFETY: as in `place_bytes`.
+        unsafe { Window::of_mut(&mut self.stage) }.slice(0, left.min(STAGE_LEN as u64) as usize)
+    }
+
     /// Writes what the stage holds where it belongs.
     fn settle(&mut self) {
         let len = std::mem::take(&mut self.staged_len);
@@ -256,8 +285,10 @@ unsafe impl Sink for Arrivals {
         let waiting = self.waiting.front().filter(|waiting| waiting.seq == head.seq);
         let waiting = waiting.ok_or_else(|| refusal("an answer to nothing that was asked"))?;
         match head.kind {
+            Kind::Done if head.body_len == waiting.fetch.len() && !waiting.is_wanted => Ok(self.scratch(head.body_len - at)),
             Kind::Done if head.body_len == waiting.fetch.len() => {
                 if at == 0 {
+                    self.is_begun = true;
                     (self.target, self.at) = (0, 0);
                 } else {
                     self.settle();
@@ -278,6 +309,7 @@ unsafe impl Sink for Arrivals {
             return;
         }
         self.settle();
+        self.is_begun = false;
         let Waiting { session, fetch, .. } = self.waiting.pop_front().expect("just seen");
         let outcome = self.outcome(head, fetch.len());
         self.refusal.clear();

@@ -85,7 +85,10 @@ impl Peers {
         let dial = move || {
             let prove = |hellos: &tcp::Hellos| Ok(tcp::proof(key.as_ref(), hellos));
             let greeted = tcp::connect(&address, Role::Data, 0, &prove, deadline);
-            let link = greeted.and_then(|greeted| ucx::agree(greeted, fabric, deadline)).map(|agreed| agreed.link);
+            let link = greeted.and_then(|mut greeted| {
+                greeted.end_by_reset(bound)?;
+                ucx::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
+            });
             post.send(Mail::Dialed { address, link });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
@@ -113,6 +116,15 @@ impl Peers {
         match self.ways.remove(address) {
             Some(Way::Dialing(waiting)) => waiting,
             _ => Vec::new(),
+        }
+    }
+
+    /// A session has ended: it waits for no link any more.
+    pub fn cancel(&mut self, session: u64) {
+        for way in self.ways.values_mut() {
+            if let Way::Dialing(waiting) = way {
+                waiting.retain(|(waits, _)| *waits != session);
+            }
         }
     }
 

@@ -103,6 +103,14 @@ impl Seat {
         }
     }
 
+    /// What tells of a client's end, where that is not [`Seat::event`].
+    pub fn life(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Seat::Client(session) => session.life(),
+            Seat::Peer(_) | Seat::Wire(_) => None,
+        }
+    }
+
     pub fn event(&self) -> BorrowedFd<'_> {
         match self {
             Seat::Client(session) => session.event(),

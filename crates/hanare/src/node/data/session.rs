@@ -10,7 +10,7 @@ use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::wire::control::{Arrival, Question};
 use hanare_protocol::wire::sync::SyncRequest;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Rounds of one turn before others get theirs.
@@ -23,6 +23,8 @@ pub(crate) struct Session {
     replies: Replies,
     /// What was asked of what clients share and is not acted on yet, with the number of the request.
     syncs: Vec<(u64, SyncRequest)>,
+    /// Whether each turn begins with a look whether the client is gone.
+    looks: bool,
 }
 
 /// What a turn did.
@@ -43,12 +45,21 @@ pub(crate) struct Turn {
 }
 
 impl Session {
-    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), syncs: Vec::new() }
+    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, looks: bool) -> Session {
+        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), syncs: Vec::new(), looks }
     }
 
-    /// Moves messages and answers as far as they go, within a bound.
+    /// Whether the client has closed its end, or its process is gone.
+    pub fn has_ended(&self) -> bool {
+        self.link.has_ended()
+    }
+
+    /// Moves messages and answers as far as they go, within a bound. Nothing is taken from a client that is gone: others may have been
+    /// answered since.
     pub fn turn(&mut self) -> Result<Turn, LinkError> {
+        if self.looks && self.has_ended() {
+            return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });
+        }
         let mut turn = Turn::default();
         for _ in 0..ROUNDS_MAX {
             self.inbox.held_back = !self.replies.is_idle();
@@ -128,6 +139,12 @@ impl Session {
 
     pub fn doze(&mut self) -> bool {
         self.link.doze()
+    }
+
+    /// What tells of the client's end, where that is not [`Session::event`].
+    pub fn life(&self) -> Option<BorrowedFd<'_>> {
+        let life = self.link.life();
+        (life.as_raw_fd() != self.link.event().as_raw_fd()).then_some(life)
     }
 
     pub fn event(&self) -> BorrowedFd<'_> {

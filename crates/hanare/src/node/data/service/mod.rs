@@ -30,6 +30,7 @@ use hanare_fabric::ucx::Choice;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank};
+use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -44,8 +45,8 @@ use std::time::{Duration, Instant};
 
 /// What other threads tell the service.
 pub(crate) enum Mail {
-    /// Serve this link.
-    Serve(Box<dyn Link>),
+    /// Serve this link. It ends the one before of its series.
+    Serve { link: Box<dyn Link>, series: Option<Series> },
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A connection for letters about pages: of another node's making, or what came of a try to reach that node.
@@ -118,6 +119,9 @@ impl Drop for Service {
 /// Epoll's name for the bell; links count up from zero.
 const BELL: u64 = u64::MAX;
 
+/// Events taken by one look.
+const EVENTS_AT_ONCE: usize = 64;
+
 /// Rounds of the awake before the dozing are looked at.
 const ROUNDS_PER_LOOK: u32 = 32;
 
@@ -143,6 +147,9 @@ struct Desk {
     post: Arc<Post<Mail>>,
     epoll: OwnedFd,
     places: HashMap<u64, Place>,
+    /// Whose commands are carried out.
+    sessions: Sessions,
+    begun: Instant,
     next_id: u64,
     awake: Vec<u64>,
     barriers: Barriers,
@@ -175,6 +182,8 @@ impl Desk {
             post,
             epoll,
             places: HashMap::new(),
+            sessions: Sessions::default(),
+            begun: Instant::now(),
             next_id: 0,
             awake: Vec::new(),
             barriers: Barriers::default(),
@@ -272,6 +281,9 @@ impl Desk {
         let mut index = 0;
         while let Some(id) = self.awake.get(index).copied() {
             index += 1;
+            if self.sessions.on_turn(self.begun.elapsed().as_millis() as u64) {
+                self.close_ended();
+            }
             let Some(place) = self.places.get_mut(&id) else { continue };
             match place.seat.turn() {
                 Ok(did) => moved |= self.act(id, did),
@@ -285,11 +297,18 @@ impl Desk {
 
     /// Takes events, waiting for one as long as `patience` says.
     fn look(&mut self, patience: Option<&Timespec>) {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_AT_ONCE);
         if let Err(errno) = epoll::wait(&self.epoll, spare_capacity(&mut events), patience) {
             debug_assert_eq!(errno, rustix::io::Errno::INTR);
             return;
         }
+        self.sessions.on_waited(self.begun.elapsed().as_millis() as u64);
+        if events.len() == EVENTS_AT_ONCE {
+            self.close_ended();
+        }
+        // Whoever is gone goes before anybody is served: what it sent lies beside what its successor sends.
+        let gone = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
+        events.iter().filter(|event| { event.flags }.intersects(gone)).for_each(|event| self.close_client(event.data.u64()));
         for event in &events {
             match event.data.u64() {
                 BELL => self.read_mail(),
@@ -305,9 +324,7 @@ impl Desk {
     fn read_mail(&mut self) {
         for letter in self.post.take() {
             match letter {
-                Mail::Serve(link) => {
-                    self.seat(Seat::Client(Box::new(Session::new(link, self.extents.clone()))));
-                }
+                Mail::Serve { link, series } => self.serve(link, series),
                 Mail::Dialed { address, link } => self.dialed(&address, link),
                 Mail::Wired { node, link } => self.wired(node, link),
                 Mail::Identity { node, epoch } => self.pages.set_identity(node, epoch),

@@ -5,6 +5,9 @@ use super::*;
 impl Desk {
     /// Has bytes fetched from another node, over the link to it that is there or has to be made.
     pub(super) fn fetch(&mut self, session: u64, fetch: Fetch) {
+        if !self.sessions.serves(session) {
+            return;
+        }
         let Some(id) = self.peers.place(&fetch.address) else { return self.dial(session, fetch) };
         self.ask_peer(id, session, fetch);
     }
@@ -35,6 +38,23 @@ impl Desk {
         match peer.ask(session, fetch) {
             Ok(()) => self.wake(id),
             Err(error) => self.end(id, &error),
+        }
+    }
+
+    /// A session has ended: bytes that come for it are written nowhere.
+    ///
+    /// Where they may be on their way into an extent, the link ends, and what others wait for on it is asked for anew.
+    pub(super) fn end_fetches(&mut self, session: u64) {
+        self.peers.cancel(session);
+        let cannot = |place: &mut Place| match &mut place.seat {
+            Seat::Peer(peer) => !peer.cancel(session),
+            Seat::Client(_) | Seat::Wire(_) => false,
+        };
+        let begun: Vec<u64> = self.places.iter_mut().filter_map(|(id, place)| cannot(place).then_some(*id)).collect();
+        for id in begun {
+            let Some(Place { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { continue };
+            self.peers.forget(&peer.address);
+            peer.others().into_iter().for_each(|(session, fetch)| self.fetch(session, fetch));
         }
     }
 

@@ -6,8 +6,13 @@ impl Desk {
     pub(super) fn seat(&mut self, seat: Seat) -> Option<u64> {
         let id = self.next_id;
         self.next_id += 1;
-        let interest = EventFlags::IN;
-        match epoll::add(&self.epoll, seat.event(), EventData::new_u64(id), interest) {
+        let interest = EventFlags::IN | EventFlags::RDHUP;
+        let watched = epoll::add(&self.epoll, seat.event(), EventData::new_u64(id), interest).and_then(|()| match seat.life() {
+            // What tells of the client's end beside the link must do so while the link is not looked at.
+            Some(life) => epoll::add(&self.epoll, life, EventData::new_u64(id), EventFlags::RDHUP),
+            None => Ok(()),
+        });
+        match watched {
             Ok(()) => {
                 self.places.insert(id, Place { seat, interest, is_awake: false });
                 // It may have sent something before it was watched.
@@ -21,9 +26,36 @@ impl Desk {
         }
     }
 
+    /// Serves a link of a client, and ends the one that it gave up before.
+    pub(super) fn serve(&mut self, link: Box<dyn Link>, series: Option<Series>) {
+        // A ring is looked at after pauses alone: there a system call costs as much as a message.
+        let looks = series.is_some() || link.checks_by_call();
+        let Some(id) = self.seat(Seat::Client(Box::new(Session::new(link, self.extents.clone(), looks)))) else { return };
+        if let Some(earlier) = self.sessions.on_greeted(id, series) {
+            self.close(earlier);
+        }
+    }
+
+    /// Closes a client's link of which the kernel knows that the other end is closed.
+    pub(super) fn close_client(&mut self, id: u64) {
+        if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(_), .. })) {
+            self.close(id);
+        }
+    }
+
+    /// Closes the links of all clients that are gone. **Cost**: a system call a client.
+    pub(super) fn close_ended(&mut self) {
+        let ended = |place: &Place| matches!(&place.seat, Seat::Client(session) if session.has_ended());
+        let ended: Vec<u64> = self.places.iter().filter(|(_, place)| ended(place)).map(|(id, _)| *id).collect();
+        ended.into_iter().for_each(|id| self.close(id));
+    }
+
     pub(super) fn unseat(&mut self, id: u64) -> Option<Place> {
         let place = self.places.remove(&id)?;
         let _ = epoll::delete(&self.epoll, place.seat.event());
+        if let Some(life) = place.seat.life() {
+            let _ = epoll::delete(&self.epoll, life);
+        }
         Some(place)
     }
 
@@ -48,11 +80,10 @@ impl Desk {
             }
             place.is_awake = false;
             let interest = match place.seat.needs_write_event() {
-                true if held_up => EventFlags::OUT,
-                true => EventFlags::IN | EventFlags::OUT,
-                // Its end is found by the next sign of life at the latest.
-                false if place.seat.waits_for_fetch() => EventFlags::empty(),
-                false => EventFlags::IN,
+                true if held_up => EventFlags::OUT | EventFlags::RDHUP,
+                true => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
+                false if place.seat.waits_for_fetch() => EventFlags::RDHUP,
+                false => EventFlags::IN | EventFlags::RDHUP,
             };
             if interest != place.interest {
                 let watched = epoll::modify(&self.epoll, place.seat.event(), EventData::new_u64(id), interest);
@@ -86,6 +117,8 @@ impl Desk {
         if let Some(Place { seat: Seat::Client(session), .. }) = self.unseat(id) {
             self.graves.bury(&session);
             self.pages.on_session_closed(id);
+            self.sessions.on_ended(id);
+            self.end_fetches(id);
         }
         self.barriers.forget(id);
         self.sync.forget(id);
