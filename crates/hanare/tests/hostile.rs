@@ -30,7 +30,7 @@ impl Raw {
         let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(BOUND)).unwrap();
         socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
-        socket.write_all(&Hello::new(Role::Data, 1, [0; 32]).encode()).unwrap();
+        socket.write_all(&Hello::new(Role::Data, 0, [0; 32]).encode()).unwrap();
         socket.read_exact(&mut [0; HELLO_LEN]).unwrap();
         socket.write_all(&[0; 32]).unwrap();
         socket.read_exact(&mut [0; HEAD_LEN]).unwrap();

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `pool` | coordinator, members, job barriers | messages lost, late, twice, in another order; partitions; processes that die or stop |
 //! | `pages` | page directories, hosts, couriers | the same messages; nodes that die, whose pages are written elsewhere |
+//! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `locks` | locks, named groups | connections that break, seen by either side at its own time; clients and homes that die |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
@@ -13,6 +14,7 @@
 
 mod check;
 mod cluster;
+mod command;
 mod dice;
 mod lock;
 mod network;
@@ -24,7 +26,8 @@ pub use report::{Counts, Failure, Plan, Report};
 /// A world: simulates a plan, and tells how far it is.
 type World = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 
-const WORLDS: &[(&str, World)] = &[("pool", cluster::run), ("pages", page::run), ("locks", lock::run)];
+const WORLDS: &[(&str, World)] =
+    &[("pool", cluster::run), ("pages", page::run), ("locks", lock::run), ("commands", command::run)];
 
 /// Simulates `nodes` nodes for so many minutes of virtual time under faults chosen by `seed`, then until all is quiet: in each
 /// world, one after the other.

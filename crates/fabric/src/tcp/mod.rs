@@ -45,7 +45,8 @@ impl Greeted {
     /// Has closing the connection, or the death of this process, discard what was not sent; waits for an acknowledgement no longer than
     /// `bound`. For a side that asks, and gives up.
     pub fn end_by_reset(&mut self, bound: Duration) -> hanare_protocol::Result<()> {
-        let failed = |error: io::Error| hanare_protocol::Error::System { what: "set up a connection".into(), reason: error.to_string() };
+        let failed =
+            |error: io::Error| hanare_protocol::Error::System { what: "set up a connection".into(), reason: error.to_string() };
         self.link.stream_mut().end_by_reset(bound).map_err(failed)
     }
 }

@@ -182,6 +182,11 @@ impl Peer {
         waiting.into_iter().filter(|waiting| waiting.is_wanted).map(|waiting| (waiting.session, waiting.fetch)).collect()
     }
 
+    /// The session whose bytes come next, if it lives.
+    pub fn session(&self) -> Option<u64> {
+        self.sink.waiting.front().filter(|waiting| waiting.is_wanted).map(|waiting| waiting.session)
+    }
+
     /// Whether it is asked for nothing.
     pub fn is_idle(&self) -> bool {
         self.sink.waiting.is_empty()

@@ -284,6 +284,7 @@ impl Desk {
             if self.sessions.on_turn(self.begun.elapsed().as_millis() as u64) {
                 self.close_ended();
             }
+            self.look_who_fetches(id);
             let Some(place) = self.places.get_mut(&id) else { continue };
             match place.seat.turn() {
                 Ok(did) => moved |= self.act(id, did),

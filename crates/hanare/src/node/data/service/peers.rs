@@ -41,6 +41,15 @@ impl Desk {
         }
     }
 
+    /// Before bytes of another node are written: closes the session that waits for them, if its client is gone.
+    pub(super) fn look_who_fetches(&mut self, id: u64) {
+        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get(&id) else { return };
+        let Some(session) = peer.session() else { return };
+        if matches!(self.places.get(&session), Some(Place { seat: Seat::Client(session), .. }) if session.has_ended()) {
+            self.close(session);
+        }
+    }
+
     /// A session has ended: bytes that come for it are written nowhere.
     ///
     /// Where they may be on their way into an extent, the link ends, and what others wait for on it is asked for anew.

@@ -1,0 +1,284 @@
+//! Programs: one command at a time, given up after a bound; killed at any moment, with a successor on the same host.
+
+use super::*;
+use hanare_protocol::session::Series;
+
+/// How long a program waits for an answer.
+const BOUND_MS: u64 = 1_000;
+
+/// How a program reaches its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Tcp,
+    Ucx,
+    Ring,
+}
+
+/// Programs that write one block, one after another.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub node: u64,
+    pub way: Way,
+    /// Which program of the line it is; a dead one has none.
+    life: Option<u64>,
+    lives: u64,
+    series: Series,
+    connection: Option<u64>,
+    version: u64,
+    pub answered_ms: u64,
+    /// Packets of its host do not pass until then.
+    cut_until_ms: u64,
+    /// When the last packet arrives, each way: none overtakes another on its path.
+    there_at_ms: u64,
+    here_at_ms: u64,
+}
+
+/// A connection, and what its kernels know of it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub line: u64,
+    pub way: Way,
+    pub series: Option<Series>,
+    is_open: bool,
+    /// What the kernel of the program's host sends when packets pass again.
+    queue: Vec<Event>,
+    /// What the node's kernel sends then.
+    answers: Vec<Event>,
+}
+
+impl Line {
+    pub fn throw(host: u64, nodes: u64, dice: &mut Dice) -> Line {
+        let way = dice.pick(&[Way::Tcp, Way::Ucx, Way::Ring]);
+        Line {
+            node: if way == Way::Ring { host } else { dice.below(nodes) },
+            way,
+            life: None,
+            lives: 0,
+            series: Series(0),
+            connection: None,
+            version: 0,
+            answered_ms: 0,
+            cut_until_ms: 0,
+            there_at_ms: 0,
+            here_at_ms: 0,
+        }
+    }
+}
+
+impl World {
+    fn line(&mut self, line: u64) -> &mut Line {
+        &mut self.lines[line as usize]
+    }
+
+    fn is_cut(&self, line: u64) -> bool {
+        self.lines[line as usize].cut_until_ms > self.now_ms
+    }
+
+    /// Packets of the line's host are lost for a while.
+    pub(super) fn cut(&mut self, line: u64) {
+        if self.lines[line as usize].way == Way::Ring || self.is_cut(line) {
+            return;
+        }
+        let time = self.dice.pick(&[300, 1_500, 2_500, 6_000]);
+        self.note(format!("line {line} is cut off for {time} ms"));
+        self.count("paths cut");
+        self.line(line).cut_until_ms = self.now_ms + time;
+        self.at(time, Event::Heal { line });
+    }
+
+    /// Packets pass: the timers of kernels run until they send again what was not acknowledged.
+    pub(super) fn on_heal(&mut self, line: u64) -> Check {
+        self.line(line).cut_until_ms = self.line(line).cut_until_ms.min(self.now_ms);
+        let ids: Vec<u64> = self.connections.iter().filter(|(_, there)| there.line == line).map(|(id, _)| *id).collect();
+        for connection in ids {
+            let after = self.dice.between(200, 1_500);
+            self.at(after, Event::Resend { connection });
+        }
+        Ok(())
+    }
+
+    /// Kernels send again.
+    pub(super) fn on_resend(&mut self, connection: u64) -> Check {
+        let Some(there) = self.connections.get_mut(&connection) else { return Ok(()) };
+        let line = there.line;
+        if self.lines[line as usize].cut_until_ms > self.now_ms {
+            return Ok(());
+        }
+        let (queue, answers) = (std::mem::take(&mut there.queue), std::mem::take(&mut there.answers));
+        queue.into_iter().for_each(|event| self.at_node(line, event));
+        answers.into_iter().for_each(|event| self.at_program(line, event));
+        Ok(())
+    }
+
+    fn at_node(&mut self, line: u64, event: Event) {
+        let delay = if self.lines[line as usize].way == Way::Ring { 0 } else { self.dice.between(0, 2) };
+        let state = &mut self.lines[line as usize];
+        state.there_at_ms = state.there_at_ms.max(self.now_ms + delay);
+        let after = state.there_at_ms - self.now_ms;
+        self.at(after, event);
+    }
+
+    fn at_program(&mut self, line: u64, event: Event) {
+        let delay = self.dice.between(0, 2);
+        let state = &mut self.lines[line as usize];
+        state.here_at_ms = state.here_at_ms.max(self.now_ms + delay);
+        let after = state.here_at_ms - self.now_ms;
+        self.at(after, event);
+    }
+
+    /// A program's kernel sends, or keeps what cannot pass.
+    fn send(&mut self, connection: u64, event: Event) {
+        let (line, waits) = (self.connections[&connection].line, !self.connections[&connection].queue.is_empty());
+        match self.is_cut(line) || waits {
+            true => self.connections.get_mut(&connection).expect("it sends").queue.push(event),
+            false => self.at_node(line, event),
+        }
+    }
+
+    /// A node's kernel sends, or keeps what cannot pass.
+    pub(super) fn send_back(&mut self, connection: u64, event: Event) {
+        let Some(there) = self.connections.get(&connection) else { return };
+        let (line, waits) = (there.line, !there.answers.is_empty());
+        match self.is_cut(line) || waits {
+            true => self.connections.get_mut(&connection).expect("just seen").answers.push(event),
+            false => self.at_program(line, event),
+        }
+    }
+
+    /// A program gives its connection up, or died with it.
+    fn close(&mut self, connection: u64) {
+        let Some(there) = self.connections.get_mut(&connection) else { return };
+        there.is_open = false;
+        let (line, way) = (there.line, there.way);
+        #[cfg(test)]
+        let discards = way == Way::Tcp && self.sabotage != Sabotage::SendOn;
+        #[cfg(not(test))]
+        let discards = way == Way::Tcp;
+        if discards {
+            there.queue.clear();
+        }
+        if self.is_cut(line) {
+            self.count("resets lost");
+        } else {
+            self.at_node(line, Event::Reset { connection });
+        }
+    }
+
+    fn connect(&mut self, line: u64) {
+        self.connection_count += 1;
+        let id = self.connection_count;
+        let state = &mut self.lines[line as usize];
+        state.connection = Some(id);
+        let series = (state.way != Way::Ring).then_some(state.series);
+        let made = Connection { line, way: state.way, series, is_open: true, queue: Vec::new(), answers: Vec::new() };
+        self.connections.insert(id, made);
+        self.send(id, Event::Greeting { connection: id });
+    }
+
+    /// The next program of the line begins.
+    pub(super) fn on_successor(&mut self, line: u64) -> Check {
+        if self.lines[line as usize].life.is_some() {
+            return Ok(());
+        }
+        self.series_count += 1;
+        let series = Series(self.series_count);
+        let state = self.line(line);
+        state.lives += 1;
+        (state.life, state.series) = (Some(state.lives), series);
+        self.connect(line);
+        self.await_answer(line);
+        Ok(())
+    }
+
+    pub(super) fn kill(&mut self, line: u64) {
+        let state = &self.lines[line as usize];
+        let is_cut = self.is_cut(line);
+        let theirs = self.connections.iter().filter(|(_, there)| there.line == line);
+        let mut unheard = theirs.filter(|(_, there)| is_cut || !there.is_open).map(|(id, _)| *id);
+        if is_cut && state.way == Way::Ucx || unheard.any(|connection| self.has_work(state.node, connection)) {
+            self.count("deaths that nobody could hear of, put off");
+            return;
+        }
+        let Some(life) = self.line(line).life.take() else { return };
+        self.note(format!("program {life} of line {line} is killed"));
+        self.count("programs killed");
+        if let Some(connection) = self.line(line).connection.take() {
+            self.close(connection);
+        }
+        let after = self.dice.between(5, 500);
+        self.at(after, Event::Successor { line });
+    }
+
+    pub(super) fn on_welcome(&mut self, connection: u64) -> Check {
+        let Some(there) = self.connections.get(&connection).filter(|there| there.is_open) else { return Ok(()) };
+        let line = there.line;
+        let life = self.line(line).life.expect("a connection that is open has a program");
+        self.at(0, Event::Next { line, life });
+        Ok(())
+    }
+
+    /// The next command; a program that is to die unheard of does so.
+    pub(super) fn on_next(&mut self, line: u64, life: u64) -> Check {
+        if life == u64::MAX {
+            self.kill(line);
+            return Ok(());
+        }
+        let state = self.line(line);
+        let Some(connection) = state.connection.filter(|_| state.life == Some(life)) else { return Ok(()) };
+        state.version += 1;
+        let version = state.version;
+        let is_copy = self.dice.chance(2_000);
+        let pieces = if is_copy { 1 } else { self.dice.between(1, PIECE_COUNT_MAX) };
+        for number in 0..pieces {
+            let piece = Piece { line, version, number, is_last: number + 1 == pieces, is_copy };
+            self.send(connection, Event::Piece { connection, piece });
+        }
+        self.await_answer(line);
+        Ok(())
+    }
+
+    fn await_answer(&mut self, line: u64) {
+        let state = &self.lines[line as usize];
+        let (life, version) = (state.life.expect("it waits"), state.version);
+        self.at(BOUND_MS, Event::Bound { line, life, version });
+    }
+
+    pub(super) fn on_answer(&mut self, connection: u64, version: u64) -> Check {
+        let Some(there) = self.connections.get(&connection).filter(|there| there.is_open) else { return Ok(()) };
+        let line = there.line;
+        let now_ms = self.now_ms;
+        let state = self.line(line);
+        if state.version != version {
+            return Ok(());
+        }
+        state.answered_ms = now_ms;
+        let life = state.life.expect("a connection that is open has a program");
+        self.answered[line as usize] = version;
+        self.count("answers");
+        let after = self.dice.between(0, 20);
+        self.at(after, Event::Next { line, life });
+        Ok(())
+    }
+
+    /// No answer has come: the program gives up, and goes on over another connection.
+    pub(super) fn on_bound(&mut self, line: u64, life: u64, version: u64) -> Check {
+        let state = &self.lines[line as usize];
+        let waits = state.life == Some(life) && state.version == version && self.answered[line as usize] < version.max(1);
+        if !waits {
+            return Ok(());
+        }
+        self.count("commands given up");
+        self.note(format!("line {line} gives version {version} up"));
+        if self.lines[line as usize].way == Way::Ring {
+            // The ring to this host's node is made once: its program is told, and goes on waiting.
+            self.await_answer(line);
+            return Ok(());
+        }
+        if let Some(connection) = self.line(line).connection.take() {
+            self.close(connection);
+        }
+        self.connect(line);
+        self.await_answer(line);
+        Ok(())
+    }
+}
