@@ -65,6 +65,16 @@ impl Networks {
     pub fn heal(&self, host: usize) {
         ip(&format!("link set {0}{host} master {0}", self.name)).unwrap();
     }
+
+    /// Resets all connections from one host to another. **Errors**: why it cannot.
+    pub fn reset(&self, from: usize, to: usize) -> Result<(), String> {
+        let namespace = format!("{}-{from}", self.name);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace, "ss", "-K", "-t", "dst", &self.address(to)]);
+        let done = command.output().map_err(|error| format!("ss: {error}"))?;
+        let told = String::from_utf8_lossy(&done.stdout).lines().count();
+        if done.status.success() && told > 1 { Ok(()) } else { Err(format!("ss -K reset nothing: {done:?}")) }
+    }
 }
 
 impl Drop for Networks {
