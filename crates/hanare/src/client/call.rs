@@ -58,7 +58,7 @@ impl Region {
             (Op::Fill { pattern_len }, _) => self.draft_fill(call, u64::from(pattern_len), drafts),
             _ => {
                 let mut reached = Reached::by(self.way());
-                for share in shares(reached.way.layout(), call.shape) {
+                for share in shares(reached.way.routes(), call.shape) {
                     let local = reached.extent(share.extent)?;
                     self.draft_share(call.op, share, local, call.operand, call.result, drafts)?;
                 }
@@ -70,7 +70,7 @@ impl Region {
     /// The way of plain gets and puts: no allocation where one extent is touched.
     pub(crate) fn draft_strided(&self, op: Op, shape: Strided, memory: Window, drafts: &mut Drafts<'_>) -> Result<()> {
         let way = self.way();
-        for part in parts(way.layout(), shape) {
+        for part in parts(way.routes(), shape) {
             let memory = memory.slice(part.at as usize, part.len as usize);
             match way.local(part.extent)? {
                 Some(extent) => {
@@ -169,8 +169,8 @@ impl Region {
         let mut pattern = vec![0u8; pattern_len as usize];
         call.operand.read_into(&mut pattern).map_err(|lost| private(&lost))?;
         let mut reached = Reached::by(self.way());
-        let layout = reached.way.layout();
-        let all = if pattern_len == 1 { joined_shares(layout, call.shape) } else { shares(layout, call.shape) };
+        let routes = reached.way.routes();
+        let all = if pattern_len == 1 { joined_shares(routes, call.shape) } else { shares(routes, call.shape) };
         // A node fills when the whole message is there, and puts as it comes: blocks that overlap keep their order in one of the two alone.
         let is_patterned = all.iter().all(|share| phase(share, pattern_len).is_some());
         for share in all {
@@ -242,7 +242,7 @@ impl Region {
         drafts.note(Op::Compare, self.name(), shape.len());
         let first = Arc::new(Mutex::new(u64::MAX));
         let mut reached = Reached::by(self.way());
-        for share in shares(reached.way.layout(), shape) {
+        for share in shares(reached.way.routes(), shape) {
             let local = reached.extent(share.extent)?;
             for share in pieces(Op::Compare, share, local.is_some())? {
                 let mut cell = vec![0u8; DIFFERENCE_LEN as usize];
@@ -289,7 +289,7 @@ impl Region {
         // SAFETY: the range stays where it is as long as any of its owners; the last is among what is run afterwards.
         let operand = unsafe { Window::of(&range[..]) };
         let mut reached = Reached::by(self.way());
-        for share in joined_shares(reached.way.layout(), shape) {
+        for share in joined_shares(reached.way.routes(), shape) {
             // An odd border of a resize may cut an element.
             share.shape.check_elements(self.name(), "a reduction across a border of two extents", element, false)?;
             let local = reached.extent(share.extent)?;

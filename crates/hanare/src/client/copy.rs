@@ -9,7 +9,7 @@ use super::plan::{Part, parts};
 use super::region::{Region, Way};
 use hanare_memory::vector;
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
-use hanare_protocol::place::Layout;
+use hanare_protocol::place::Routes;
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
@@ -62,7 +62,7 @@ pub(crate) fn draft_copy(
         drafts.note_done(Op::CopyTo, to.here());
         return Ok(());
     }
-    for run in runs(from.layout(), from_shape, to.layout(), to_shape) {
+    for run in runs(from.routes(), from_shape, to.routes(), to_shape) {
         draft_run((from, from_way), (to, to_way), run, drafts)?;
     }
     Ok(())
@@ -126,9 +126,9 @@ fn copy_here((from, from_way): (&Region, Way<'_>), (to, to_way): (&Region, Way<'
     Ok(true)
 }
 
-fn runs<'f, 't>(from: &Layout, from_shape: Checked<'f>, to: &Layout, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
+fn runs<'f, 't>(from: &Routes, from_shape: Checked<'f>, to: &Routes, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
     let is_short = |shape: &Shape<'_>| !matches!(shape, Shape::Indexed(shape) if shape.indices.len() > LIST_BLOCKS_MAX);
-    let is_single = |layout: &Layout| layout.extents().count() == 1;
+    let is_single = |routes: &Routes| routes.extents().len() == 1;
     match (from_shape.shape(), to_shape.shape()) {
         _ if from_shape.is_empty() => Vec::new(),
         (source, target) if is_single(from) && is_single(to) && is_short(source) && is_short(target) => {
@@ -184,7 +184,7 @@ pub(crate) fn slice<'a>(shape: &Shape<'a>, from: u64, to: u64) -> Shape<'a> {
 }
 
 /// The runs of two strided shapes: whole blocks together where both sides have them, pieces of blocks at borders.
-fn cut_runs(from: &Layout, from_shape: Strided, to: &Layout, to_shape: Strided) -> Vec<Run<'static, 'static>> {
+fn cut_runs(from: &Routes, from_shape: Strided, to: &Routes, to_shape: Strided) -> Vec<Run<'static, 'static>> {
     let mut sources: VecDeque<Part> = parts(from, from_shape).collect();
     let mut targets: VecDeque<Part> = parts(to, to_shape).collect();
     let mut runs = Vec::new();
@@ -245,7 +245,7 @@ fn take(parts: &mut VecDeque<Part>, len: u64) -> Part {
 }
 
 /// The runs of shapes of any kind: lists of blocks of one length between each two extents, long blocks one by one.
-fn list_runs(from: &Layout, from_shape: &Checked<'_>, to: &Layout, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
+fn list_runs(from: &Routes, from_shape: &Checked<'_>, to: &Routes, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
     let mut sources = pieces(from, from_shape);
     let mut targets = pieces(to, to_shape);
     let mut lists: BTreeMap<Between, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
@@ -311,24 +311,24 @@ impl Stretch {
 }
 
 /// The blocks of a shape in order, cut at borders of extents.
-fn pieces<'a>(layout: &'a Layout, shape: &'a Checked<'_>) -> impl Iterator<Item = Stretch> + 'a {
+fn pieces<'a>(routes: &'a Routes, shape: &'a Checked<'_>) -> impl Iterator<Item = Stretch> + 'a {
     let block = shape.shape().block();
     let stretch = |piece: hanare_protocol::place::Piece| Stretch { extent: piece.extent, offset: piece.offset, len: piece.len };
-    shape.block_offsets().flat_map(move |offset| layout.pieces(offset, block).map(stretch))
+    shape.block_offsets().flat_map(move |offset| routes.pieces(offset, block).map(stretch))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Extent, Span};
+    use hanare_protocol::place::{Extent, Layout, Span};
     use hanare_protocol::shape::{Dim, Subarray};
     use proptest::prelude::*;
 
-    fn layout(len: u64, nodes: u32) -> Layout {
+    fn routes(len: u64, nodes: u32) -> Routes {
         let extents =
             Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
-        Layout { spans: vec![Span { len, chunk: 4096, extents }] }
+        Layout { spans: vec![Span { len, chunk: 4096, extents }] }.into()
     }
 
     /// The bytes of one side, as (extent, offset).
@@ -339,9 +339,9 @@ mod tests {
     }
 
     /// Where every byte of a shape lies.
-    fn slowly(layout: &Layout, shape: &Checked<'_>) -> Vec<(usize, u64)> {
+    fn slowly(routes: &Routes, shape: &Checked<'_>) -> Vec<(usize, u64)> {
         let block = shape.shape().block();
-        let locate = |byte| layout.pieces(byte, 1).next().map(|piece| (piece.extent, piece.offset)).unwrap();
+        let locate = |byte| routes.pieces(byte, 1).next().map(|piece| (piece.extent, piece.offset)).unwrap();
         shape.block_offsets().flat_map(|at| at..at + block).map(locate).collect()
     }
 
@@ -379,14 +379,14 @@ mod tests {
             let len = |shape: &Shape<'_>| shape.by_ref().check("", LEN).unwrap().len();
             let least = len(&from).min(len(&to));
             let (from, to) = (first(from, least).check("", LEN).unwrap().joined(), first(to, least).check("", LEN).unwrap().joined());
-            let (from_layout, to_layout) = (layout(LEN, from_nodes), layout(LEN, to_nodes));
+            let (from_routes, to_routes) = (routes(LEN, from_nodes), routes(LEN, to_nodes));
             let mut pairs: Vec<((usize, u64), (usize, u64))> = Vec::new();
-            for run in runs(&from_layout, from.clone(), &to_layout, to.clone()) {
+            for run in runs(&from_routes, from.clone(), &to_routes, to.clone()) {
                 let (source, target) = (bytes(run.from.0, &run.from.1), bytes(run.to.0, &run.to.1));
                 prop_assert_eq!(source.len(), target.len());
                 pairs.extend(source.into_iter().zip(target));
             }
-            let mut wanted: Vec<_> = slowly(&from_layout, &from).into_iter().zip(slowly(&to_layout, &to)).collect();
+            let mut wanted: Vec<_> = slowly(&from_routes, &from).into_iter().zip(slowly(&to_routes, &to)).collect();
             pairs.sort_unstable();
             wanted.sort_unstable();
             prop_assert_eq!(pairs, wanted);
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn strided_shapes_travel_whole() {
-        let (one, two) = (layout(LEN, 1), layout(LEN, 2));
+        let (one, two) = (routes(LEN, 1), routes(LEN, 2));
         let spread = Shape::from(Strided { offset: 0, block: 8, count: 1000, stride: 16 }).check("", LEN).unwrap();
         let packed = Shape::contiguous(0, 8000).check("", LEN).unwrap();
         assert_eq!(runs(&one, spread.clone(), &one, packed.clone()).len(), 1);

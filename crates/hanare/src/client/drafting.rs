@@ -88,7 +88,7 @@ impl Region {
     /// The whole region's bytes, where they are one extent of this host.
     fn only_extent(&self) -> Result<Option<Window>> {
         let way = self.way();
-        if way.layout().extents().count() == 1 { way.local(0) } else { Ok(None) }
+        if way.routes().extents().len() == 1 { way.local(0) } else { Ok(None) }
     }
 
     pub(crate) fn draft_pattern_over(&self, shape: Shape<'_>, pattern: Window, drafts: &mut Drafts<'_>) -> Result<()> {

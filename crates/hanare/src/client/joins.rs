@@ -83,7 +83,7 @@ fn runs<'s>(subject: &'s Subject, extent: usize, shape: &'s Checked<'_>) -> impl
     let blocks = shape.block_offsets().take(if first.is_some() { 0 } else { usize::MAX });
     first.into_iter().chain(blocks).enumerate().flat_map(move |(k, offset)| {
         let mut at = k as u64 * block;
-        subject.layout.places(extent, offset, block).map(move |(offset, len)| {
+        subject.routes.places(extent, offset, block).map(move |(offset, len)| {
             at += len;
             (at - len, offset, len)
         })
@@ -190,7 +190,7 @@ fn run(entry: &Entry<'_>, flat: Window) -> Result<()> {
 }
 
 fn range(subject: &Subject, offset: u64, len: u64) -> Result<Checked<'static>> {
-    Shape::contiguous(offset, len).check(&subject.name, subject.layout.len())
+    Shape::contiguous(offset, len).check(&subject.name, subject.routes.len())
 }
 
 fn bytes_of(from: &mut Cut<'_>, len: u64) -> std::result::Result<Vec<u8>, hanare_memory::Lost> {

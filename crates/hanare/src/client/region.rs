@@ -10,7 +10,7 @@ use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::place::{Extent, Layout, Span};
+use hanare_protocol::place::{Extent, Layout, Routes, Span};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
@@ -44,7 +44,7 @@ pub struct Region {
     /// How often coherent mappings of this program had begun or ended when this was decided.
     mappings_seen: AtomicU64,
     /// How its bytes lie while it is mapped coherently: one after another.
-    flat: Layout,
+    flat: Routes,
     /// Where they do, as long as it is.
     coherent: Direct,
     /// Uses of small unmapped extents; the busy get mapped.
@@ -112,8 +112,8 @@ impl<'r> Way<'r> {
     }
 
     /// How the bytes lie: on extents, or one after another.
-    pub fn layout(self) -> &'r Layout {
-        if self.flat.is_some() { &self.region.flat } else { self.region.layout() }
+    pub fn routes(self) -> &'r Routes {
+        if self.flat.is_some() { &self.region.flat } else { self.region.routes() }
     }
 
     /// The bytes of an extent of that layout, where they are reached directly.
@@ -134,7 +134,7 @@ impl Region {
         let doors = doors(&shared, &view)?;
         let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
         let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
-        let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] };
+        let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {
             subject: Arc::new(Subject::new(shared.clone(), &view)),
             shared,
@@ -176,7 +176,12 @@ impl Region {
 
     /// How its bytes lie on nodes.
     pub fn layout(&self) -> &Layout {
-        &self.subject.layout
+        self.routes().layout()
+    }
+
+    /// The same, with its tables.
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.subject.routes
     }
 
     /// What this handle may do.
@@ -191,7 +196,7 @@ impl Region {
 
     /// Whether all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
-        self.layout().extents().all(|extent| extent.node == self.shared.attached.node)
+        self.routes().extents().iter().all(|extent| extent.node == self.shared.attached.node)
     }
 
     /// Reads `into.len()` bytes at `offset`.
@@ -360,7 +365,7 @@ impl Region {
 
     /// How commands reach an extent.
     pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
-        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let at = self.routes().extent(extent);
         let Door { remote, grant, address } = self.doors()[extent].clone();
         ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address, about: (self.subject.clone(), extent as u32) }
     }
@@ -370,7 +375,7 @@ impl Region {
         if let Some(mapping) = &self.mapped.read().unwrap_or_else(PoisonError::into_inner).mappings[extent] {
             return Ok(Some(self.window(extent, mapping)));
         }
-        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let at = self.routes().extent(extent);
         if at.node != self.shared.attached.node {
             return Ok(None);
         }
@@ -407,13 +412,13 @@ impl Region {
 
     /// The bytes of a mapped extent.
     fn window(&self, extent: usize, mapping: &Mapping) -> Window {
-        let len = self.layout().extents().nth(extent).expect("as many mappings as extents").len;
+        let len = self.routes().extent(extent).len;
         // SAFETY: all of it is mapped; windows of it are used only while the region, which keeps it, is borrowed.
         unsafe { mapping.window() }.slice(0, len as usize)
     }
 
     fn try_map(&self, extent: usize) -> Result<Mapping> {
-        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let at = self.routes().extent(extent);
         let grant = self.grant(extent);
         map_extent(&self.shared, at, grant, self.rights)
     }
@@ -447,7 +452,7 @@ impl Region {
         }
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
-        fresh.truncate(self.layout().extents().count());
+        fresh.truncate(self.routes().extents().len());
         *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }

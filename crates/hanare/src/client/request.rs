@@ -239,7 +239,7 @@ impl Request {
             let command = Command::decode(bytes).expect("this program wrote it");
             let list = lists.take(command.list_len().expect("lists go in pieces"));
             let (subject, extent) = (self.subjects.get(*subject), *extent as usize);
-            let limit = subject.layout.extents().nth(extent).expect("it was drafted for this layout").len;
+            let limit = subject.routes.extent(extent).len;
             let shape = command.shape(&words_of(&list)).expect("this program wrote it").check(&subject.name, limit)?;
             let operand = operands.take(command.op.operand_len(shape.len()).expect("it was checked when it was drafted"));
             let result = results.take(command.op.result_len(shape.len()));
