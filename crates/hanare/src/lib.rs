@@ -24,7 +24,7 @@
 
 mod client;
 mod control_socket;
-mod kernel;
+mod exec;
 pub mod launch;
 pub mod node;
 mod random;

@@ -7,7 +7,7 @@ use super::drafts::{Drafts, ListBytes};
 use super::plan::parts;
 use super::region::{Region, Way};
 use super::spread::{Share, Stream, joined_shares, shares};
-use crate::kernel;
+use crate::exec;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::element::{RANGE_LEN, Range, SUMMARY_LEN, Summary};
 use hanare_protocol::limits::{LIST_LEN_MAX, OLD_LEN_MAX};
@@ -135,7 +135,7 @@ impl Region {
             match local {
                 Some(extent) => {
                     drafts.note_done(op, self.here());
-                    kernel::run(op, extent, &share.shape, operand, target).map_err(|lost| self.lost(lost))?
+                    exec::run(op, extent, &share.shape, operand, target).map_err(|lost| self.lost(lost))?
                 }
                 None => {
                     let door = self.door(share.extent);
@@ -193,7 +193,7 @@ impl Region {
         let operand = unsafe { Window::of(&pattern) };
         if let Some(extent) = local {
             drafts.note_done(op, self.here());
-            return kernel::run(op, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
+            return exec::run(op, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
         }
         for share in pieces(op, share, false)? {
             let door = self.door(share.extent);
@@ -216,7 +216,7 @@ impl Region {
         let operand = unsafe { Window::of(&bytes) };
         if let Some(extent) = local {
             drafts.note_done(Op::Put, self.here());
-            return kernel::run(Op::Put, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
+            return exec::run(Op::Put, extent, &share.shape, operand, Window::empty()).map_err(|lost| self.lost(lost));
         }
         let mut at = 0;
         for share in pieces(Op::Put, Share { stream: Stream::At(0), ..share }, false)? {

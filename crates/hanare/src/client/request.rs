@@ -429,7 +429,7 @@ impl<'w> Cut<'w> {
     }
 
     /// The next bytes, at most so many, that lie in one window.
-    fn next(&mut self, most: u64) -> Window {
+    pub fn next(&mut self, most: u64) -> Window {
         let mut first = self.windows.first().expect("as many bytes as the commands say");
         while first.len() == self.taken {
             (self.windows, self.taken) = (&self.windows[1..], 0);
@@ -440,22 +440,9 @@ impl<'w> Cut<'w> {
         first.slice(self.taken - len, len)
     }
 
-    /// The next bytes, of a command whose bytes lie in one window.
-    pub fn whole(&mut self, len: u64) -> Window {
-        let window = self.next(len);
-        assert_eq!(window.len() as u64, len, "only plain gets and puts are joined");
-        window
-    }
-
-    /// Runs `with` for the next bytes, window by window: each with the place of its first byte among them.
-    pub fn each<E>(&mut self, len: u64, mut with: impl FnMut(u64, Window) -> Result<(), E>) -> Result<(), E> {
-        let mut at = 0;
-        while at < len {
-            let window = self.next(len - at);
-            with(at, window)?;
-            at += window.len() as u64;
-        }
-        Ok(())
+    /// Runs `with` for the next bytes, window by window.
+    pub fn each<E>(&mut self, len: u64, mut with: impl FnMut(Window) -> Result<(), E>) -> Result<(), E> {
+        self.take(len).into_iter().try_for_each(&mut with)
     }
 
     /// The next bytes, in as many windows as they lie in.

@@ -98,6 +98,21 @@ impl Op {
         }
     }
 
+    /// Bytes of an operand that is a stream, for each byte of the shape's.
+    pub fn operand_factor(self) -> u64 {
+        if matches!(self, Op::CompareAndSwap(_)) { 2 } else { 1 }
+    }
+
+    /// Whether its result has a byte for each of the stream.
+    pub fn streams_result(self) -> bool {
+        self == Op::Get || self.gives_old()
+    }
+
+    /// Whether its result is the elements before it.
+    pub fn gives_old(self) -> bool {
+        matches!(self, Op::Fetch(_) | Op::CompareAndSwap(_))
+    }
+
     /// Bytes of its operand, where the shape's stream has `stream_len`. `None` beyond 64 bits.
     pub fn operand_len(self, stream_len: u64) -> Option<u64> {
         match self {
