@@ -5,11 +5,11 @@
 //! update counts once. Where the node of a copy's source refuses, other commands of the message may be done: such messages
 //! hold no updates, and are done again as a whole.
 
-use super::call::list_bytes;
-use super::copy::{THROUGH_LEN, slice};
 use super::remote::Remote;
 use super::request::{Cut, Entry, Request};
 use super::subject::Subject;
+use crate::client::command::draft::list_bytes;
+use crate::client::cut::runs::{THROUGH_LEN, slice};
 use crate::exec::{Exec, Stage};
 use hanare_memory::{Window, guard};
 use hanare_protocol::error::Happened;

@@ -1,13 +1,13 @@
 //! The pool as a client sees it.
 
-use super::batch::Batch;
-use super::completion::Completion;
-use super::copy;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
 use super::shared::{FaultTraffic, Mapped};
+use crate::client::command::batch::Batch;
+use crate::client::command::completion::Completion;
+use crate::client::cut::runs;
 use crate::{launch, settings, trace};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
@@ -224,7 +224,7 @@ impl Pool {
         to: &Region,
         to_shape: impl Into<Shape<'t>>,
     ) -> Result<()> {
-        copy::copy(from, from_shape.into(), to, to_shape.into())
+        runs::copy(from, from_shape.into(), to, to_shape.into())
     }
 
     /// As [`Pool::copy`], returning at once.

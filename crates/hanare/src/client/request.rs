@@ -1,8 +1,8 @@
 //! Requests on their way to a node: what is sent, where the answer goes, and what came of it.
 
 use super::drafts::ListBytes;
-use super::plan;
 use super::subject::{About, Subject, Subjects};
+use crate::client::cut::plan;
 use crate::trace::Sent;
 use hanare_fabric::Refusal;
 use hanare_memory::{Window, fault};

@@ -1,8 +1,8 @@
 //! Waiting for a word of a region, and locks that are words.
 
 use super::locks::{ended, milliseconds, patience};
-use super::plan::parts;
 use super::region::{Region, Way};
+use crate::client::cut::plan::parts;
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;

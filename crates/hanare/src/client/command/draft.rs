@@ -3,10 +3,10 @@
 //! Operand and result lie contiguously in the caller's memory. A share that is spread over the stream is packed on its way out and spread
 //! again when its answer is here.
 
-use super::drafts::{Drafts, ListBytes};
-use super::plan::parts;
-use super::region::{Region, Way};
-use super::spread::{Share, Stream, joined_shares, shares};
+use crate::client::cut::plan::parts;
+use crate::client::cut::spread::{Share, Stream, joined_shares, shares};
+use crate::client::drafts::{Drafts, ListBytes};
+use crate::client::region::{Region, Way};
 use crate::exec;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::element::{RANGE_LEN, Range, SUMMARY_LEN, Summary};

@@ -1,11 +1,11 @@
 //! Several commands at once: one message for each node that any of them touches.
 
-use super::commands::Modify;
-use super::completion::Completion;
-use super::copy::draft_copy;
-use super::drafting::pairs;
-use super::drafts::{Drafts, Tickets};
-use super::region::Region;
+use crate::client::command::calls::Modify;
+use crate::client::command::completion::Completion;
+use crate::client::command::drafting::pairs;
+use crate::client::cut::runs::draft_copy;
+use crate::client::drafts::{Drafts, Tickets};
+use crate::client::region::Region;
 use hanare_memory::Window;
 use hanare_protocol::element::{Element, Range, Summary};
 use hanare_protocol::shape::{Shape, Strided};

@@ -1,11 +1,11 @@
 //! How each command becomes a call: its checks, then its windows. Both, and borrowed index lists, stay good until the tickets
 //! were waited for.
 
-use super::call::{Call, private};
-use super::checks::fit_buffer;
-use super::commands::Modify;
-use super::drafts::Drafts;
-use super::region::Region;
+use crate::client::command::calls::Modify;
+use crate::client::command::check::fit_buffer;
+use crate::client::command::draft::{Call, private};
+use crate::client::drafts::Drafts;
+use crate::client::region::Region;
 use hanare_memory::{Window, vector};
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Range, Summary};

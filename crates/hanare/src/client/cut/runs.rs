@@ -3,10 +3,10 @@
 //! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
 //! either side is cut; other shapes become lists of blocks for each pair of extents.
 
-use super::call::list_bytes;
-use super::drafts::{self, Drafts};
-use super::plan::{Part, parts};
-use super::region::{Region, Way};
+use crate::client::command::draft::list_bytes;
+use crate::client::cut::plan::{Part, parts};
+use crate::client::drafts::{self, Drafts};
+use crate::client::region::{Region, Way};
 use hanare_memory::vector;
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
 use hanare_protocol::place::Routes;

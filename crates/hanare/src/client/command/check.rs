@@ -2,8 +2,8 @@
 //!
 //! For the commands of this crate, and for faces that keep commands and run them later.
 
-use super::commands::Modify;
-use super::region::Region;
+use crate::client::command::calls::Modify;
+use crate::client::region::Region;
 use hanare_protocol::element::{Element, Range};
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::STAGE_LEN;

@@ -1,9 +1,9 @@
 //! The vector commands on a region, blocking and non-blocking. Each is drafted in one way, whoever runs it.
 
-use super::call::Call;
-use super::completion::{Completion, Told};
-use super::drafting::pairs;
-use super::region::Region;
+use crate::client::command::completion::{Completion, Told};
+use crate::client::command::draft::Call;
+use crate::client::command::drafting::pairs;
+use crate::client::region::Region;
 use hanare_memory::{Window, vector};
 #[cfg(doc)]
 use hanare_protocol::Error;

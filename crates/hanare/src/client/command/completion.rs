@@ -1,6 +1,6 @@
 //! What a non-blocking command returns: its end, and what it brings then.
 
-use super::drafts::Tickets;
+use crate::client::drafts::Tickets;
 use hanare_protocol::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -4,7 +4,7 @@
 //! where they are long; all else becomes one list of indices for each extent, so that the message a node gets does not grow with the
 //! number of borders. A block that a border cuts ends the lists under way and goes in pieces, so that on every extent blocks keep their order.
 
-use super::plan::{self, Part};
+use crate::client::cut::plan::{self, Part};
 use hanare_protocol::place::{Extent, Routes};
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided, Subarray};
 use std::borrow::Cow;
