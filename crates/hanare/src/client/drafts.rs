@@ -1,8 +1,8 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
-use super::region::ExtentDoor;
+use super::door::ExtentDoor;
 use super::remote::Remote;
-use super::request::{Needs, Request};
+use super::request::{ListBytes, Needs, Request};
 use crate::trace::Span;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
@@ -13,18 +13,6 @@ use std::sync::Arc;
 
 /// What is done with the answers once all of them are here: spread, merged, handed over.
 pub(crate) type After<'b> = Box<dyn FnOnce() -> Result<()> + Send + 'b>;
-
-/// A shape's list, as it goes into a request.
-pub(crate) enum ListBytes {
-    None,
-    /// Outer dimensions, written out.
-    Dims(Vec<u8>),
-    /// The request's own index lists.
-    Narrow(Vec<u32>),
-    Wide(Vec<u64>),
-    /// The caller's index list.
-    Borrowed(Window),
-}
 
 /// Requests being filled. One node's is held in place, so that the usual call allocates nothing.
 pub(crate) struct Drafts<'b> {
@@ -203,6 +191,14 @@ impl<'b> Drafts<'b> {
     /// Has something done when all answers are here, after what was added before.
     pub fn after(&mut self, then: After<'b>) {
         self.after.push(then);
+    }
+
+    /// Keeps bytes that commands read until all answers are here.
+    pub fn keep(&mut self, bytes: Vec<u8>) {
+        self.after(Box::new(move || {
+            drop(bytes);
+            Ok(())
+        }));
     }
 
     /// Notes that a share on this host was done at once: the call as a whole cannot be told to have done nothing any more.

@@ -6,9 +6,8 @@
 //! hold no updates, and are done again as a whole.
 
 use super::remote::Remote;
-use super::request::{Cut, Entry, Request};
+use super::request::{Cut, Entry, ListBytes, Request};
 use super::subject::Subject;
-use crate::client::command::draft::list_bytes;
 use crate::client::cut::runs::{THROUGH_LEN, slice};
 use crate::exec::{Exec, Stage};
 use hanare_memory::{Window, guard};
@@ -189,7 +188,7 @@ fn move_bytes(side: &Entry<'_>, op: Op, shape: Shape<'static>, memory: Window) -
     if subject.window()?.is_none() {
         let remote = subject.shared.remote(NodeId(*node), None)?;
         let mut request = remote.draft();
-        request.push(&command, &(Arc::clone(subject), *extent as u32), list_bytes(shape.clone()), operand, result, Vec::new());
+        request.push(&command, &(Arc::clone(subject), *extent as u32), ListBytes::of(shape.clone()), operand, result, Vec::new());
         // SAFETY: the caller's buffer is there until this returns, and the command's list is its own.
         match unsafe { remote.exchange(request) }? {
             None => return Ok(()),

@@ -9,6 +9,7 @@
 
 mod command;
 mod cut;
+mod door;
 mod drafts;
 mod group;
 mod heap;
@@ -24,10 +25,7 @@ mod shared;
 mod subject;
 mod words;
 
-pub use command::batch::Batch;
-pub use command::calls::Modify;
-pub use command::check::fit_buffer;
-pub use command::completion::Completion;
+pub use command::{Batch, Command, Completion, Modify};
 pub use group::{Group, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;

@@ -1,17 +1,17 @@
-//! A region as a client holds it: where its bytes are reached, and the commands on it.
+//! A region as a client holds it: how its bytes lie, and where they are reached.
 
-use super::drafts::{self, Drafts, Tickets, post};
+use super::door::ExtentDoor;
 use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
 use super::shared::{DirectHold, SharedMapping};
-use super::subject::{About, Subject};
+use super::subject::Subject;
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::place::{Extent, Layout, Routes, Span};
-use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -85,16 +85,6 @@ struct Door {
     grant: Grant,
     /// Where other nodes reach the extent's node.
     address: Arc<str>,
-}
-
-/// How commands reach an extent, and what they name it by.
-pub(crate) struct ExtentDoor {
-    pub remote: Arc<Remote>,
-    pub node: u32,
-    pub slot: Slot,
-    pub grant: Grant,
-    pub address: Arc<str>,
-    pub about: About,
 }
 
 /// How one call reaches a region: decided once for all its parts, since others may make it another way meanwhile.
@@ -199,37 +189,6 @@ impl Region {
         self.routes().extents().iter().all(|extent| extent.node == self.shared.attached.node)
     }
 
-    /// Reads `into.len()` bytes at `offset`.
-    ///
-    /// **Cost**: on this host the copy; else one message each way for each node touched, no copy but the kernel's.
-    /// **Errors**: [`Error::OutOfRange`], [`Error::NodeLost`], [`Error::RegionLost`], [`Error::Timeout`]; then the buffer's content is unspecified.
-    /// **Source**: [D2 Table 2] VL, RVL; [RHiNET §3] Pull.
-    ///
-    /// FEATURE: RF-F6
-    #[inline]
-    pub fn get(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        if let Some(window) = self.reach(offset, into.len()) {
-            return window.read_into(into).map_err(|lost| self.lost(lost));
-        }
-        self.get_strided(Strided::contiguous(offset, into.len() as u64), into)
-    }
-
-    /// Writes `bytes` at `offset`; returns when they are at their home, visible to every later get.
-    ///
-    /// **Cost**, **Errors**: as for [`Region::get`]; after an error any part of the bytes may have been written.
-    /// **Source**: [D2 Table 2] VS, RVS; [RHiNET §3] Push.
-    ///
-    /// FEATURE: RF-F5
-    #[inline]
-    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.rights == Rights::Write
-            && let Some(window) = self.reach(offset, bytes.len())
-        {
-            return window.write_from(bytes).map_err(|lost| self.lost(lost));
-        }
-        self.put_strided(Strided::contiguous(offset, bytes.len() as u64), bytes)
-    }
-
     /// All bytes, if the region is one mapped extent.
     #[inline]
     pub(crate) fn mapped_whole(&self) -> Option<Window> {
@@ -306,10 +265,19 @@ impl Region {
 
     /// The bytes, if they are within a region that is one mapped extent.
     #[inline]
-    fn reach(&self, offset: u64, len: usize) -> Option<Window> {
+    pub(crate) fn reach(&self, offset: u64, len: usize) -> Option<Window> {
         let direct = self.mapped_whole()?;
         let fits = offset.checked_add(len as u64).is_some_and(|end| end <= self.len);
         fits.then(|| direct.slice(offset as usize, len))
+    }
+
+    /// Refuses commands that write where the handle only reads. **Errors**: [`Error::BadUse`].
+    pub(crate) fn check_rights(&self, op: Op) -> Result<()> {
+        if op.writes() && self.rights != Rights::Write {
+            let reason = "it was opened for reading; open it for writing to change it".to_owned();
+            return Err(Error::BadUse { region: self.name().to_owned(), reason });
+        }
+        Ok(())
     }
 
     /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. A region is
@@ -330,32 +298,6 @@ impl Region {
     /// **Errors**: [`Error::BadUse`] where some bytes are on other nodes.
     pub fn map_local(&self) -> Result<LocalMapping> {
         LocalMapping::whole(self)
-    }
-
-    /// Runs blocking commands that `draft` makes, once more with the grants of today where those of yesterday were refused.
-    ///
-    /// # Safety
-    /// What `draft` gives windows of is valid, and unused by others where it is written, until this returns.
-    pub(crate) unsafe fn run<'b>(&self, is_once: bool, draft: impl FnMut(&mut Drafts<'b>) -> Result<()>) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { drafts::run(is_once, |error| self.refresh_after(error), draft) }
-    }
-
-    /// Begins the commands that `draft` makes. Local parts are done when it returns.
-    ///
-    /// # Safety
-    /// As for [`Region::run`], but until the tickets were waited for.
-    pub(crate) unsafe fn start<'b>(&self, draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>) -> Result<Tickets<'b>> {
-        let mut tickets = Tickets::to_keep();
-        // SAFETY: promised by the caller.
-        match unsafe { post(draft, &mut tickets) } {
-            Ok(()) => Ok(tickets),
-            Err(error) => {
-                // What did leave must be settled before the caller takes its memory back.
-                let _ = tickets.wait();
-                Err(error)
-            }
-        }
     }
 
     /// The node of this host.

@@ -1,6 +1,5 @@
 //! Requests on their way to a node: what is sent, where the answer goes, and what came of it.
 
-use super::drafts::ListBytes;
 use super::subject::{About, Subject, Subjects};
 use crate::client::cut::plan;
 use crate::trace::Sent;
@@ -9,12 +8,13 @@ use hanare_memory::{Window, fault};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
 use hanare_protocol::page::Access;
-use hanare_protocol::shape::{Checked, Strided};
-use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op};
+use hanare_protocol::shape::{Checked, Indices, Shape, Strided};
+use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op, dims_list, index_bytes};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, limits};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -68,6 +68,35 @@ pub(crate) struct Request {
     pub sent: Option<Sent>,
     /// What came of it, once it is known.
     pub outcome: Option<Result<(), Error>>,
+}
+
+/// A shape's list, as it goes into a request.
+pub(crate) enum ListBytes {
+    None,
+    /// Outer dimensions, written out.
+    Dims(Vec<u8>),
+    /// The request's own index lists.
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+    /// The caller's index list.
+    Borrowed(Window),
+}
+
+impl ListBytes {
+    /// What travels of a shape beside its command. A list that the shape borrows is borrowed on: it stays as it is until the request was
+    /// waited for.
+    pub fn of(shape: Shape<'_>) -> ListBytes {
+        match shape {
+            Shape::Strided(_) => ListBytes::None,
+            Shape::Subarray(shape) => ListBytes::Dims(dims_list(&shape)),
+            Shape::Indexed(shape) => match shape.indices {
+                Indices::Narrow(Cow::Owned(list)) => ListBytes::Narrow(list),
+                Indices::Wide(Cow::Owned(list)) => ListBytes::Wide(list),
+                // SAFETY: the list is good until the request was waited for, as `Remote::post` says.
+                borrowed => ListBytes::Borrowed(unsafe { Window::of(index_bytes(&borrowed)) }),
+            },
+        }
+    }
 }
 
 /// What a command needs of a message, in bytes.

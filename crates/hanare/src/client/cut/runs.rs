@@ -1,132 +1,30 @@
-//! Copies from region to region, from node to node: the node that receives the bytes fetches them where they lie.
+//! How a copy is cut: runs that are one shape on one extent at either side.
 //!
 //! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
 //! either side is cut; other shapes become lists of blocks for each pair of extents.
 
-use crate::client::command::draft::list_bytes;
-use crate::client::cut::plan::{Part, parts};
-use crate::client::drafts::{self, Drafts};
-use crate::client::region::{Region, Way};
-use hanare_memory::vector;
+use super::plan::{Part, parts};
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
 use hanare_protocol::place::Routes;
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
-use hanare_protocol::wire::command::{Command, Op};
-use hanare_protocol::{Error, Result};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
-
-/// Bytes up to which a copy between mapped extents of this host is done by the caller itself: a message costs more.
-const COPY_HERE_LEN_MAX: u64 = 64 << 10;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most blocks in one list: both lists of a pair and another pair fit a message.
 const LIST_BLOCKS_MAX: usize = LIST_LEN_MAX as usize / 8 / 4;
 
 /// Bytes that are one shape on one extent at either side.
 #[derive(Clone, Debug, PartialEq)]
-struct Run<'f, 't> {
-    from: (usize, Shape<'f>),
-    to: (usize, Shape<'t>),
+pub(crate) struct Run<'f, 't> {
+    pub from: (usize, Shape<'f>),
+    pub to: (usize, Shape<'t>),
 }
 
-pub(crate) fn copy(from: &Region, from_shape: Shape<'_>, to: &Region, to_shape: Shape<'_>) -> Result<()> {
-    let draft = |drafts: &mut Drafts<'_>| draft_copy(from, from_shape.by_ref(), to, to_shape.by_ref(), drafts);
-    let refresh = |error: &Error| from.refresh_after(error).and_then(|()| to.refresh_after(error));
-    // SAFETY: of the caller's memory a copy uses index lists alone, which are borrowed until this returns. It may be done again.
-    unsafe { drafts::run(false, refresh, draft) }
-}
-
-/// Adds a copy. Index lists are used until the tickets were waited for.
-pub(crate) fn draft_copy(
-    from: &Region,
-    from_shape: Shape<'_>,
-    to: &Region,
-    to_shape: Shape<'_>,
-    drafts: &mut Drafts<'_>,
-) -> Result<()> {
-    from.refresh_if_refused()?;
-    to.refresh_if_refused()?;
-    let from_shape = from_shape.check(from.name(), from.len())?.joined();
-    let to_shape = to_shape.check(to.name(), to.len())?.joined();
-    if from_shape.len() != to_shape.len() {
-        let reason = format!("the source has {} bytes, this has {}", from_shape.len(), to_shape.len());
-        return Err(to_shape.refused(to.name(), reason));
-    }
-    from.check_rights(Op::CopyFrom { address_len: 0 })?;
-    to.check_rights(Op::CopyTo)?;
-    drafts.note(Op::CopyTo, to.name(), to_shape.len());
-    let (from_way, to_way) = (from.way(), to.way());
-    if from_way.is_flat() || to_way.is_flat() {
-        copy_through(from, from_shape, to, to_shape)?;
-        drafts.note_done(Op::CopyTo, to.here());
-        return Ok(());
-    }
-    for run in runs(from.routes(), from_shape, to.routes(), to_shape) {
-        draft_run((from, from_way), (to, to_way), run, drafts)?;
-    }
-    Ok(())
-}
-
-/// Bytes brought here and sent on at once, where a side is mapped coherently: the page directory knows no copies from node to node.
+/// Bytes brought to a program and sent on at once, where a side is mapped coherently: the page directory knows no copies from node to node.
 pub(crate) const THROUGH_LEN: u64 = 1 << 20;
 
-/// Copies through this program: ranges a piece at a time, blocks with room for all of them.
-fn copy_through(from: &Region, from_shape: Checked<'_>, to: &Region, to_shape: Checked<'_>) -> Result<()> {
-    let len = from_shape.len();
-    let is_cut = from_shape.range().is_some() && to_shape.range().is_some();
-    let piece = if is_cut { THROUGH_LEN.min(len) } else { len };
-    let mut bytes = vec![0; piece as usize];
-    let mut at = 0;
-    while at < len {
-        let end = (at + piece).min(len);
-        let bytes = &mut bytes[..(end - at) as usize];
-        if is_cut {
-            from.get_shape(slice(from_shape.shape(), at, end), bytes)?;
-            to.put_shape(slice(to_shape.shape(), at, end), bytes)?;
-        } else {
-            from.get_shape(from_shape.shape().by_ref(), bytes)?;
-            to.put_shape(to_shape.shape().by_ref(), bytes)?;
-        }
-        at = end;
-    }
-    Ok(())
-}
-
-fn draft_run(
-    (from, from_way): (&Region, Way<'_>),
-    (to, to_way): (&Region, Way<'_>),
-    run: Run<'_, '_>,
-    drafts: &mut Drafts<'_>,
-) -> Result<()> {
-    let (source, target) = (from.door(run.from.0), to.door(run.to.0));
-    if source.node == target.node && copy_here((from, from_way), (to, to_way), &run)? {
-        drafts.note_done(Op::CopyTo, to.here());
-        return Ok(());
-    }
-    let address = if source.node == target.node { &[] } else { source.address.as_bytes() };
-    let op = Op::CopyFrom { address_len: address.len() as u32 };
-    let from_command = Command::new(op, source.node, source.slot, source.grant, &run.from.1);
-    let to_command = Command::new(Op::CopyTo, target.node, target.slot, target.grant, &run.to.1);
-    let from_part = (&source, &from_command, list_bytes(run.from.1), address.to_vec());
-    drafts.push_pair(from_part, (&target, &to_command, list_bytes(run.to.1)));
-    Ok(())
-}
-
-/// Copies between two mapped extents, if there is little to copy. Returns whether it did.
-fn copy_here((from, from_way): (&Region, Way<'_>), (to, to_way): (&Region, Way<'_>), run: &Run<'_, '_>) -> Result<bool> {
-    let len = |shape: &Shape<'_>| shape.by_ref().check("", u64::MAX).map(|checked| checked.len());
-    if len(&run.from.1)? > COPY_HERE_LEN_MAX {
-        return Ok(false);
-    }
-    let (Some(source), Some(target)) = (from_way.local(run.from.0)?, to_way.local(run.to.0)?) else { return Ok(false) };
-    let from_shape = run.from.1.by_ref().check(from.name(), source.len() as u64)?;
-    let to_shape = run.to.1.by_ref().check(to.name(), target.len() as u64)?;
-    vector::copy_shapes(source, &from_shape, target, &to_shape).map_err(|lost| from.lost(lost))?;
-    Ok(true)
-}
-
-fn runs<'f, 't>(from: &Routes, from_shape: Checked<'f>, to: &Routes, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
+/// The runs of a copy of as many bytes.
+pub(crate) fn runs<'f, 't>(from: &Routes, from_shape: Checked<'f>, to: &Routes, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
     let is_short = |shape: &Shape<'_>| !matches!(shape, Shape::Indexed(shape) if shape.indices.len() > LIST_BLOCKS_MAX);
     let is_single = |routes: &Routes| routes.extents().len() == 1;
     match (from_shape.shape(), to_shape.shape()) {
