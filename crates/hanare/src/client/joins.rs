@@ -5,8 +5,8 @@
 //! update counts once. Where the node of a copy's source refuses, other commands of the message may be done: such messages
 //! hold no updates, and are done again as a whole.
 
+use super::message::{Cut, Entry, ListBytes, Message};
 use super::remote::Remote;
-use super::request::{Cut, Entry, ListBytes, Request};
 use super::subject::Subject;
 use crate::client::cut::runs::{THROUGH_LEN, slice};
 use crate::exec::{Exec, Stage};
@@ -24,10 +24,10 @@ use std::sync::Arc;
 ///
 /// **Cost**: what mapping the region costs, once for all its commands; then that of reaching its pages.
 /// **Errors**: those of [`Subject::join`]; [`Error::Broken`] where part of it was done.
-pub(crate) fn carry_out(remote: &Remote, request: &Request, gid: Gid) -> Result<()> {
-    join(request, gid)?;
+pub(crate) fn carry_out(remote: &Remote, message: &Message, gid: Gid) -> Result<()> {
+    join(message, gid)?;
     let mut has_written = false;
-    carry_out_joined(remote, request, &mut has_written).map_err(|error| match has_written {
+    carry_out_joined(remote, message, &mut has_written).map_err(|error| match has_written {
         true => Error::Broken {
             node: remote.node(),
             what: "a command in parts".to_owned(),
@@ -39,14 +39,14 @@ pub(crate) fn carry_out(remote: &Remote, request: &Request, gid: Gid) -> Result<
 }
 
 /// Maps the region of that number, if the request is about it.
-fn join(request: &Request, gid: Gid) -> Result<()> {
-    let subject = request.subjects().iter().find(|subject| subject.gid == gid);
+fn join(message: &Message, gid: Gid) -> Result<()> {
+    let subject = message.subjects().iter().find(|subject| subject.gid == gid);
     subject.ok_or(Error::IsMapped { gid })?.join().map(drop)
 }
 
-fn carry_out_joined(remote: &Remote, request: &Request, has_written: &mut bool) -> Result<()> {
-    let mut again = remote.draft();
-    let mut entries = request.entries();
+fn carry_out_joined(remote: &Remote, message: &Message, has_written: &mut bool) -> Result<()> {
+    let mut again = Message::default();
+    let mut entries = message.entries();
     while let Some(entry) = entries.next() {
         let entry = entry?;
         if let Op::CopyFrom { .. } = entry.command.op {
@@ -65,7 +65,7 @@ fn carry_out_joined(remote: &Remote, request: &Request, has_written: &mut bool) 
     if again.is_empty() {
         return Ok(());
     }
-    // SAFETY: its memory is that of the refused request, whose sender waits for it.
+    // SAFETY: its memory is that of the refused message, whose sender waits for it.
     match unsafe { remote.exchange(again) }? {
         None => Ok(()),
         // One region less each time.
@@ -187,12 +187,12 @@ fn move_bytes(side: &Entry<'_>, op: Op, shape: Shape<'static>, memory: Window) -
     let (operand, result) = if op == Op::Get { (Window::empty(), memory) } else { (memory, Window::empty()) };
     if subject.window()?.is_none() {
         let remote = subject.shared.remote(NodeId(*node), None)?;
-        let mut request = remote.draft();
-        request.push(&command, &(Arc::clone(subject), *extent as u32), ListBytes::of(shape.clone()), operand, result, Vec::new());
+        let mut message = Message::default();
+        message.push(&command, &(Arc::clone(subject), *extent as u32), ListBytes::of(shape.clone()), operand, result, Vec::new());
         // SAFETY: the caller's buffer is there until this returns, and the command's list is its own.
-        match unsafe { remote.exchange(request) }? {
+        match unsafe { remote.exchange(message) }? {
             None => return Ok(()),
-            Some((gid, request)) => join(&request, gid)?,
+            Some((gid, message)) => join(&message, gid)?,
         }
     }
     let shape = shape.check(&subject.name, side.shape.limit())?;

@@ -16,6 +16,8 @@ mod heap;
 mod joins;
 mod locks;
 mod mapping;
+mod message;
+mod pending;
 mod pool;
 mod region;
 mod remote;

@@ -3,8 +3,8 @@
 use super::Command;
 use crate::client::cut::runs::{Run, THROUGH_LEN, runs, slice};
 use crate::client::drafts::Drafts;
+use crate::client::message::ListBytes;
 use crate::client::region::{Region, Way};
-use crate::client::request::ListBytes;
 use hanare_memory::vector;
 use hanare_protocol::Result;
 use hanare_protocol::shape::{Checked, Shape};
