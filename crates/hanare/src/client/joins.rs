@@ -94,12 +94,8 @@ fn run(entry: &Entry<'_>, flat: Window) -> Result<()> {
     let Entry { command, shape, subject, extent, .. } = entry;
     let op = command.op;
     let lost = |lost| subject.lost(lost);
-    if let Some(element) = op.element()
-        && op.is_once()
-    {
-        // The caller's list may have changed; words at odd places are none.
-        shape.check_elements(&subject.name, "an update", element, true)?;
-    }
+    // The caller's list may have changed; words at odd places are none.
+    op.check(&subject.name, shape)?;
     let (mut operands, mut results) = (Cut::of(&entry.operand), Cut::of(&entry.result));
     let mut exec = Exec::new(op);
     if !op.streams_operand() {

@@ -3,8 +3,7 @@
 use super::{Command, Modify, Tell, What};
 use crate::client::region::Region;
 use hanare_memory::Window;
-use hanare_protocol::element::{Element, Range, Summary};
-use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::element::{Range, Summary};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::{Error, Result};
@@ -37,77 +36,103 @@ pub(super) enum With<'b, R> {
 impl<'b, R: Deref<Target = Region>> Command<'b, R> {
     /// The command, if it can be run.
     ///
-    /// **Cost**: a look at each index of a list. **Errors**: those of [`Shape::check`]; [`Error::BadUse`] where the region was opened for
-    /// reading; [`Error::BadShape`], [`Error::BadElement`] where memory or elements do not fit.
+    /// **Cost**: a look at each index of a list. **Errors**: [`Error::BadUse`] where the region was opened for reading; those of
+    /// [`Shape::check`] and [`Op::check`]; [`Error::BadShape`] where the memory has another length than it needs.
     pub(super) fn sound(self) -> Result<Sound<'b, R>> {
         let Command { region, shape, what } = self;
-        let fit = |op: Op| {
-            region.check_rights(op)?;
-            fit(&region, shape)
-        };
-        let (op, shape, with) = match what {
-            What::Get { into, local } => {
-                let shape = fit(Op::Get)?;
-                let with = local_side(&region, &shape, into, local, |result| (Window::empty(), result))?;
-                (Op::Get, shape, with)
-            }
-            What::Put { from, local } => {
-                let shape = fit(Op::Put)?;
-                let with = local_side(&region, &shape, from, local, |operand| (operand, Window::empty()))?;
-                (Op::Put, shape, with)
-            }
+        let shape = fit(&region, shape)?;
+        let op = what.op(&shape);
+        // The region of a copy is that which is read.
+        region.check_rights(if op == Op::CopyTo { Op::CopyFrom { address_len: 0 } } else { op })?;
+        op.check(region.name(), &shape)?;
+        let len = |what: &str, window: Window| check_len(&region, &shape, what, window.len() as u64, shape.len());
+        let none = Window::empty();
+        let with = match what {
+            What::Get { into, local } => local_side(&region, &shape, into, local, |result| (none, result))?,
+            What::Put { from, local } => local_side(&region, &shape, from, local, |operand| (operand, none))?,
             What::CopyTo { to, to_shape } => {
-                let shape = fit(Op::CopyFrom { address_len: 0 })?;
-                to.check_rights(Op::CopyTo)?;
-                let to_shape = self::fit(&to, to_shape)?;
+                let to_shape = fit(&to, to_shape)?;
+                to.check_rights(op)?;
                 if shape.len() != to_shape.len() {
                     let reason = format!("the source has {} bytes, this has {}", shape.len(), to_shape.len());
                     return Err(to_shape.refused(to.name(), reason));
                 }
-                (Op::CopyTo, shape, With::Region { to, to_shape })
+                With::Region { to, to_shape }
             }
             What::Fill { pattern } => {
-                let op = Op::Fill { pattern_len: pattern.len().min(u32::MAX as usize) as u32 };
-                let shape = fit(op)?;
-                check_pattern(&region, &shape, pattern.len() as u64)?;
-                (op, shape, With::Stream { operand: pattern, result: Window::empty() })
+                if !shape.len().is_multiple_of(pattern.len() as u64) {
+                    let reason = format!("a pattern of {} bytes does not fill it a whole number of times", pattern.len());
+                    return Err(shape.refused(region.name(), reason));
+                }
+                With::Stream { operand: pattern, result: none }
             }
             What::Compare { bytes, found } => {
-                let shape = fit(Op::Compare)?;
-                check_len(&region, &shape, "the bytes to compare with", bytes.len() as u64, shape.len())?;
-                (Op::Compare, shape, With::Difference { bytes, found })
+                len("the bytes to compare with", bytes)?;
+                With::Difference { bytes, found }
             }
             What::Reduce { element, range, summary } => {
-                let shape = fit(Op::Reduce(element))?;
-                check_reduction(&region, &shape, element, &range)?;
-                (Op::Reduce(element), shape, With::Summary { range, summary })
+                if matches!(range, Range::Float(..)) != element.is_float() {
+                    let (region, operation, element) = (region.name().to_owned(), op.name().to_owned(), element.to_string());
+                    let reason = "the range must be of the same kind of numbers".to_owned();
+                    return Err(Error::BadElement { region, operation, element, reason });
+                }
+                With::Summary { range, summary }
             }
-            What::Update { modify, operands } => {
-                let shape = fit(Op::Put)?;
-                let op = Op::Update(check_update(&region, &shape, modify, operands.len() as u64)?);
-                (op, shape, With::Stream { operand: operands, result: Window::empty() })
+            What::Update { operands, .. } => {
+                check_operands(&region, &shape, op, operands)?;
+                With::Stream { operand: operands, result: none }
             }
-            What::Fetch { modify, operands, olds } => {
-                let shape = fit(Op::Put)?;
-                let op = Op::Fetch(check_update(&region, &shape, modify, operands.len() as u64)?);
-                check_olds(&region, &shape, olds)?;
-                (op, shape, With::Stream { operand: operands, result: olds })
+            What::Fetch { operands, olds, .. } => {
+                check_operands(&region, &shape, op, operands)?;
+                len(OLDS, olds)?;
+                With::Stream { operand: operands, result: olds }
             }
-            What::CompareAndSwap { element, expected, new, olds } => {
-                let op = Op::CompareAndSwap(element);
-                let shape = fit(op)?;
-                check_swap(&region, &shape, element, expected.len() as u64, new.len() as u64)?;
-                check_olds(&region, &shape, olds)?;
-                (op, shape, With::Pairs { expected, new, olds })
+            What::CompareAndSwap { expected, new, olds, .. } => {
+                len("the expected values", expected)?;
+                len("the new values", new)?;
+                len(OLDS, olds)?;
+                With::Pairs { expected, new, olds }
             }
         };
         Ok(Sound { region, op, shape, with })
     }
 }
 
+/// What the buffer for elements as they were is called.
+const OLDS: &str = "the buffer for old values";
+
+impl<R> What<'_, R> {
+    /// The operation as nodes know it.
+    fn op(&self, shape: &Checked<'_>) -> Op {
+        match self {
+            What::Get { .. } => Op::Get,
+            What::Put { .. } => Op::Put,
+            What::CopyTo { .. } => Op::CopyTo,
+            What::Fill { pattern } => Op::Fill { pattern_len: u32::try_from(pattern.len()).unwrap_or(u32::MAX) },
+            What::Compare { .. } => Op::Compare,
+            What::Reduce { element, .. } => Op::Reduce(*element),
+            What::Update { modify, operands } => Op::Update(update_of(shape, *modify, *operands)),
+            What::Fetch { modify, operands, .. } => Op::Fetch(update_of(shape, *modify, *operands)),
+            What::CompareAndSwap { element, .. } => Op::CompareAndSwap(*element),
+        }
+    }
+}
+
+/// The update as nodes know it: with one operand for all elements, or one for each.
+fn update_of(shape: &Checked<'_>, modify: Modify, operands: Window) -> Update {
+    let Modify { operator, element } = modify;
+    let is_same = operands.len() as u64 == element.len() && shape.len() != element.len();
+    Update { operator, element, is_same }
+}
+
 /// The shape, if the region has its bytes. **Errors**: those of [`Shape::check`].
 fn fit<'s>(region: &Region, shape: Shape<'s>) -> Result<Checked<'s>> {
     shape.check(region.name(), region.len()).map(Checked::joined)
+}
+
+fn check_operands(region: &Region, shape: &Checked<'_>, op: Op, operands: Window) -> Result<()> {
+    let wanted = op.operand_len(shape.len()).unwrap_or(u64::MAX);
+    check_len(region, shape, "the operands", operands.len() as u64, wanted)
 }
 
 /// The caller's side of a get or put: a stream, or blocks where `local` has gaps.
@@ -140,60 +165,4 @@ fn check_len(region: &Region, shape: &Checked<'_>, what: &str, len: u64, wanted:
         return Ok(());
     }
     Err(shape.refused(region.name(), format!("{what} must have {wanted} bytes, not {len}")))
-}
-
-fn check_olds(region: &Region, shape: &Checked<'_>, olds: Window) -> Result<()> {
-    check_len(region, shape, "the buffer for old values", olds.len() as u64, shape.len())
-}
-
-/// Refuses a pattern that does not fill the shape a whole number of times. **Errors**: [`Error::BadShape`].
-fn check_pattern(region: &Region, shape: &Checked<'_>, len: u64) -> Result<()> {
-    if (1..=STAGE_LEN as u64).contains(&len) && shape.len().is_multiple_of(len) {
-        return Ok(());
-    }
-    let reason = format!("a pattern of {len} bytes does not fill it: it needs 1 to {STAGE_LEN}, and a whole number of patterns");
-    Err(shape.refused(region.name(), reason))
-}
-
-/// Refuses a reduction of blocks that are no whole elements, or to a range of other numbers. **Errors**: [`Error::BadElement`].
-fn check_reduction(region: &Region, shape: &Checked<'_>, element: Element, range: &Range) -> Result<()> {
-    shape.check_elements(region.name(), "a reduction", element, false)?;
-    if matches!(range, Range::Float(..)) != element.is_float() {
-        return Err(bad_element(region, "a reduction", element, "the range must be of the same kind of numbers"));
-    }
-    Ok(())
-}
-
-/// The update as nodes know it, if it can be done to these elements with so many bytes of operands.
-///
-/// **Errors**: [`Error::BadElement`], [`Error::BadShape`].
-fn check_update(region: &Region, shape: &Checked<'_>, modify: Modify, operand_len: u64) -> Result<Update> {
-    let Modify { operator, element } = modify;
-    if !operator.fits(element) {
-        let reason = "updates take elements of 32 and 64 bits, and/or/xor whole numbers";
-        return Err(bad_element(region, &operator.to_string(), element, reason));
-    }
-    shape.check_elements(region.name(), &operator.to_string(), element, true)?;
-    let is_same = operand_len == element.len() && shape.len() != element.len();
-    if !is_same {
-        check_len(region, shape, "the operands", operand_len, shape.len())?;
-    }
-    Ok(Update { operator, element, is_same })
-}
-
-/// Refuses to compare and swap what is not whole words, or with too few or many expected or new values.
-///
-/// **Errors**: [`Error::BadElement`], [`Error::BadShape`].
-fn check_swap(region: &Region, shape: &Checked<'_>, element: Element, expected_len: u64, new_len: u64) -> Result<()> {
-    if element.len() < 4 {
-        return Err(bad_element(region, "compare and swap", element, "it takes elements of 32 and 64 bits"));
-    }
-    shape.check_elements(region.name(), "compare and swap", element, true)?;
-    check_len(region, shape, "the expected values", expected_len, shape.len())?;
-    check_len(region, shape, "the new values", new_len, shape.len())
-}
-
-fn bad_element(region: &Region, operation: &str, element: Element, reason: &str) -> Error {
-    let (region, operation, element) = (region.name().to_owned(), operation.to_owned(), element.to_string());
-    Error::BadElement { region, operation, element, reason: reason.to_owned() }
 }

@@ -202,11 +202,8 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     /// Does a share, or drafts it in pieces.
     fn share(&mut self, share: Share<'_>, operand: Window, result: Window) -> Result<()> {
         let local = self.reach(share.extent)?;
-        if let Some(element) = self.op.element() {
-            // Where a resize has left an odd border, an element that is whole in the region may be cut or odd on its extent.
-            let (what, is_once) = (if self.op.is_once() { "an update" } else { REDUCED }, self.op.is_once());
-            share.shape.check_elements(self.region.name(), what, element, is_once)?;
-        }
+        // Where a resize has left an odd border, an element that is whole in the region may be cut or odd on its extent.
+        self.op.check(self.region.name(), &share.shape)?;
         pieces(self.op, share, local.is_some())?.into_iter().try_for_each(|piece| self.piece(piece, local, operand, result))
     }
 
@@ -374,9 +371,6 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
         Ok(())
     }
 }
-
-/// What an element that a border cuts is refused for.
-const REDUCED: &str = "a reduction across a border of two extents";
 
 /// The position that a comparison told, if there is a difference.
 fn position(cell: &[u8]) -> Option<u64> {

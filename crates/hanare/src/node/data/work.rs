@@ -4,7 +4,7 @@ use crate::exec::{Exec, Stage};
 use crate::node::extents::{Extents, Held, Writing};
 use hanare_memory::{Lost, Window};
 use hanare_protocol::Result;
-use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
 use std::sync::Arc;
@@ -65,20 +65,8 @@ impl Work {
             Op::CopyFrom { address_len: 1.. } if len > BODY_LEN_MAX => {
                 refuse("more bytes than another node gives in one message")
             }
-            Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
-                refuse("a pattern beyond the limit")
-            }
-            Op::Reduce(element) => self.shape.check_elements(name, "a reduction", element, false),
-            Op::CompareAndSwap(element) if element.len() < 4 => refuse("elements too small to be swapped"),
-            Op::Update(update) | Op::Fetch(update) if !update.operator.fits(update.element) => refuse("no such update"),
-            Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_) => {
-                if self.op.result_len(len) > OLD_LEN_MAX {
-                    return refuse("more old values than a node holds");
-                }
-                let element = self.op.element().expect("updates have elements");
-                self.shape.check_elements(name, "an update", element, true)
-            }
-            _ => Ok(()),
+            _ if self.op.gives_old() && self.op.result_len(len) > OLD_LEN_MAX => refuse("more old values than a node holds"),
+            op => op.check(name, &self.shape),
         }
     }
 
