@@ -134,18 +134,38 @@ pub unsafe fn sized<T: Copy>(ptr: *const T, what: &str) -> Outcome<T> {
     }
 }
 
-/// Writes as much of `value` as the caller's struct holds, and leaves its `struct_size`.
+/// The caller's struct that begins with its size, to be written to.
+#[derive(Clone, Copy)]
+pub struct Room<T> {
+    into: *mut T,
+    len: usize,
+}
+
+impl<T: Copy> Room<T> {
+    /// # Safety
+    /// As [`sized`], and writable as long as the room is used.
+    pub unsafe fn of(into: *mut T, what: &str) -> Outcome<Room<T>> {
+        Ok(Room { into, len: struct_size(into, what)?.min(size_of::<T>()) })
+    }
+
+    /// Writes as much of `value` as the caller's struct holds, and leaves its `struct_size`.
+    pub fn write(&self, value: &T) {
+        let skip = size_of::<usize>();
+        // SAFETY: both sides have `len` bytes, which whoever made this promised to be writable; `struct_size` found room for itself at least.
+        unsafe {
+            let from = std::ptr::from_ref(value).cast::<u8>();
+            std::ptr::copy_nonoverlapping(from.add(skip), self.into.cast::<u8>().add(skip), self.len - skip);
+        }
+    }
+}
+
+/// [`Room::write`] at once.
 ///
 /// # Safety
 /// As [`sized`], and writable.
 pub unsafe fn write_sized<T: Copy>(value: &T, into: *mut T, what: &str) -> Outcome<()> {
-    let len = struct_size(into, what)?.min(size_of::<T>());
-    let skip = size_of::<usize>();
-    // SAFETY: both sides have `len` bytes, and `struct_size` found room for itself at least.
-    unsafe {
-        let from = std::ptr::from_ref(value).cast::<u8>();
-        std::ptr::copy_nonoverlapping(from.add(skip), into.cast::<u8>().add(skip), len - skip);
-    }
+    // SAFETY: promised by the caller.
+    unsafe { Room::of(into, what)? }.write(value);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::border::{Outcome, code_of};
 use crate::code;
 use crate::element::{CRange, CSummary};
 use crate::pool::CPool;
-use crate::recorded::{Bytes, Command, Room, Target};
+use crate::recorded::{Bytes, BytesMut, Recorded, Target};
 use crate::region::CRegion;
 use crate::request::CRequest;
 use crate::shape::CShape;
@@ -16,14 +16,13 @@ use std::sync::{Mutex, PoisonError};
 /// What `hanare_batch *` points to.
 pub struct CBatch {
     pool: Pool,
-    commands: Mutex<Vec<Command>>,
+    commands: Mutex<Vec<Recorded>>,
 }
 
 impl CBatch {
     /// Keeps a command, if it could be run.
-    fn push(&self, command: Command) -> Outcome {
-        command.check_attachment(&self.pool)?;
-        command.check()?;
+    fn push(&self, command: Recorded) -> Outcome {
+        command.check(&self.pool)?;
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
         Ok(code::OK)
     }
@@ -70,7 +69,7 @@ pub unsafe extern "C" fn hanare_batch_put(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_put", || unsafe {
-        reference(batch, "batch")?.push(Command::put(Target(region, shape), Bytes(from, from_len), from_shape)?)
+        reference(batch, "batch")?.push(Recorded::put(Target(region, shape), Bytes(from, from_len), from_shape)?)
     })
 }
 
@@ -89,7 +88,7 @@ pub unsafe extern "C" fn hanare_batch_get(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_get", || unsafe {
-        reference(batch, "batch")?.push(Command::get(Target(region, shape), Room(into, into_len), into_shape)?)
+        reference(batch, "batch")?.push(Recorded::get(Target(region, shape), BytesMut(into, into_len), into_shape)?)
     })
 }
 
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn hanare_batch_copy(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_copy", || unsafe {
-        reference(batch, "batch")?.push(Command::copy(Target(from, from_shape), Target(to, to_shape))?)
+        reference(batch, "batch")?.push(Recorded::copy(Target(from, from_shape), Target(to, to_shape))?)
     })
 }
 
@@ -125,7 +124,7 @@ pub unsafe extern "C" fn hanare_batch_fill(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_fill", || unsafe {
-        reference(batch, "batch")?.push(Command::fill(Target(region, shape), Bytes(pattern, pattern_len))?)
+        reference(batch, "batch")?.push(Recorded::fill(Target(region, shape), Bytes(pattern, pattern_len))?)
     })
 }
 
@@ -144,7 +143,7 @@ pub unsafe extern "C" fn hanare_batch_compare(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_compare", || unsafe {
-        reference(batch, "batch")?.push(Command::compare(Target(region, shape), Bytes(bytes, len), position)?)
+        reference(batch, "batch")?.push(Recorded::compare(Target(region, shape), Bytes(bytes, len), position)?)
     })
 }
 
@@ -163,7 +162,7 @@ pub unsafe extern "C" fn hanare_batch_reduce(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_reduce", || unsafe {
-        reference(batch, "batch")?.push(Command::reduce(Target(region, shape), element, range, summary)?)
+        reference(batch, "batch")?.push(Recorded::reduce(Target(region, shape), element, range, summary)?)
     })
 }
 
@@ -183,7 +182,7 @@ pub unsafe extern "C" fn hanare_batch_update(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_update", || unsafe {
-        reference(batch, "batch")?.push(Command::update(
+        reference(batch, "batch")?.push(Recorded::update(
             Target(region, shape),
             (element, operation),
             Bytes(operands, operands_len),
@@ -209,11 +208,11 @@ pub unsafe extern "C" fn hanare_batch_fetch(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_fetch", || unsafe {
-        reference(batch, "batch")?.push(Command::fetch(
+        reference(batch, "batch")?.push(Recorded::fetch(
             Target(region, shape),
             (element, operation),
             Bytes(operands, operands_len),
-            Room(olds, olds_len),
+            BytesMut(olds, olds_len),
         )?)
     })
 }
@@ -235,12 +234,12 @@ pub unsafe extern "C" fn hanare_batch_compare_and_swap(
 ) -> c_int {
     // SAFETY: the caller's pointers, good until the batch was run for the last time.
     code_of("hanare_batch_compare_and_swap", || unsafe {
-        reference(batch, "batch")?.push(Command::compare_and_swap(
+        reference(batch, "batch")?.push(Recorded::compare_and_swap(
             Target(region, shape),
             element,
             Bytes(expected, len),
             Bytes(desired, len),
-            Room(olds, len),
+            BytesMut(olds, len),
         )?)
     })
 }

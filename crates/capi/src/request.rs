@@ -3,7 +3,7 @@
 use crate::argument::{bytes, bytes_mut, give, place, reference, take};
 use crate::border::{Outcome, code_of};
 use crate::code;
-use crate::recorded::{Command, Told};
+use crate::recorded::Recorded;
 use crate::region::CRegion;
 use hanare::{Batch, Completion, Pool, Result};
 use std::ffi::{c_int, c_void};
@@ -11,38 +11,27 @@ use std::ffi::{c_int, c_void};
 /// What `hanare_request *` points to.
 pub struct CRequest {
     completion: Completion<()>,
-    /// What C is told in the end. After the completion: dropped when that has ended.
-    told: Vec<Told>,
     /// Regions and the pool may be given back while the request is under way.
     _pool: Pool,
 }
 
 impl CRequest {
-    fn of(pool: &Pool, fill: impl FnOnce(&mut Batch<'static>, &mut Vec<Told>) -> Result<()>) -> Outcome<CRequest> {
-        let mut told = Vec::new();
-        let completion = pool.start_batch(|batch| fill(batch, &mut told))?;
-        Ok(CRequest { completion, told, _pool: pool.clone() })
+    fn of(pool: &Pool, fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Outcome<CRequest> {
+        Ok(CRequest { completion: pool.start_batch(fill)?, _pool: pool.clone() })
     }
 
     /// Begins commands as one batch.
     ///
     /// # Safety
     /// All memory that the commands name is good until the request has ended.
-    pub unsafe fn start(pool: &Pool, commands: &[Command]) -> Outcome<CRequest> {
-        CRequest::of(pool, |batch, told| {
-            // SAFETY: promised by the caller.
-            commands.iter().try_for_each(|command| unsafe { command.add(batch, told) })
-        })
+    pub unsafe fn start(pool: &Pool, commands: &[Recorded]) -> Outcome<CRequest> {
+        // SAFETY: promised by the caller.
+        CRequest::of(pool, |batch| commands.iter().try_for_each(|command| unsafe { command.add(batch) }))
     }
 
-    /// Waits for its end and tells C what came of it.
-    ///
-    /// # Safety
-    /// C's variables are still good.
-    pub unsafe fn wait(self) -> Outcome {
+    /// Waits for its end, which tells C what came of it.
+    pub fn wait(self) -> Outcome {
         self.completion.wait()?;
-        // SAFETY: the batch has ended; the caller promises the rest.
-        self.told.into_iter().try_for_each(|told| unsafe { told.tell() })?;
         Ok(code::OK)
     }
 }
@@ -65,7 +54,7 @@ pub unsafe extern "C" fn hanare_put_nb(
         unsafe {
             let CRegion { pool, region, .. } = reference(region, "region")?;
             let from = bytes(from.cast(), len, "from")?;
-            give(CRequest::of(pool, |batch, _| batch.put(region, offset, from))?, into);
+            give(CRequest::of(pool, |batch| batch.put(region, offset, from))?, into);
         }
         Ok(code::OK)
     })
@@ -89,7 +78,7 @@ pub unsafe extern "C" fn hanare_get_nb(
         unsafe {
             let CRegion { pool, region, .. } = reference(region, "region")?;
             let into = bytes_mut(into.cast(), len, "into")?;
-            give(CRequest::of(pool, |batch, _| batch.get(region, offset, into))?, handle);
+            give(CRequest::of(pool, |batch| batch.get(region, offset, into))?, handle);
         }
         Ok(code::OK)
     })

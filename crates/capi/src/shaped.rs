@@ -4,7 +4,7 @@ use crate::argument::reference;
 use crate::border::code_of;
 use crate::code;
 use crate::element::{CRange, CSummary};
-use crate::recorded::{Bytes, Command, Room, Target};
+use crate::recorded::{Bytes, BytesMut, Recorded, Target};
 use crate::region::CRegion;
 use crate::shape::CShape;
 use hanare::{Operator, Region, Result};
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn hanare_put_shape(
     from_shape: *const CShape,
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_put_shape", || unsafe { Command::put(Target(region, shape), Bytes(from, from_len), from_shape)?.run() })
+    code_of("hanare_put_shape", || unsafe { Recorded::put(Target(region, shape), Bytes(from, from_len), from_shape)?.run() })
 }
 
 /// See `hanare.h`.
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn hanare_get_shape(
     into_shape: *const CShape,
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_get_shape", || unsafe { Command::get(Target(region, shape), Room(into, into_len), into_shape)?.run() })
+    code_of("hanare_get_shape", || unsafe { Recorded::get(Target(region, shape), BytesMut(into, into_len), into_shape)?.run() })
 }
 
 /// See `hanare.h`.
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn hanare_copy_shape(
     to_shape: *const CShape,
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_copy_shape", || unsafe { Command::copy(Target(from, from_shape), Target(to, to_shape))?.run() })
+    code_of("hanare_copy_shape", || unsafe { Recorded::copy(Target(from, from_shape), Target(to, to_shape))?.run() })
 }
 
 /// See `hanare.h`.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn hanare_fill(
     pattern_len: usize,
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_fill", || unsafe { Command::fill(Target(region, shape), Bytes(pattern, pattern_len))?.run() })
+    code_of("hanare_fill", || unsafe { Recorded::fill(Target(region, shape), Bytes(pattern, pattern_len))?.run() })
 }
 
 /// See `hanare.h`.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn hanare_compare(
     position: *mut u64,
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_compare", || unsafe { Command::compare(Target(region, shape), Bytes(bytes, len), position)?.run() })
+    code_of("hanare_compare", || unsafe { Recorded::compare(Target(region, shape), Bytes(bytes, len), position)?.run() })
 }
 
 /// See `hanare.h`.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn hanare_reduce(
     summary: *mut CSummary,
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_reduce", || unsafe { Command::reduce(Target(region, shape), element, range, summary)?.run() })
+    code_of("hanare_reduce", || unsafe { Recorded::reduce(Target(region, shape), element, range, summary)?.run() })
 }
 
 /// See `hanare.h`.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn hanare_update(
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
     code_of("hanare_update", || unsafe {
-        Command::update(Target(region, shape), (element, operation), Bytes(operands, operands_len))?.run()
+        Recorded::update(Target(region, shape), (element, operation), Bytes(operands, operands_len))?.run()
     })
 }
 
@@ -140,7 +140,8 @@ pub unsafe extern "C" fn hanare_fetch(
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
     code_of("hanare_fetch", || unsafe {
-        Command::fetch(Target(region, shape), (element, operation), Bytes(operands, operands_len), Room(olds, olds_len))?.run()
+        Recorded::fetch(Target(region, shape), (element, operation), Bytes(operands, operands_len), BytesMut(olds, olds_len))?
+            .run()
     })
 }
 
@@ -160,8 +161,14 @@ pub unsafe extern "C" fn hanare_compare_and_swap(
 ) -> c_int {
     // SAFETY: the caller's pointers, good during the call.
     code_of("hanare_compare_and_swap", || unsafe {
-        Command::compare_and_swap(Target(region, shape), element, Bytes(expected, len), Bytes(desired, len), Room(olds, len))?
-            .run()
+        Recorded::compare_and_swap(
+            Target(region, shape),
+            element,
+            Bytes(expected, len),
+            Bytes(desired, len),
+            BytesMut(olds, len),
+        )?
+        .run()
     })
 }
 

@@ -24,7 +24,7 @@
 
 mod client;
 mod control_socket;
-mod kernel;
+mod exec;
 pub mod launch;
 pub mod node;
 mod random;
@@ -32,8 +32,8 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts, Part, Pool,
-    Region, SharedMapping, WordGuard, WordLock, fit_buffer,
+    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts,
+    Part, Pool, Region, SharedMapping, WordGuard, WordLock,
 };
 pub use hanare_fabric::layer::Traffic;
 pub use hanare_fabric::ucx;

@@ -13,6 +13,7 @@
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
+//! | [`request`] | the life of a client's request |
 //! | [`barrier`] | the barrier of a job's ranks |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups, a heap in a region |
 //! | [`session`] | which connections a node carries out commands for |
@@ -34,6 +35,7 @@ pub mod lock;
 pub mod member;
 pub mod page;
 pub mod place;
+pub mod request;
 pub mod session;
 pub mod shape;
 pub mod table;

@@ -148,36 +148,93 @@ impl Layout {
         (span.extents.len() > 1).then(|| span.chunk * span.extents.len() as u64)
     }
 
-    /// Where bytes of an extent lie in the region, in order of the extent: the region's offset and how many follow there without
-    /// a gap. The range must lie inside the extent, which is counted as [`Piece::extent`] is.
-    pub fn places(&self, extent: usize, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let (mut index, mut begin) = (extent, 0);
-        let mut spans = self.spans.iter();
-        let span = loop {
-            let span = spans.next().expect("the extent is of this layout");
-            if index < span.extents.len() {
-                break span;
-            }
-            (index, begin) = (index - span.extents.len(), begin + span.len);
-        };
-        debug_assert!(offset.checked_add(len).is_some_and(|end| end <= span.extents[index].len));
-        let (chunk, count) = if span.extents.len() == 1 { (u64::MAX, 1) } else { (span.chunk, span.extents.len() as u64) };
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let (round, within) = ((offset + at) / chunk, (offset + at) % chunk);
-            let run = (chunk - within).min(len - at);
-            at += run;
-            let before = if count == 1 { 0 } else { (round * count + index as u64) * chunk };
-            (run > 0).then_some((begin + before + within, run))
-        })
-    }
-
     /// Splits a range into pieces, in order of the range. The range must lie inside the region.
     pub fn pieces(&self, offset: u64, len: u64) -> Pieces<'_> {
         debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.len()));
         let mut pieces = Pieces { spans: &self.spans, extent_base: 0, offset, left: len, at: 0 };
         pieces.skip_spans();
         pieces
+    }
+}
+
+/// A layout with its tables: the extent of a byte is found by arithmetic and a search among spans, not by a walk over nodes.
+///
+/// Made once for each open region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routes {
+    layout: Layout,
+    extents: Vec<Extent>,
+    /// First byte of each span, and the position of its first extent.
+    starts: Vec<(u64, usize)>,
+    len: u64,
+}
+
+impl From<Layout> for Routes {
+    fn from(layout: Layout) -> Routes {
+        let extents = layout.extents().copied().collect();
+        let (mut begin, mut extent) = (0, 0);
+        let start = |span: &Span| {
+            let start = (begin, extent);
+            (begin, extent) = (begin + span.len, extent + span.extents.len());
+            start
+        };
+        let starts = layout.spans.iter().map(start).collect();
+        Routes { layout, extents, starts, len: begin }
+    }
+}
+
+impl Routes {
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The region's length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the region has no bytes (no created region has none).
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All extents in order; [`Piece::extent`] is a position in it.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// The extent at that position. **Cost**: an index.
+    pub fn extent(&self, extent: usize) -> &Extent {
+        &self.extents[extent]
+    }
+
+    /// As [`Layout::pieces`]. **Cost**: for each piece a division; once a search among the spans.
+    pub fn pieces(&self, offset: u64, len: u64) -> Pieces<'_> {
+        debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
+        let span = self.starts.partition_point(|(begin, _)| *begin <= offset).saturating_sub(1);
+        let (begin, extent_base) = self.starts.get(span).copied().unwrap_or_default();
+        let mut pieces = Pieces { spans: &self.layout.spans[span..], extent_base, offset: offset - begin, left: len, at: 0 };
+        pieces.skip_spans();
+        pieces
+    }
+
+    /// Where bytes of an extent lie in the region, in order of the extent: the region's offset and how many follow there without
+    /// a gap. The range must lie inside the extent. **Cost**: as for [`Routes::pieces`].
+    pub fn places(&self, extent: usize, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let span = self.starts.partition_point(|(_, first)| *first <= extent) - 1;
+        let ((begin, first), span) = (self.starts[span], &self.layout.spans[span]);
+        let index = (extent - first) as u64;
+        debug_assert!(offset.checked_add(len).is_some_and(|end| end <= self.extents[extent].len));
+        let (chunk, count) = if span.extents.len() == 1 { (u64::MAX, 1) } else { (span.chunk, span.extents.len() as u64) };
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let (round, within) = ((offset + at) / chunk, (offset + at) % chunk);
+            let run = (chunk - within).min(len - at);
+            at += run;
+            let before = if count == 1 { 0 } else { (round * count + index) * chunk };
+            (run > 0).then_some((begin + before + within, run))
+        })
     }
 }
 
@@ -252,10 +309,11 @@ mod tests {
     #[test]
     fn places_are_pieces_seen_from_the_extent() {
         let layout = Layout { spans: vec![span(10_000, 4096, 1), span(50_001, 4096, 3), span(5, 8192, 2)] };
+        let routes = Routes::from(layout.clone());
         let mut count = 0;
         for (extent, at) in layout.extents().enumerate() {
             let mut offset = 0;
-            for (place, len) in layout.places(extent, 0, at.len) {
+            for (place, len) in routes.places(extent, 0, at.len) {
                 for (k, byte) in [(0, place), (len - 1, place + len - 1)] {
                     let piece = layout.pieces(byte, 1).next().unwrap();
                     assert_eq!((piece.extent, piece.offset), (extent, offset + k));
@@ -265,8 +323,22 @@ mod tests {
             assert_eq!(offset, at.len);
         }
         assert_eq!(count, 1 + 13 + 1);
-        assert_eq!(layout.places(2, 4000, 200).collect::<Vec<_>>(), [(10_000 + 4096 + 4000, 96), (10_000 + 4 * 4096, 104)]);
-        assert_eq!(layout.places(1, 7, 0).next(), None);
+        assert_eq!(routes.places(2, 4000, 200).collect::<Vec<_>>(), [(10_000 + 4096 + 4000, 96), (10_000 + 4 * 4096, 104)]);
+        assert_eq!(routes.places(1, 7, 0).next(), None);
+    }
+
+    #[test]
+    fn routes_answer_what_a_walk_finds() {
+        let layout = Layout { spans: vec![span(10_000, 4096, 1), span(50_001, 4096, 3), span(5, 8192, 2), span(9_000, 4096, 1)] };
+        let routes = Routes::from(layout.clone());
+        assert_eq!((routes.len(), routes.layout()), (layout.len(), &layout));
+        assert!(layout.extents().enumerate().all(|(k, extent)| routes.extent(k) == extent));
+        for (offset, len) in
+            [(0, 1), (9_999, 2), (10_000, 1), (3, 60_000), (60_000, 6), (60_001, 9_005), (69_006, 0), (0, 69_006)]
+        {
+            assert!(routes.pieces(offset, len).eq(layout.pieces(offset, len)), "{len} bytes at {offset}");
+        }
+        assert_eq!(Routes::from(Layout::default()).pieces(0, 0).next(), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
-use super::region::ExtentDoor;
+use super::door::ExtentDoor;
+use super::message::{ListBytes, Message, Needs};
 use super::remote::Remote;
-use super::request::{Needs, Request};
+use super::request::Request;
 use crate::trace::Span;
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
@@ -13,18 +14,6 @@ use std::sync::Arc;
 
 /// What is done with the answers once all of them are here: spread, merged, handed over.
 pub(crate) type After<'b> = Box<dyn FnOnce() -> Result<()> + Send + 'b>;
-
-/// A shape's list, as it goes into a request.
-pub(crate) enum ListBytes {
-    None,
-    /// Outer dimensions, written out.
-    Dims(Vec<u8>),
-    /// The request's own index lists.
-    Narrow(Vec<u32>),
-    Wide(Vec<u64>),
-    /// The caller's index list.
-    Borrowed(Window),
-}
 
 /// Requests being filled. One node's is held in place, so that the usual call allocates nothing.
 pub(crate) struct Drafts<'b> {
@@ -195,14 +184,22 @@ impl<'b> Drafts<'b> {
         let (list_len, held_len) = (list_len(from.1) + list_len(to.1), from.3.len() as u64);
         let needs = Needs { list_len, held_len, is_copy: true, ..Needs::default() };
         self.writes = true;
-        let request = self.open(&to.0.remote, needs);
-        request.push(from.1, &from.0.about, from.2, Window::empty(), Window::empty(), from.3);
-        request.push(to.1, &to.0.about, to.2, Window::empty(), Window::empty(), Vec::new());
+        let message = self.open(&to.0.remote, needs);
+        message.push(from.1, &from.0.about, from.2, Window::empty(), Window::empty(), from.3);
+        message.push(to.1, &to.0.about, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
     /// Has something done when all answers are here, after what was added before.
     pub fn after(&mut self, then: After<'b>) {
         self.after.push(then);
+    }
+
+    /// Keeps bytes that commands read until all answers are here.
+    pub fn keep(&mut self, bytes: Vec<u8>) {
+        self.after(Box::new(move || {
+            drop(bytes);
+            Ok(())
+        }));
     }
 
     /// Notes that a share on this host was done at once: the call as a whole cannot be told to have done nothing any more.
@@ -230,14 +227,14 @@ impl<'b> Drafts<'b> {
         error
     }
 
-    /// The request of that node with room in it.
-    fn open(&mut self, remote: &Arc<Remote>, needs: Needs) -> &mut Request {
-        let fits = |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.has_room(needs);
+    /// The message to that node with room in it.
+    fn open(&mut self, remote: &Arc<Remote>, needs: Needs) -> &mut Message {
+        let fits = |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.message.has_room(needs);
         if self.first.is_none() {
             self.first = Some((remote.clone(), remote.draft()));
         }
         if self.first.as_ref().is_some_and(fits) {
-            return &mut self.first.as_mut().expect("just seen").1;
+            return &mut self.first.as_mut().expect("just seen").1.message;
         }
         // Only a node's last request may take more, so that its commands keep their order.
         let last = self.rest.iter().rposition(|(to, _)| Arc::ptr_eq(to, remote));
@@ -245,7 +242,7 @@ impl<'b> Drafts<'b> {
             self.rest.push((remote.clone(), remote.draft()));
             self.rest.len() - 1
         });
-        &mut self.rest[position].1
+        &mut self.rest[position].1.message
     }
 
     /// Sends everything. What could not be sent is an error in the end, but what was is in the tickets and must be waited for.

@@ -5,13 +5,12 @@
 //! update counts once. Where the node of a copy's source refuses, other commands of the message may be done: such messages
 //! hold no updates, and are done again as a whole.
 
-use super::call::list_bytes;
-use super::copy::{THROUGH_LEN, slice};
+use super::message::{Cut, Entry, ListBytes, Message};
 use super::remote::Remote;
-use super::request::{Cut, Entry, Request};
 use super::subject::Subject;
-use hanare_memory::{Window, guard, vector};
-use hanare_protocol::element::{RANGE_LEN, Range, Summary};
+use crate::client::cut::runs::{THROUGH_LEN, slice};
+use crate::exec::{Exec, Stage};
+use hanare_memory::{Window, guard};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::STAGE_LEN;
@@ -25,10 +24,10 @@ use std::sync::Arc;
 ///
 /// **Cost**: what mapping the region costs, once for all its commands; then that of reaching its pages.
 /// **Errors**: those of [`Subject::join`]; [`Error::Broken`] where part of it was done.
-pub(crate) fn carry_out(remote: &Remote, request: &Request, gid: Gid) -> Result<()> {
-    join(request, gid)?;
+pub(crate) fn carry_out(remote: &Remote, message: &Message, gid: Gid) -> Result<()> {
+    join(message, gid)?;
     let mut has_written = false;
-    carry_out_joined(remote, request, &mut has_written).map_err(|error| match has_written {
+    carry_out_joined(remote, message, &mut has_written).map_err(|error| match has_written {
         true => Error::Broken {
             node: remote.node(),
             what: "a command in parts".to_owned(),
@@ -40,14 +39,14 @@ pub(crate) fn carry_out(remote: &Remote, request: &Request, gid: Gid) -> Result<
 }
 
 /// Maps the region of that number, if the request is about it.
-fn join(request: &Request, gid: Gid) -> Result<()> {
-    let subject = request.subjects().iter().find(|subject| subject.gid == gid);
+fn join(message: &Message, gid: Gid) -> Result<()> {
+    let subject = message.subjects().iter().find(|subject| subject.gid == gid);
     subject.ok_or(Error::IsMapped { gid })?.join().map(drop)
 }
 
-fn carry_out_joined(remote: &Remote, request: &Request, has_written: &mut bool) -> Result<()> {
-    let mut again = remote.draft();
-    let mut entries = request.entries();
+fn carry_out_joined(remote: &Remote, message: &Message, has_written: &mut bool) -> Result<()> {
+    let mut again = Message::default();
+    let mut entries = message.entries();
     while let Some(entry) = entries.next() {
         let entry = entry?;
         if let Op::CopyFrom { .. } = entry.command.op {
@@ -66,7 +65,7 @@ fn carry_out_joined(remote: &Remote, request: &Request, has_written: &mut bool) 
     if again.is_empty() {
         return Ok(());
     }
-    // SAFETY: its memory is that of the refused request, whose sender waits for it.
+    // SAFETY: its memory is that of the refused message, whose sender waits for it.
     match unsafe { remote.exchange(again) }? {
         None => Ok(()),
         // One region less each time.
@@ -83,120 +82,75 @@ fn runs<'s>(subject: &'s Subject, extent: usize, shape: &'s Checked<'_>) -> impl
     let blocks = shape.block_offsets().take(if first.is_some() { 0 } else { usize::MAX });
     first.into_iter().chain(blocks).enumerate().flat_map(move |(k, offset)| {
         let mut at = k as u64 * block;
-        subject.layout.places(extent, offset, block).map(move |(offset, len)| {
+        subject.routes.places(extent, offset, block).map(move |(offset, len)| {
             at += len;
             (at - len, offset, len)
         })
     })
 }
 
-/// Does a command on the region's bytes, as a node would do it on its extent.
+/// Does a command on the region's bytes, as a node would do it on its extent: run by run.
 fn run(entry: &Entry<'_>, flat: Window) -> Result<()> {
     let Entry { command, shape, subject, extent, .. } = entry;
     let op = command.op;
     let lost = |lost| subject.lost(lost);
-    if let Some(element) = op.element()
-        && op.is_once()
-    {
-        // The caller's list may have changed; words at odd places are none.
-        shape.check_elements(&subject.name, "an update", element, true)?;
-    }
+    // The caller's list may have changed; words at odd places are none.
+    op.check(&subject.name, shape)?;
     let (mut operands, mut results) = (Cut::of(&entry.operand), Cut::of(&entry.result));
-    match op {
-        Op::Get => {
-            for (_, offset, len) in runs(subject, *extent, shape) {
-                results
-                    .each(len, |at, window| guard::copy(flat.slice((offset + at) as usize, window.len()), window))
-                    .map_err(lost)?;
-            }
-        }
-        Op::Put => {
-            for (_, offset, len) in runs(subject, *extent, shape) {
-                operands
-                    .each(len, |at, window| guard::copy(window, flat.slice((offset + at) as usize, window.len())))
-                    .map_err(lost)?;
-            }
-        }
-        Op::Fill { pattern_len } => {
-            let pattern = bytes_of(&mut operands, u64::from(pattern_len)).map_err(lost)?;
-            for (at, offset, len) in runs(subject, *extent, shape) {
-                let mut turned = pattern.clone();
-                turned.rotate_left((at % u64::from(pattern_len)) as usize);
-                vector::fill_part(flat, &range(subject, offset, len)?, 0, len, &turned).map_err(lost)?;
-            }
-        }
-        Op::Compare => {
-            let mut first = u64::MAX;
-            for (at, offset, len) in runs(subject, *extent, shape) {
-                let found = vector::compare_part(flat, &range(subject, offset, len)?, 0, operands.whole(len)).map_err(lost)?;
-                if let Some(found) = found {
-                    first = at + found;
-                    break;
-                }
-            }
-            results.whole(u64::from(u64::BITS / 8)).write_from(&first.to_le_bytes()).map_err(lost)?;
-        }
-        Op::Reduce(element) => {
-            let bounds = bytes_of(&mut operands, RANGE_LEN).map_err(lost)?;
-            let bounds = Range::decode(bounds[..].first_chunk().expect("as many"), element);
-            let mut summary = Summary::new(element);
-            // An element may lie across two runs.
-            let mut stage = Vec::with_capacity(STAGE_LEN);
-            let mut reduce = |stage: &mut Vec<u8>| {
-                let len = stage.len() as u64;
-                let shape = Shape::contiguous(0, len).check(&subject.name, len)?;
-                // SAFETY: the buffer is borrowed for this call, and only read.
-                let from = unsafe { Window::of(stage) };
-                vector::reduce_part(from, &shape, 0, len, element, &bounds, &mut summary).map_err(lost)?;
-                stage.clear();
-                Ok::<(), Error>(())
-            };
-            for (_, offset, len) in runs(subject, *extent, shape) {
-                let mut done = 0;
-                while done < len {
-                    let part = (len - done).min((STAGE_LEN - stage.len()) as u64);
-                    let old = stage.len();
-                    stage.resize(old + part as usize, 0);
-                    flat.slice((offset + done) as usize, part as usize).read_into(&mut stage[old..]).map_err(lost)?;
-                    done += part;
-                    if stage.len() == STAGE_LEN {
-                        reduce(&mut stage)?;
-                    }
-                }
-            }
-            reduce(&mut stage)?;
-            let summary = summary.encode();
-            results.whole(summary.len() as u64).write_from(&summary).map_err(lost)?;
-        }
-        Op::Update(update) | Op::Fetch(update) => {
-            let same = update.is_same.then(|| operands.whole(update.element.len()));
-            for (_, offset, len) in runs(subject, *extent, shape) {
-                let operand = same.unwrap_or_else(|| operands.whole(len));
-                let olds = matches!(op, Op::Fetch(_)).then(|| results.whole(len));
-                let words = range(subject, offset, len)?;
-                vector::update_part(flat, &words, 0, len, update, operand, olds).map_err(lost)?;
-            }
-        }
-        Op::CompareAndSwap(element) => {
-            for (_, offset, len) in runs(subject, *extent, shape) {
-                let (pairs, olds) = (operands.whole(2 * len), results.whole(len));
-                let words = range(subject, offset, len)?;
-                vector::compare_and_swap_part(flat, &words, 0, len, element, pairs, olds).map_err(lost)?;
-            }
-        }
-        Op::CopyFrom { .. } | Op::CopyTo => unreachable!("copies come in pairs"),
+    let mut exec = Exec::new(op);
+    if !op.streams_operand() {
+        let len = op.operand_len(shape.len()).expect("it was checked when it was drafted");
+        operands.each(len, |window| exec.hold(window)).map_err(lost)?;
     }
-    Ok(())
+    if let Op::Reduce(_) = op {
+        reduce(&mut exec, entry, flat)?;
+    } else {
+        for (at, offset, len) in runs(subject, *extent, shape) {
+            let words = Shape::contiguous(offset, len).check(&subject.name, subject.routes.len())?;
+            let mut done = 0;
+            while done < len {
+                let part = op.streams_operand().then(|| operands.next((len - done) * op.operand_factor()));
+                let operand = part.unwrap_or(Window::empty());
+                let most = part.map_or(len - done, |part| part.len() as u64 / op.operand_factor());
+                let result = if op.streams_result() { results.next(most) } else { Window::empty() };
+                let most = if op.streams_result() { result.len() as u64 } else { most };
+                let stage = Stage { memory: flat, shape: &words, at: done, len: most, stream_at: at + done };
+                exec.stage(stage, operand, result).map_err(lost)?;
+                done += most;
+            }
+        }
+    }
+    exec.told().map_or(Ok(()), |told| results.next(told.len() as u64).write_from(&told)).map_err(lost)
 }
 
-fn range(subject: &Subject, offset: u64, len: u64) -> Result<Checked<'static>> {
-    Shape::contiguous(offset, len).check(&subject.name, subject.layout.len())
-}
-
-fn bytes_of(from: &mut Cut<'_>, len: u64) -> std::result::Result<Vec<u8>, hanare_memory::Lost> {
-    let mut bytes = vec![0; len as usize];
-    from.each(len, |at, window| window.read_into(&mut bytes[at as usize..at as usize + window.len()]))?;
-    Ok(bytes)
+/// Reduces a copy of the bytes, a buffer at a time: an element may lie across two runs.
+fn reduce(exec: &mut Exec, entry: &Entry<'_>, flat: Window) -> Result<()> {
+    let Entry { shape, subject, extent, .. } = entry;
+    let mut buffer = Vec::with_capacity(STAGE_LEN);
+    let mut reduce = |buffer: &mut Vec<u8>| {
+        let len = buffer.len() as u64;
+        let shape = Shape::contiguous(0, len).check(&subject.name, len)?;
+        // SAFETY: the buffer is borrowed for this call, and only read.
+        let memory = unsafe { Window::of(buffer) };
+        let stage = Stage { memory, shape: &shape, at: 0, len, stream_at: 0 };
+        exec.stage(stage, Window::empty(), Window::empty()).map_err(|lost| subject.lost(lost))?;
+        buffer.clear();
+        Ok::<(), Error>(())
+    };
+    for (_, offset, len) in runs(subject, *extent, shape) {
+        let mut done = 0;
+        while done < len {
+            let (part, old) = ((len - done).min((STAGE_LEN - buffer.len()) as u64), buffer.len());
+            buffer.resize(old + part as usize, 0);
+            let bytes = flat.slice((offset + done) as usize, part as usize);
+            bytes.read_into(&mut buffer[old..]).map_err(|lost| subject.lost(lost))?;
+            done += part;
+            if buffer.len() == STAGE_LEN {
+                reduce(&mut buffer)?;
+            }
+        }
+    }
+    reduce(&mut buffer)
 }
 
 /// Copies by way of this program's memory: ranges a piece at a time, blocks with room for all of them.
@@ -229,12 +183,12 @@ fn move_bytes(side: &Entry<'_>, op: Op, shape: Shape<'static>, memory: Window) -
     let (operand, result) = if op == Op::Get { (Window::empty(), memory) } else { (memory, Window::empty()) };
     if subject.window()?.is_none() {
         let remote = subject.shared.remote(NodeId(*node), None)?;
-        let mut request = remote.draft();
-        request.push(&command, &(Arc::clone(subject), *extent as u32), list_bytes(shape.clone()), operand, result, Vec::new());
+        let mut message = Message::default();
+        message.push(&command, &(Arc::clone(subject), *extent as u32), ListBytes::of(shape.clone()), operand, result, Vec::new());
         // SAFETY: the caller's buffer is there until this returns, and the command's list is its own.
-        match unsafe { remote.exchange(request) }? {
+        match unsafe { remote.exchange(message) }? {
             None => return Ok(()),
-            Some((gid, request)) => join(&request, gid)?,
+            Some((gid, message)) => join(&message, gid)?,
         }
     }
     let shape = shape.check(&subject.name, side.shape.limit())?;

@@ -7,34 +7,27 @@
 //!                  └─ Drafts ── Request ── Remote ── link ──> the node that holds them
 //! ```
 
-mod batch;
-mod call;
-mod checks;
-mod commands;
-mod completion;
-mod copy;
-mod drafting;
+mod command;
+mod cut;
+mod door;
 mod drafts;
 mod group;
 mod heap;
 mod joins;
 mod locks;
 mod mapping;
-mod plan;
+mod message;
+mod pending;
 mod pool;
 mod region;
 mod remote;
 mod request;
 mod session;
 mod shared;
-mod spread;
 mod subject;
 mod words;
 
-pub use batch::Batch;
-pub use checks::fit_buffer;
-pub use commands::Modify;
-pub use completion::Completion;
+pub use command::{Batch, Command, Completion, Modify};
 pub use group::{Group, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;

@@ -1,8 +1,5 @@
 //! The pool as a client sees it.
 
-use super::batch::Batch;
-use super::completion::Completion;
-use super::copy;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
@@ -15,7 +12,6 @@ use hanare_fabric::{tcp, ucx};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
-use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::control::{Answer, Arrival, Attached, PageStat, PoolStatus, RegionStat, RegionView, Request};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
@@ -209,54 +205,6 @@ impl Pool {
             Answer::Status(status) => Ok(status),
             other => Err(self.shared.session.nonsense(&other)),
         }
-    }
-
-    /// Copies the blocks of `from_shape` to those of `to_shape`, which have as many bytes in all. Shapes of any kind on either side.
-    ///
-    /// **Cost**: one message each way for each node that receives bytes; they go from node to node, and none passes through this program.
-    /// Overlapping ranges of one region give unspecified bytes, and so do target blocks that are named twice.
-    /// **Source**: [D3 §3] VCOPI, VDDC.
-    ///
-    /// FEATURE: D3-F11 D3-F12
-    pub fn copy<'f, 't>(
-        &self,
-        from: &Region,
-        from_shape: impl Into<Shape<'f>>,
-        to: &Region,
-        to_shape: impl Into<Shape<'t>>,
-    ) -> Result<()> {
-        copy::copy(from, from_shape.into(), to, to_shape.into())
-    }
-
-    /// As [`Pool::copy`], returning at once.
-    pub fn start_copy(
-        &self,
-        from: &Region,
-        from_shape: impl Into<Shape<'static>>,
-        to: &Region,
-        to_shape: impl Into<Shape<'static>>,
-    ) -> Result<Completion<()>> {
-        Batch::start(|batch| batch.copy(from, from_shape, to, to_shape))
-    }
-
-    /// As [`Pool::batch`], returning at once. Buffers and index lists live for ever, so that they outlive the commands.
-    pub fn start_batch(&self, fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
-        Batch::start(fill)
-    }
-
-    /// Runs the commands that `fill` adds: one message for each node touched, all done when this returns. They are unordered among each other.
-    ///
-    /// ```no_run
-    /// # let pool = hanare::Pool::attach()?; let region = pool.open("a")?;
-    /// let (mut head, mut tail) = ([0; 8], [0; 8]);
-    /// pool.batch(|batch| {
-    ///     batch.get(&region, 0, &mut head)?;
-    ///     batch.get(&region, region.len() - 8, &mut tail)
-    /// })?;
-    /// # Ok::<(), hanare::Error>(())
-    /// ```
-    pub fn batch<'buffers>(&self, fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
-        Batch::run(fill)
     }
 
     /// Orders this client's earlier commands before its later ones, without waiting for the network: a node runs one client's commands in

@@ -1,17 +1,17 @@
-//! A region as a client holds it: where its bytes are reached, and the commands on it.
+//! A region as a client holds it: how its bytes lie, and where they are reached.
 
-use super::drafts::{self, Drafts, Tickets, post};
+use super::door::ExtentDoor;
 use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
 use super::shared::{DirectHold, SharedMapping};
-use super::subject::{About, Subject};
+use super::subject::Subject;
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::place::{Extent, Layout, Span};
-use hanare_protocol::shape::Strided;
+use hanare_protocol::place::{Extent, Layout, Routes, Span};
+use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -44,7 +44,7 @@ pub struct Region {
     /// How often coherent mappings of this program had begun or ended when this was decided.
     mappings_seen: AtomicU64,
     /// How its bytes lie while it is mapped coherently: one after another.
-    flat: Layout,
+    flat: Routes,
     /// Where they do, as long as it is.
     coherent: Direct,
     /// Uses of small unmapped extents; the busy get mapped.
@@ -87,16 +87,6 @@ struct Door {
     address: Arc<str>,
 }
 
-/// How commands reach an extent, and what they name it by.
-pub(crate) struct ExtentDoor {
-    pub remote: Arc<Remote>,
-    pub node: u32,
-    pub slot: Slot,
-    pub grant: Grant,
-    pub address: Arc<str>,
-    pub about: About,
-}
-
 /// How one call reaches a region: decided once for all its parts, since others may make it another way meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Way<'r> {
@@ -112,8 +102,8 @@ impl<'r> Way<'r> {
     }
 
     /// How the bytes lie: on extents, or one after another.
-    pub fn layout(self) -> &'r Layout {
-        if self.flat.is_some() { &self.region.flat } else { self.region.layout() }
+    pub fn routes(self) -> &'r Routes {
+        if self.flat.is_some() { &self.region.flat } else { self.region.routes() }
     }
 
     /// The bytes of an extent of that layout, where they are reached directly.
@@ -134,7 +124,7 @@ impl Region {
         let doors = doors(&shared, &view)?;
         let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
         let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
-        let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] };
+        let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {
             subject: Arc::new(Subject::new(shared.clone(), &view)),
             shared,
@@ -176,7 +166,12 @@ impl Region {
 
     /// How its bytes lie on nodes.
     pub fn layout(&self) -> &Layout {
-        &self.subject.layout
+        self.routes().layout()
+    }
+
+    /// The same, with its tables.
+    pub(crate) fn routes(&self) -> &Routes {
+        &self.subject.routes
     }
 
     /// What this handle may do.
@@ -191,38 +186,7 @@ impl Region {
 
     /// Whether all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
-        self.layout().extents().all(|extent| extent.node == self.shared.attached.node)
-    }
-
-    /// Reads `into.len()` bytes at `offset`.
-    ///
-    /// **Cost**: on this host the copy; else one message each way for each node touched, no copy but the kernel's.
-    /// **Errors**: [`Error::OutOfRange`], [`Error::NodeLost`], [`Error::RegionLost`], [`Error::Timeout`]; then the buffer's content is unspecified.
-    /// **Source**: [D2 Table 2] VL, RVL; [RHiNET §3] Pull.
-    ///
-    /// FEATURE: RF-F6
-    #[inline]
-    pub fn get(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        if let Some(window) = self.reach(offset, into.len()) {
-            return window.read_into(into).map_err(|lost| self.lost(lost));
-        }
-        self.get_strided(Strided::contiguous(offset, into.len() as u64), into)
-    }
-
-    /// Writes `bytes` at `offset`; returns when they are at their home, visible to every later get.
-    ///
-    /// **Cost**, **Errors**: as for [`Region::get`]; after an error any part of the bytes may have been written.
-    /// **Source**: [D2 Table 2] VS, RVS; [RHiNET §3] Push.
-    ///
-    /// FEATURE: RF-F5
-    #[inline]
-    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.rights == Rights::Write
-            && let Some(window) = self.reach(offset, bytes.len())
-        {
-            return window.write_from(bytes).map_err(|lost| self.lost(lost));
-        }
-        self.put_strided(Strided::contiguous(offset, bytes.len() as u64), bytes)
+        self.routes().extents().iter().all(|extent| extent.node == self.shared.attached.node)
     }
 
     /// All bytes, if the region is one mapped extent.
@@ -301,10 +265,19 @@ impl Region {
 
     /// The bytes, if they are within a region that is one mapped extent.
     #[inline]
-    fn reach(&self, offset: u64, len: usize) -> Option<Window> {
+    pub(crate) fn reach(&self, offset: u64, len: usize) -> Option<Window> {
         let direct = self.mapped_whole()?;
         let fits = offset.checked_add(len as u64).is_some_and(|end| end <= self.len);
         fits.then(|| direct.slice(offset as usize, len))
+    }
+
+    /// Refuses commands that write where the handle only reads. **Errors**: [`Error::BadUse`].
+    pub(crate) fn check_rights(&self, op: Op) -> Result<()> {
+        if op.writes() && self.rights != Rights::Write {
+            let reason = "it was opened for reading; open it for writing to change it".to_owned();
+            return Err(Error::BadUse { region: self.name().to_owned(), reason });
+        }
+        Ok(())
     }
 
     /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. A region is
@@ -327,32 +300,6 @@ impl Region {
         LocalMapping::whole(self)
     }
 
-    /// Runs blocking commands that `draft` makes, once more with the grants of today where those of yesterday were refused.
-    ///
-    /// # Safety
-    /// What `draft` gives windows of is valid, and unused by others where it is written, until this returns.
-    pub(crate) unsafe fn run<'b>(&self, is_once: bool, draft: impl FnMut(&mut Drafts<'b>) -> Result<()>) -> Result<()> {
-        // SAFETY: promised by the caller.
-        unsafe { drafts::run(is_once, |error| self.refresh_after(error), draft) }
-    }
-
-    /// Begins the commands that `draft` makes. Local parts are done when it returns.
-    ///
-    /// # Safety
-    /// As for [`Region::run`], but until the tickets were waited for.
-    pub(crate) unsafe fn start<'b>(&self, draft: impl FnOnce(&mut Drafts<'b>) -> Result<()>) -> Result<Tickets<'b>> {
-        let mut tickets = Tickets::to_keep();
-        // SAFETY: promised by the caller.
-        match unsafe { post(draft, &mut tickets) } {
-            Ok(()) => Ok(tickets),
-            Err(error) => {
-                // What did leave must be settled before the caller takes its memory back.
-                let _ = tickets.wait();
-                Err(error)
-            }
-        }
-    }
-
     /// The node of this host.
     pub(crate) fn here(&self) -> NodeId {
         self.shared.attached.node
@@ -360,7 +307,7 @@ impl Region {
 
     /// How commands reach an extent.
     pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
-        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let at = self.routes().extent(extent);
         let Door { remote, grant, address } = self.doors()[extent].clone();
         ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address, about: (self.subject.clone(), extent as u32) }
     }
@@ -370,7 +317,7 @@ impl Region {
         if let Some(mapping) = &self.mapped.read().unwrap_or_else(PoisonError::into_inner).mappings[extent] {
             return Ok(Some(self.window(extent, mapping)));
         }
-        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let at = self.routes().extent(extent);
         if at.node != self.shared.attached.node {
             return Ok(None);
         }
@@ -407,13 +354,13 @@ impl Region {
 
     /// The bytes of a mapped extent.
     fn window(&self, extent: usize, mapping: &Mapping) -> Window {
-        let len = self.layout().extents().nth(extent).expect("as many mappings as extents").len;
+        let len = self.routes().extent(extent).len;
         // SAFETY: all of it is mapped; windows of it are used only while the region, which keeps it, is borrowed.
         unsafe { mapping.window() }.slice(0, len as usize)
     }
 
     fn try_map(&self, extent: usize) -> Result<Mapping> {
-        let at = self.layout().extents().nth(extent).expect("parts come from this layout");
+        let at = self.routes().extent(extent);
         let grant = self.grant(extent);
         map_extent(&self.shared, at, grant, self.rights)
     }
@@ -447,7 +394,7 @@ impl Region {
         }
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
-        fresh.truncate(self.layout().extents().count());
+        fresh.truncate(self.routes().extents().len());
         *self.doors.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }

@@ -9,7 +9,9 @@
 //! caller takes back; what was pending fails, and the next use connects anew.
 
 use super::joins;
-use super::request::{Patience, Pending, Request};
+use super::message::Message;
+use super::pending::Pending;
+use super::request::{Patience, Request};
 use super::subject::Subjects;
 use crate::trace;
 use hanare_fabric::layer::Traffic;
@@ -112,7 +114,7 @@ impl Remote {
         }
         let seq = inner.pending.enter(request)?;
         let request = inner.pending.get(seq).expect("it was just entered");
-        let head = request.head(seq);
+        let head = request.head();
         let body = request.body(&mut inner.windows);
         let link = inner.link.as_mut().expect("connected above");
         // SAFETY: the request owns the commands and stays in the table, boxed, until it is answered or the link is dropped; the
@@ -168,7 +170,7 @@ impl Remote {
     /// Whether the request is done (moving the link once if its answer is not here). What the node refused since others have it
     /// mapped is carried out here; where another thread is at that, the request is not done yet.
     pub fn is_done(&self, seq: u64) -> bool {
-        let known = |inner: &mut Inner| inner.pending.get(seq).is_none_or(|request| request.outcome.is_some());
+        let known = |inner: &mut Inner| inner.pending.get(seq).is_none_or(|request| request.is_over());
         let mut inner = self.lock();
         if !known(&mut inner) {
             self.progress(&mut inner);
@@ -189,11 +191,10 @@ impl Remote {
     /// sent.
     fn carry_out_refused(&self, turn: MutexGuard<'_, ()>) {
         loop {
-            let Some((seq, request)) = self.lock().pending.take_refused() else { break };
-            let gid = request.refused_for().expect("it is one of those");
-            let outcome = trace::slice("go through the mapping", || joins::carry_out(self, &request, gid));
+            let Some((seq, gid, message)) = self.lock().pending.begin_refused() else { break };
+            let outcome = trace::slice("go through the mapping", || joins::carry_out(self, &message, gid));
             let mut inner = self.lock();
-            inner.pending.put_back(seq, request, outcome);
+            inner.pending.end_refused(seq, message, outcome);
             self.tell(inner.parked, inner.waiting);
         }
         drop(turn);
@@ -203,27 +204,24 @@ impl Remote {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request again, or one for others' sake, and waits for its answer. A refusal since others have the region mapped
-    /// comes back with the request, to be dealt with by the caller.
+    /// Sends commands that were refused again, or some for their sake, and waits for the answer. A refusal because programs
+    /// have the region mapped comes back with the commands, to be dealt with by the caller.
     ///
     /// # Safety
-    /// As for [`Remote::post`], until this returns, or the request that is given back is dropped.
-    pub unsafe fn exchange(&self, mut request: Box<Request>) -> Result<Option<(Gid, Box<Request>)>> {
-        request.is_sent_again = true;
+    /// As for [`Remote::post`], until this returns, or the message that is given back is dropped.
+    pub unsafe fn exchange(&self, message: Message) -> Result<Option<(Gid, Message)>> {
+        let mut request = self.draft();
+        request.set_again(message);
         // SAFETY: promised by the caller.
         let seq = unsafe { self.post(request) }?;
         let (mut connection, mut refused) = (None, None);
         let outcome = self.settle(seq, self.bound, |request| {
-            connection = request.connection;
-            refused = request.refused_for().map(|gid| (gid, std::mem::take(request)));
+            (connection, refused) = (request.connection, request.take_refused());
         });
-        match refused {
-            Some((gid, mut request)) => {
-                request.is_sent_again = false;
-                Ok(Some((gid, Box::new(request))))
-            }
-            None => self.explain(outcome, connection, seq, "an update").map(|()| None),
+        if refused.is_some() {
+            return Ok(refused);
         }
+        self.explain(outcome, connection, seq, "an update").map(|()| None)
     }
 
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
@@ -512,19 +510,17 @@ fn is_left(inner: &mut Inner, seq: u64) -> bool {
 }
 
 fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<(Result<()>, Subjects)> {
-    let request = inner.pending.get(seq).filter(|request| request.outcome.is_some())?;
+    let request = inner.pending.get(seq).filter(|request| request.is_over())?;
     // An answer may come early, from a node that does not keep to the rules: until all was sent the link shows the caller's memory.
     let unsent_len = inner.link.as_ref().map_or(0, |link| link.unsent_len());
     if request.posted_len + unsent_len > inner.posted_len {
         return None;
     }
     look(request);
-    let outcome = request.outcome.take();
     let mut request = inner.pending.take(seq).expect("it was just seen");
-    let subjects = request.take_subjects();
+    let taken = request.take_outcome();
     inner.pending.keep(request);
-    // A request that was looked at and taken has none.
-    Some((outcome.unwrap_or(Ok(())), subjects))
+    Some(taken)
 }
 
 fn system(what: &str, error: &std::io::Error) -> Error {
@@ -543,7 +539,7 @@ struct Answers<'a> {
 unsafe impl Sink for Answers<'_> {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         match self.pending.get(head.seq) {
-            Some(request) if request.outcome.is_none() => request.place(head, at),
+            Some(request) if request.is_sent() => request.place(head, at),
             _ => Err(Refusal("an answer to nothing that was asked".to_owned())),
         }
     }
@@ -553,7 +549,7 @@ unsafe impl Sink for Answers<'_> {
             return;
         }
         let fits = match self.pending.get(head.seq) {
-            Some(request) if request.outcome.is_none() => request.answered(head),
+            Some(request) if request.is_sent() => request.answered(head),
             _ => false,
         };
         self.completed += usize::from(fits);

@@ -4,7 +4,7 @@ use super::pool::Shared;
 use super::shared::coherent::Coherent;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::id::{Gid, Rights};
-use hanare_protocol::place::Layout;
+use hanare_protocol::place::Routes;
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,14 +16,15 @@ pub(crate) struct Subject {
     pub name: String,
     pub gid: Gid,
     pub rights: Rights,
-    pub layout: Layout,
+    pub routes: Routes,
     joined: Mutex<Option<Arc<Coherent>>>,
 }
 
 impl Subject {
     pub fn new(shared: Arc<Shared>, view: &RegionView) -> Subject {
         let RegionView { name, gid, rights, layout, .. } = view;
-        Subject { shared, name: name.clone(), gid: *gid, rights: *rights, layout: layout.clone(), joined: Mutex::new(None) }
+        let routes = layout.clone().into();
+        Subject { shared, name: name.clone(), gid: *gid, rights: *rights, routes, joined: Mutex::new(None) }
     }
 
     fn joined(&self) -> MutexGuard<'_, Option<Arc<Coherent>>> {
@@ -38,7 +39,7 @@ impl Subject {
         if view.gid != self.gid {
             return Err(Error::UnknownRegion { name: self.name.clone() });
         }
-        if view.layout != self.layout {
+        if view.layout != *self.routes.layout() {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }
@@ -56,7 +57,11 @@ impl Subject {
             Some(coherent) => coherent,
             None => {
                 // A home waits for what this program has begun there, which this thread alone may be moving.
-                self.layout.extents().filter_map(|at| self.shared.remote(at.node, None).ok()).for_each(|at| drop(at.drain()));
+                self.routes
+                    .extents()
+                    .iter()
+                    .filter_map(|at| self.shared.remote(at.node, None).ok())
+                    .for_each(|at| drop(at.drain()));
                 joined.insert(self.shared.mapped.join(self)?)
             }
         };

@@ -1,8 +1,8 @@
 //! Waiting for a word of a region, and locks that are words.
 
 use super::locks::{ended, milliseconds, patience};
-use super::plan::parts;
 use super::region::{Region, Way};
+use crate::client::cut::plan::parts;
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;
@@ -89,7 +89,7 @@ impl Region {
     /// The extent of a word, and its place there.
     fn place_of(&self, way: Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
         let len = word.len();
-        let mut parts = parts(way.layout(), Strided::contiguous(offset, len));
+        let mut parts = parts(way.routes(), Strided::contiguous(offset, len));
         match (parts.next(), parts.next()) {
             (Some(part), None) if part.shape.offset.is_multiple_of(len) => Ok((part.extent, part.shape.offset)),
             _ => {

@@ -315,7 +315,7 @@ impl Span {
 
     /// Takes in a command.
     pub(crate) fn note(&mut self, op: Op, region: &str, bytes: u64) {
-        *self.commands.entry(name(op)).or_default() += 1;
+        *self.commands.entry(op.name()).or_default() += 1;
         self.bytes += bytes;
         if self.regions.len() < REGION_COUNT_MAX && self.regions.iter().all(|known| known != region) {
             self.regions.push(region.to_owned());
@@ -371,21 +371,6 @@ impl Span {
 
     fn args(&self) -> Value {
         json!({ "region": self.regions.join(", "), "bytes": self.bytes, "commands": self.commands, "nodes": self.nodes })
-    }
-}
-
-/// What a command is called.
-fn name(op: Op) -> &'static str {
-    match op {
-        Op::Get => "get",
-        Op::Put => "put",
-        Op::CopyFrom { .. } | Op::CopyTo => "copy",
-        Op::Fill { .. } => "fill",
-        Op::Compare => "compare",
-        Op::Reduce(_) => "reduce",
-        Op::Update(_) => "update",
-        Op::Fetch(_) => "fetch",
-        Op::CompareAndSwap(_) => "compare and swap",
     }
 }
 

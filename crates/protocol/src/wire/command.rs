@@ -11,9 +11,10 @@
 
 use super::Malformed;
 use crate::element::{Element, Operator, RANGE_LEN, SUMMARY_LEN};
+use crate::error::Error;
 use crate::id::{Grant, Slot};
-use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX};
-use crate::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
+use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, STAGE_LEN};
+use crate::shape::{Checked, Dim, Indexed, Indices, Shape, Strided, Subarray};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -95,6 +96,69 @@ impl Op {
             Op::Put | Op::Compare | Op::CompareAndSwap(_) => true,
             Op::Update(update) | Op::Fetch(update) => !update.is_same,
             Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) => false,
+        }
+    }
+
+    /// Bytes of an operand that is a stream, for each byte of the shape's.
+    pub fn operand_factor(self) -> u64 {
+        if matches!(self, Op::CompareAndSwap(_)) { 2 } else { 1 }
+    }
+
+    /// Whether its result has a byte for each of the stream.
+    pub fn streams_result(self) -> bool {
+        self == Op::Get || self.gives_old()
+    }
+
+    /// Whether its result is the elements before it.
+    pub fn gives_old(self) -> bool {
+        matches!(self, Op::Fetch(_) | Op::CompareAndSwap(_))
+    }
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Get => "get",
+            Op::Put => "put",
+            Op::CopyFrom { .. } | Op::CopyTo => "copy",
+            Op::Fill { .. } => "fill",
+            Op::Compare => "compare",
+            Op::Reduce(_) => "reduce",
+            Op::Update(_) => "update",
+            Op::Fetch(_) => "fetch",
+            Op::CompareAndSwap(_) => "compare and swap",
+        }
+    }
+
+    /// Refuses what it cannot do to the blocks of a shape, whoever is to run it: its client looks before it sends, its node before it
+    /// takes a byte.
+    ///
+    /// **Cost**: at most a look at every index. **Errors**: [`Error::BadElement`]; [`Error::BadShape`] for a pattern beyond the limits.
+    pub fn check(self, region: &str, shape: &Checked<'_>) -> Result<(), Error> {
+        let Some(element) = self.element() else {
+            return match self {
+                Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
+                    Err(shape.refused(region, format!("a pattern of {pattern_len} bytes: it needs 1 to {STAGE_LEN}")))
+                }
+                _ => Ok(()),
+            };
+        };
+        let reason = match self {
+            Op::CompareAndSwap(_) if element.len() < 4 => Some("it takes elements of 32 and 64 bits"),
+            Op::Update(update) | Op::Fetch(update) if !update.operator.fits(element) => {
+                Some("updates take elements of 32 and 64 bits, and/or/xor whole numbers")
+            }
+            _ => None,
+        };
+        let operation = match self {
+            Op::Update(update) | Op::Fetch(update) => update.operator.to_string(),
+            other => other.name().to_owned(),
+        };
+        match reason {
+            None => shape.check_elements(region, &operation, element, self.is_once()),
+            Some(reason) => {
+                let (region, element) = (region.to_owned(), element.to_string());
+                Err(Error::BadElement { region, operation, element, reason: reason.to_owned() })
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! A command that a node has admitted, and what is still to be done of it.
 
+use crate::exec::{Exec, Stage};
 use crate::node::extents::{Extents, Held, Writing};
-use hanare_memory::{Lost, Window, vector};
+use hanare_memory::{Lost, Window};
 use hanare_protocol::Result;
-use hanare_protocol::element::{RANGE_LEN, Range, Summary};
-use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
 use std::sync::Arc;
@@ -17,13 +17,11 @@ pub(crate) struct Work {
     pub op: Op,
     pub shape: Checked<'static>,
     pub place: Place,
+    exec: Exec,
     /// Bytes of the operand that were taken in.
     pub taken: u64,
-    /// The operand, where it has not a byte for each of the stream.
-    operand: Vec<u8>,
     /// The result, where it is not read from the extent as it leaves: old values, a difference, a summary.
     pub result: Vec<u8>,
-    summary: Option<Summary>,
     /// Bytes of the stream that were done, of what is done after the whole message is here.
     done: u64,
     /// Of a command that changes bytes.
@@ -50,8 +48,8 @@ impl Work {
                 (Place::Here(held), shape, writing)
             }
         };
-        let (operand, result) = Default::default();
-        let work = Work { op: command.op, shape, place, taken: 0, operand, result, summary: None, done: 0, writing };
+        let (op, exec) = (command.op, Exec::new(command.op));
+        let work = Work { op, shape, place, exec, taken: 0, result: Vec::new(), done: 0, writing };
         work.check()?;
         Ok(work)
     }
@@ -67,20 +65,8 @@ impl Work {
             Op::CopyFrom { address_len: 1.. } if len > BODY_LEN_MAX => {
                 refuse("more bytes than another node gives in one message")
             }
-            Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
-                refuse("a pattern beyond the limit")
-            }
-            Op::Reduce(element) => self.shape.check_elements(name, "a reduction", element, false),
-            Op::CompareAndSwap(element) if element.len() < 4 => refuse("elements too small to be swapped"),
-            Op::Update(update) | Op::Fetch(update) if !update.operator.fits(update.element) => refuse("no such update"),
-            Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_) => {
-                if self.op.result_len(len) > OLD_LEN_MAX {
-                    return refuse("more old values than a node holds");
-                }
-                let element = self.op.element().expect("updates have elements");
-                self.shape.check_elements(name, "an update", element, true)
-            }
-            _ => Ok(()),
+            _ if self.op.gives_old() && self.op.result_len(len) > OLD_LEN_MAX => refuse("more old values than a node holds"),
+            op => op.check(name, &self.shape),
         }
     }
 
@@ -114,57 +100,38 @@ impl Work {
 
     /// The source's node's address.
     pub fn address(&self) -> Option<&str> {
-        std::str::from_utf8(&self.operand).ok()
+        std::str::from_utf8(self.exec.held()).ok()
     }
 
     /// Takes in the next bytes of the operand.
     pub fn take(&mut self, bytes: Window) -> Result<(), Lost> {
-        let (at, len) = (self.taken, bytes.len() as u64);
-        self.taken += len;
-        if !self.op.streams_operand() {
-            let old = self.operand.len();
-            self.operand.resize(old + bytes.len(), 0);
-            return bytes.read_into(&mut self.operand[old..]);
-        }
+        let factor = self.op.operand_factor();
+        let (at, len) = (self.taken / factor, bytes.len() as u64 / factor);
+        self.taken += bytes.len() as u64;
+        if self.op.streams_operand() { self.stage(at, len, bytes) } else { self.exec.hold(bytes) }
+    }
+
+    /// Does `len` bytes of the stream.
+    fn stage(&mut self, at: u64, len: u64, operand: Window) -> Result<(), Lost> {
+        let olds = if self.op.gives_old() { self.olds(len) } else { Window::empty() };
         let held = self.held().clone();
         let reach = held.reach();
-        let extent = reach.window();
-        match self.op {
-            Op::Put => vector::scatter_part(bytes, extent, &self.shape, at),
-            Op::Compare => {
-                if self.result.is_empty() {
-                    let found = vector::compare_part(extent, &self.shape, at, bytes)?;
-                    self.result.extend(found.into_iter().flat_map(u64::to_le_bytes));
-                }
-                Ok(())
-            }
-            Op::Update(update) => vector::update_part(extent, &self.shape, at, len, update, bytes, None),
-            Op::Fetch(update) => {
-                let olds = self.olds(len);
-                vector::update_part(extent, &self.shape, at, len, update, bytes, Some(olds))
-            }
-            Op::CompareAndSwap(element) => {
-                let olds = self.olds(len / 2);
-                vector::compare_and_swap_part(extent, &self.shape, at / 2, len / 2, element, bytes, olds)
-            }
-            _ => unreachable!("it takes no stream in"),
-        }
+        let stage = Stage { memory: reach.window(), shape: &self.shape, at, len, stream_at: at };
+        self.exec.stage(stage, operand, olds)
     }
 
     /// Room for the next old values.
     fn olds(&mut self, len: u64) -> Window {
         let old = self.result.len();
         self.result.resize(old + len as usize, 0);
-        // SAFETY: the result is not touched until the kernel that gets the window has returned.
+        // SAFETY: the result is not touched until the stage that gets the window has ended.
         unsafe { Window::of_mut(&mut self.result) }.slice(old, len as usize)
     }
 
     /// Whether the whole message must be here before it is done, and it is not done yet.
     pub fn is_left(&self) -> bool {
         let is_later = match self.op {
-            Op::CopyFrom { .. } | Op::Fill { .. } => true,
-            // The first stage of a reduction of nothing makes its summary.
-            Op::Reduce(_) => return self.result.is_empty(),
+            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) => true,
             Op::Update(update) | Op::Fetch(update) => update.is_same,
             _ => false,
         };
@@ -178,38 +145,12 @@ impl Work {
 
     /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
     pub fn step(&mut self, most: u64) -> Result<(), Lost> {
-        let held = self.held().clone();
-        let reach = held.reach();
-        let (extent, at) = (reach.window(), self.done);
-        match self.op {
-            Op::Fill { pattern_len } => {
-                // Stages begin where patterns do.
-                let len = (most - most % u64::from(pattern_len)).max(u64::from(pattern_len)).min(self.len() - at);
-                vector::fill_part(extent, &self.shape, at, len, &self.operand)?;
-                self.done += len;
-            }
-            Op::Reduce(element) => {
-                let (whole, len) = (self.len(), (most - most % 8).min(self.len() - at));
-                let range =
-                    Range::decode(self.operand[..].first_chunk::<{ RANGE_LEN as usize }>().expect("it was taken in"), element);
-                let summary = self.summary.get_or_insert_with(|| Summary::new(element));
-                vector::reduce_part(extent, &self.shape, at, len, element, &range, summary)?;
-                self.done += len;
-                if self.done == whole {
-                    self.result = summary.encode();
-                }
-            }
-            Op::Update(update) | Op::Fetch(update) => {
-                let len = (most - most % 8).min(self.len() - at);
-                let olds = matches!(self.op, Op::Fetch(_)).then(|| self.olds(len));
-                // SAFETY: the operand is not touched until the kernel has returned, and only read.
-                let operand = unsafe { Window::of(&self.operand) };
-                vector::update_part(extent, &self.shape, at, len, update, operand, olds)?;
-                self.done += len;
-            }
-            _ => unreachable!("it is done as it comes, or a copy"),
-        }
-        self.end_writing();
+        // Stages begin where patterns do, or elements.
+        let unit = if let Op::Fill { pattern_len } = self.op { u64::from(pattern_len) } else { size_of::<u64>() as u64 };
+        let len = (most - most % unit).max(unit).min(self.len() - self.done);
+        self.stage(self.done, len, Window::empty())?;
+        self.done += len;
+        self.conclude();
         Ok(())
     }
 
@@ -218,17 +159,16 @@ impl Work {
         self.op != Op::Get
     }
 
-    /// Fills in the results that only the whole operand tells.
+    /// Once nothing is left, fills in the result that only the whole stream gives, and lets others at the extent: what is only
+    /// to be told does not keep them from it.
     pub fn conclude(&mut self) {
-        if self.op == Op::Compare && self.result.is_empty() {
-            self.result = u64::MAX.to_le_bytes().to_vec();
+        if self.is_left() {
+            return;
         }
-        self.end_writing();
-    }
-
-    /// What is only to be told does not keep others from the extent.
-    fn end_writing(&mut self) {
-        if !self.is_left() && self.op != Op::CopyTo {
+        if let Some(told) = self.exec.told() {
+            self.result = told;
+        }
+        if self.op != Op::CopyTo {
             self.writing = None;
         }
     }

@@ -1,134 +1,32 @@
-//! Copies from region to region, from node to node: the node that receives the bytes fetches them where they lie.
+//! How a copy is cut: runs that are one shape on one extent at either side.
 //!
 //! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
 //! either side is cut; other shapes become lists of blocks for each pair of extents.
 
-use super::call::list_bytes;
-use super::drafts::{self, Drafts};
 use super::plan::{Part, parts};
-use super::region::{Region, Way};
-use hanare_memory::vector;
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
-use hanare_protocol::place::Layout;
+use hanare_protocol::place::Routes;
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
-use hanare_protocol::wire::command::{Command, Op};
-use hanare_protocol::{Error, Result};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
-
-/// Bytes up to which a copy between mapped extents of this host is done by the caller itself: a message costs more.
-const COPY_HERE_LEN_MAX: u64 = 64 << 10;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most blocks in one list: both lists of a pair and another pair fit a message.
 const LIST_BLOCKS_MAX: usize = LIST_LEN_MAX as usize / 8 / 4;
 
 /// Bytes that are one shape on one extent at either side.
 #[derive(Clone, Debug, PartialEq)]
-struct Run<'f, 't> {
-    from: (usize, Shape<'f>),
-    to: (usize, Shape<'t>),
+pub(crate) struct Run<'f, 't> {
+    pub from: (usize, Shape<'f>),
+    pub to: (usize, Shape<'t>),
 }
 
-pub(crate) fn copy(from: &Region, from_shape: Shape<'_>, to: &Region, to_shape: Shape<'_>) -> Result<()> {
-    let draft = |drafts: &mut Drafts<'_>| draft_copy(from, from_shape.by_ref(), to, to_shape.by_ref(), drafts);
-    let refresh = |error: &Error| from.refresh_after(error).and_then(|()| to.refresh_after(error));
-    // SAFETY: of the caller's memory a copy uses index lists alone, which are borrowed until this returns. It may be done again.
-    unsafe { drafts::run(false, refresh, draft) }
-}
-
-/// Adds a copy. Index lists are used until the tickets were waited for.
-pub(crate) fn draft_copy(
-    from: &Region,
-    from_shape: Shape<'_>,
-    to: &Region,
-    to_shape: Shape<'_>,
-    drafts: &mut Drafts<'_>,
-) -> Result<()> {
-    from.refresh_if_refused()?;
-    to.refresh_if_refused()?;
-    let from_shape = from_shape.check(from.name(), from.len())?.joined();
-    let to_shape = to_shape.check(to.name(), to.len())?.joined();
-    if from_shape.len() != to_shape.len() {
-        let reason = format!("the source has {} bytes, this has {}", from_shape.len(), to_shape.len());
-        return Err(to_shape.refused(to.name(), reason));
-    }
-    from.check_rights(Op::CopyFrom { address_len: 0 })?;
-    to.check_rights(Op::CopyTo)?;
-    drafts.note(Op::CopyTo, to.name(), to_shape.len());
-    let (from_way, to_way) = (from.way(), to.way());
-    if from_way.is_flat() || to_way.is_flat() {
-        copy_through(from, from_shape, to, to_shape)?;
-        drafts.note_done(Op::CopyTo, to.here());
-        return Ok(());
-    }
-    for run in runs(from.layout(), from_shape, to.layout(), to_shape) {
-        draft_run((from, from_way), (to, to_way), run, drafts)?;
-    }
-    Ok(())
-}
-
-/// Bytes brought here and sent on at once, where a side is mapped coherently: the page directory knows no copies from node to node.
+/// Bytes brought to a program and sent on at once, where a side is mapped coherently: the page directory knows no copies from node to node.
 pub(crate) const THROUGH_LEN: u64 = 1 << 20;
 
-/// Copies through this program: ranges a piece at a time, blocks with room for all of them.
-fn copy_through(from: &Region, from_shape: Checked<'_>, to: &Region, to_shape: Checked<'_>) -> Result<()> {
-    let len = from_shape.len();
-    let is_cut = from_shape.range().is_some() && to_shape.range().is_some();
-    let piece = if is_cut { THROUGH_LEN.min(len) } else { len };
-    let mut bytes = vec![0; piece as usize];
-    let mut at = 0;
-    while at < len {
-        let end = (at + piece).min(len);
-        let bytes = &mut bytes[..(end - at) as usize];
-        if is_cut {
-            from.get_shape(slice(from_shape.shape(), at, end), bytes)?;
-            to.put_shape(slice(to_shape.shape(), at, end), bytes)?;
-        } else {
-            from.get_shape(from_shape.shape().by_ref(), bytes)?;
-            to.put_shape(to_shape.shape().by_ref(), bytes)?;
-        }
-        at = end;
-    }
-    Ok(())
-}
-
-fn draft_run(
-    (from, from_way): (&Region, Way<'_>),
-    (to, to_way): (&Region, Way<'_>),
-    run: Run<'_, '_>,
-    drafts: &mut Drafts<'_>,
-) -> Result<()> {
-    let (source, target) = (from.door(run.from.0), to.door(run.to.0));
-    if source.node == target.node && copy_here((from, from_way), (to, to_way), &run)? {
-        drafts.note_done(Op::CopyTo, to.here());
-        return Ok(());
-    }
-    let address = if source.node == target.node { &[] } else { source.address.as_bytes() };
-    let op = Op::CopyFrom { address_len: address.len() as u32 };
-    let from_command = Command::new(op, source.node, source.slot, source.grant, &run.from.1);
-    let to_command = Command::new(Op::CopyTo, target.node, target.slot, target.grant, &run.to.1);
-    let from_part = (&source, &from_command, list_bytes(run.from.1), address.to_vec());
-    drafts.push_pair(from_part, (&target, &to_command, list_bytes(run.to.1)));
-    Ok(())
-}
-
-/// Copies between two mapped extents, if there is little to copy. Returns whether it did.
-fn copy_here((from, from_way): (&Region, Way<'_>), (to, to_way): (&Region, Way<'_>), run: &Run<'_, '_>) -> Result<bool> {
-    let len = |shape: &Shape<'_>| shape.by_ref().check("", u64::MAX).map(|checked| checked.len());
-    if len(&run.from.1)? > COPY_HERE_LEN_MAX {
-        return Ok(false);
-    }
-    let (Some(source), Some(target)) = (from_way.local(run.from.0)?, to_way.local(run.to.0)?) else { return Ok(false) };
-    let from_shape = run.from.1.by_ref().check(from.name(), source.len() as u64)?;
-    let to_shape = run.to.1.by_ref().check(to.name(), target.len() as u64)?;
-    vector::copy_shapes(source, &from_shape, target, &to_shape).map_err(|lost| from.lost(lost))?;
-    Ok(true)
-}
-
-fn runs<'f, 't>(from: &Layout, from_shape: Checked<'f>, to: &Layout, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
+/// The runs of a copy of as many bytes.
+pub(crate) fn runs<'f, 't>(from: &Routes, from_shape: Checked<'f>, to: &Routes, to_shape: Checked<'t>) -> Vec<Run<'f, 't>> {
     let is_short = |shape: &Shape<'_>| !matches!(shape, Shape::Indexed(shape) if shape.indices.len() > LIST_BLOCKS_MAX);
-    let is_single = |layout: &Layout| layout.extents().count() == 1;
+    let is_single = |routes: &Routes| routes.extents().len() == 1;
     match (from_shape.shape(), to_shape.shape()) {
         _ if from_shape.is_empty() => Vec::new(),
         (source, target) if is_single(from) && is_single(to) && is_short(source) && is_short(target) => {
@@ -184,7 +82,7 @@ pub(crate) fn slice<'a>(shape: &Shape<'a>, from: u64, to: u64) -> Shape<'a> {
 }
 
 /// The runs of two strided shapes: whole blocks together where both sides have them, pieces of blocks at borders.
-fn cut_runs(from: &Layout, from_shape: Strided, to: &Layout, to_shape: Strided) -> Vec<Run<'static, 'static>> {
+fn cut_runs(from: &Routes, from_shape: Strided, to: &Routes, to_shape: Strided) -> Vec<Run<'static, 'static>> {
     let mut sources: VecDeque<Part> = parts(from, from_shape).collect();
     let mut targets: VecDeque<Part> = parts(to, to_shape).collect();
     let mut runs = Vec::new();
@@ -245,7 +143,7 @@ fn take(parts: &mut VecDeque<Part>, len: u64) -> Part {
 }
 
 /// The runs of shapes of any kind: lists of blocks of one length between each two extents, long blocks one by one.
-fn list_runs(from: &Layout, from_shape: &Checked<'_>, to: &Layout, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
+fn list_runs(from: &Routes, from_shape: &Checked<'_>, to: &Routes, to_shape: &Checked<'_>) -> Vec<Run<'static, 'static>> {
     let mut sources = pieces(from, from_shape);
     let mut targets = pieces(to, to_shape);
     let mut lists: BTreeMap<Between, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
@@ -311,24 +209,24 @@ impl Stretch {
 }
 
 /// The blocks of a shape in order, cut at borders of extents.
-fn pieces<'a>(layout: &'a Layout, shape: &'a Checked<'_>) -> impl Iterator<Item = Stretch> + 'a {
+fn pieces<'a>(routes: &'a Routes, shape: &'a Checked<'_>) -> impl Iterator<Item = Stretch> + 'a {
     let block = shape.shape().block();
     let stretch = |piece: hanare_protocol::place::Piece| Stretch { extent: piece.extent, offset: piece.offset, len: piece.len };
-    shape.block_offsets().flat_map(move |offset| layout.pieces(offset, block).map(stretch))
+    shape.block_offsets().flat_map(move |offset| routes.pieces(offset, block).map(stretch))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Extent, Span};
+    use hanare_protocol::place::{Extent, Layout, Span};
     use hanare_protocol::shape::{Dim, Subarray};
     use proptest::prelude::*;
 
-    fn layout(len: u64, nodes: u32) -> Layout {
+    fn routes(len: u64, nodes: u32) -> Routes {
         let extents =
             Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
-        Layout { spans: vec![Span { len, chunk: 4096, extents }] }
+        Layout { spans: vec![Span { len, chunk: 4096, extents }] }.into()
     }
 
     /// The bytes of one side, as (extent, offset).
@@ -339,9 +237,9 @@ mod tests {
     }
 
     /// Where every byte of a shape lies.
-    fn slowly(layout: &Layout, shape: &Checked<'_>) -> Vec<(usize, u64)> {
+    fn slowly(routes: &Routes, shape: &Checked<'_>) -> Vec<(usize, u64)> {
         let block = shape.shape().block();
-        let locate = |byte| layout.pieces(byte, 1).next().map(|piece| (piece.extent, piece.offset)).unwrap();
+        let locate = |byte| routes.pieces(byte, 1).next().map(|piece| (piece.extent, piece.offset)).unwrap();
         shape.block_offsets().flat_map(|at| at..at + block).map(locate).collect()
     }
 
@@ -379,14 +277,14 @@ mod tests {
             let len = |shape: &Shape<'_>| shape.by_ref().check("", LEN).unwrap().len();
             let least = len(&from).min(len(&to));
             let (from, to) = (first(from, least).check("", LEN).unwrap().joined(), first(to, least).check("", LEN).unwrap().joined());
-            let (from_layout, to_layout) = (layout(LEN, from_nodes), layout(LEN, to_nodes));
+            let (from_routes, to_routes) = (routes(LEN, from_nodes), routes(LEN, to_nodes));
             let mut pairs: Vec<((usize, u64), (usize, u64))> = Vec::new();
-            for run in runs(&from_layout, from.clone(), &to_layout, to.clone()) {
+            for run in runs(&from_routes, from.clone(), &to_routes, to.clone()) {
                 let (source, target) = (bytes(run.from.0, &run.from.1), bytes(run.to.0, &run.to.1));
                 prop_assert_eq!(source.len(), target.len());
                 pairs.extend(source.into_iter().zip(target));
             }
-            let mut wanted: Vec<_> = slowly(&from_layout, &from).into_iter().zip(slowly(&to_layout, &to)).collect();
+            let mut wanted: Vec<_> = slowly(&from_routes, &from).into_iter().zip(slowly(&to_routes, &to)).collect();
             pairs.sort_unstable();
             wanted.sort_unstable();
             prop_assert_eq!(pairs, wanted);
@@ -395,7 +293,7 @@ mod tests {
 
     #[test]
     fn strided_shapes_travel_whole() {
-        let (one, two) = (layout(LEN, 1), layout(LEN, 2));
+        let (one, two) = (routes(LEN, 1), routes(LEN, 2));
         let spread = Shape::from(Strided { offset: 0, block: 8, count: 1000, stride: 16 }).check("", LEN).unwrap();
         let packed = Shape::contiguous(0, 8000).check("", LEN).unwrap();
         assert_eq!(runs(&one, spread.clone(), &one, packed.clone()).len(), 1);

@@ -1,15 +1,14 @@
 //! Several commands at once: one message for each node that any of them touches.
 
-use super::commands::Modify;
-use super::completion::Completion;
-use super::copy::draft_copy;
-use super::drafting::pairs;
-use super::drafts::{Drafts, Tickets};
-use super::region::Region;
+use super::{Command, Completion, Modify, What};
+use crate::client::drafts::{Drafts, Tickets};
+use crate::client::region::Region;
 use hanare_memory::Window;
 use hanare_protocol::element::{Element, Range, Summary};
 use hanare_protocol::shape::{Shape, Strided};
 use hanare_protocol::{Error, Result};
+use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
 
 /// Collects commands of any mix; see [`crate::Pool::batch`]. A batch to which a command could not be added is not sent.
 pub struct Batch<'buffers> {
@@ -39,8 +38,11 @@ impl<'buffers> Batch<'buffers> {
         Ok(unsafe { batch.drafts.post(tickets) })
     }
 
-    fn add(&mut self, draft: impl FnOnce(&mut Drafts<'buffers>) -> Result<()>) -> Result<()> {
-        let added = draft(&mut self.drafts);
+    /// Adds a command. Its parts on this host may be done at once.
+    ///
+    /// **Errors**: those of the command's call; the batch is not sent then.
+    pub fn add<R: Deref<Target = Region>>(&mut self, command: Command<'buffers, R>) -> Result<()> {
+        let added = command.draft(&mut self.drafts);
         if let Err(error) = &added {
             self.failed.get_or_insert_with(|| error.clone());
         }
@@ -69,16 +71,12 @@ impl<'buffers> Batch<'buffers> {
 
     /// Adds a [`Region::get_shape`].
     pub fn get_shape(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, into: &'buffers mut [u8]) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow.
-        let into = unsafe { Window::of_mut(into) };
-        self.add(|drafts| region.draft_get(shape.into(), into, drafts))
+        self.add(Command::get(region, shape.into(), into))
     }
 
     /// Adds a [`Region::put_shape`].
     pub fn put_shape(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, bytes: &'buffers [u8]) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow, and a put only reads it.
-        let bytes = unsafe { Window::of(bytes) };
-        self.add(|drafts| region.draft_put(shape.into(), bytes, drafts))
+        self.add(Command::put(region, shape.into(), bytes))
     }
 
     /// Adds a [`Region::get_shape_into`].
@@ -89,9 +87,7 @@ impl<'buffers> Batch<'buffers> {
         into: &'buffers mut [u8],
         local: impl Into<Shape<'buffers>>,
     ) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow.
-        let into = unsafe { Window::of_mut(into) };
-        self.add(|drafts| region.draft_get_into(shape.into(), into, local.into(), drafts))
+        self.add(Command::get_into(region, shape.into(), into, local.into()))
     }
 
     /// Adds a [`Region::put_shape_from`].
@@ -102,9 +98,7 @@ impl<'buffers> Batch<'buffers> {
         bytes: &'buffers [u8],
         local: impl Into<Shape<'buffers>>,
     ) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow, and a put only reads it.
-        let bytes = unsafe { Window::of(bytes) };
-        self.add(|drafts| region.draft_put_from(shape.into(), bytes, local.into(), drafts))
+        self.add(Command::put_from(region, shape.into(), bytes, local.into()))
     }
 
     /// Adds a [`crate::Pool::copy`].
@@ -115,14 +109,12 @@ impl<'buffers> Batch<'buffers> {
         to: &Region,
         to_shape: impl Into<Shape<'buffers>>,
     ) -> Result<()> {
-        self.add(|drafts| draft_copy(from, from_shape.into(), to, to_shape.into(), drafts))
+        self.add(Command::copy(from, from_shape.into(), to, to_shape.into()))
     }
 
     /// Adds a [`Region::fill`].
     pub fn fill(&mut self, region: &Region, shape: impl Into<Shape<'buffers>>, pattern: &'buffers [u8]) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow, and a fill only reads it.
-        let pattern = unsafe { Window::of(pattern) };
-        self.add(|drafts| region.draft_pattern_over(shape.into(), pattern, drafts))
+        self.add(Command::fill(region, shape.into(), pattern))
     }
 
     /// Adds a [`Region::compare`]; `found` gets its outcome.
@@ -133,9 +125,7 @@ impl<'buffers> Batch<'buffers> {
         bytes: &'buffers [u8],
         found: &'buffers mut Option<u64>,
     ) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow, and a compare only reads it.
-        let bytes = unsafe { Window::of(bytes) };
-        self.add(|drafts| region.draft_difference(shape.into(), bytes, drafts, move |first| *found = first))
+        self.add(Command::compare(region, shape.into(), bytes, teller(found)))
     }
 
     /// Adds a [`Region::reduce`]; `into` gets its outcome.
@@ -147,8 +137,8 @@ impl<'buffers> Batch<'buffers> {
         range: Range,
         into: &'buffers mut Option<Summary>,
     ) -> Result<()> {
-        let tell = move |summary| *into = Some(summary);
-        self.add(|drafts| region.draft_summary(shape.into(), element, range, drafts, tell))
+        let into = teller(into);
+        self.add(Command::reduce(region, shape.into(), element, range, move |summary| into(Some(summary))))
     }
 
     /// Adds a [`Region::update`].
@@ -159,9 +149,7 @@ impl<'buffers> Batch<'buffers> {
         modify: Modify,
         operands: &'buffers [u8],
     ) -> Result<()> {
-        // SAFETY: the window lives as long as the borrow, and an update only reads it.
-        let operands = unsafe { Window::of(operands) };
-        self.add(|drafts| region.draft_update(shape.into(), modify, operands, drafts))
+        self.add(Command::update(region, shape.into(), modify, operands))
     }
 
     /// Adds a [`Region::fetch`].
@@ -173,9 +161,7 @@ impl<'buffers> Batch<'buffers> {
         operands: &'buffers [u8],
         olds: &'buffers mut [u8],
     ) -> Result<()> {
-        // SAFETY: the windows live as long as the borrows, and operands are only read.
-        let (operands, olds) = unsafe { (Window::of(operands), Window::of_mut(olds)) };
-        self.add(|drafts| region.draft_fetch(shape.into(), modify, operands, olds, drafts))
+        self.add(Command::fetch(region, shape.into(), modify, operands, olds))
     }
 
     /// Adds a [`Region::compare_and_swap`].
@@ -188,16 +174,9 @@ impl<'buffers> Batch<'buffers> {
         new: &[u8],
         olds: &'buffers mut [u8],
     ) -> Result<()> {
-        let pairs = pairs(element, expected, new);
-        // SAFETY: `olds` is borrowed as long as its window lives; the pairs' heap memory stays while the vector is moved into what is run
-        // afterwards, and is only read.
-        let (window, olds) = unsafe { (Window::of(&pairs), Window::of_mut(olds)) };
-        self.add(|drafts| region.draft_swap(shape.into(), element, window, olds, drafts))?;
-        self.drafts.after(Box::new(move || {
-            drop(pairs);
-            Ok(())
-        }));
-        Ok(())
+        // SAFETY: `olds` is borrowed as long as the batch. Expected and new elements are read before this returns, and no more.
+        let (expected, new, olds) = unsafe { (Window::of(expected), Window::of(new), Window::of_mut(olds)) };
+        self.add(Command::new(region, shape.into(), What::CompareAndSwap { element, expected, new, olds }))
     }
 }
 
@@ -214,4 +193,10 @@ impl Batch<'static> {
             }
         }
     }
+}
+
+/// Has a command tell to the caller's variable.
+fn teller<'b, T: Send>(into: &'b mut T) -> impl Fn(T) + Send + Sync + 'b {
+    let into = Mutex::new(into);
+    move |value| **into.lock().unwrap_or_else(PoisonError::into_inner) = value
 }

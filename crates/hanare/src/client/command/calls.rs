@@ -1,29 +1,51 @@
-//! The vector commands on a region, blocking and non-blocking. Each is drafted in one way, whoever runs it.
+//! The vector commands as calls of a region and of a pool, blocking and non-blocking.
 
-use super::call::Call;
-use super::completion::{Completion, Told};
-use super::drafting::pairs;
-use super::region::Region;
+use super::completion::Told;
+use super::{Batch, Command, Completion, Modify, What};
+use crate::client::pool::Pool;
+use crate::client::region::Region;
 use hanare_memory::{Window, vector};
 #[cfg(doc)]
 use hanare_protocol::Error;
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator, Range, Summary};
-use hanare_protocol::shape::{Checked, Shape, Strided};
+use hanare_protocol::id::Rights;
+use hanare_protocol::shape::{Shape, Strided};
 use hanare_protocol::wire::command::Op;
-
-/// What is done to each element of a shape. Operands have one element's bytes for all, or one for each in order.
-///
-/// **Source**: [RF §3] atomic primitives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Modify {
-    /// The operation.
-    pub operator: Operator,
-    /// The kind of elements: of 32 or 64 bits; bitwise operations take whole numbers.
-    pub element: Element,
-}
+use std::sync::Arc;
 
 impl Region {
+    /// Reads `into.len()` bytes at `offset`.
+    ///
+    /// **Cost**: on this host the copy; else one message each way for each node touched, no copy but the kernel's.
+    /// **Errors**: [`Error::OutOfRange`], [`Error::NodeLost`], [`Error::RegionLost`], [`Error::Timeout`]; then the buffer's content is unspecified.
+    /// **Source**: [D2 Table 2] VL, RVL; [RHiNET §3] Pull.
+    ///
+    /// FEATURE: RF-F6
+    #[inline]
+    pub fn get(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        if let Some(window) = self.reach(offset, into.len()) {
+            return window.read_into(into).map_err(|lost| self.lost(lost));
+        }
+        Command::get(self, Shape::contiguous(offset, into.len() as u64), into).run()
+    }
+
+    /// Writes `bytes` at `offset`; returns when they are at their home, visible to every later get.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get`]; after an error any part of the bytes may have been written.
+    /// **Source**: [D2 Table 2] VS, RVS; [RHiNET §3] Push.
+    ///
+    /// FEATURE: RF-F5
+    #[inline]
+    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.rights() == Rights::Write
+            && let Some(window) = self.reach(offset, bytes.len())
+        {
+            return window.write_from(bytes).map_err(|lost| self.lost(lost));
+        }
+        Command::put(self, Shape::contiguous(offset, bytes.len() as u64), bytes).run()
+    }
+
     /// Reads the blocks of `shape` into `into`, one after another. The buffer has exactly the shape's bytes.
     ///
     /// **Cost**: one command a node, whatever the strides. **Errors**: as for [`Region::get`], and [`Error::BadShape`].
@@ -31,7 +53,7 @@ impl Region {
     ///
     /// FEATURE: D2-F11
     pub fn get_strided(&self, shape: Strided, into: &mut [u8]) -> Result<()> {
-        self.get_checked(&self.fit(shape.into())?, into)
+        Command::get(self, shape.into(), into).run()
     }
 
     /// Writes `bytes` into the blocks of `shape`, one after another. The buffer has exactly the shape's bytes.
@@ -40,7 +62,7 @@ impl Region {
     ///
     /// FEATURE: D2-F11
     pub fn put_strided(&self, shape: Strided, bytes: &[u8]) -> Result<()> {
-        self.put_checked(&self.fit(shape.into())?, bytes)
+        Command::put(self, shape.into(), bytes).run()
     }
 
     /// Reads the blocks of any shape (a [`Strided`], a sub-array, indices) into `into`, one after another.
@@ -50,39 +72,14 @@ impl Region {
     ///
     /// FEATURE: D3-F13
     pub fn get_shape<'s>(&self, shape: impl Into<Shape<'s>>, into: &mut [u8]) -> Result<()> {
-        self.get_checked(&self.checked(shape.into())?, into)
+        Command::get(self, shape.into(), into).run()
     }
 
     /// Writes `bytes` into the blocks of any shape, one after another. Of several writes to one byte the last in order stays.
     ///
     /// **Cost**, **Errors**: as for [`Region::get_shape`].
     pub fn put_shape<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<()> {
-        self.put_checked(&self.checked(shape.into())?, bytes)
-    }
-
-    fn get_checked(&self, shape: &Checked<'_>, into: &mut [u8]) -> Result<()> {
-        self.check_len(shape, "the buffer", into.len() as u64, shape.len())?;
-        // SAFETY: buffer and list are borrowed until this returns, and `run` waits for all answers before it does.
-        unsafe {
-            let into = Window::of_mut(into);
-            if let Some(here) = self.mapped_whole() {
-                return vector::gather(here, shape, into).map_err(|lost| self.lost(lost));
-            }
-            self.run(false, |drafts| self.draft(Call::get(shape.by_ref(), into), drafts))
-        }
-    }
-
-    fn put_checked(&self, shape: &Checked<'_>, bytes: &[u8]) -> Result<()> {
-        self.check_rights(Op::Put)?;
-        self.check_len(shape, "the buffer", bytes.len() as u64, shape.len())?;
-        // SAFETY: as in `get_checked`; a put only reads.
-        unsafe {
-            let bytes = Window::of(bytes);
-            if let Some(here) = self.mapped_whole() {
-                return vector::scatter(bytes, here, shape).map_err(|lost| self.lost(lost));
-            }
-            self.run(false, |drafts| self.draft(Call::put(shape.by_ref(), bytes), drafts))
-        }
+        Command::put(self, shape.into(), bytes).run()
     }
 
     /// Reads the blocks of `shape` into the blocks of `local` in `into`; both have as many bytes. A halo in one command.
@@ -96,12 +93,7 @@ impl Region {
         into: &mut [u8],
         local: impl Into<Shape<'l>>,
     ) -> Result<()> {
-        let (shape, local) = (shape.into(), local.into());
-        // SAFETY: as in `get_checked`.
-        unsafe {
-            let into = Window::of_mut(into);
-            self.run(false, |drafts| self.draft_get_into(shape.by_ref(), into, local.by_ref(), drafts))
-        }
+        Command::get_into(self, shape.into(), into, local.into()).run()
     }
 
     /// Writes the blocks of `local` in `bytes` into the blocks of `shape`; both have as many bytes.
@@ -110,37 +102,22 @@ impl Region {
     ///
     /// FEATURE: D3-F25
     pub fn put_shape_from<'s, 'l>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8], local: impl Into<Shape<'l>>) -> Result<()> {
-        let (shape, local) = (shape.into(), local.into());
-        // SAFETY: as in `get_checked`; a put only reads.
-        unsafe {
-            let bytes = Window::of(bytes);
-            self.run(false, |drafts| self.draft_put_from(shape.by_ref(), bytes, local.by_ref(), drafts))
-        }
+        Command::put_from(self, shape.into(), bytes, local.into()).run()
     }
 
     /// Fills the stream of `shape` with `pattern`, over and over; the stream is a whole number of patterns.
     ///
     /// **Cost**: one message each way for each node touched; the pattern (256 KiB at most) travels, not the bytes.
     pub fn fill<'s>(&self, shape: impl Into<Shape<'s>>, pattern: &[u8]) -> Result<()> {
-        let shape = shape.into();
-        // SAFETY: as in `get_checked`; a fill only reads.
-        unsafe {
-            let pattern = Window::of(pattern);
-            self.run(false, |drafts| self.draft_pattern_over(shape.by_ref(), pattern, drafts))
-        }
+        Command::fill(self, shape.into(), pattern).run()
     }
 
     /// Compares the stream of `shape` with `bytes`, as many; the position in the stream of the first difference, if there is one.
     ///
     /// **Cost**: the bytes travel to their nodes, 8 come back from each.
     pub fn compare<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<Option<u64>> {
-        let shape = shape.into();
         let found = Told::default();
-        // SAFETY: as in `get_checked`; a compare only reads.
-        unsafe {
-            let bytes = Window::of(bytes);
-            self.run(false, |drafts| self.draft_difference(shape.by_ref(), bytes, drafts, found.teller()))?;
-        }
+        Command::compare(self, shape.into(), bytes, found.teller()).run()?;
         Ok(found.take())
     }
 
@@ -149,12 +126,8 @@ impl Region {
     /// The summary is the same, bit for bit, however the region lies on nodes. **Cost**: less than 1 KiB for each node touched.
     /// **Errors**: [`Error::BadElement`] where a block is no whole number of elements. **Source**: [VQ §5] the database scan.
     pub fn reduce<'s>(&self, shape: impl Into<Shape<'s>>, element: Element, range: Range) -> Result<Summary> {
-        let shape = shape.into();
         let summary = Told::default();
-        // SAFETY: as in `get_checked`.
-        unsafe {
-            self.run(false, |drafts| self.draft_summary(shape.by_ref(), element, range, drafts, summary.teller()))?;
-        }
+        Command::reduce(self, shape.into(), element, range, summary.teller()).run()?;
         Ok(summary.take())
     }
 
@@ -163,28 +136,12 @@ impl Region {
     /// **Cost**: as for [`Region::put_shape`]. **Errors**: [`Error::BadElement`] for elements at odd offsets; [`Error::Broken`] where the
     /// connection broke: it says whether the update happened. The command as a whole is not one step.
     pub fn update<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8]) -> Result<()> {
-        let shape = shape.into();
-        if let Some(here) = self.mapped_whole() {
-            return self.update_here(here, shape, modify, operands, None);
-        }
-        // SAFETY: as in `get_checked`; an update only reads its operands.
-        unsafe {
-            let operands = Window::of(operands);
-            self.run(true, |drafts| self.draft_update(shape.by_ref(), modify, operands, drafts))
-        }
+        Command::update(self, shape.into(), modify, operands).run()
     }
 
     /// As [`Region::update`]; `olds` gets the elements before it, in order.
     pub fn fetch<'s>(&self, shape: impl Into<Shape<'s>>, modify: Modify, operands: &[u8], olds: &mut [u8]) -> Result<()> {
-        let shape = shape.into();
-        if let Some(here) = self.mapped_whole() {
-            return self.update_here(here, shape, modify, operands, Some(olds));
-        }
-        // SAFETY: as in `update`; `olds` is ours until this returns.
-        unsafe {
-            let (operands, olds) = (Window::of(operands), Window::of_mut(olds));
-            self.run(true, |drafts| self.draft_fetch(shape.by_ref(), modify, operands, olds, drafts))
-        }
+        Command::fetch(self, shape.into(), modify, operands, olds).run()
     }
 
     /// Swaps every element of `shape` for that of `new` where it equals that of `expected`, bit for bit; `olds` gets the elements before.
@@ -196,13 +153,7 @@ impl Region {
         new: &[u8],
         olds: &mut [u8],
     ) -> Result<()> {
-        let shape = shape.into();
-        let pairs = pairs(element, expected, new);
-        // SAFETY: as in `fetch`.
-        unsafe {
-            let (pairs, olds) = (Window::of(&pairs), Window::of_mut(olds));
-            self.run(true, |drafts| self.draft_swap(shape.by_ref(), element, pairs, olds, drafts))
-        }
+        Command::compare_and_swap(self, shape.into(), element, expected, new, olds).run()
     }
 
     /// Applies an operation to the 64-bit word at `offset` and returns the word before it.
@@ -242,68 +193,49 @@ impl Region {
 
     /// As [`Region::get_shape`], returning at once.
     pub fn start_get_shape(&self, shape: impl Into<Shape<'static>>, mut into: Vec<u8>) -> Result<Completion<Vec<u8>>> {
-        let shape = shape.into();
         // SAFETY: the completion owns the buffer's heap memory and gives it back only once all answers are here.
-        let tickets = unsafe {
-            let window = Window::of_mut(&mut into);
-            self.start(|drafts| self.draft_get(shape, window, drafts))?
-        };
-        Ok(Completion::new(tickets, move || into))
+        let window = unsafe { Window::of_mut(&mut into) };
+        self.start(shape, What::Get { into: window, local: None }, move || into)
     }
 
     /// As [`Region::put_shape`], returning at once.
     pub fn start_put_shape(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Vec<u8>>> {
-        let shape = shape.into();
-        // SAFETY: as in `start_get_shape`.
-        let tickets = unsafe {
-            let window = Window::of(&bytes);
-            self.start(|drafts| self.draft_put(shape, window, drafts))?
-        };
-        Ok(Completion::new(tickets, move || bytes))
+        // SAFETY: as in `start_get_shape`; a put only reads.
+        let window = unsafe { Window::of(&bytes) };
+        self.start(shape, What::Put { from: window, local: None }, move || bytes)
     }
 
     /// As [`Region::fill`], returning at once.
     pub fn start_fill(&self, shape: impl Into<Shape<'static>>, pattern: Vec<u8>) -> Result<Completion<()>> {
-        let shape = shape.into();
-        // SAFETY: as in `start_get_shape`.
-        let tickets = unsafe {
-            let window = Window::of(&pattern);
-            self.start(|drafts| self.draft_pattern_over(shape, window, drafts))?
-        };
-        Ok(Completion::new(tickets, move || drop(pattern)))
+        // SAFETY: as in `start_put_shape`.
+        let window = unsafe { Window::of(&pattern) };
+        self.start(shape, What::Fill { pattern: window }, move || drop(pattern))
     }
 
     /// As [`Region::compare`], returning at once.
     pub fn start_compare(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Option<u64>>> {
-        let (shape, found) = (shape.into(), Told::default());
-        // SAFETY: as in `start_get_shape`.
-        let tickets = unsafe {
-            let window = Window::of(&bytes);
-            self.start(|drafts| self.draft_difference(shape, window, drafts, found.teller()))?
-        };
-        Ok(Completion::new(tickets, move || {
+        let found = Told::default();
+        // SAFETY: as in `start_put_shape`.
+        let window = unsafe { Window::of(&bytes) };
+        let what = What::Compare { bytes: window, found: Arc::new(found.teller()) };
+        self.start(shape, what, move || {
             drop(bytes);
             found.take()
-        }))
+        })
     }
 
     /// As [`Region::reduce`], returning at once.
     pub fn start_reduce(&self, shape: impl Into<Shape<'static>>, element: Element, range: Range) -> Result<Completion<Summary>> {
-        let (shape, summary) = (shape.into(), Told::default());
-        // SAFETY: a reduction has no memory of the caller.
-        let tickets = unsafe { self.start(|drafts| self.draft_summary(shape, element, range, drafts, summary.teller()))? };
-        Ok(Completion::new(tickets, move || summary.take()))
+        let summary = Told::default();
+        let what = What::Reduce { element, range, summary: Arc::new(summary.teller()) };
+        self.start(shape, what, move || summary.take())
     }
 
     /// As [`Region::update`], returning at once.
     pub fn start_update(&self, shape: impl Into<Shape<'static>>, modify: Modify, operands: Vec<u8>) -> Result<Completion<()>> {
-        let shape = shape.into();
-        // SAFETY: as in `start_get_shape`.
-        let tickets = unsafe {
-            let window = Window::of(&operands);
-            self.start(|drafts| self.draft_update(shape, modify, window, drafts))?
-        };
-        Ok(Completion::new(tickets, move || drop(operands)))
+        // SAFETY: as in `start_put_shape`.
+        let window = unsafe { Window::of(&operands) };
+        self.start(shape, What::Update { modify, operands: window }, move || drop(operands))
     }
 
     /// As [`Region::fetch`], returning at once; the elements before come from [`Completion::wait`].
@@ -316,15 +248,12 @@ impl Region {
         let shape = shape.into();
         let len = shape.by_ref().check(self.name(), self.len())?.len();
         let mut olds = vec![0u8; len as usize];
-        // SAFETY: as in `start_get_shape`.
-        let tickets = unsafe {
-            let (window, olds) = (Window::of(&operands), Window::of_mut(&mut olds));
-            self.start(|drafts| self.draft_fetch(shape, modify, window, olds, drafts))?
-        };
-        Ok(Completion::new(tickets, move || {
+        // SAFETY: as in `start_get_shape`; operands are only read.
+        let what = unsafe { What::Fetch { modify, operands: Window::of(&operands), olds: Window::of_mut(&mut olds) } };
+        self.start(shape, what, move || {
             drop(operands);
             olds
-        }))
+        })
     }
 
     /// As [`Region::compare_and_swap`], returning at once; the elements before come from [`Completion::wait`].
@@ -335,37 +264,73 @@ impl Region {
         expected: &[u8],
         new: &[u8],
     ) -> Result<Completion<Vec<u8>>> {
-        let shape = shape.into();
-        let (pairs, mut olds) = (pairs(element, expected, new), vec![0u8; expected.len()]);
-        // SAFETY: as in `start_get_shape`.
-        let tickets = unsafe {
-            let (window, olds) = (Window::of(&pairs), Window::of_mut(&mut olds));
-            self.start(|drafts| self.draft_swap(shape, element, window, olds, drafts))?
-        };
-        Ok(Completion::new(tickets, move || {
-            drop(pairs);
-            olds
-        }))
+        let mut olds = vec![0u8; expected.len()];
+        // SAFETY: as in `start_get_shape`; expected and new elements are read before this returns, and no more.
+        let (expected, new, window) = unsafe { (Window::of(expected), Window::of(new), Window::of_mut(&mut olds)) };
+        self.start(shape, What::CompareAndSwap { element, expected, new, olds: window }, move || olds)
     }
 
-    /// An update of a region that is one mapped extent: no request, no share.
-    fn update_here(
+    /// Begins a command whose memory goes into `brings`, which gives the caller its result.
+    fn start<T>(
         &self,
-        here: Window,
-        shape: Shape<'_>,
-        modify: Modify,
-        operands: &[u8],
-        olds: Option<&mut [u8]>,
+        shape: impl Into<Shape<'static>>,
+        what: What<'static, &Region>,
+        brings: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Completion<T>> {
+        // SAFETY: the memory is heap memory of `brings`, which the completion keeps until all answers are here.
+        let tickets = unsafe { Command { region: self, shape: shape.into(), what }.start() }?;
+        Ok(Completion::new(tickets, brings))
+    }
+}
+
+impl Pool {
+    /// Copies the blocks of `from_shape` to those of `to_shape`, which have as many bytes in all. Shapes of any kind on either side.
+    ///
+    /// **Cost**: one message each way for each node that receives bytes; they go from node to node, and none passes through this program.
+    /// Overlapping ranges of one region give unspecified bytes, and so do target blocks that are named twice.
+    /// **Source**: [D3 §3] VCOPI, VDDC.
+    ///
+    /// FEATURE: D3-F11 D3-F12
+    pub fn copy<'f, 't>(
+        &self,
+        from: &Region,
+        from_shape: impl Into<Shape<'f>>,
+        to: &Region,
+        to_shape: impl Into<Shape<'t>>,
     ) -> Result<()> {
-        let shape = self.checked(shape)?;
-        let update = self.check_update(&shape, modify, operands.len() as u64)?;
-        if let Some(olds) = &olds {
-            self.check_len(&shape, "the buffer for old values", olds.len() as u64, shape.len())?;
-        }
-        let op = if olds.is_some() { Op::Fetch(update) } else { Op::Update(update) };
-        self.check_rights(op)?;
-        // SAFETY: both are borrowed for this call, and operands only read.
-        let (operands, olds) = unsafe { (Window::of(operands), olds.map(|olds| Window::of_mut(olds))) };
-        vector::update_part(here, &shape, 0, shape.len(), update, operands, olds).map_err(|lost| self.lost(lost))
+        Command::copy(from, from_shape.into(), to, to_shape.into()).run()
+    }
+
+    /// As [`Pool::copy`], returning at once.
+    pub fn start_copy(
+        &self,
+        from: &Region,
+        from_shape: impl Into<Shape<'static>>,
+        to: &Region,
+        to_shape: impl Into<Shape<'static>>,
+    ) -> Result<Completion<()>> {
+        let command = Command::copy(from, from_shape.into(), to, to_shape.into());
+        // SAFETY: of the caller's memory a copy uses index lists alone, which last for ever.
+        Ok(Completion::new(unsafe { command.start() }?, || ()))
+    }
+
+    /// As [`Pool::batch`], returning at once. Buffers and index lists live for ever, so that they outlive the commands.
+    pub fn start_batch(&self, fill: impl FnOnce(&mut Batch<'static>) -> Result<()>) -> Result<Completion<()>> {
+        Batch::start(fill)
+    }
+
+    /// Runs the commands that `fill` adds: one message for each node touched, all done when this returns. They are unordered among each other.
+    ///
+    /// ```no_run
+    /// # let pool = hanare::Pool::attach()?; let region = pool.open("a")?;
+    /// let (mut head, mut tail) = ([0; 8], [0; 8]);
+    /// pool.batch(|batch| {
+    ///     batch.get(&region, 0, &mut head)?;
+    ///     batch.get(&region, region.len() - 8, &mut tail)
+    /// })?;
+    /// # Ok::<(), hanare::Error>(())
+    /// ```
+    pub fn batch<'buffers>(&self, fill: impl FnOnce(&mut Batch<'buffers>) -> Result<()>) -> Result<()> {
+        Batch::run(fill)
     }
 }

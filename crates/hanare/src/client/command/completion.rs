@@ -1,6 +1,6 @@
 //! What a non-blocking command returns: its end, and what it brings then.
 
-use super::drafts::Tickets;
+use crate::client::drafts::Tickets;
 use hanare_protocol::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ pub struct Completion<T> {
 }
 
 impl<T> Completion<T> {
-    pub(crate) fn new(tickets: Tickets<'static>, brings: impl FnOnce() -> T + Send + 'static) -> Completion<T> {
+    pub(super) fn new(tickets: Tickets<'static>, brings: impl FnOnce() -> T + Send + 'static) -> Completion<T> {
         Completion { tickets, brings: Some(Box::new(brings)) }
     }
 
@@ -45,7 +45,7 @@ impl<T> Drop for Completion<T> {
 }
 
 /// What a command tells when its answers are here.
-pub(crate) struct Told<T>(Arc<Mutex<Option<T>>>);
+pub(super) struct Told<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Default for Told<T> {
     fn default() -> Told<T> {
@@ -54,12 +54,12 @@ impl<T> Default for Told<T> {
 }
 
 impl<T: Send + 'static> Told<T> {
-    pub(crate) fn teller(&self) -> impl FnOnce(T) + Send + 'static {
+    pub(super) fn teller(&self) -> impl Fn(T) + Send + Sync + 'static {
         let cell = self.0.clone();
         move |value| *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(value)
     }
 
-    pub(crate) fn take(&self) -> T {
+    pub(super) fn take(&self) -> T {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a command that succeeded has told")
     }
 }

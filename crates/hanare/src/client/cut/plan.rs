@@ -4,7 +4,7 @@
 //! borders: a run of whole blocks inside one piece stays one strided command, a block that a border cuts
 //! becomes one contiguous command on each side.
 
-use hanare_protocol::place::{Layout, Piece};
+use hanare_protocol::place::{Piece, Routes};
 use hanare_protocol::shape::Strided;
 
 /// A command on one extent, and where its bytes lie in the caller's contiguous buffer.
@@ -21,11 +21,11 @@ pub(crate) struct Part {
 }
 
 /// The parts of a checked shape, in buffer order. **Cost**: no allocation.
-pub(crate) fn parts(layout: &Layout, shape: Strided) -> impl Iterator<Item = Part> {
+pub(crate) fn parts(routes: &Routes, shape: Strided) -> impl Iterator<Item = Part> {
     let len = shape.block * shape.count;
     let contiguous = shape.is_contiguous() || len == 0;
     let reach = if contiguous { len } else { shape.stride * (shape.count - 1) + shape.block };
-    layout.pieces(shape.offset, reach).flat_map(move |piece| if contiguous { whole(piece) } else { cut(piece, shape) })
+    routes.pieces(shape.offset, reach).flat_map(move |piece| if contiguous { whole(piece) } else { cut(piece, shape) })
 }
 
 /// Two strided shapes on one extent as one, where the second goes on where the first ends.
@@ -107,33 +107,33 @@ impl Iterator for Cut {
 mod tests {
     use super::*;
     use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Extent, Span};
+    use hanare_protocol::place::{Extent, Layout, Span};
     use proptest::prelude::*;
 
-    fn layout(spans: &[(u64, u32)]) -> Layout {
+    fn routes(spans: &[(u64, u32)]) -> Routes {
         let span = |&(len, nodes): &(u64, u32)| {
             let extents =
                 Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
             Span { len, chunk: 4096, extents }
         };
-        Layout { spans: spans.iter().map(span).collect() }
+        Layout { spans: spans.iter().map(span).collect() }.into()
     }
 
     /// Every byte of the shape as (buffer position, extent, offset), byte by byte.
-    fn slowly(layout: &Layout, shape: Strided) -> Vec<(u64, usize, u64)> {
+    fn slowly(routes: &Routes, shape: Strided) -> Vec<(u64, usize, u64)> {
         let mut bytes = Vec::new();
         for k in 0..shape.count {
             for byte in 0..shape.block {
-                let piece = layout.pieces(shape.offset + k * shape.stride + byte, 1).next().unwrap();
+                let piece = routes.pieces(shape.offset + k * shape.stride + byte, 1).next().unwrap();
                 bytes.push((bytes.len() as u64, piece.extent, piece.offset));
             }
         }
         bytes
     }
 
-    fn quickly(layout: &Layout, shape: Strided) -> Vec<(u64, usize, u64)> {
+    fn quickly(routes: &Routes, shape: Strided) -> Vec<(u64, usize, u64)> {
         let mut bytes = Vec::new();
-        for part in parts(layout, shape) {
+        for part in parts(routes, shape) {
             assert_eq!(part.len, part.shape.block * part.shape.count);
             let mut at = part.at;
             for (offset, len) in part.shape.blocks() {
@@ -155,23 +155,23 @@ mod tests {
             // The region reaches as far as the shape does.
             let (len, end) = (spans.iter().map(|span| span.0).sum::<u64>(), offset + shape.stride * (count - 1) + block);
             let rest = (end > len).then(|| (end - len, 2));
-            let layout = layout(&spans.into_iter().chain(rest).collect::<Vec<_>>());
-            prop_assert_eq!(shape.check("r", layout.len()), Ok(block * count));
-            prop_assert_eq!(quickly(&layout, shape), slowly(&layout, shape));
+            let routes = routes(&spans.into_iter().chain(rest).collect::<Vec<_>>());
+            prop_assert_eq!(shape.check("r", routes.len()), Ok(block * count));
+            prop_assert_eq!(quickly(&routes, shape), slowly(&routes, shape));
         }
     }
 
     #[test]
     fn a_shape_on_one_extent_stays_one_command() {
-        let layout = layout(&[(1 << 20, 1)]);
+        let routes = routes(&[(1 << 20, 1)]);
         let shape = Strided { offset: 8, block: 8, count: 1000, stride: 128 };
-        assert_eq!(parts(&layout, shape).collect::<Vec<_>>(), [Part { extent: 0, shape, at: 0, len: 8000 }]);
+        assert_eq!(parts(&routes, shape).collect::<Vec<_>>(), [Part { extent: 0, shape, at: 0, len: 8000 }]);
     }
 
     #[test]
     fn blocks_inside_a_chunk_travel_together() {
-        let layout = layout(&[(1 << 16, 2)]);
+        let routes = routes(&[(1 << 16, 2)]);
         let shape = Strided { offset: 0, block: 8, count: 1024, stride: 64 };
-        assert_eq!(parts(&layout, shape).count(), 16);
+        assert_eq!(parts(&routes, shape).count(), 16);
     }
 }

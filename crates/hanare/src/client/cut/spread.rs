@@ -4,8 +4,8 @@
 //! where they are long; all else becomes one list of indices for each extent, so that the message a node gets does not grow with the
 //! number of borders. A block that a border cuts ends the lists under way and goes in pieces, so that on every extent blocks keep their order.
 
-use super::plan::{self, Part};
-use hanare_protocol::place::Layout;
+use crate::client::cut::plan::{self, Part};
+use hanare_protocol::place::{Extent, Routes};
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided, Subarray};
 use std::borrow::Cow;
 
@@ -35,23 +35,22 @@ const LINE_BLOCKS_MIN: u64 = 16;
 /// The shares of a checked shape; on every extent, and over pieces of one block, in stream order.
 ///
 /// **Cost**: for one extent nothing is copied; else a word for each block that goes into a list.
-pub(crate) fn shares<'a>(layout: &Layout, shape: Checked<'a>) -> Vec<Share<'a>> {
+pub(crate) fn shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> {
     if shape.is_empty() {
         return Vec::new();
     }
-    if layout.extents().count() == 1 {
+    if routes.extents().len() == 1 {
         return vec![Share { extent: 0, shape, stream: Stream::At(0) }];
     }
-    let limits: Vec<u64> = layout.extents().map(|extent| extent.len).collect();
     match shape.shape() {
-        Shape::Strided(strided) => plan::parts(layout, *strided).map(|part| of_part(part, &limits)).collect(),
-        Shape::Subarray(subarray) if has_long_lines(layout, subarray) => lines(layout, subarray, &shape, &limits),
-        _ => lists(layout, &shape, &limits),
+        Shape::Strided(strided) => plan::parts(routes, *strided).map(|part| of_part(part, routes.extents())).collect(),
+        Shape::Subarray(subarray) if has_long_lines(routes, subarray) => lines(routes, subarray, &shape),
+        _ => lists(routes, &shape),
     }
 }
 
-fn of_part(part: Part, limits: &[u64]) -> Share<'static> {
-    Share { extent: part.extent, shape: inside(part.shape.into(), limits[part.extent]), stream: Stream::At(part.at) }
+fn of_part(part: Part, extents: &[Extent]) -> Share<'static> {
+    Share { extent: part.extent, shape: inside(part.shape.into(), extents[part.extent].len), stream: Stream::At(part.at) }
 }
 
 /// A shape that planning made inside an extent.
@@ -59,22 +58,25 @@ fn inside(shape: Shape<'_>, limit: u64) -> Checked<'_> {
     shape.check("", limit).unwrap_or_else(|error| panic!("a part leaves its extent: {error}"))
 }
 
-fn has_long_lines(layout: &Layout, shape: &Subarray) -> bool {
+fn has_long_lines(routes: &Routes, shape: &Subarray) -> bool {
     let Some(line) = shape.dims().last() else { return true };
-    let chunk = layout.spans.iter().filter(|span| span.extents.len() > 1).map(|span| span.chunk).min().unwrap_or(u64::MAX);
+    let spans = routes.layout().spans.iter().filter(|span| span.extents.len() > 1);
+    let chunk = spans.map(|span| span.chunk).min().unwrap_or(u64::MAX);
     let is_plain = line.stride > 0 && line.stride as u64 >= shape.block();
     is_plain && line.count >= LINE_BLOCKS_MIN && chunk / line.stride as u64 >= LINE_BLOCKS_MIN
 }
 
 /// Each line of a sub-array as a strided shape.
-fn lines(layout: &Layout, shape: &Subarray, checked: &Checked<'_>, limits: &[u64]) -> Vec<Share<'static>> {
+fn lines(routes: &Routes, shape: &Subarray, checked: &Checked<'_>) -> Vec<Share<'static>> {
     let line = shape.dims().last().copied().unwrap_or(hanare_protocol::shape::Dim { count: 1, stride: shape.block() as i64 });
     let line_len = line.count * shape.block();
     let mut all = Vec::new();
     for k in 0..checked.len() / line_len {
         let offset = checked.block_offset(k * line.count);
         let strided = Strided { offset, block: shape.block(), count: line.count, stride: line.stride as u64 };
-        all.extend(plan::parts(layout, strided).map(|part| of_part(Part { at: k * line_len + part.at, ..part }, limits)));
+        all.extend(
+            plan::parts(routes, strided).map(|part| of_part(Part { at: k * line_len + part.at, ..part }, routes.extents())),
+        );
     }
     all
 }
@@ -100,35 +102,36 @@ impl List {
     }
 }
 
-fn lists(layout: &Layout, shape: &Checked<'_>, limits: &[u64]) -> Vec<Share<'static>> {
+fn lists(routes: &Routes, shape: &Checked<'_>) -> Vec<Share<'static>> {
     let block = shape.shape().block();
     let is_short = block <= hanare_protocol::limits::BLOCK_LEN_MAX;
-    let mut lists: Vec<List> = limits.iter().map(|_| List::default()).collect();
+    let mut lists: Vec<List> = routes.extents().iter().map(|_| List::default()).collect();
+    let limit = |extent: usize| routes.extent(extent).len;
     let mut all = Vec::new();
     for (k, offset) in shape.block_offsets().enumerate() {
         let at = k as u64 * block;
-        let first = layout.pieces(offset, block).next().expect("a block has bytes");
+        let first = routes.pieces(offset, block).next().expect("a block has bytes");
         if is_short && first.len == block {
             let list = &mut lists[first.extent];
             list.offsets.push(first.offset);
             list.positions.push(at);
             continue;
         }
-        for piece in layout.pieces(offset, block) {
-            all.extend(lists[piece.extent].take(piece.extent, block, limits[piece.extent]));
-            let shape = inside(Shape::contiguous(piece.offset, piece.len), limits[piece.extent]);
+        for piece in routes.pieces(offset, block) {
+            all.extend(lists[piece.extent].take(piece.extent, block, limit(piece.extent)));
+            let shape = inside(Shape::contiguous(piece.offset, piece.len), limit(piece.extent));
             all.push(Share { extent: piece.extent, shape, stream: Stream::At(at + piece.at) });
         }
     }
-    all.extend(lists.iter_mut().enumerate().filter_map(|(extent, list)| list.take(extent, block, limits[extent])));
+    all.extend(lists.iter_mut().enumerate().filter_map(|(extent, list)| list.take(extent, block, limit(extent))));
     all
 }
 
 /// The shares of a shape whose order does not matter, runs that lie side by side on an extent joined.
-pub(crate) fn joined_shares<'a>(layout: &Layout, shape: Checked<'a>) -> Vec<Share<'a>> {
+pub(crate) fn joined_shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> {
     let mut all: Vec<Share<'a>> = Vec::new();
-    let mut last: Vec<Option<usize>> = vec![None; layout.extents().count()];
-    for share in shares(layout, shape) {
+    let mut last: Vec<Option<usize>> = vec![None; routes.extents().len()];
+    for share in shares(routes, shape) {
         if let (Some(index), Shape::Strided(next)) = (last[share.extent], share.shape.shape())
             && let Shape::Strided(before) = all[index].shape.shape()
             && let Some(joined) = plan::join(before, next)
@@ -146,17 +149,17 @@ pub(crate) fn joined_shares<'a>(layout: &Layout, shape: Checked<'a>) -> Vec<Shar
 mod tests {
     use super::*;
     use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Extent, Span};
+    use hanare_protocol::place::{Layout, Span};
     use hanare_protocol::shape::Dim;
     use proptest::prelude::*;
 
-    fn layout(spans: &[(u64, u32)]) -> Layout {
+    fn routes(spans: &[(u64, u32)]) -> Routes {
         let span = |&(len, nodes): &(u64, u32)| {
             let extents =
                 Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
             Span { len, chunk: 4096, extents }
         };
-        Layout { spans: spans.iter().map(span).collect() }
+        Layout { spans: spans.iter().map(span).collect() }.into()
     }
 
     fn shapes(limit: u64) -> impl Strategy<Value = Checked<'static>> {
@@ -175,13 +178,13 @@ mod tests {
     }
 
     /// For every byte of the stream, its extent and offset.
-    fn slowly(layout: &Layout, shape: &Checked<'_>) -> Vec<(u64, usize, u64)> {
+    fn slowly(routes: &Routes, shape: &Checked<'_>) -> Vec<(u64, usize, u64)> {
         let block = shape.shape().block();
         let bytes = shape.block_offsets().flat_map(|offset| offset..offset + block);
         bytes
             .enumerate()
             .map(|(at, byte)| {
-                let piece = layout.pieces(byte, 1).next().unwrap();
+                let piece = routes.pieces(byte, 1).next().unwrap();
                 (at as u64, piece.extent, piece.offset)
             })
             .collect()
@@ -206,37 +209,37 @@ mod tests {
         #[test]
         fn shares_are_the_shape_byte_for_byte(spans in proptest::collection::vec((1u64..40_000, 1u32..4), 1..4), shape in shapes(60_000)) {
             let rest = (60_000u64.saturating_sub(spans.iter().map(|span| span.0).sum::<u64>()), 2);
-            let layout = layout(&spans.into_iter().chain((rest.0 > 0).then_some(rest)).collect::<Vec<_>>());
-            let mut found = quickly(&shares(&layout, shape.clone()));
+            let routes = routes(&spans.into_iter().chain((rest.0 > 0).then_some(rest)).collect::<Vec<_>>());
+            let mut found = quickly(&shares(&routes, shape.clone()));
             // On every extent the order of the stream is kept.
-            for extent in 0..layout.extents().count() {
+            for extent in 0..routes.extents().len() {
                 let order: Vec<u64> = found.iter().filter(|byte| byte.1 == extent).map(|byte| byte.0).collect();
                 prop_assert!(order.is_sorted());
             }
             found.sort_unstable();
-            prop_assert_eq!(found, slowly(&layout, &shape));
+            prop_assert_eq!(found, slowly(&routes, &shape));
         }
 
         #[test]
         fn joined_shares_touch_the_same_bytes(len in 1u64..200_000, offset in 0u64..5000) {
-            let layout = layout(&[(210_000, 3)]);
+            let routes = routes(&[(210_000, 3)]);
             let shape = Shape::contiguous(offset, len).check("r", 210_000).unwrap();
-            let joined = joined_shares(&layout, shape.clone());
+            let joined = joined_shares(&routes, shape.clone());
             prop_assert!(joined.len() <= 3);
             let bytes = |shares: &[Share<'_>]| {
                 let mut bytes: Vec<_> = quickly(shares).into_iter().map(|byte| (byte.1, byte.2)).collect();
                 bytes.sort_unstable();
                 bytes
             };
-            prop_assert_eq!(bytes(&joined), bytes(&shares(&layout, shape)));
+            prop_assert_eq!(bytes(&joined), bytes(&shares(&routes, shape)));
         }
     }
 
     #[test]
     fn many_indices_are_one_list_for_each_extent() {
-        let layout = layout(&[(1 << 20, 2)]);
+        let routes = routes(&[(1 << 20, 2)]);
         let indices: Vec<u32> = (0..10_000).map(|k| k * 7919 % (1 << 17)).collect();
         let shape = Shape::from(Indexed::elements(0, 8, &indices[..])).check("r", 1 << 20).unwrap();
-        assert_eq!(shares(&layout, shape).len(), 2);
+        assert_eq!(shares(&routes, shape).len(), 2);
     }
 }

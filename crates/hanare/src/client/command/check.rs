@@ -1,0 +1,168 @@
+//! What a command is refused for before it moves a byte: the one place where commands are checked. Nobody is asked.
+
+use super::{Command, Modify, Tell, What};
+use crate::client::region::Region;
+use hanare_memory::Window;
+use hanare_protocol::element::{Range, Summary};
+use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::wire::command::{Op, Update};
+use hanare_protocol::{Error, Result};
+use std::ops::Deref;
+
+/// A command that was checked: the region allows the operation, its shape lies inside, and the memory fits.
+pub(super) struct Sound<'b, R> {
+    pub region: R,
+    pub op: Op,
+    pub shape: Checked<'b>,
+    pub with: With<'b, R>,
+}
+
+/// The other side of a checked command.
+pub(super) enum With<'b, R> {
+    /// Operand and result as they travel.
+    Stream { operand: Window, result: Window },
+    /// Blocks of the caller's memory, with as many bytes.
+    Blocks { memory: Window, local: Checked<'b> },
+    /// Another region, with as many bytes in its shape.
+    Region { to: R, to_shape: Checked<'b> },
+    /// Bytes to compare with, as many.
+    Difference { bytes: Window, found: Tell<'b, Option<u64>> },
+    /// The range of a reduction.
+    Summary { range: Range, summary: Tell<'b, Summary> },
+    /// Expected and new elements, which travel side by side.
+    Pairs { expected: Window, new: Window, olds: Window },
+}
+
+impl<'b, R: Deref<Target = Region>> Command<'b, R> {
+    /// The command, if it can be run.
+    ///
+    /// **Cost**: a look at each index of a list. **Errors**: [`Error::BadUse`] where the region was opened for reading; those of
+    /// [`Shape::check`] and [`Op::check`]; [`Error::BadShape`] where the memory has another length than it needs.
+    pub(super) fn sound(self) -> Result<Sound<'b, R>> {
+        let Command { region, shape, what } = self;
+        let shape = fit(&region, shape)?;
+        let op = what.op(&shape);
+        // The region of a copy is that which is read.
+        region.check_rights(if op == Op::CopyTo { Op::CopyFrom { address_len: 0 } } else { op })?;
+        op.check(region.name(), &shape)?;
+        let len = |what: &str, window: Window| check_len(&region, &shape, what, window.len() as u64, shape.len());
+        let none = Window::empty();
+        let with = match what {
+            What::Get { into, local } => local_side(&region, &shape, into, local, |result| (none, result))?,
+            What::Put { from, local } => local_side(&region, &shape, from, local, |operand| (operand, none))?,
+            What::CopyTo { to, to_shape } => {
+                let to_shape = fit(&to, to_shape)?;
+                to.check_rights(op)?;
+                if shape.len() != to_shape.len() {
+                    let reason = format!("the source has {} bytes, this has {}", shape.len(), to_shape.len());
+                    return Err(to_shape.refused(to.name(), reason));
+                }
+                With::Region { to, to_shape }
+            }
+            What::Fill { pattern } => {
+                if !shape.len().is_multiple_of(pattern.len() as u64) {
+                    let reason = format!("a pattern of {} bytes does not fill it a whole number of times", pattern.len());
+                    return Err(shape.refused(region.name(), reason));
+                }
+                With::Stream { operand: pattern, result: none }
+            }
+            What::Compare { bytes, found } => {
+                len("the bytes to compare with", bytes)?;
+                With::Difference { bytes, found }
+            }
+            What::Reduce { element, range, summary } => {
+                if matches!(range, Range::Float(..)) != element.is_float() {
+                    let (region, operation, element) = (region.name().to_owned(), op.name().to_owned(), element.to_string());
+                    let reason = "the range must be of the same kind of numbers".to_owned();
+                    return Err(Error::BadElement { region, operation, element, reason });
+                }
+                With::Summary { range, summary }
+            }
+            What::Update { operands, .. } => {
+                check_operands(&region, &shape, op, operands)?;
+                With::Stream { operand: operands, result: none }
+            }
+            What::Fetch { operands, olds, .. } => {
+                check_operands(&region, &shape, op, operands)?;
+                len(OLDS, olds)?;
+                With::Stream { operand: operands, result: olds }
+            }
+            What::CompareAndSwap { expected, new, olds, .. } => {
+                len("the expected values", expected)?;
+                len("the new values", new)?;
+                len(OLDS, olds)?;
+                With::Pairs { expected, new, olds }
+            }
+        };
+        Ok(Sound { region, op, shape, with })
+    }
+}
+
+/// What the buffer for elements as they were is called.
+const OLDS: &str = "the buffer for old values";
+
+impl<R> What<'_, R> {
+    /// The operation as nodes know it.
+    fn op(&self, shape: &Checked<'_>) -> Op {
+        match self {
+            What::Get { .. } => Op::Get,
+            What::Put { .. } => Op::Put,
+            What::CopyTo { .. } => Op::CopyTo,
+            What::Fill { pattern } => Op::Fill { pattern_len: u32::try_from(pattern.len()).unwrap_or(u32::MAX) },
+            What::Compare { .. } => Op::Compare,
+            What::Reduce { element, .. } => Op::Reduce(*element),
+            What::Update { modify, operands } => Op::Update(update_of(shape, *modify, *operands)),
+            What::Fetch { modify, operands, .. } => Op::Fetch(update_of(shape, *modify, *operands)),
+            What::CompareAndSwap { element, .. } => Op::CompareAndSwap(*element),
+        }
+    }
+}
+
+/// The update as nodes know it: with one operand for all elements, or one for each.
+fn update_of(shape: &Checked<'_>, modify: Modify, operands: Window) -> Update {
+    let Modify { operator, element } = modify;
+    let is_same = operands.len() as u64 == element.len() && shape.len() != element.len();
+    Update { operator, element, is_same }
+}
+
+/// The shape, if the region has its bytes. **Errors**: those of [`Shape::check`].
+fn fit<'s>(region: &Region, shape: Shape<'s>) -> Result<Checked<'s>> {
+    shape.check(region.name(), region.len()).map(Checked::joined)
+}
+
+fn check_operands(region: &Region, shape: &Checked<'_>, op: Op, operands: Window) -> Result<()> {
+    let wanted = op.operand_len(shape.len()).unwrap_or(u64::MAX);
+    check_len(region, shape, "the operands", operands.len() as u64, wanted)
+}
+
+/// The caller's side of a get or put: a stream, or blocks where `local` has gaps.
+fn local_side<'b, R>(
+    region: &Region,
+    shape: &Checked<'_>,
+    memory: Window,
+    local: Option<Shape<'b>>,
+    stream: impl FnOnce(Window) -> (Window, Window),
+) -> Result<With<'b, R>> {
+    let stream = |memory| {
+        let (operand, result) = stream(memory);
+        With::Stream { operand, result }
+    };
+    let Some(local) = local else {
+        check_len(region, shape, "the buffer", memory.len() as u64, shape.len())?;
+        return Ok(stream(memory));
+    };
+    let local = local.check("of the caller's buffer", memory.len() as u64)?.joined();
+    check_len(region, shape, "the blocks of the buffer's shape", local.len(), shape.len())?;
+    Ok(match local.range() {
+        Some((offset, len)) => stream(memory.slice(offset as usize, len as usize)),
+        None => With::Blocks { memory, local },
+    })
+}
+
+/// Refuses a buffer of another length than it should have, which it calls `what`. **Errors**: [`Error::BadShape`].
+fn check_len(region: &Region, shape: &Checked<'_>, what: &str, len: u64, wanted: u64) -> Result<()> {
+    if len == wanted {
+        return Ok(());
+    }
+    Err(shape.refused(region.name(), format!("{what} must have {wanted} bytes, not {len}")))
+}

@@ -1,0 +1,345 @@
+//! One message's worth of commands: what is sent, and where the answer's bytes go.
+
+use super::subject::{About, Subject, Subjects};
+use crate::client::cut::plan;
+use hanare_memory::{Window, fault};
+use hanare_protocol::page::Access;
+use hanare_protocol::shape::{Checked, Indices, Shape, Strided};
+use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op, dims_list, index_bytes};
+use hanare_protocol::{Error, limits};
+use std::borrow::Cow;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// The commands, with windows of their memory. Reused, so that the hot path allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Message {
+    /// The encoded commands.
+    front: Vec<u8>,
+    count: u32,
+    /// What each command is about: the number of its subject, and the extent there.
+    abouts: Vec<(u32, u32)>,
+    subjects: Subjects,
+    /// The commands' lists, in order.
+    lists: Vec<Window>,
+    list_len: u64,
+    /// Bytes to send, in command order.
+    operands: Vec<Window>,
+    operand_len: u64,
+    /// Those that the node holds until the message is whole.
+    held_len: u64,
+    /// Where the answer's bytes go, in command order.
+    results: Vec<Window>,
+    result_len: u64,
+    /// Memory of the message's own that its windows show.
+    own: Vec<Own>,
+    /// Whether it must not be carried out twice.
+    is_once: bool,
+    /// Whether another node than the one it is sent to may have to be asked: that may refuse when all else is done.
+    has_copy: bool,
+}
+
+/// What a command needs of a message, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    pub list_len: u64,
+    /// Of an operand that the node holds.
+    pub held_len: u64,
+    pub result_len: u64,
+    /// Whether it must not be done twice.
+    pub is_once: bool,
+    pub is_copy: bool,
+}
+
+/// A shape's list, as it goes into a message.
+pub(crate) enum ListBytes {
+    None,
+    /// Outer dimensions, written out.
+    Dims(Vec<u8>),
+    /// The message's own index lists.
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+    /// The caller's index list.
+    Borrowed(Window),
+}
+
+impl ListBytes {
+    /// What travels of a shape beside its command. A list that the shape borrows is borrowed on: it stays as it is until the message was
+    /// answered.
+    pub fn of(shape: Shape<'_>) -> ListBytes {
+        match shape {
+            Shape::Strided(_) => ListBytes::None,
+            Shape::Subarray(shape) => ListBytes::Dims(dims_list(&shape)),
+            Shape::Indexed(shape) => match shape.indices {
+                Indices::Narrow(Cow::Owned(list)) => ListBytes::Narrow(list),
+                Indices::Wide(Cow::Owned(list)) => ListBytes::Wide(list),
+                // SAFETY: the list is good until the request was waited for, as `Remote::post` says.
+                borrowed => ListBytes::Borrowed(unsafe { Window::of(index_bytes(&borrowed)) }),
+            },
+        }
+    }
+}
+
+/// Heap memory that stays where it is while its owner moves.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is held, and seen through windows alone")]
+enum Own {
+    Bytes(Vec<u8>),
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+/// What fills an odd list of 32-bit indices up.
+static ZEROS: [u8; 4] = [0; 4];
+
+impl Message {
+    /// Empties the message for its next use; capacities stay.
+    pub fn clear(&mut self) {
+        self.front.clear();
+        self.abouts.clear();
+        self.subjects = Subjects::default();
+        self.lists.clear();
+        self.operands.clear();
+        self.results.clear();
+        self.own.clear();
+        (self.count, self.list_len, self.operand_len, self.held_len, self.result_len) = (0, 0, 0, 0, 0);
+        (self.is_once, self.has_copy) = (false, false);
+    }
+
+    /// Whether a message has room for another command, or two, of such needs.
+    pub fn has_room(&self, needs: Needs) -> bool {
+        let lists_fit = needs.list_len == 0 || self.list_len + needs.list_len <= limits::LIST_LEN_MAX;
+        let operands_fit = needs.held_len == 0 || self.held_len + needs.held_len <= limits::HELD_LEN_MAX;
+        let results_fit = !self.is_once || self.result_len + needs.result_len <= limits::OLD_LEN_MAX;
+        // What is refused when part of the message is done is done again as a whole.
+        let may_repeat = !(self.is_once && needs.is_copy || self.has_copy && needs.is_once);
+        self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit && may_repeat
+    }
+
+    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead.
+    pub fn push_plain(&mut self, command: &Command, about: &About, memory: Window) {
+        if !self.join(command) {
+            self.push_front(command, about);
+        }
+        match command.op {
+            Op::Get => self.push_result(memory),
+            _ => self.push_operand(memory),
+        }
+    }
+
+    /// Makes the last command longer by one that goes on where it ends: pieces of an interleaved region that lie side by side.
+    fn join(&mut self, next: &Command) -> bool {
+        let Some(last) = self.front.last_chunk::<COMMAND_LEN>() else { return false };
+        let Ok(before) = Command::decode(last) else { return false };
+        let strided = |command: &Command| {
+            let Command { offset, block, count, stride, .. } = *command;
+            Strided { offset, block, count, stride }
+        };
+        let is_alike = (before.op, before.slot, before.grant, before.form) == (next.op, next.slot, next.grant, Form::Strided);
+        let Some(Strided { offset, block, count, stride }) =
+            is_alike.then(|| plan::join(&strided(&before), &strided(next))).flatten()
+        else {
+            return false;
+        };
+        let at = self.front.len() - COMMAND_LEN;
+        self.front[at..].copy_from_slice(&Command { offset, block, count, stride, ..before }.encode());
+        true
+    }
+
+    /// Adds any command; see `Drafts::push`.
+    pub fn push(&mut self, command: &Command, about: &About, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
+        self.push_front(command, about);
+        self.push_list(command.list_len().expect("lists go in pieces"), list);
+        // SAFETY: the heap memory stays where it is while its owner moves, and the owner stays until the message is cleared.
+        let operand = if operand.is_empty() { unsafe { Window::of(&packed) } } else { operand };
+        self.push_operand(operand);
+        self.held_len += if command.op.streams_operand() { 0 } else { operand.len() as u64 };
+        self.push_result(result);
+        if !packed.is_empty() {
+            self.own.push(Own::Bytes(packed));
+        }
+    }
+
+    fn push_front(&mut self, command: &Command, (subject, extent): &About) {
+        self.front.extend_from_slice(&command.encode());
+        self.count += 1;
+        self.is_once |= command.op.is_once();
+        self.has_copy |= matches!(command.op, Op::CopyFrom { .. });
+        let number = self.subjects.enter(subject);
+        self.abouts.push((number, *extent));
+    }
+
+    /// Adds a command of another message again, whose memory that one keeps.
+    pub fn push_again(&mut self, entry: &Entry<'_>) {
+        self.push_front(&entry.command, &(entry.subject.clone(), entry.extent as u32));
+        let len = |windows: &[Window]| windows.iter().map(|window| window.len() as u64).sum::<u64>();
+        self.list_len += len(&entry.list);
+        self.operand_len += len(&entry.operand);
+        self.held_len += if entry.command.op.streams_operand() { 0 } else { len(&entry.operand) };
+        self.result_len += len(&entry.result);
+        self.lists.extend_from_slice(&entry.list);
+        self.operands.extend_from_slice(&entry.operand);
+        self.results.extend_from_slice(&entry.result);
+    }
+
+    /// Whether it has no commands.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What its commands are about.
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
+    /// Takes them out, since nothing of it is left to do.
+    pub fn take_subjects(&mut self) -> Subjects {
+        std::mem::take(&mut self.subjects)
+    }
+
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        self.is_once
+    }
+
+    /// How many commands there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes to send.
+    pub fn len(&self) -> u64 {
+        self.front.len() as u64 + self.list_len + self.operand_len
+    }
+
+    /// Adds windows of the bytes to send: the commands, their lists, their operands.
+    pub fn show(&self, windows: &mut Vec<Window>) {
+        // SAFETY: the commands stay in the message, which is not touched until its answer is here or the link is dropped.
+        windows.push(unsafe { Window::of(&self.front) });
+        windows.extend_from_slice(&self.lists);
+        windows.extend_from_slice(&self.operands);
+    }
+
+    /// Where the answer's bytes go.
+    pub fn results(&self) -> &[Window] {
+        &self.results
+    }
+
+    /// Bytes of the answer.
+    pub fn result_len(&self) -> u64 {
+        self.result_len
+    }
+
+    /// Its commands one by one, each with its memory.
+    ///
+    /// **Errors**: those of [`hanare_protocol::shape::Shape::check`], where the caller's index list has changed meanwhile.
+    pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'_>, Error>> {
+        let (mut lists, mut operands, mut results) = (Cut::of(&self.lists), Cut::of(&self.operands), Cut::of(&self.results));
+        let (commands, _) = self.front.as_chunks::<COMMAND_LEN>();
+        commands.iter().zip(&self.abouts).map(move |(bytes, (subject, extent))| {
+            let command = Command::decode(bytes).expect("this program wrote it");
+            let list = lists.take(command.list_len().expect("lists go in pieces"));
+            let (subject, extent) = (self.subjects.get(*subject), *extent as usize);
+            let limit = subject.routes.extent(extent).len;
+            let shape = command.shape(&words_of(&list)).expect("this program wrote it").check(&subject.name, limit)?;
+            let operand = operands.take(command.op.operand_len(shape.len()).expect("it was checked when it was drafted"));
+            let result = results.take(command.op.result_len(shape.len()));
+            Ok(Entry { command, shape, subject, extent, list, operand, result })
+        })
+    }
+
+    fn push_list(&mut self, len: u64, list: ListBytes) {
+        // SAFETY: heap memory stays where it is while its owner moves, and `own` keeps it until the message is cleared.
+        let heap = |bytes: &[u8]| unsafe { Window::of(bytes) };
+        let (window, own) = match list {
+            ListBytes::None => return,
+            ListBytes::Borrowed(window) => (window, None),
+            ListBytes::Dims(bytes) => (heap(&bytes), Some(Own::Bytes(bytes))),
+            ListBytes::Narrow(list) => (heap(list.as_bytes()), Some(Own::Narrow(list))),
+            ListBytes::Wide(list) => (heap(list.as_bytes()), Some(Own::Wide(list))),
+        };
+        self.lists.push(window);
+        if (window.len() as u64) < len {
+            // SAFETY: a static that nobody writes.
+            self.lists.push(unsafe { Window::of(&ZEROS) });
+        }
+        self.list_len += len;
+        self.own.extend(own);
+    }
+
+    fn push_operand(&mut self, operand: Window) {
+        fault::bring(operand, Access::Read);
+        self.operand_len += operand.len() as u64;
+        self.operands.push(operand);
+    }
+
+    fn push_result(&mut self, result: Window) {
+        fault::bring(result, Access::Write);
+        self.result_len += result.len() as u64;
+        self.results.push(result);
+    }
+}
+
+/// A command of a message, with its memory.
+pub(crate) struct Entry<'r> {
+    pub command: Command,
+    /// Its bytes on the extent.
+    pub shape: Checked<'static>,
+    pub subject: &'r Arc<Subject>,
+    pub extent: usize,
+    list: Vec<Window>,
+    pub operand: Vec<Window>,
+    pub result: Vec<Window>,
+}
+
+/// Takes windows apart from the front.
+pub(crate) struct Cut<'w> {
+    windows: &'w [Window],
+    /// Bytes of the first that were taken.
+    taken: usize,
+}
+
+impl<'w> Cut<'w> {
+    pub fn of(windows: &'w [Window]) -> Cut<'w> {
+        Cut { windows, taken: 0 }
+    }
+
+    /// The next bytes, at most so many, that lie in one window.
+    pub fn next(&mut self, most: u64) -> Window {
+        let mut first = self.windows.first().expect("as many bytes as the commands say");
+        while first.len() == self.taken {
+            (self.windows, self.taken) = (&self.windows[1..], 0);
+            first = self.windows.first().expect("as many bytes as the commands say");
+        }
+        let len = (first.len() - self.taken).min(most as usize);
+        self.taken += len;
+        first.slice(self.taken - len, len)
+    }
+
+    /// Runs `with` for the next bytes, window by window.
+    pub fn each<E>(&mut self, len: u64, mut with: impl FnMut(Window) -> Result<(), E>) -> Result<(), E> {
+        self.take(len).into_iter().try_for_each(&mut with)
+    }
+
+    /// The next bytes, in as many windows as they lie in.
+    fn take(&mut self, len: u64) -> Vec<Window> {
+        let mut taken = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            taken.push(self.next(left));
+            left -= taken.last().map_or(0, |window| window.len() as u64);
+        }
+        taken
+    }
+}
+
+/// A list's words. Of a list in memory that is lost the indices are zero, as a node would have got them.
+fn words_of(list: &[Window]) -> Vec<u64> {
+    let mut bytes = vec![0; list.iter().map(Window::len).sum()];
+    let mut at = 0;
+    for window in list {
+        let _ = window.read_into(&mut bytes[at..at + window.len()]);
+        at += window.len();
+    }
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+}

@@ -1,0 +1,104 @@
+//! The requests of one connection.
+
+use super::message::Message;
+use super::request::Request;
+use hanare_protocol::Error;
+use hanare_protocol::id::Gid;
+
+/// The requests of one connection that wait for their answers, found by their sequence number.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    slots: Vec<Option<Box<Request>>>,
+    free: Vec<u32>,
+    /// Emptied requests for the next use.
+    #[expect(clippy::vec_box, reason = "requests wander between tables and drafts: as pointers, not as 200 bytes")]
+    spare: Vec<Box<Request>>,
+    counter: u64,
+    open: usize,
+}
+
+/// Low bits of a sequence number: the slot. The rest is a counter, so that a late answer finds nobody.
+const SLOT_BITS: u32 = 20;
+
+impl Pending {
+    /// A request to fill, an old one if there is.
+    pub fn draft(&mut self) -> Box<Request> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Puts an emptied request aside for its next use.
+    pub fn keep(&mut self, mut request: Box<Request>) {
+        request.clear();
+        if self.spare.len() < 16 {
+            self.spare.push(request);
+        }
+    }
+
+    /// Enters a request and numbers it. **Errors**: [`Error::LimitReached`] with a million in flight.
+    pub fn enter(&mut self, mut request: Box<Request>) -> Result<u64, Error> {
+        if self.free.is_empty() && self.slots.len() >= 1 << SLOT_BITS {
+            return Err(Error::LimitReached { what: "requests in flight to one node".to_owned(), limit: 1 << SLOT_BITS });
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.counter += 1;
+        let seq = self.counter << SLOT_BITS | u64::from(slot);
+        request.post(seq);
+        self.slots[slot as usize] = Some(request);
+        self.open += 1;
+        Ok(seq)
+    }
+
+    fn slot(&self, seq: u64) -> Option<usize> {
+        Some((seq & ((1 << SLOT_BITS) - 1)) as usize).filter(|slot| *slot < self.slots.len())
+    }
+
+    /// The request of that number, if it still waits here.
+    pub fn get(&mut self, seq: u64) -> Option<&mut Request> {
+        let slot = self.slot(seq)?;
+        self.slots[slot].as_deref_mut()
+    }
+
+    /// Takes a request out, whatever its state.
+    pub fn take(&mut self, seq: u64) -> Option<Box<Request>> {
+        let slot = self.slot(seq)?;
+        let request = self.slots[slot].take()?;
+        self.free.push(slot as u32);
+        self.open -= 1;
+        Some(request)
+    }
+
+    /// Fails all that have no answer.
+    pub fn fail_all(&mut self, error: &Error) {
+        self.slots.iter_mut().flatten().for_each(|request| request.lose(error));
+    }
+
+    fn any(&self, is_one: impl Fn(&Request) -> bool) -> bool {
+        self.open > 0 && self.slots.iter().flatten().any(|request| is_one(request))
+    }
+
+    /// Whether any has no answer that will have one by itself.
+    pub fn any_unanswered(&self) -> bool {
+        self.any(Request::is_awaited)
+    }
+
+    /// Whether some were refused because their region is mapped, and this client has not done them yet, or not to the end.
+    pub fn any_refused(&self) -> bool {
+        self.any(Request::is_left)
+    }
+
+    /// Begins the one of those that was sent first: its number, the region, its commands.
+    pub fn begin_refused(&mut self) -> Option<(u64, Gid, Message)> {
+        let refused = self.slots.iter_mut().flatten().filter(|request| request.is_refused());
+        let first = refused.min_by_key(|request| request.seq)?;
+        let (gid, message) = first.begin_here();
+        Some((first.seq, gid, message))
+    }
+
+    /// Puts its commands back, with what came of it.
+    pub fn end_refused(&mut self, seq: u64, message: Message, outcome: Result<(), Error>) {
+        self.get(seq).expect("it stays until its owner has its outcome").end_here(message, outcome);
+    }
+}
