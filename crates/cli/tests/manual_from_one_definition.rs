@@ -38,6 +38,23 @@ fn a_page_is_written_for_every_command() {
 }
 
 #[test]
+fn info_says_of_each_part_of_userfaultfd_what_it_tried() {
+    let parts = |kernel: &str| -> Vec<(String, bool)> {
+        let info = run(command(&["info", "--json"]).env("HANARE_KERNEL", kernel)).json();
+        let findings = info["kernel"].as_array().unwrap().iter();
+        let ours = findings.filter(|finding| finding["name"].as_str().unwrap().starts_with("userfaultfd"));
+        ours.map(|finding| (finding["name"].as_str().unwrap().to_owned(), finding["usable"] == true)).collect()
+    };
+    let old = parts("5.13");
+    if old.len() < 4 {
+        return println!("skipped: this machine has no userfaultfd: {old:?}");
+    }
+    let usable = |name: &str| old.iter().find(|part| part.0 == format!("userfaultfd, {name}")).unwrap().1;
+    assert!(usable("faults as SIGBUS") && !usable("CONTINUE") && !usable("CONTINUE write-protected"), "{old:?}");
+    assert!(parts("99.0").iter().filter(|part| part.1).count() > parts("5.13").iter().filter(|part| part.1).count());
+}
+
+#[test]
 fn info_names_every_setting_and_why_a_fabric_is_refused() {
     let info = run(&mut command(&["info", "--json"])).json();
     assert!(info["settings"].as_array().unwrap().iter().any(|setting| setting["variable"] == "HANARE_NODE"));

@@ -1,10 +1,9 @@
-//! Moving messages between processes and hosts: one contract, shm, tcp, and layers over it.
+//! Moving messages between processes and hosts: one contract, and shm, tcp and UCX behind it.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`link`] | the contract: [`Link`], [`Sink`], [`Progress`], [`LinkError`] |
+//! | [`link`] | the contract: [`Link`], [`Sink`], [`Progress`], [`LinkError`]; what passed over links, [`Traffic`] |
 //! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
-//! | [`layer`] | links over links: count, delay, fault, retransmit |
 //! | [`shm`] | links between two processes of one host: rings in shared memory |
 //! | [`ucx`] | links over UCX, loaded at run time: RDMA where it is there |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |
@@ -33,7 +32,6 @@
 
 mod ending;
 mod inbox;
-pub mod layer;
 pub mod link;
 mod outbox;
 pub mod shm;
@@ -42,7 +40,7 @@ pub mod tcp;
 pub mod ucx;
 pub mod wait;
 
-pub use link::{Link, LinkError, Progress, Refusal, Sink};
+pub use link::{Link, LinkError, Progress, Refusal, Sink, Traffic};
 pub use wait::wait;
 
 #[cfg(test)]

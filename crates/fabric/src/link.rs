@@ -162,6 +162,28 @@ impl std::ops::AddAssign for Progress {
     }
 }
 
+/// Messages and bytes each way, heads included; loads and stores of mapped memory are no messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages given to `send`.
+    pub messages_sent: u64,
+    /// Bytes given to `send` and `extend`, and the heads'.
+    pub bytes_sent: u64,
+    /// Whole messages that arrived.
+    pub messages_received: u64,
+    /// Bytes that arrived.
+    pub bytes_received: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, more: Traffic) {
+        self.messages_sent = self.messages_sent.saturating_add(more.messages_sent);
+        self.bytes_sent = self.bytes_sent.saturating_add(more.bytes_sent);
+        self.messages_received = self.messages_received.saturating_add(more.messages_received);
+        self.bytes_received = self.bytes_received.saturating_add(more.bytes_received);
+    }
+}
+
 /// Why a link has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -1,6 +1,5 @@
 //! The small path allocates nothing, on either side, once a link has warmed up.
 
-use hanare_fabric::layer::Count;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::{Greeted, Listener, connect};
 use hanare_fabric::ucx::{self, Choice};
@@ -106,7 +105,7 @@ fn greeted() -> (Greeted, Greeted) {
 #[test]
 fn tcp_allocates_nothing() {
     let (one, other) = greeted();
-    let (mut one, mut other) = (Count::over(one.link), Count::over(other.link));
+    let (mut one, mut other) = (one.link, other.link);
     for len in [0, 8, 4096] {
         assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
     }
@@ -114,8 +113,8 @@ fn tcp_allocates_nothing() {
 
 #[test]
 fn shm_allocates_nothing() {
-    let (one, parts) = ShmLink::create("the opener").unwrap();
-    let (mut one, mut other) = (Count::over(one), Count::over(ShmLink::open(parts, "the maker").unwrap()));
+    let (mut one, parts) = ShmLink::create("the opener").unwrap();
+    let mut other = ShmLink::open(parts, "the maker").unwrap();
     for len in [0, 8, 4096] {
         assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
     }
@@ -130,8 +129,8 @@ fn ucx_allocates_nothing() {
     }
     let (one, other) = greeted();
     let acceptor = thread::spawn(move || ucx::agree(other, Choice::Ucx, soon()).unwrap().link);
-    let one = ucx::agree(one, Choice::Ucx, soon()).unwrap().link;
-    let (mut one, mut other) = (Count::over(one), Count::over(acceptor.join().unwrap()));
+    let mut one = ucx::agree(one, Choice::Ucx, soon()).unwrap().link;
+    let mut other = acceptor.join().unwrap();
     for len in [0, 8, 4096] {
         assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
     }

@@ -35,7 +35,7 @@ pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts,
     Part, Pool, Region, SharedMapping, WordGuard, WordLock,
 };
-pub use hanare_fabric::layer::Traffic;
+pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
 pub use hanare_memory::file::Huge;

@@ -1,7 +1,7 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
 use hanare_fabric::ucx::Choice;
-use hanare_memory::uffd::Features;
+use hanare_memory::uffd::{Features, PARTS, Part};
 use hanare_protocol::{Error, Result, limits};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -121,6 +121,16 @@ pub(crate) fn userfaultfd() -> Result<Features> {
             reason: "it must be a version of Linux, as 6.1".to_owned(),
         }),
     }
+}
+
+/// The parts of userfaultfd that mappings use, each with whether this user has it here: tried by this very call, and as
+/// `HANARE_KERNEL` allows.
+///
+/// **Cost**: about ten system calls. **Errors**: [`Error::BadSetting`]; [`Error::System`] with what to do, where there is no
+/// userfaultfd, or it is forbidden.
+pub fn userfaultfd_parts() -> Result<[(Part, bool); PARTS.len()]> {
+    let features = userfaultfd()?;
+    Ok(PARTS.map(|part| (part, features.contains(part.feature))))
 }
 
 /// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.

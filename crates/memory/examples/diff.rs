@@ -1,6 +1,6 @@
 //! What diffs cost, beside `memcmp` and `memcpy` of the same pages: `cargo run --release -p hanare-memory --example diff`.
 
-use hanare_memory::diff::{Diff, PAGE, PageBytes, Twin, apply, merge};
+use hanare_memory::diff::{Diff, PageBytes};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -44,35 +44,13 @@ fn main() {
         let between = median_ns(|k| {
             black_box(Diff::between(black_box(&twins[k]), black_box(&pages[k])));
         });
-        let mut encoded = [0; hanare_memory::diff::DIFF_LEN_MAX];
         let diffs: Vec<Diff> = (0..COUNT).map(|k| Diff::between(&twins[k], &pages[k])).collect();
-        let len = diffs[0].encoded_len();
-        let is_sent = !diffs[0].is_empty();
-        let encode = median_ns(|k| {
-            if is_sent {
-                diffs[k].encode(&pages[k], &mut encoded[..len]);
-            }
-        });
         let mut home = twins.clone();
         let put = median_ns(|k| {
-            if is_sent {
-                black_box(apply(black_box(&encoded[..len]), &mut home[k])).expect("our own diff");
+            for (start, len) in black_box(&diffs[k]).runs() {
+                home[k][start..start + len].copy_from_slice(&pages[k][start..start + len]);
             }
         });
-        let mut twin = Twin::of(&twins[0]);
-        let mut page = pages[0];
-        let merged = median_ns(|k| {
-            page = pages[k];
-            twin.renew(&twins[k]);
-            black_box(merge(&mut page, &mut twin, &home[k]));
-        });
-        println!(
-            "{name:<22} between {between:>5.0} ({:>4.1}x)   encode {encode:>5.0} ({:>4.1}x)   apply {put:>5.0} ({:>4.1}x)   \
-             merge {merged:>5.0} ({:>4.1}x)   {len:>4} of {PAGE} bytes",
-            between / compare,
-            encode / compare,
-            put / compare,
-            merged / compare
-        );
+        println!("{name:<22} between {between:>5.0} ({:>4.1}x)   put {put:>5.0} ({:>4.1}x)", between / compare, put / compare);
     }
 }

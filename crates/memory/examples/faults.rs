@@ -5,7 +5,7 @@
 use hanare_memory::Mapping;
 use hanare_memory::fault::{Resolve, Resolved, admit_thread, watch};
 use hanare_memory::frames::{Frames, Run};
-use hanare_memory::uffd::{Features, Span, Uffd, WriteFaults};
+use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
@@ -73,7 +73,7 @@ fn main() {
         frames.punch(Run { first: 0, count: PAGES }).expect("punched");
 
         let mapping = map(&frames);
-        let (uffd, span) = (Uffd::open(features, WriteFaults::Signal).expect("a userfaultfd"), Span::of(&mapping));
+        let (uffd, span) = (Uffd::open(features).expect("a userfaultfd"), Span::of(&mapping));
         // SAFETY: no reference to the mapping exists.
         unsafe { uffd.register(span) }.expect("registered");
         let frames = Frames::adopt(frames.as_fd().try_clone_to_owned().expect("a descriptor"), PAGES).expect("frames");

@@ -8,9 +8,9 @@
 //! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |
 //! | [`fault`] | the SIGBUS handler's way to whoever can resolve a fault of a registered mapping |
-//! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back; the order of eviction |
+//! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back |
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
-//! | [`diff`] | twins and diffs: what a host changed of a page since it was clean |
+//! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!

@@ -88,25 +88,15 @@ impl Mapping {
             .map_err(system("mapping a memory file"))
     }
 
-    /// Puts zeroed memory of this process at byte `at` of the range.
-    pub fn map_anonymous(&mut self, at: u64, len: u64) -> Result<()> {
-        self.map_private(at, len, MapFlags::PRIVATE)
-    }
-
-    /// As [`Mapping::map_anonymous`], for memory of which little is used at a time: no part of it is promised by the system, so
-    /// that it may be far longer than the machine's memory.
+    /// Puts zeroed memory of this process at byte `at` of the range, of which little is used at a time: no part of it is promised
+    /// by the system, so that it may be far longer than the machine's memory.
     pub fn map_sparse(&mut self, at: u64, len: u64) -> Result<()> {
-        self.map_private(at, len, MapFlags::PRIVATE | MapFlags::NORESERVE)
-    }
-
-    fn map_private(&mut self, at: u64, len: u64, flags: MapFlags) -> Result<()> {
         let len = self.check(at, len.next_multiple_of(PAGE_LEN))?;
         self.forget(at, len);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: as in `map_file`.
-        unsafe { mmap_anonymous(self.at(at), len, protection, flags | MapFlags::FIXED) }
-            .map(drop)
-            .map_err(system("mapping memory"))
+        unsafe { mmap_anonymous(self.at(at), len, protection, flags) }.map(drop).map_err(system("mapping memory"))
     }
 
     /// The whole range as a window.
@@ -215,7 +205,7 @@ mod tests {
         let mapping = Mapping::reserve(3 << 20).unwrap();
         assert_eq!(mapping.ptr().addr() % HUGE_PAGE_LEN as usize, 0);
         let mut small = Mapping::reserve(1).unwrap();
-        small.map_anonymous(0, 1).unwrap();
+        small.map_sparse(0, 1).unwrap();
         // SAFETY: the mapping lives to the end of the test.
         unsafe { small.window() }.write_from(&[1; 4096]).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the kernel offers and this user may use.
+//! What the kernel offers and this user may use, found by trying.
 
 use super::Finding;
 use crate::size;
@@ -6,29 +6,30 @@ use std::fs::{OpenOptions, read_to_string};
 
 /// Each feature that some part of the pool is better for.
 pub fn findings() -> Vec<Finding> {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let version = version(&release);
-    let since = |name, needed: (u32, u32), what: &str| {
-        let there = version >= needed;
-        let verb = if there { "has" } else { "lacks" };
-        Finding::new(name, there, format!("Linux {release} {verb} it (since {}.{}): {what}", needed.0, needed.1))
-    };
-    vec![
-        huge_pages(),
-        transparent_huge_pages(),
-        since("userfaultfd, user mode", (5, 11), "faults of programs served without privileges"),
-        since("userfaultfd, minor faults", (5, 14), "mapped shared memory on shared files"),
-        since("userfaultfd, write-protect on shared files", (5, 19), "mappings of memory on other nodes"),
-        since("userfaultfd, pages mapped write-protected", (6, 4), "coherent mappings that have this host's own memory as it is"),
-        since("userfaultfd, asynchronous write-protect", (6, 7), "dirty pages found by a scan of the page map"),
-        privileged_faults(),
-        fuse(),
-    ]
+    let mut findings = vec![huge_pages(), transparent_huge_pages()];
+    findings.extend(userfaultfd());
+    findings.extend([privileged_faults(), fuse()]);
+    findings
 }
 
-fn version(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+/// The parts of userfaultfd, each tried by this call.
+fn userfaultfd() -> Vec<Finding> {
+    match hanare::settings::userfaultfd_parts() {
+        Err(error) => vec![Finding::new("userfaultfd", false, error.to_string())],
+        Ok(parts) => parts
+            .map(|(part, works)| {
+                let (major, minor) = part.since;
+                let why = match works {
+                    true => "tried just now: it works".to_owned(),
+                    false => format!(
+                        "tried just now: this kernel, or HANARE_KERNEL, does not let it (Linux {major}.{minor} brought it); without it: {}",
+                        part.without
+                    ),
+                };
+                Finding::new(format!("userfaultfd, {}", part.name), works, why)
+            })
+            .into(),
+    }
 }
 
 fn huge_pages() -> Finding {
@@ -74,17 +75,5 @@ fn fuse() -> Finding {
     match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
         Ok(_) => Finding::new("FUSE", true, "/dev/fuse may be opened"),
         Err(error) => Finding::new("FUSE", false, format!("/dev/fuse: {error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_release_is_compared_by_numbers() {
-        assert_eq!(version("6.1.0-13-amd64"), (6, 1));
-        assert_eq!(version("5.19-rc1"), (5, 19));
-        assert!(version("6.10.3") > version("6.7.0"));
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Something that is there or not, and why.
 pub struct Finding {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Whether it can be used.
     pub usable: bool,
     /// What was found, and what that means.
@@ -20,8 +20,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(name: &'static str, usable: bool, why: impl Into<String>) -> Finding {
-        Finding { name, usable, why: why.into() }
+    fn new(name: impl Into<String>, usable: bool, why: impl Into<String>) -> Finding {
+        Finding { name: name.into(), usable, why: why.into() }
     }
 
     fn value(&self) -> Value {
@@ -68,7 +68,7 @@ fn title(text: &str) {
 fn show(findings: &[Finding]) {
     let rows = findings.iter().map(|finding| {
         let mark = if finding.usable { "yes" } else { "no" };
-        vec![finding.name.to_owned(), mark.to_owned(), finding.why.clone()]
+        vec![finding.name.clone(), mark.to_owned(), finding.why.clone()]
     });
     print::table(&[Column::Text("NAME"), Column::Text("USABLE"), Column::Text("WHY")], rows.collect());
 }

@@ -1,4 +1,4 @@
-//! What every fabric promises, tried on each of them and on each layer over each of them.
+//! What every fabric promises, tried on each of them.
 //!
 //! A new fabric joins by one line at the end of this file, and by a way to make a pair and a raw peer in `fabrics`.
 
@@ -144,13 +144,4 @@ conformance! {
     ucx = UCX;
     ucx_shm = UCX_SHM;
     ucx_tcp = UCX_TCP;
-    tcp_count = TCP.under(fabrics::count);
-    shm_count = SHM.under(fabrics::count);
-    ucx_count = UCX.under(fabrics::count);
-    tcp_delay = TCP.under(fabrics::delay);
-    shm_delay = SHM.under(fabrics::delay);
-    tcp_fault = TCP.under(fabrics::fault);
-    shm_fault = SHM.under(fabrics::fault);
-    tcp_retransmit = TCP.retransmitted();
-    shm_retransmit = SHM.retransmitted();
 }

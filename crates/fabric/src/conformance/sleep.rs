@@ -115,7 +115,7 @@ pub(super) fn two_sleepers_never_miss_each_other(fabric: &Fabric) {
             receive(&mut *other, &mut store, round as usize + 1);
             send(&mut *other, round, &[]).unwrap();
         }
-        // Whatever a layer still holds leaves before the link goes.
+        // Whatever the link still holds leaves before it goes.
         let end = soon();
         while other.unsent_len() > 0 {
             wait(&mut *other, &mut store, Some(end)).unwrap();

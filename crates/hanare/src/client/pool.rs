@@ -6,7 +6,7 @@ use super::remote::Remote;
 use super::session::Session;
 use super::shared::{FaultTraffic, Mapped};
 use crate::{launch, settings, trace};
-use hanare_fabric::layer::Traffic;
+use hanare_fabric::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::{tcp, ucx};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};

@@ -14,7 +14,7 @@ use super::pending::Pending;
 use super::request::{Patience, Request};
 use super::subject::Subjects;
 use crate::trace;
-use hanare_fabric::layer::Traffic;
+use hanare_fabric::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;

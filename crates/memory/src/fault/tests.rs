@@ -7,7 +7,7 @@ use super::*;
 use crate::frames::{Frames, Run};
 use crate::guard::{Lost, Side};
 use crate::uffd::peer::{self, DONE};
-use crate::uffd::{Features, Refused, Uffd, WriteFaults};
+use crate::uffd::{Features, Refused, Uffd};
 use hanare_protocol::id::Rights;
 use hanare_protocol::wire::control::FilePart;
 use std::os::fd::AsRawFd;
@@ -115,7 +115,7 @@ impl Region {
         let len = PAGES * PAGE_LEN;
         let mut mapping = Mapping::reserve(len).unwrap();
         mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
-        let (uffd, span) = (Uffd::open(features, WriteFaults::Signal).unwrap(), Span::of(&mapping));
+        let (uffd, span) = (Uffd::open(features).unwrap(), Span::of(&mapping));
         // SAFETY: nobody holds a reference (invariant 2).
         unsafe { uffd.register(span) }.unwrap();
         let words = std::array::from_fn(|_| AtomicU64::new(ABSENT));

@@ -23,9 +23,8 @@
 //!
 //! [`Frames::read`] plants nothing, whoever calls it: prefer it to a mapping.
 //!
-//! *Evict* ([`clock::Clock`]): admit every page that is filled; when it is full, ask it for victims, a batch at a time (32 and
-//! more: one shoot-down a call), mark those in their words, take the clean ones without reading, read and send home the owned
-//! ones.
+//! *Evict*: choose victims a batch at a time (32 and more: one shoot-down a call), mark those in their words, take the clean
+//! ones without reading, read and send home the owned ones.
 //!
 //! # Costs
 //!
@@ -35,8 +34,6 @@
 //! beyond the file: what is here is in the page words.
 //!
 //! Safety invariant of this module: a service mapping is reached through windows only, which do not outlive it.
-
-pub mod clock;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +47,7 @@ use hanare_protocol::Result;
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::control::FilePart;
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fstat, seek};
+use rustix::fs::{FallocateFlags, fallocate, fstat};
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{Advice, madvise};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -167,19 +164,6 @@ impl Frames {
     pub fn present_count(&self) -> Result<u64> {
         let stat = fstat(&self.file).map_err(file::system("looking at frames"))?;
         Ok(stat.st_blocks as u64 * 512 / PAGE_LEN)
-    }
-
-    /// The first run of present frames from `page` on: what a node that comes back finds. **Cost**: two system calls.
-    pub fn next_present(&self, page: u64) -> Result<Option<Run>> {
-        let at = |place: SeekFrom| seek(&self.file, place);
-        match at(SeekFrom::Data(page * PAGE_LEN)) {
-            Err(Errno::NXIO) => Ok(None),
-            Err(errno) => Err(file::system("looking for frames")(errno)),
-            Ok(start) => {
-                let end = at(SeekFrom::Hole(start)).map_err(file::system("looking for frames"))?;
-                Ok(Some(Run { first: start / PAGE_LEN, count: (end - start) / PAGE_LEN }))
-            }
-        }
     }
 
     /// Puts whole pages into the file. Held: the pages' claims. Async-signal-safe.

@@ -1,7 +1,7 @@
 //! What this kernel's userfaultfd can do, tried rather than read from a version.
 
 use super::kernel;
-use super::{Refused, Span, Uffd, WriteFaults};
+use super::{Refused, Span, Uffd};
 use crate::Mapping;
 use crate::file;
 use bitflags::bitflags;
@@ -23,10 +23,6 @@ bitflags! {
         const PROTECT = 1 << 2;
         /// `CONTINUE` maps a page write-protected in one step.
         const CONTINUE_PROTECTED = 1 << 3;
-        /// The kernel resolves writes to protected pages by itself and remembers which they were.
-        const TRACK = 1 << 4;
-        /// One call lists the pages written and protects them again.
-        const SCAN = 1 << 5;
     }
 }
 
@@ -44,7 +40,7 @@ pub struct Part {
 }
 
 /// All parts, oldest first.
-pub const PARTS: [Part; 6] = [
+pub const PARTS: [Part; 4] = [
     Part { feature: Features::FAULTS, name: "faults as SIGBUS", since: (4, 14), without: "no mapping of remote memory" },
     Part { feature: Features::CONTINUE, name: "CONTINUE", since: (5, 14), without: "no mapping of remote memory" },
     Part {
@@ -58,18 +54,6 @@ pub const PARTS: [Part; 6] = [
         name: "CONTINUE write-protected",
         since: (6, 4),
         without: "pages are protected before they are filled, and mapped by the kernel",
-    },
-    Part {
-        feature: Features::TRACK,
-        name: "asynchronous write-protection",
-        since: (6, 7),
-        without: "a twin of each page that is mapped for writing",
-    },
-    Part {
-        feature: Features::SCAN,
-        name: "pagemap scan",
-        since: (6, 7),
-        without: "a twin of each page that is mapped for writing",
     },
 ];
 
@@ -110,13 +94,9 @@ impl Features {
         features.set(Features::FAULTS, has(kernel::FEATURE_SIGBUS | kernel::FEATURE_MISSING_SHMEM));
         features.set(Features::CONTINUE, has(kernel::FEATURE_MINOR_SHMEM));
         features.set(Features::PROTECT, has(kernel::FEATURE_WP | kernel::FEATURE_WP_SHMEM));
-        features.set(Features::TRACK, has(kernel::FEATURE_WP_ASYNC | kernel::FEATURE_WP_UNPOPULATED));
-        // No bit tells of these two: they are tried.
+        // No bit tells of this one: it is tried.
         if features.contains(Features::NEEDED) && try_continue_protected(features)? {
             features |= Features::CONTINUE_PROTECTED;
-        }
-        if features.contains(Features::TRACK) && try_scan()? {
-            features |= Features::SCAN;
         }
         Ok(features)
     }
@@ -136,17 +116,13 @@ impl Features {
     }
 
     /// What is asked of the kernel for an open descriptor.
-    pub(super) fn asked(self, write_faults: WriteFaults) -> u64 {
+    pub(super) fn asked(self) -> u64 {
         let bits = [
             (Features::FAULTS, kernel::FEATURE_SIGBUS | kernel::FEATURE_MISSING_SHMEM),
             (Features::CONTINUE, kernel::FEATURE_MINOR_SHMEM),
             (Features::PROTECT, kernel::FEATURE_WP | kernel::FEATURE_WP_SHMEM),
         ];
-        let asked = bits.iter().filter(|(feature, _)| self.contains(*feature)).fold(0, |all, (_, bits)| all | bits);
-        match write_faults {
-            WriteFaults::Signal => asked,
-            WriteFaults::Track => asked | kernel::FEATURE_WP_ASYNC | kernel::FEATURE_WP_UNPOPULATED,
-        }
+        bits.iter().filter(|(feature, _)| self.contains(*feature)).fold(0, |all, (_, bits)| all | bits)
     }
 }
 
@@ -158,12 +134,12 @@ fn offered() -> Result<u64, Refused> {
 }
 
 /// A page of a memory file that is in the file and not mapped, under a descriptor.
-fn one_page(features: Features, write_faults: WriteFaults) -> Result<(Mapping, Uffd, Span)> {
+fn one_page(features: Features) -> Result<(Mapping, Uffd, Span)> {
     let file = file::create("hanare-probe", PAGE_LEN)?;
     rustix::io::pwrite(&file, &[1], 0).map_err(file::system("filling a memory file"))?;
     let mut mapping = Mapping::reserve(PAGE_LEN)?;
     mapping.map_file(0, file.as_fd(), FilePart { offset: 0, len: PAGE_LEN, map_len: PAGE_LEN }, Rights::Write)?;
-    let uffd = Uffd::open(features, write_faults)?;
+    let uffd = Uffd::open(features)?;
     let span = Span::of(&mapping);
     // SAFETY: nobody but this function knows the mapping, and nothing touches it.
     unsafe { uffd.register(span) }?;
@@ -171,16 +147,10 @@ fn one_page(features: Features, write_faults: WriteFaults) -> Result<(Mapping, U
 }
 
 fn try_continue_protected(features: Features) -> Result<bool> {
-    let (_mapping, uffd, span) = one_page(features | Features::CONTINUE_PROTECTED, WriteFaults::Signal)?;
+    let (_mapping, uffd, span) = one_page(features | Features::CONTINUE_PROTECTED)?;
     match uffd.map_protected(span) {
         Ok(_) => Ok(true),
         Err(Refused::System(rustix::io::Errno::INVAL)) => Ok(false),
         Err(refused) => Err(refused.into()),
     }
-}
-
-fn try_scan() -> Result<bool> {
-    let (_mapping, _uffd, span) = one_page(Features::all(), WriteFaults::Track)?;
-    let pagemap = super::PageMap::of_this_process()?;
-    Ok(pagemap.take_written(span, |_| {}).is_ok())
 }

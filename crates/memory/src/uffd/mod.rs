@@ -1,5 +1,5 @@
 //! An owned userfaultfd in user mode: page faults of registered ranges become SIGBUS in the thread that touched, and pages are
-//! mapped, write-protected and tracked by call, also from another process that was handed the descriptor.
+//! mapped and write-protected by call, also from another process that was handed the descriptor.
 //!
 //! # What to do, in which order
 //!
@@ -45,7 +45,6 @@
 
 mod features;
 mod kernel;
-mod pagemap;
 
 #[cfg(test)]
 pub(crate) mod peer;
@@ -53,14 +52,13 @@ pub(crate) mod peer;
 mod tests;
 
 pub use features::{Features, PARTS, Part};
-pub use pagemap::PageMap;
 
 use crate::Mapping;
 use hanare_protocol::Error;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
+use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use thiserror::Error as ThisError;
@@ -127,15 +125,6 @@ impl From<Refused> for Error {
     }
 }
 
-/// What a write to a protected page does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteFaults {
-    /// SIGBUS in the thread that wrote.
-    Signal,
-    /// The kernel lifts the protection and remembers the page ([`PageMap::take_written`]).
-    Track,
-}
-
 /// A userfaultfd, closed when dropped; its ranges are then like any other memory: absent pages read as zeros. Unmap them first.
 #[derive(Debug)]
 pub struct Uffd {
@@ -148,15 +137,12 @@ impl Uffd {
     ///
     /// **Errors**: [`Refused::Unsupported`] when `features` are not enough; [`Refused::System`] as the kernel says.
     // FEATURE: EU-F12 D2-F4
-    pub fn open(features: Features, write_faults: WriteFaults) -> Result<Uffd, Refused> {
+    pub fn open(features: Features) -> Result<Uffd, Refused> {
         for part in PARTS.iter().filter(|part| Features::NEEDED.contains(part.feature)) {
             features.need(part.feature)?;
         }
-        if write_faults == WriteFaults::Track {
-            features.need(Features::TRACK)?;
-        }
         let fd = descriptor()?;
-        handshake(fd.as_fd(), &mut kernel::Api { api: kernel::API, features: features.asked(write_faults), ioctls: 0 })?;
+        handshake(fd.as_fd(), &mut kernel::Api { api: kernel::API, features: features.asked(), ioctls: 0 })?;
         Ok(Uffd { fd, features })
     }
 
@@ -196,12 +182,6 @@ impl Uffd {
         if self.registers_present() { Ok(()) } else { self.protect(span) }
     }
 
-    /// Takes a range back: its pages fault no more, and what was protected is not.
-    pub fn unregister(&self, span: Span) -> Result<(), Refused> {
-        // SAFETY: the layout is that of the request (invariant 2).
-        retry(|| unsafe { ioctl(&self.fd, Setter::<{ kernel::UFFDIO_UNREGISTER }, _>::new(span.raw())) })
-    }
-
     /// Makes pages that are in the file readable, or writable, in this mapping, by whatever this kernel has. Called by the
     /// thread that touched, while the page's word counts it.
     ///
@@ -211,7 +191,7 @@ impl Uffd {
     pub fn install(&self, span: Span, access: Access) -> Result<(), Refused> {
         match (self.registers_present(), access) {
             (true, Access::Read) => self.map_protected(span),
-            (true, Access::Write) => match self.fill::<{ kernel::UFFDIO_CONTINUE }>(span, 0)? {
+            (true, Access::Write) => match self.map_present(span, 0)? {
                 0 => Ok(()),
                 _ => self.unprotect(span),
             },
@@ -226,7 +206,7 @@ impl Uffd {
     /// **Errors**: [`Refused::Absent`] at the first page that is not in the file; those before it are mapped.
     pub fn map(&self, span: Span) -> Result<(), Refused> {
         self.need_present()?;
-        self.fill::<{ kernel::UFFDIO_CONTINUE }>(span, 0).map(drop)
+        self.map_present(span, 0).map(drop)
     }
 
     /// Maps pages that are in the file, for reading: a write faults. Pages that are mapped are left as they are.
@@ -234,37 +214,11 @@ impl Uffd {
     /// **Errors**: as [`Uffd::map`]; [`Refused::Unsupported`] before Linux 6.4.
     pub fn map_protected(&self, span: Span) -> Result<(), Refused> {
         self.need_present()?;
-        self.fill::<{ kernel::UFFDIO_CONTINUE }>(span, kernel::CONTINUE_WP).map(drop)
+        self.map_present(span, kernel::CONTINUE_WP).map(drop)
     }
 
     fn need_present(&self) -> Result<(), Refused> {
         self.features.need(Features::CONTINUE_PROTECTED)
-    }
-
-    /// Puts pages of zeros into the file and maps them, for a page that was never written anywhere.
-    pub fn zero(&self, span: Span) -> Result<(), Refused> {
-        self.fill::<{ kernel::UFFDIO_ZEROPAGE }>(span, 0).map(drop)
-    }
-
-    /// Puts bytes into the file where it has none, and maps them; says whether they were put, or a page was there already.
-    ///
-    /// **Cost**: 1.7 us a page; [`crate::frames::Frames::fill`] and a map are cheaper and need no mapping.
-    pub fn copy(&self, to: Span, bytes: &[u8], is_protected: bool) -> Result<bool, Refused> {
-        assert_eq!(to.len, bytes.len() as u64, "as many bytes as pages have");
-        let mode = if is_protected { kernel::COPY_WP } else { 0 };
-        let mut done = 0;
-        while done < to.len {
-            let rest = to.behind(done);
-            let from = bytes[done as usize..].as_ptr().addr() as u64;
-            let mut copy = kernel::Copy { to: rest.start, from, len: rest.len, mode, copied: 0 };
-            match self.update::<{ kernel::UFFDIO_COPY }, _>(&mut copy) {
-                Ok(()) => return Ok(true),
-                Err(_) if copy.copied > 0 => done += copy.copied as u64,
-                Err(Refused::System(Errno::EXIST)) => return Ok(false),
-                Err(refused) => return Err(refused),
-            }
-        }
-        Ok(true)
     }
 
     /// Protects pages from writing; where nothing is mapped, a mark is left for when the kernel maps it (not for
@@ -289,12 +243,12 @@ impl Uffd {
         })
     }
 
-    /// CONTINUE or ZEROPAGE over a range, passing over pages that are mapped; returns how many those were.
-    fn fill<const REQUEST: Opcode>(&self, span: Span, mode: u64) -> Result<u64, Refused> {
+    /// CONTINUE over a range, passing over pages that are mapped; returns how many those were.
+    fn map_present(&self, span: Span, mode: u64) -> Result<u64, Refused> {
         let (mut done, mut passed) = (0, 0);
         while done < span.len {
             let mut fill = kernel::Fill { span: span.behind(done).raw(), mode, done: 0 };
-            match self.update::<REQUEST, _>(&mut fill) {
+            match self.update::<{ kernel::UFFDIO_CONTINUE }, _>(&mut fill) {
                 Ok(()) => break,
                 Err(_) if fill.done > 0 => done += fill.done as u64,
                 Err(Refused::System(Errno::EXIST)) => (done, passed) = (done + PAGE_LEN, passed + 1),

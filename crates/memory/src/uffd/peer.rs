@@ -4,7 +4,7 @@
 //! Safety invariant of this module: pages of the mapping are touched by system calls only, which fail where a touch would
 //! fault.
 
-use super::{Features, PageMap, Span, Uffd, WriteFaults};
+use super::{Features, Span, Uffd};
 use crate::Mapping;
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::PAGE_LEN;
@@ -117,11 +117,11 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(file: BorrowedFd<'_>, pages: u64, features: Features, write_faults: WriteFaults) -> Client {
+    pub fn new(file: BorrowedFd<'_>, pages: u64, features: Features) -> Client {
         let len = pages * PAGE_LEN;
         let mut mapping = Mapping::reserve(len).unwrap();
         mapping.map_file(0, file, FilePart { offset: 0, len, map_len: len }, Rights::Write).unwrap();
-        let (uffd, span) = (Uffd::open(features, write_faults).unwrap(), Span::of(&mapping));
+        let (uffd, span) = (Uffd::open(features).unwrap(), Span::of(&mapping));
         // SAFETY: the mapping is touched by system calls only.
         unsafe { uffd.register(span) }.unwrap();
         let scratch = crate::file::create("scratch", PAGE_LEN).unwrap();
@@ -172,8 +172,7 @@ fn a_client() {
     }
     let mut socket = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let (_, files) = receive(&mut socket);
-    let mut client =
-        Client::new(files[0].as_fd(), u64::from(numbers[1]), Features::from_bits_retain(numbers[0]), WriteFaults::Signal);
+    let mut client = Client::new(files[0].as_fd(), u64::from(numbers[1]), Features::from_bits_retain(numbers[0]));
     send(&mut socket, client.span.start, &[client.uffd.as_fd()]);
     let mut order = [0; 3];
     while socket.read_exact(&mut order).is_ok() {
@@ -222,9 +221,4 @@ pub fn receive(socket: &mut UnixStream) -> (u64, Vec<OwnedFd>) {
         _ => None,
     });
     (u64::from_le_bytes(bytes), files.flatten().collect())
-}
-
-/// A page map of this process; here so that a test as an ordinary user can ask for it after [`become_user`].
-pub fn page_map() -> PageMap {
-    PageMap::of_this_process().unwrap()
 }

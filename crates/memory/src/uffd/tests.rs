@@ -32,7 +32,7 @@ fn punch(file: &OwnedFd, page: u64) {
 }
 
 fn client(file: &OwnedFd, features: Features) -> Client {
-    Client::new(file.as_fd(), PAGES, features, WriteFaults::Signal)
+    Client::new(file.as_fd(), PAGES, features)
 }
 
 #[test]
@@ -58,12 +58,8 @@ fn a_kernel_that_lacks_what_is_needed_is_refused_by_name() {
     assert_eq!(Features::of_linux((6, 1)), Features::LINUX_6_1);
     assert_eq!(Features::of_linux((6, 10)), Features::all());
     assert!(Features::of_linux((5, 18)).check().is_err());
-    let lacking = Uffd::open(Features::all() - Features::CONTINUE, WriteFaults::Signal);
+    let lacking = Uffd::open(Features::all() - Features::CONTINUE);
     assert_eq!(lacking.unwrap_err(), Refused::Unsupported("CONTINUE"));
-    let lacking = Uffd::open(Features::LINUX_6_1, WriteFaults::Track);
-    assert_eq!(lacking.unwrap_err(), Refused::Unsupported("asynchronous write-protection"));
-    assert_eq!(PageMap::check(Features::LINUX_6_1 | Features::TRACK), Err(Refused::Unsupported("pagemap scan")));
-    assert_eq!(PageMap::check(Features::all()), Ok(()));
 }
 
 #[test]
@@ -185,67 +181,16 @@ fn without_protected_maps_a_mark_made_before_filling_protects() {
 }
 
 #[test]
-fn zeros_and_copies_are_put_where_nothing_is() {
-    for features in kernels() {
-        let file = file();
-        let client = client(&file, features);
-        client.uffd.zero(client.span.pages(0, 2)).unwrap();
-        assert_eq!((client.read(0), client.read(1), client.read(2)), (Some(0), Some(0), None));
-        let bytes = [5; 2 * PAGE_LEN as usize];
-        assert_eq!(client.uffd.copy(client.span.pages(2, 2), &bytes, true), Ok(true));
-        assert_eq!((client.read(3), client.write(3, 1)), (Some(5), false));
-        assert_eq!(client.uffd.copy(client.span.pages(4, 1), &bytes[..PAGE_LEN as usize], false), Ok(true));
-        assert!(client.write(4, 1));
-        assert_eq!(client.uffd.copy(client.span.pages(4, 1), &bytes[..PAGE_LEN as usize], false), Ok(false), "it stays");
-        assert_eq!(client.read(4), Some(1));
-    }
-}
-
-#[test]
 fn a_range_that_is_not_registered_is_refused() {
     let Some(features) = features() else { return };
     let file = file();
     let mut client = client(&file, features);
-    client.uffd.unregister(client.span).unwrap();
-    assert_eq!(client.read(0), Some(0), "memory like any other");
-    assert_eq!(client.uffd.protect(client.span), Err(Refused::Unregistered));
     client.mapping = None;
     assert_eq!(client.uffd.protect(client.span), Err(Refused::Unregistered));
     // A descriptor from a peer that is no userfaultfd.
     let other = Uffd::adopt(file, features);
     assert!(matches!(other.protect(client.span), Err(Refused::System(_))));
     assert!(matches!(other.install(client.span, Access::Write), Err(Refused::System(_))));
-}
-
-#[test]
-// FEATURE: D2-F7
-fn written_pages_are_listed_once() {
-    let Some(features) = features() else { return };
-    if let Err(refused) = PageMap::check(features) {
-        return eprintln!("skipped: {refused}");
-    }
-    const MANY: u64 = 400;
-    let file = file::create("frames", MANY * PAGE_LEN).unwrap();
-    (0..MANY).for_each(|page| fill(&file, page, 1));
-    let client = Client::new(file.as_fd(), MANY, features, WriteFaults::Track);
-    client.uffd.map_protected(client.span).unwrap();
-    let pagemap = super::peer::page_map();
-    let written = || {
-        let mut pages = Vec::new();
-        let each = |run: Span| pages.extend((run.start..run.end()).step_by(PAGE_LEN as usize));
-        pagemap.take_written(client.span, each).unwrap();
-        pages.iter().map(|at| (at - client.span.start) / PAGE_LEN).collect::<Vec<_>>()
-    };
-    assert_eq!(written(), [0; 0]);
-    // More runs than one call returns.
-    let stored: Vec<u64> = (0..MANY).filter(|page| page % 3 != 1).collect();
-    assert!(stored.iter().all(|&page| client.write(page, 2)), "the kernel resolves them");
-    assert_eq!(written(), stored);
-    assert_eq!(written(), [0; 0]);
-    assert!(client.write(7, 3));
-    assert_eq!(written(), [7]);
-    let untracked = Client::new(file.as_fd(), MANY, features, WriteFaults::Signal);
-    assert_eq!(pagemap.take_written(untracked.span, |_| {}), Err(Refused::Unregistered));
 }
 
 #[test]
@@ -285,8 +230,6 @@ fn an_ordinary_user() {
     a_page_is_absent_then_read_then_written();
     a_late_map_after_a_downgrade_makes_a_page_writable_or_shows_other_bytes();
     without_protected_maps_a_mark_made_before_filling_protects();
-    zeros_and_copies_are_put_where_nothing_is();
-    written_pages_are_listed_once();
     // SAFETY: the process has nothing left to do; the number says that it came here.
     unsafe { libc::_exit(super::peer::DONE) };
 }

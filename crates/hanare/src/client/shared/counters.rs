@@ -1,6 +1,6 @@
 //! What happened to the pages of a mapping so far, and what it moved.
 
-use hanare_fabric::layer::Traffic;
+use hanare_fabric::Traffic;
 use hanare_protocol::limits::PAGE_LEN;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -6,7 +6,7 @@ use super::explicit::Explicit;
 use crate::client::pool::Shared;
 use crate::client::region::Region;
 use crate::client::subject::Subject;
-use hanare_fabric::layer::Traffic;
+use hanare_fabric::Traffic;
 use hanare_protocol::id::Gid;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::control::{Answer, Request};

@@ -40,7 +40,7 @@ use crate::client::subject::Subject;
 use crate::settings;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
-use hanare_memory::uffd::{Features, Span, Uffd, WriteFaults};
+use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::PAGE_LEN;
@@ -110,7 +110,7 @@ impl Coherent {
         let frames = Frames::adopt(frames_file, pages)?;
         let mapping = map_all(&layout, &frames, &shared.files, files, rights)?;
         fault::withhold_from_children(&mapping)?;
-        let uffd = Uffd::open(features, WriteFaults::Signal)?;
+        let uffd = Uffd::open(features)?;
         let span = Span::of(&mapping);
         // SAFETY: nobody makes references to the bytes (invariant 3).
         unsafe { uffd.register(span) }?;

@@ -50,7 +50,7 @@ use crate::client::region::Region;
 use crate::trace;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
-use hanare_memory::uffd::{Span, Uffd, WriteFaults};
+use hanare_memory::uffd::{Span, Uffd};
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
@@ -363,7 +363,7 @@ fn watch(
     let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();
     let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
     let lanes = Lanes::connect(&region.shared, &doors, options.lanes)?;
-    let uffd = Uffd::open(options.features, WriteFaults::Signal)?;
+    let uffd = Uffd::open(options.features)?;
     for range in framed {
         // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer
         // and by windows.

@@ -1,5 +1,5 @@
-//! The frames in use, up to a limit, in the order in which the clock's hand passes them: as `hanare_memory::frames::clock`, but
-//! for signal handlers of many threads at a time, so without a map, a lock or an allocation.
+//! The frames in use, up to a limit, in the order in which the clock's hand passes them. Signal handlers of many threads use it at a
+//! time, so it has no map, lock or allocation.
 //!
 //! ```text
 //! used   [ p9 ][ p2 ][ free ][ p7 ] ... never used        pages: the slot of each page
