@@ -16,7 +16,7 @@ use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, limits};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
 /// One message's worth of commands, and the state of its answer. Reused, so that the hot path allocates nothing.
@@ -44,6 +44,10 @@ pub(crate) struct Request {
     own: Vec<Own>,
     /// How long its answer may take.
     patience: Patience,
+    /// When nobody waits for it any longer, where its patience has an end of its own.
+    until: Option<Instant>,
+    /// Whether nobody waits for it any longer: it stays until its answer is here, or its connection is gone.
+    is_forsaken: bool,
     /// Whether it must not be carried out twice.
     is_once: bool,
     /// Whether another node than the one it is sent to may have to be asked: that may refuse when all else is done.
@@ -101,10 +105,20 @@ pub(crate) enum Patience {
     /// As long as any peer's answer.
     #[default]
     Usual,
-    /// As long as others make it wait, for so long at most; then the usual time.
+    /// As long as others make it wait, for so long at most, and [`limits::LATE_MS`] more for the answer that says so.
     UpTo(Duration),
     /// As long as others make it wait.
     Endless,
+}
+
+impl Patience {
+    /// When one that begins at this moment ends, where it has an end of its own.
+    pub fn end(self) -> Option<Instant> {
+        match self {
+            Patience::UpTo(time) => Instant::now().checked_add(time.checked_add(Duration::from_millis(limits::LATE_MS))?),
+            Patience::Usual | Patience::Endless => None,
+        }
+    }
 }
 
 /// Heap memory that stays where it is while its owner moves.
@@ -133,7 +147,7 @@ impl Request {
         self.posted_len = 0;
         (self.count, self.list_len, self.operand_len, self.held_len, self.result_len, self.next) = (0, 0, 0, 0, 0, 0);
         (self.outcome, self.what, self.is_once, self.connection, self.sent) = (None, What::Commands, false, None, None);
-        self.patience = Patience::Usual;
+        (self.patience, self.until, self.is_forsaken) = (Patience::Usual, None, false);
         (self.has_copy, self.seq) = (false, 0);
         (self.is_sent_again, self.is_under_way, self.is_done_here) = (false, false, false);
     }
@@ -291,15 +305,22 @@ impl Request {
     /// Makes it ask for something that clients share.
     pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
         (self.front, self.what, self.patience, self.is_once) = (control::encode(request), What::Sync, patience, true);
+        self.until = patience.end();
     }
 
-    /// How long its answer may take where `usual` is how long any may; `None` for ever.
+    /// How long its answer may take while nothing moves, where `usual` is how long any may; `None` for ever.
     pub fn patience(&self, usual: Duration) -> Option<Duration> {
-        match self.patience {
-            Patience::Usual => Some(usual),
-            Patience::UpTo(time) => usual.checked_add(time),
-            Patience::Endless => None,
-        }
+        (self.patience == Patience::Usual).then_some(usual)
+    }
+
+    /// When nobody waits for it any longer, whatever moves.
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Whether that is over, and its answer not here.
+    pub fn is_late(&self) -> bool {
+        self.outcome.is_none() && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Whether it must not be carried out twice.
@@ -495,6 +516,8 @@ pub(crate) struct Pending {
     spare: Vec<Box<Request>>,
     counter: u64,
     open: usize,
+    /// How many of them nobody waits for any longer.
+    forsaken: usize,
 }
 
 /// Low bits of a sequence number: the slot. The rest is a counter, so that a late answer finds nobody.
@@ -548,6 +571,30 @@ impl Pending {
         self.free.push(slot as u32);
         self.open -= 1;
         Some(request)
+    }
+
+    /// Nobody waits for it any longer.
+    pub fn forsake(&mut self, seq: u64) {
+        if let Some(request) = self.get(seq) {
+            request.is_forsaken = true;
+            self.forsaken += 1;
+        }
+    }
+
+    /// Puts aside what nobody waits for and was answered, where its link shows nothing of it since it has sent so many bytes.
+    pub fn sweep(&mut self, sent_len: u64) {
+        if self.forsaken == 0 {
+            return;
+        }
+        let is_over =
+            |request: &&Box<Request>| request.is_forsaken && request.outcome.is_some() && request.posted_len <= sent_len;
+        let over: Vec<u64> = self.slots.iter().flatten().filter(is_over).map(|request| request.seq).collect();
+        self.forsaken -= over.len();
+        for seq in over {
+            if let Some(request) = self.take(seq) {
+                self.keep(request);
+            }
+        }
     }
 
     /// Fails all that have no answer.
