@@ -89,6 +89,7 @@ extern "C" {
 #define HANARE_ERR_NO_BLOCK (-39)         /* no block of the heap begins there: freed before, or never given out */
 #define HANARE_ERR_HEAP_FULL (-40)        /* the heap has no free block that is long enough */
 #define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently, so that its memory is not reached as it is */
+#define HANARE_ERR_PAGE_LOST (-42)        /* bytes of a page went with the host that stored them; map or open it again */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -734,13 +735,16 @@ int hanare_unmap(hanare_region *region);
 #define HANARE_EXCLUSIVE 1 /* nobody else has it */
 #define HANARE_SHARED 2    /* others may share it */
 
-#define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died */
+#define HANARE_ABANDONED 1 /* what hanare_lock returns to the first after a holder that died, or may be inside still */
 
 /* Takes the lock `name`, for the calling thread, exclusively or shared; waits for `bound_ms` milliseconds at most (0:
- * not at all). Who comes first is served first; one that would share does not overtake one that waits to have it alone.
+ * not at all), and half a second more for a home that does not answer. Who comes first is served first; one that would
+ * share does not overtake one that waits to have it alone.
  *
  * Return     0, or HANARE_ABANDONED when the last one that had it exclusively ended without hanare_unlock: the lock is
- *            the caller's all the same, but what it protects may be half-written. No other call is told.
+ *            the caller's all the same, but what it protects may be half-written. No other call is told. When the
+ *            pool's home was started again it does not know who had which lock: the first to take each is told the same,
+ *            and the one before may be inside until it calls hanare_unlock, which tells it LOCK_LOST.
  * Ownership  *held is the caller's until hanare_unlock.
  * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
  *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last

@@ -56,6 +56,7 @@ pub fn of(error: &Error) -> c_int {
         Error::NoBlock { .. } => -39,
         Error::HeapFull { .. } => -40,
         Error::IsMapped { .. } => -41,
+        Error::PageLost { .. } => -42,
         _ => OTHER,
     }
 }
@@ -69,7 +70,7 @@ pub fn may_retry(code: c_int) -> bool {
 pub fn happened(code: c_int) -> Happened {
     match code {
         OK.. | -32 => Happened::Yes,
-        -12 | -17 | -21 | -24 | DEFECT | OTHER | -33 => Happened::Unknown,
+        -12 | -17 | -21 | -24 | DEFECT | OTHER | -33 | -42 => Happened::Unknown,
         _ => Happened::No,
     }
 }
@@ -121,6 +122,7 @@ mod tests {
             ("NO_BLOCK", Error::NoBlock { region: s(), offset: 0 }),
             ("HEAP_FULL", Error::HeapFull { region: s(), asked: 0, free: 0, largest: 0 }),
             ("IS_MAPPED", Error::IsMapped { gid: Gid(0) }),
+            ("PAGE_LOST", Error::PageLost { region: s(), offset: 0, home: NodeId(0) }),
         ]
     }
 

@@ -48,6 +48,9 @@ pub struct Options {
     /// Print the line that says it is ready (or why not) as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Have this number in the pool, where no other node has it.
+    #[arg(long, value_name = "NUMBER", hide = true)]
+    pub number: Option<u32>,
     /// Belong to the launcher with this process number: keep nothing on disk, and end when it ends.
     #[arg(long, value_name = "PID", hide = true)]
     pub embedded_in: Option<i32>,
@@ -120,6 +123,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
     node.join = options.join.clone();
     node.key = options.key.clone().or(node.key);
     node.name = options.name.clone().unwrap_or(node.name);
+    node.number = options.number;
     node.socket = options.socket.clone().unwrap_or(node.socket);
     if options.embedded_in.is_none() {
         make_folder(Path::new(&node.socket).parent().filter(|_| !node.socket.starts_with('@')))?;

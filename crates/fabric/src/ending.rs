@@ -31,9 +31,15 @@ impl Ending {
     #[cold]
     pub(crate) fn of_call(what: &'static str, error: &std::io::Error) -> Ending {
         match error.raw_os_error() {
-            Some(libc::ECONNRESET | libc::EPIPE | libc::ETIMEDOUT | libc::ENOTCONN | libc::EHOSTUNREACH | libc::ENETUNREACH) => {
-                Ending::Closed(error.to_string())
-            }
+            Some(
+                libc::ECONNRESET
+                | libc::ECONNABORTED
+                | libc::EPIPE
+                | libc::ETIMEDOUT
+                | libc::ENOTCONN
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH,
+            ) => Ending::Closed(error.to_string()),
             Some(libc::EFAULT) => Ending::System { what, reason: "the memory of a body is gone".into() },
             _ => Ending::System { what, reason: error.to_string() },
         }

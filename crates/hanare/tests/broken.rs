@@ -7,7 +7,7 @@ mod relay;
 mod support;
 
 use hanare::node::{Node, NodeOptions};
-use hanare::{CreateOptions, Element, Error, Happened, Modify, NodeId, Operator, Placement, Pool, Strided};
+use hanare::{Consistency, CreateOptions, Element, Error, Happened, Modify, NodeId, Operator, Placement, Pool, Strided};
 use relay::{Mode, Relay};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -134,5 +134,41 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(30), "never: {what}");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Each page is asked for by the thread that touches it, over a connection of its own.
+#[test]
+fn a_mapping_goes_on_over_other_connections_where_one_breaks_and_its_home_lives() {
+    let (first, _second, relay) = pair();
+    let pool = Pool::attach_to(first.socket(), None).unwrap();
+    let placement = Placement::Node(NodeId(1));
+    for (name, consistency) in [("coherent", Consistency::Coherent), ("explicit", Consistency::Explicit)] {
+        let region = pool.create(name, 64 * 4096, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
+        for page in 0..64_u64 {
+            region.put(page * 4096, &page.to_le_bytes()).unwrap();
+        }
+        let mapping = region.map(consistency).unwrap();
+        for page in 0..48_u64 {
+            // Backwards, so that no stream brings pages ahead.
+            let at = (63 - page) * 4096;
+            relay.set([Mode::Pass, Mode::LoseRequest, Mode::LoseAnswer][page as usize % 3]);
+            let mut bytes = [0; 8];
+            mapping.read(at, &mut bytes).unwrap_or_else(|error| panic!("{name}, page {}: {error}", 63 - page));
+            assert_eq!(u64::from_le_bytes(bytes), 63 - page, "{name}");
+            if page % 2 == 0 {
+                relay.set([Mode::LoseAnswer, Mode::LoseRequest][page as usize / 2 % 2]);
+                mapping.write(at, &(page + 100).to_le_bytes()).unwrap_or_else(|error| panic!("{name}, page {page}: {error}"));
+            }
+        }
+        relay.set(Mode::Pass);
+        mapping.flush(0, 64 * 4096).unwrap();
+        drop(mapping);
+        for page in 0..48_u64 {
+            let wanted = if page % 2 == 0 { page + 100 } else { 63 - page };
+            let mut bytes = [0; 8];
+            region.get((63 - page) * 4096, &mut bytes).unwrap();
+            assert_eq!(u64::from_le_bytes(bytes), wanted, "{name}");
+        }
     }
 }

@@ -360,7 +360,7 @@ fn programs_killed_at_any_moment_hold_nothing_up() {
 fn a_home_that_is_lost_is_an_error_and_what_is_here_stays() {
     let mut pool = TestPool::start(2, 16 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    near.create("far", 64 * PAGE, &on(1)).unwrap();
+    let region = near.create("far", 64 * PAGE, &on(1)).unwrap();
     let mapping = map(&near, "far");
     mapping.write(5 * PAGE, &[7; 100]).unwrap();
     drop(far);
@@ -369,6 +369,13 @@ fn a_home_that_is_lost_is_an_error_and_what_is_here_stays() {
     assert!(matches!(error, hanare::Error::NodeLost { node: NodeId(1), .. }), "{error}");
     let again = mapping.read(40 * PAGE + 100, &mut [0; 8]).unwrap_err();
     assert!(matches!(again, hanare::Error::NodeLost { node: NodeId(1), .. }), "{again}");
+    // Commands name the home too, and what helps: the caller's own node lives.
+    for refused in [region.get(40 * PAGE, &mut [0; 8]), region.put(40 * PAGE, &[1; 8]), region.fetch_add(41 * PAGE, 1).map(drop)]
+    {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, hanare::Error::NodeLost { node: NodeId(1), .. }), "{error}");
+        assert!(error.to_string().contains("open the region again"), "{error}");
+    }
     let mut bytes = [0; 100];
     mapping.read(5 * PAGE, &mut bytes).unwrap();
     assert_eq!(bytes, [7; 100], "a page that is here stays");

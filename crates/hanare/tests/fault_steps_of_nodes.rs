@@ -132,7 +132,7 @@ impl Case {
         match seen {
             Ok(seen) => assert!(values.contains(&seen), "{self:?}: {host} sees {seen:#x} on page {page}, not {values:x?}"),
             Err(error) => {
-                let is_told = matches!(error, Error::NodeLost { .. } | Error::RegionLost { .. });
+                let is_told = matches!(error, Error::NodeLost { .. } | Error::PageLost { .. });
                 let may_be = self.victim == HOME || (page != UNUSED && [OTHER, NEAR].contains(&self.victim));
                 assert!(is_told && may_be, "{self:?}: {host}, page {page}: {error}");
             }

@@ -11,7 +11,7 @@ use hanare::{Error, Pool};
 use relay::{Mode, Relay};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{TestPool, options};
 
 #[test]
@@ -216,6 +216,64 @@ fn a_taking_that_is_repeated_takes_the_lock_once() {
         lock.unlock().unwrap();
         near.try_lock("a").unwrap().expect("nobody has it").unlock().unwrap();
     }
+}
+
+#[test]
+fn a_home_that_does_not_answer_holds_nobody_beyond_the_bound_nor_takes_other_locks_away() {
+    let (home, other, relay) = pair();
+    let (near, far) = (Pool::attach_to(home.socket(), None).unwrap(), Pool::attach_to(other.socket(), None).unwrap());
+    let kept = far.lock("kept").unwrap();
+    for name in ["free", "taken"] {
+        let taken = (name == "taken").then(|| near.lock("taken").unwrap());
+        relay.set(Mode::Silent);
+        let begun = Instant::now();
+        let late = far.lock_within(name, Duration::from_secs(1)).unwrap_err();
+        assert!(matches!(&late, Error::NotInTime { after_ms: 1000, .. }), "{late}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "the usual 10 s are none of the bound: {:?}", begun.elapsed());
+        relay.set(Mode::Pass);
+        drop(taken);
+        // What arrives late is withdrawn, whether it was granted or would have waited; and it says nothing of an abandonment.
+        let lock = near.lock(name).unwrap();
+        assert!(!lock.was_abandoned(), "'{name}'");
+        lock.unlock().unwrap();
+        far.lock(name).unwrap().unlock().unwrap();
+    }
+    assert!(near.try_lock("kept").unwrap().is_none());
+    kept.unlock().unwrap();
+}
+
+#[test]
+fn a_home_that_began_again_says_so_to_the_first_taker_of_each_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let first_life = options(16 << 20);
+    let start = || {
+        let journal = Some(folder.path().join("journal"));
+        let again = NodeOptions { journal, listen: at.clone(), name: first_life.name.clone(), ..options(16 << 20) };
+        Node::start(again).unwrap()
+    };
+    let home = start();
+    let other = Node::start(NodeOptions { join: Some(at.clone()), ..options(16 << 20) }).unwrap();
+    let (holder, next) = (Pool::attach_to(other.socket(), None).unwrap(), Pool::attach_to(other.socket(), None).unwrap());
+    let held = holder.lock("a").unwrap();
+    assert!(!held.was_abandoned(), "a pool that begins has no holders from before");
+    drop(home);
+    let _home = start();
+    // The holder is inside still, and knows nothing.
+    let taken = loop {
+        match next.lock("a") {
+            Ok(taken) => break taken,
+            // Its own connection broke, too.
+            Err(Error::NodeLost { .. }) => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(taken.was_abandoned(), "the one before may be inside");
+    assert!(matches!(held.unlock(), Err(Error::LockLost { .. })));
+    taken.unlock().unwrap();
+    assert!(!next.lock("a").unwrap().was_abandoned(), "said once");
+    assert!(next.lock_shared("b").unwrap().was_abandoned());
+    assert!(!next.lock("b").unwrap().was_abandoned());
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn read(mapping: &SharedMapping, page: u64) -> Result<u64, Error> {
 }
 
 fn is_loss(error: &Error) -> bool {
-    matches!(error, Error::NodeLost { .. } | Error::RegionLost { .. })
+    matches!(error, Error::NodeLost { .. } | Error::PageLost { .. })
 }
 
 /// The pages as they are before `still` stands still.

@@ -362,6 +362,18 @@ pub enum Error {
         /// A length that is sure to be found.
         largest: u64,
     },
+    /// A page's newest bytes went with the host that had stored to it; the page's home is there.
+    #[error(
+        "the newest bytes at offset {offset} of region '{region}' went with the host that stored them; its home, {home}, is there: map or open the region again for what it has"
+    )]
+    PageLost {
+        /// The region.
+        region: String,
+        /// The page's first byte in the region.
+        offset: u64,
+        /// The page's home.
+        home: NodeId,
+    },
 }
 
 /// Whether a failed call did anything.
@@ -390,7 +402,11 @@ impl Error {
     pub fn happened(&self) -> Happened {
         match self {
             Error::Broken { happened, .. } => *happened,
-            Error::Timeout { .. } | Error::NodeLost { .. } | Error::Garbage { .. } | Error::System { .. } => Happened::Unknown,
+            Error::Timeout { .. }
+            | Error::NodeLost { .. }
+            | Error::Garbage { .. }
+            | Error::System { .. }
+            | Error::PageLost { .. } => Happened::Unknown,
             _ => Happened::No,
         }
     }

@@ -101,6 +101,10 @@ pub const ANSWER_MS: u64 = 10_000;
 /// and a turn that moves a fair share of bytes is shorter.
 pub const PAUSE_MS: u64 = 10;
 
+/// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
+/// trip and a pause of a busy machine, and short beside what a user takes for the bound.
+pub const LATE_MS: u64 = 500;
+
 /// How long a node whose connection broke may take to be reached, and then to say what became of an update: a live one does so at once, and
 /// the caller has waited for its answer already.
 pub const ASK_MS: u64 = 2_000;
@@ -108,8 +112,14 @@ pub const ASK_MS: u64 = 2_000;
 /// How long a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
 pub const LEASE_MS: u64 = 3_000;
 
-/// How often a member renews: three tries before its lease ends.
-pub const RENEW_MS: u64 = LEASE_MS / 3;
+/// How often a member renews: often enough for its lease to survive an outage of [`OUTAGE_MS`].
+pub const RENEW_MS: u64 = LEASE_MS / 6;
+
+/// How long nothing may pass between a member and the coordinator without a loss: the time that a path takes to be found anew.
+pub const OUTAGE_MS: u64 = 2_000;
+
+/// How soon after an outage what was sent in it arrives: the kernel's least retransmission time, twice.
+const AGAIN_MS: u64 = 400;
 
 /// How long the coordinator lets a live node take for making extents: the asker still gets the refusal within its own bound.
 pub const MAKE_MS: u64 = ANSWER_MS / 2;
@@ -126,6 +136,7 @@ pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
 
 const _: () = {
     assert!(RENEW_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");
+    assert!(RENEW_MS + OUTAGE_MS + AGAIN_MS <= LEASE_MS, "a lease survives an outage that begins just before a renewal");
     assert!(LEASE_MS + RENEW_MS < 5_000, "a killed node is reported within 5 s");
     assert!(
         2 * LEASE_MS + RENEW_MS < ANSWER_MS,

@@ -10,8 +10,9 @@
 //!      |  +--------------+  +---------------+ |
 //!      v  |                                 | v
 //!     Shared <---- Enter ---- Orphaned ---- Take ---> Alone
-//!      (Enter, Part, Wait, Quit)   ^                (Wait, Quit)
-//!                                  +------ Die --------+
+//!      (Enter, Part, Wait, Quit)   ^  ^  ^          (Wait, Quit)
+//!       |                          |  |  +-- Die, Waive --+
+//!       +--------- Waive ----------+  +---- Doubt (from Free)
 //! ```
 //!
 //! | event | what follows |
@@ -20,6 +21,12 @@
 //! | `Wait` | nothing yet |
 //! | `Part`, `Last`, `Give`, `Die` | when that leaves the lock free: grants to those who are first in the queue |
 //! | `Quit` | when that was the first in the queue: grants to those behind it that may enter |
+//! | `Waive` | as `Give`; the next one is told of the abandonment that the one before did not hear of |
+//! | `Doubt` | the grant to the first that asks, which says that the lock was abandoned |
+//!
+//! A home that began again has lost its locks, and holders of its life before may be at work still: nothing tells them, and no
+//! time bounds them. So the first to take each lock is told that it was abandoned. Waiting would cost every first taker a lease
+//! and still let it in beside a holder that takes longer.
 //!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
 
@@ -27,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::table::{self, Row};
 use crate::wire::sync::Mode;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 /// The states of a lock, as the table names them.
@@ -62,6 +69,10 @@ pub enum Event {
     Give,
     /// The one that had it alone is gone.
     Die,
+    /// The last one goes that has it, and somebody was told of an abandonment in vain: it had given up waiting.
+    Waive,
+    /// It is asked for first at a home that began again: somebody may have it from before.
+    Doubt,
 }
 
 /// Every transition of a lock.
@@ -76,6 +87,8 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Last, from: &[Phase::Shared], to: Phase::Free },
     Row { event: Event::Give, from: &[Phase::Alone], to: Phase::Free },
     Row { event: Event::Die, from: &[Phase::Alone], to: Phase::Orphaned },
+    Row { event: Event::Waive, from: &[Phase::Shared, Phase::Alone], to: Phase::Orphaned },
+    Row { event: Event::Doubt, from: &[Phase::Free], to: Phase::Orphaned },
 ];
 
 /// Who takes a lock, or has a place in a group: a connection of a client, and the client's number, never used twice on it.
@@ -128,17 +141,36 @@ pub struct Grant {
     pub abandoned: bool,
 }
 
+/// One that has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holder {
+    claim: Claim,
+    /// Whether its grant says that the lock was abandoned.
+    is_told: bool,
+}
+
+/// How one lets a lock go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parting {
+    InOrder,
+    Dead,
+    /// It gave up waiting before it heard of its grant.
+    Unused,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Free {
         abandoned: bool,
     },
-    /// Those that share it; never empty.
     Shared {
-        holders: Vec<Claim>,
+        /// Those that share it; never empty.
+        holders: Vec<Holder>,
+        /// Whether the next grant says that it was abandoned, because the one that said so was not heard of.
+        abandoned: bool,
     },
     Alone {
-        holder: Claim,
+        holder: Holder,
     },
 }
 
@@ -155,6 +187,10 @@ struct Lock {
 }
 
 impl Lock {
+    fn new() -> Lock {
+        Lock { state: State::Free { abandoned: false }, queue: VecDeque::new(), orphaned: 0 }
+    }
+
     fn phase(&self) -> Phase {
         match &self.state {
             State::Free { abandoned: false } => Phase::Free,
@@ -174,8 +210,8 @@ impl Lock {
     fn has(&self, mut is_wanted: impl FnMut(&Claim) -> bool) -> Option<Mode> {
         match &self.state {
             State::Free { .. } => None,
-            State::Shared { holders } => holders.iter().any(is_wanted).then_some(Mode::Shared),
-            State::Alone { holder } => is_wanted(holder).then_some(Mode::Exclusive),
+            State::Shared { holders, .. } => holders.iter().any(|held| is_wanted(&held.claim)).then_some(Mode::Shared),
+            State::Alone { holder } => is_wanted(&holder.claim).then_some(Mode::Exclusive),
         }
     }
 
@@ -190,15 +226,21 @@ impl Lock {
 
     /// Gives it to one for whom it is open; says whether it was abandoned.
     fn grant(&mut self, claim: Claim) -> bool {
-        let abandoned = self.phase() == Phase::Orphaned;
+        let (State::Free { abandoned: is_told } | State::Shared { abandoned: is_told, .. }) = self.state else {
+            unreachable!("nobody has it alone");
+        };
+        let holder = Holder { claim, is_told };
         match claim.mode {
-            Mode::Exclusive => self.step(Event::Take, |lock| lock.state = State::Alone { holder: claim }),
+            Mode::Exclusive => self.step(Event::Take, |lock| lock.state = State::Alone { holder }),
             Mode::Shared => self.step(Event::Enter, |lock| match &mut lock.state {
-                State::Shared { holders } => holders.push(claim),
-                state => *state = State::Shared { holders: vec![claim] },
+                State::Shared { holders, abandoned } => {
+                    holders.push(holder);
+                    *abandoned = false;
+                }
+                state => *state = State::Shared { holders: vec![holder], abandoned: false },
             }),
         }
-        abandoned
+        is_told
     }
 
     /// Gives it to those who are first in the queue.
@@ -215,8 +257,8 @@ impl Lock {
         }
     }
 
-    /// One that has it, or waits for it, lets go, in good order or not.
-    fn let_go(&mut self, who: Claimant, died: bool) {
+    /// One that has it, or waits for it, lets go.
+    fn let_go(&mut self, who: Claimant, how: Parting) {
         if let Some(at) = self.queue.iter().position(|claim| claim.who == who) {
             return self.step(Event::Quit, |lock| {
                 lock.queue.remove(at);
@@ -224,14 +266,29 @@ impl Lock {
         }
         match &mut self.state {
             State::Free { .. } => unreachable!("nobody has it"),
-            State::Shared { holders } if holders.len() > 1 => self.step(Event::Part, |lock| {
-                let State::Shared { holders } = &mut lock.state else { unreachable!("as just seen") };
-                holders.retain(|claim| claim.who != who);
-            }),
-            State::Shared { .. } => self.step(Event::Last, |lock| lock.state = State::Free { abandoned: false }),
-            State::Alone { .. } => {
-                let event = if died { Event::Die } else { Event::Give };
-                self.step(event, |lock| lock.state = State::Free { abandoned: died });
+            State::Shared { holders, abandoned } => {
+                let at = holders.iter().position(|held| held.claim.who == who).expect("one of those that share it");
+                let is_unheard = *abandoned || how == Parting::Unused && holders[at].is_told;
+                let event = match holders.len() {
+                    1 if is_unheard => Event::Waive,
+                    1 => Event::Last,
+                    _ => Event::Part,
+                };
+                self.step(event, |lock| match &mut lock.state {
+                    State::Shared { holders, abandoned } if event == Event::Part => {
+                        holders.remove(at);
+                        *abandoned = is_unheard;
+                    }
+                    state => *state = State::Free { abandoned: is_unheard },
+                });
+            }
+            State::Alone { holder } => {
+                let event = match how {
+                    Parting::Dead => Event::Die,
+                    Parting::Unused if holder.is_told => Event::Waive,
+                    Parting::InOrder | Parting::Unused => Event::Give,
+                };
+                self.step(event, |lock| lock.state = State::Free { abandoned: event != Event::Give });
             }
         }
     }
@@ -240,7 +297,7 @@ impl Lock {
 /// The locks of a pool.
 ///
 /// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first:
-/// their next holder is then told nothing.
+/// their next holder is then told nothing. As many names are remembered as known by a home that began again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
     locks: BTreeMap<String, Lock>,
@@ -248,12 +305,19 @@ pub struct Locks {
     claims: BTreeMap<Claimant, String>,
     orphans: u64,
     grants: VecDeque<Grant>,
+    /// Names that were asked for, at a home that began again; `None` where there was no life before.
+    known: Option<BTreeSet<String>>,
 }
 
 impl Locks {
-    /// No lock yet.
+    /// No lock yet, at the home of a pool that begins.
     pub fn new() -> Locks {
         Locks::default()
+    }
+
+    /// No lock is known, at a home that began again: clients may have some from before.
+    pub fn after_another_life() -> Locks {
+        Locks { known: Some(BTreeSet::new()), ..Locks::default() }
     }
 
     /// How many locks are held, waited for or abandoned.
@@ -312,8 +376,15 @@ impl Locks {
             let name = self.claims.get(&who).cloned().unwrap_or_default();
             return Err(Error::LockMisused { name, reason: "who gives it back has not got it".to_owned() });
         }
-        self.let_go(who, false);
+        self.let_go(who, Parting::InOrder);
         Ok(())
+    }
+
+    /// One gave up waiting and does not know whether it has the lock: it leaves the queue, or gives the lock back as it was. Nothing
+    /// happens where it does neither wait nor have it.
+    pub fn on_withdraw(&mut self, who: Claimant) {
+        self.let_go(who, Parting::Unused);
+        self.grants.retain(|grant| grant.who != who);
     }
 
     /// The bound of one that waits is over. Returns the lock's name, if it waited still.
@@ -321,7 +392,7 @@ impl Locks {
         let name = self.claims.get(&who)?.clone();
         let waits = self.locks[&name].queue.iter().any(|claim| claim.who == who);
         waits.then(|| {
-            self.let_go(who, false);
+            self.let_go(who, Parting::InOrder);
             name
         })
     }
@@ -331,7 +402,7 @@ impl Locks {
         let gone: Vec<Claimant> = self.claims.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         // First those that wait: no lock goes to one that is gone, which would take with it that the lock was abandoned.
         let (holding, waiting): (Vec<_>, Vec<_>) = gone.into_iter().partition(|who| self.has(*who));
-        waiting.into_iter().chain(holding).for_each(|who| self.let_go(who, true));
+        waiting.into_iter().chain(holding).for_each(|who| self.let_go(who, Parting::Dead));
         self.grants.retain(|grant| grant.who.link != link);
     }
 
@@ -346,10 +417,10 @@ impl Locks {
         self.grants.pop_front()
     }
 
-    fn let_go(&mut self, who: Claimant, died: bool) {
+    fn let_go(&mut self, who: Claimant, how: Parting) {
         let Some(name) = self.claims.remove(&who) else { return };
         let lock = self.locks.get_mut(&name).expect("a claim is on a lock that is kept");
-        lock.let_go(who, died);
+        lock.let_go(who, how);
         lock.advance(&mut self.grants);
         match lock.phase() {
             Phase::Free => drop(self.locks.remove(&name)),
@@ -370,8 +441,15 @@ impl Locks {
             };
             self.locks.remove(&oldest);
         }
-        let fresh = || Lock { state: State::Free { abandoned: false }, queue: VecDeque::new(), orphaned: 0 };
-        Ok(self.locks.entry(name.to_owned()).or_insert_with(fresh))
+        let is_doubtful = match &mut self.known {
+            Some(known) if known.len() < LOCK_COUNT_MAX => known.insert(name.to_owned()),
+            _ => false,
+        };
+        let lock = self.locks.entry(name.to_owned()).or_insert_with(Lock::new);
+        if is_doubtful {
+            lock.step(Event::Doubt, |lock| lock.state = State::Free { abandoned: true });
+        }
+        Ok(lock)
     }
 }
 
@@ -414,6 +492,8 @@ Part           Shared                             -> Shared
 Last           Shared                             -> Free
 Give           Alone                              -> Free
 Die            Alone                              -> Orphaned
+Waive          Shared, Alone                      -> Orphaned
+Doubt          Free                               -> Orphaned
 "
         );
     }
@@ -479,6 +559,64 @@ Die            Alone                              -> Orphaned
         assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
         locks.on_link_gone(1);
         assert_eq!(grants(&mut locks), [(2, false)]);
+    }
+
+    #[test]
+    fn the_first_to_take_a_lock_at_a_home_that_began_again_is_told_that_somebody_may_have_it() {
+        let mut locks = Locks::after_another_life();
+        assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), false), Ok(Claimed::Granted { abandoned: true }));
+        assert_eq!(locks.on_lock("a", claim(2, 0, Shared), true), WAITS);
+        locks.on_unlock(who(1, 0)).unwrap();
+        assert_eq!(grants(&mut locks), [(2, false)], "the next is not told");
+        locks.on_unlock(who(2, 0)).unwrap();
+        assert_eq!(locks.count(), 0);
+        assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), GRANTED, "its being free is known");
+        assert_eq!(locks.on_lock("b", claim(4, 0, Shared), true), Ok(Claimed::Granted { abandoned: true }));
+        assert_eq!(locks.on_lock("b", claim(5, 0, Shared), true), GRANTED);
+    }
+
+    #[test]
+    fn the_names_that_a_home_remembers_after_it_began_again_are_bounded() {
+        let mut locks = Locks::after_another_life();
+        for number in 0..=LOCK_COUNT_MAX as u64 {
+            let granted = locks.on_lock(&format!("lock{number}"), claim(number, 0, Exclusive), true);
+            assert_eq!(granted, Ok(Claimed::Granted { abandoned: number < LOCK_COUNT_MAX as u64 }));
+            locks.on_unlock(who(number, 0)).unwrap();
+        }
+        assert_eq!(locks.known.as_ref().map(BTreeSet::len), Some(LOCK_COUNT_MAX));
+        assert_eq!(locks.on_lock("lock7", claim(7, 1, Exclusive), true), GRANTED);
+    }
+
+    #[test]
+    fn who_gives_up_takes_nothing_with_it_that_others_must_hear() {
+        for (mode, next) in [(Exclusive, Exclusive), (Shared, Exclusive), (Exclusive, Shared), (Shared, Shared)] {
+            let mut locks = Locks::new();
+            assert_eq!(locks.on_lock("a", claim(1, 0, Exclusive), true), GRANTED);
+            locks.on_link_gone(1);
+            assert_eq!(locks.on_lock("a", claim(2, 0, mode), true), Ok(Claimed::Granted { abandoned: true }));
+            if mode == Shared {
+                // Another shares it, not told, and goes on when the first one's answer is not waited for any more.
+                assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), GRANTED);
+            }
+            locks.on_withdraw(who(2, 0));
+            if mode == Shared {
+                locks.on_unlock(who(3, 0)).unwrap();
+            }
+            assert_eq!(locks.phase("a"), Phase::Orphaned);
+            assert_eq!(locks.on_lock("a", claim(4, 0, next), true), Ok(Claimed::Granted { abandoned: true }));
+            locks.on_withdraw(who(4, 1));
+            locks.on_unlock(who(4, 0)).unwrap();
+            assert_eq!(locks.count(), 0);
+        }
+        let mut locks = Locks::new();
+        assert_eq!(locks.on_lock("a", claim(1, 0, Shared), true), GRANTED);
+        assert_eq!(locks.on_lock("a", claim(2, 0, Exclusive), true), WAITS);
+        assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), WAITS);
+        locks.on_withdraw(who(2, 0));
+        assert_eq!(grants(&mut locks), [(3, false)], "who it kept out may enter");
+        locks.on_withdraw(who(3, 0));
+        locks.on_withdraw(who(1, 0));
+        assert_eq!((locks.count(), locks.claims.len()), (0, 0), "nothing is kept");
     }
 
     #[test]

@@ -114,6 +114,8 @@ impl Nodes {
         let mut command = Command::new("/proc/self/exe");
         command.args(["node", "--json", "--listen", plan.listen, "--memory", &plan.memory.to_string()]);
         command.args(["--name", plan.name, "--socket", &socket, "--embedded-in", &getpid().to_string()]);
+        // Ranks, placements and messages count nodes as the launch does, in whatever order they join.
+        command.args(["--number", &number.to_string()]);
         command.args(plan.join.into_iter().flat_map(|address| ["--join", address]));
         command.args(plan.key.into_iter().flat_map(|file| ["--key", file]));
         command.envs(plan.variables.iter().map(|(name, value)| (name, value)));

@@ -10,6 +10,7 @@ use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A place in a named group of parties that meet. Left when dropped.
 ///
@@ -71,7 +72,7 @@ impl Group {
         fence(Ordering::SeqCst);
         let home = self.pool.shared.home()?;
         if home.connection() != Some(self.connection) {
-            home.end(self.connection);
+            home.end(self.connection, Duration::MAX);
             return Err(self.is_out());
         }
         let meet = SyncRequest::Meet { number: self.number };

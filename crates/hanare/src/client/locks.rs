@@ -8,6 +8,7 @@ use super::remote::Remote;
 use super::request::Patience;
 use hanare_protocol::coordinator::check_name;
 use hanare_protocol::error::Happened;
+use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -43,7 +44,7 @@ impl Claims {
     }
 
     /// Tells this thread once of each lock that it lost because it was held by another connection than that of today.
-    fn check(&self, home: &Remote) -> Result<()> {
+    fn check(&self, home: &Remote, patience: Duration) -> Result<()> {
         let (thread, now) = (this_thread(), home.connection());
         let news = {
             let mut held = self.held();
@@ -56,7 +57,7 @@ impl Claims {
         match news {
             None => Ok(()),
             Some((name, connection)) => {
-                home.end(connection);
+                home.end(connection, patience);
                 Err(lost(&name))
             }
         }
@@ -92,7 +93,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Whether the last one to hold it exclusively ended without giving it back: what the lock protects may be half-written.
+    /// Whether the last one to hold it exclusively ended without giving it back: what the lock protects may be half-written. After
+    /// a restart of the pool's home the first to take a lock is told so too, because its holder of before may still be at work.
     /// Said to the first holder after, and to no other. A connection that broke at the very moment of a grant counts as an
     /// end, too.
     pub fn was_abandoned(&self) -> bool {
@@ -124,7 +126,7 @@ impl LockGuard {
         let told = self.pool.shared.claims.held().remove(&self.number).is_none_or(|held| held.is_told);
         let home = self.pool.shared.home()?;
         if home.connection() != Some(self.connection) {
-            home.end(self.connection);
+            home.end(self.connection, Duration::MAX);
             return Err(lost(&self.name));
         }
         let unlock = SyncRequest::Unlock { number: self.number };
@@ -187,8 +189,8 @@ impl Pool {
         self.acquire(name, Mode::Shared, Some(Duration::ZERO))
     }
 
-    /// Takes a lock, waiting for `bound` at most (in whole milliseconds). **Errors**: [`Error::NotInTime`] when others have
-    /// it all that time.
+    /// Takes a lock, waiting for `bound` at most (in whole milliseconds), and [`LATE_MS`] more for a home that does not answer.
+    /// **Errors**: [`Error::NotInTime`] when others have it all that time, or the home did not answer.
     pub fn lock_within(&self, name: &str, bound: Duration) -> Result<LockGuard> {
         self.acquire(name, Mode::Exclusive, Some(bound))?.ok_or_else(|| late(name, bound))
     }
@@ -205,8 +207,8 @@ impl Pool {
         let begun = Instant::now();
         loop {
             let home = self.shared.home()?;
-            claims.check(&home)?;
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+            claims.check(&home, left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
             let (number, thread) = (claims.next(), this_thread());
             let bound_ms = left.map(milliseconds);
             let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms };
@@ -230,6 +232,10 @@ impl Pool {
                 // That connection has ended at the home, too: what it took there it has no more.
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(name, bound.unwrap_or_default())),
+                // The home could not be reached in that time.
+                Err(Error::Timeout { .. }) if bound.is_some_and(|bound| begun.elapsed() >= bound) => {
+                    return Err(late(name, bound.unwrap_or_default()));
+                }
                 Err(error) => return Err(ended(error)),
             }
         }

@@ -15,6 +15,8 @@ pub(crate) struct Pending {
     spare: Vec<Box<Request>>,
     counter: u64,
     open: usize,
+    /// How many of them nobody waits for any longer.
+    forsaken: usize,
 }
 
 /// Low bits of a sequence number: the slot. The rest is a counter, so that a late answer finds nobody.
@@ -68,6 +70,31 @@ impl Pending {
         self.free.push(slot as u32);
         self.open -= 1;
         Some(request)
+    }
+
+    /// Nobody waits for it any longer.
+    pub fn forsake(&mut self, seq: u64) {
+        if let Some(request) = self.get(seq) {
+            request.forsake();
+            self.forsaken += 1;
+        }
+    }
+
+    /// Puts aside what nobody waits for and was answered, where its link shows nothing of it since it has sent so many bytes.
+    pub fn sweep(&mut self, sent_len: u64) {
+        if self.forsaken == 0 {
+            return;
+        }
+        let spent = self.slots.iter().flatten().filter(|request| request.is_spent(sent_len));
+        let spent: Vec<u64> = spent.map(|request| request.seq).collect();
+        self.forsaken -= spent.len();
+        for seq in spent {
+            if let Some(mut request) = self.take(seq) {
+                // Nobody asks for the outcome.
+                let _ = request.take_outcome();
+                self.keep(request);
+            }
+        }
     }
 
     /// Fails all that have no answer.

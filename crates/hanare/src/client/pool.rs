@@ -4,7 +4,7 @@ use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
 use super::session::Session;
-use super::shared::{FaultTraffic, Mapped};
+use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     pub claims: Claims,
     /// What moved on connections of mappings.
     pub faults: Arc<FaultTraffic>,
+    /// Makes those anew that broke.
+    pub mender: Mender,
 }
 
 struct Place {
@@ -90,8 +92,9 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers, mapped, claims, faults) = Default::default();
-        let shared = Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, faults, barriers };
+        let (refusals, barriers, mapped, claims, faults, mender) = Default::default();
+        let shared =
+            Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
         let shared = Arc::new(shared);
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })

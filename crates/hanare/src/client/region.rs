@@ -421,10 +421,10 @@ impl Region {
         }
     }
 
-    /// The error for memory of this host that is gone.
+    /// The error for memory of this program that is gone.
     #[cold]
-    pub(crate) fn lost(&self, _lost: Lost) -> Error {
-        Error::RegionLost { region: self.name().to_owned(), node: self.shared.attached.node }
+    pub(crate) fn lost(&self, lost: Lost) -> Error {
+        self.subject().lost(lost)
     }
 }
 

@@ -32,6 +32,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+/// How long a node may take to say what became of a request of a connection that broke.
+const ASK: Duration = Duration::from_millis(ASK_MS);
+
 /// Makes a connection to the node within a time; called at the first use and after a loss.
 pub(crate) type Dial = dyn Fn(Duration) -> Result<Box<dyn Link>> + Send + Sync;
 
@@ -107,8 +110,15 @@ impl Remote {
     unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64> {
         let mut inner = self.lock();
         self.connect(&mut inner, patience)?;
-        let inner = &mut *inner;
-        let mut request = request;
+        // SAFETY: promised by the caller.
+        unsafe { self.post_on(&mut inner, request) }
+    }
+
+    /// As [`Remote::post`], on the connection that is there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn post_on(&self, inner: &mut Inner, mut request: Box<Request>) -> Result<u64> {
         if request.is_once() {
             request.connection = Some(self.name(inner)?);
         }
@@ -221,7 +231,7 @@ impl Remote {
         if refused.is_some() {
             return Ok(refused);
         }
-        self.explain(outcome, connection, seq, "an update").map(|()| None)
+        self.explain(outcome, connection, seq, "an update", ASK).map(|()| None)
     }
 
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
@@ -231,21 +241,27 @@ impl Remote {
     pub fn wait(&self, seq: u64) -> Result<()> {
         let mut connection = None;
         let outcome = self.settle(seq, self.bound, |request| connection = request.connection);
-        self.explain(outcome, connection, seq, "an update")
+        self.explain(outcome, connection, seq, "an update", ASK)
     }
 
     /// Asks for something that clients share, and waits for the answer; returns it with the name of the connection that it came on.
     ///
     /// **Errors**: [`Error::Broken`] where the connection broke meanwhile. It has ended at the node too, with all that was taken on it,
-    /// unless what happened is unknown.
+    /// unless what happened is unknown. [`Error::NotInTime`] where nothing came within its patience: the connection stays, and a lock
+    /// that was asked for is given back should it come later.
     pub fn ask_sync(&self, what: &SyncRequest, patience: Patience) -> Result<(SyncAnswer, u128)> {
+        let until = patience.end();
+        let left = |most: Duration| until.map_or(most, |until| most.min(until.saturating_duration_since(Instant::now())));
         let mut request = self.draft();
         request.set_sync(what, patience);
         // SAFETY: such a request has no memory but its own.
-        let seq = unsafe { self.post(request) }?;
+        let seq = unsafe { self.post_within(request, left(self.bound)) }?;
         let mut told = (None, None);
         let outcome = self.settle(seq, self.bound, |request| told = (request.synced(), request.connection));
-        self.explain(outcome, told.1, seq, "a request for what clients share")?;
+        if let (Err(Error::NotInTime { .. }), None, SyncRequest::Lock { number, .. }) = (&outcome, told.1, what) {
+            self.withdraw(*number);
+        }
+        self.explain(outcome, told.1, seq, "a request for what clients share", left(ASK))?;
         let garbage = || Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() };
         told.0.zip(told.1).ok_or_else(garbage)
     }
@@ -255,45 +271,65 @@ impl Remote {
         self.lock().name
     }
 
+    /// Gives up a lock that did not come in time, and may still come.
+    fn withdraw(&self, number: u64) {
+        let mut inner = self.lock();
+        // With a connection that has ended the node has forgotten what was asked for on it.
+        if inner.link.is_none() {
+            return;
+        }
+        let mut request = inner.pending.draft();
+        request.set_sync(&SyncRequest::Withdraw { number }, Patience::UpTo(Duration::ZERO));
+        // SAFETY: such a request has no memory but its own.
+        if let Ok(seq) = unsafe { self.post_on(&mut inner, request) } {
+            inner.pending.forsake(seq);
+        }
+    }
+
     /// Has a connection of this client end at the node too, where it broke here: what was taken on it goes to others. A node that cannot
-    /// be asked finds out by itself.
-    pub fn end(&self, connection: u128) {
-        let _ = self.ask(Question { connection, seq: 0 });
+    /// be asked within `patience` finds out by itself.
+    pub fn end(&self, connection: u128, patience: Duration) {
+        let _ = self.ask(Question { connection, seq: 0 }, patience.min(ASK));
     }
 
     /// What is told of a request; where the connection broke and the request must not be repeated, the node is asked.
-    fn explain(&self, outcome: Result<()>, connection: Option<u128>, seq: u64, what: &str) -> Result<()> {
+    fn explain(&self, outcome: Result<()>, connection: Option<u128>, seq: u64, what: &str, patience: Duration) -> Result<()> {
         if matches!(outcome, Err(Error::GrantRefused { .. })) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
         }
         match (outcome, connection) {
             (Err(broke @ (Error::NodeLost { .. } | Error::Timeout { .. } | Error::Garbage { .. })), Some(connection)) => {
-                let happened = self.ask(Question { connection, seq });
-                Err(Error::Broken { node: self.node, what: what.to_owned(), reason: broke.to_string(), happened })
+                let happened = self.ask(Question { connection, seq }, patience);
+                let reason = match broke {
+                    Error::NodeLost { reason, .. } => reason,
+                    other => other.to_string(),
+                };
+                Err(Error::Broken { node: self.node, what: what.to_owned(), reason, happened })
             }
             (other, _) => other,
         }
     }
 
     /// Asks what became of a request. A node that cannot be asked leaves it unknown.
-    fn ask(&self, question: Question) -> Happened {
+    fn ask(&self, question: Question, patience: Duration) -> Happened {
         if self.lock().mute == Some(question.connection) {
             return Happened::Unknown;
         }
-        self.ask_now(question).unwrap_or_else(|_| {
+        self.ask_now(question, self.bound.min(patience)).unwrap_or_else(|_| {
             self.lock().mute = Some(question.connection);
             Happened::Unknown
         })
     }
 
-    fn ask_now(&self, question: Question) -> Result<Happened> {
-        let patience = self.bound.min(Duration::from_millis(ASK_MS));
+    fn ask_now(&self, question: Question, patience: Duration) -> Result<Happened> {
+        let until = Instant::now() + patience;
         let mut request = self.draft();
         request.set_question(&question);
         // SAFETY: a question has no memory but its own.
         let seq = unsafe { self.post_within(request, patience) }?;
         let mut told = Happened::Unknown;
-        self.settle(seq, patience, |request| told = request.told().unwrap_or(Happened::Unknown))?;
+        let left = until.saturating_duration_since(Instant::now());
+        self.settle(seq, left, |request| told = request.told().unwrap_or(Happened::Unknown))?;
         Ok(told)
     }
 
@@ -315,6 +351,10 @@ impl Remote {
                 drop(subjects);
                 return outcome;
             }
+            if inner.pending.get(seq).is_some_and(|request| request.is_late()) {
+                inner.pending.forsake(seq);
+                return Err(Error::NotInTime { what: format!("an answer of {}", self.node), after_ms: 0 });
+            }
             if self.progress(&mut inner) {
                 backoff.reset();
                 deadline = None;
@@ -323,13 +363,14 @@ impl Remote {
             if backoff.step_after(checks_by_call(&inner)) == Step::Again {
                 continue;
             }
-            let patience = inner.pending.get(seq).and_then(|request| request.patience(patience));
+            let request = inner.pending.get(seq);
+            let (patience, own) = request.map_or((None, None), |request| (request.patience(patience), request.until()));
             let until = patience.and_then(|patience| *deadline.get_or_insert_with(|| Instant::now().checked_add(patience)));
             if until.is_some_and(|until| Instant::now() >= until) {
                 self.give_up(&mut inner);
                 continue;
             }
-            inner = self.park(inner, until);
+            inner = self.park(inner, until.or(own));
         }
     }
 
@@ -347,6 +388,7 @@ impl Remote {
         let mut sink = Answers { pending: &mut inner.pending, completed: 0, nonsense: false };
         let moved = link.progress(&mut sink);
         let (completed, nonsense) = (sink.completed, sink.nonsense);
+        inner.pending.sweep(inner.posted_len - link.unsent_len());
         if completed > 0 {
             self.tell(inner.parked, inner.waiting);
         }
@@ -430,6 +472,7 @@ impl Remote {
         inner.event = None;
         inner.name = None;
         inner.pending.fail_all(error);
+        inner.pending.sweep(u64::MAX);
         self.tell(inner.parked, inner.waiting);
     }
 

@@ -8,11 +8,12 @@ use hanare_memory::Window;
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
+use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::request::Life;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A request, and its answer as it comes. Reused, so that the hot path allocates nothing.
 #[derive(Debug, Default)]
@@ -23,6 +24,10 @@ pub(crate) struct Request {
     pub message: Message,
     /// The body of what is no command.
     form: Vec<u8>,
+    /// When nobody waits for it any longer, where its patience has an end of its own.
+    until: Option<Instant>,
+    /// Whether nobody waits for it any longer: it stays until its answer is here, or its connection is gone.
+    is_forsaken: bool,
     /// Its number.
     pub seq: u64,
     /// The window of the results that is filled next.
@@ -59,10 +64,20 @@ pub(crate) enum Patience {
     /// As long as any peer's answer.
     #[default]
     Usual,
-    /// As long as others make it wait, for so long at most; then the usual time.
+    /// As long as others make it wait, for so long at most, and [`LATE_MS`] more for the answer that says so.
     UpTo(Duration),
     /// As long as others make it wait.
     Endless,
+}
+
+impl Patience {
+    /// When one that begins at this moment ends, where it has an end of its own.
+    pub fn end(self) -> Option<Instant> {
+        match self {
+            Patience::UpTo(time) => Instant::now().checked_add(time.checked_add(Duration::from_millis(LATE_MS))?),
+            Patience::Usual | Patience::Endless => None,
+        }
+    }
 }
 
 impl Request {
@@ -73,6 +88,7 @@ impl Request {
         self.said.clear();
         (self.what, self.next, self.seq, self.posted_len) = (What::Commands, 0, 0, 0);
         (self.connection, self.sent) = (None, None);
+        (self.until, self.is_forsaken) = (None, false);
     }
 
     /// Makes it commands whose sender sees to a refusal because programs have a region mapped.
@@ -92,7 +108,7 @@ impl Request {
 
     /// Makes it ask for something that clients share.
     pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
-        (self.form, self.what) = (control::encode(request), What::Sync(patience));
+        (self.form, self.what, self.until) = (control::encode(request), What::Sync(patience), patience.end());
     }
 
     fn own_patience(&self) -> Patience {
@@ -103,13 +119,29 @@ impl Request {
         }
     }
 
-    /// How long its answer may take where `usual` is how long any may; `None` for ever.
+    /// How long its answer may take while nothing moves, where `usual` is how long any may; `None` for ever.
     pub fn patience(&self, usual: Duration) -> Option<Duration> {
-        match self.own_patience() {
-            Patience::Usual => Some(usual),
-            Patience::UpTo(time) => usual.checked_add(time),
-            Patience::Endless => None,
-        }
+        (self.own_patience() == Patience::Usual).then_some(usual)
+    }
+
+    /// When nobody waits for it any longer, whatever moves.
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Whether that is over, and its answer not here.
+    pub fn is_late(&self) -> bool {
+        !self.is_over() && self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Nobody waits for it any longer.
+    pub fn forsake(&mut self) {
+        self.is_forsaken = true;
+    }
+
+    /// Whether nobody waits for it, and neither its node nor its link needs it once that has sent so many bytes.
+    pub fn is_spent(&self, sent_len: u64) -> bool {
+        self.is_forsaken && self.is_over() && self.posted_len <= sent_len
     }
 
     /// Whether it must not be carried out twice.

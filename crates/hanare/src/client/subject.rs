@@ -75,10 +75,14 @@ impl Subject {
         is_mapped.then(|| self.join()).transpose()
     }
 
-    /// The error for bytes of the mapping that are gone.
+    /// The error for bytes of this program's memory that are gone: pages of a mapping that their home does not give, or memory of
+    /// this host's node.
     #[cold]
     pub fn lost(&self, _lost: Lost) -> Error {
-        Error::RegionLost { region: self.name.clone(), node: self.shared.attached.node }
+        match &*self.joined() {
+            Some(coherent) => coherent.lost(&self.name),
+            None => Error::RegionLost { region: self.name.clone(), node: self.shared.attached.node },
+        }
     }
 
     /// Keeps a mapping that another handle of this program has joined.

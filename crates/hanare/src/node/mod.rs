@@ -68,9 +68,11 @@ impl Node {
                 Some(control::open_coordination(rules, options.journal.as_deref())?)
             }
         };
+        let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);
         let home = options.join.clone().map(|join| control::Home::new(join, key, bound, post.clone()));
         let life = member::Settings {
             answer_ms: bound.as_millis() as u64,
+            wish: options.number.map(NodeId),
             ..member::Settings::new(incarnation, &options.name, &address)
         };
         let (ready, is_ready) = channel();
@@ -80,7 +82,7 @@ impl Node {
             home,
             strangers: control::Strangers::new(listener, control::Terms { key, join: options.join, bound, fabric }, post.clone()),
             service: data::Service::start(
-                data::Terms { extents: extents.clone(), key, bound, fabric },
+                data::Terms { extents: extents.clone(), key, bound, fabric, began_again },
                 Pages::new(
                     extents.clone(),
                     address.clone(),

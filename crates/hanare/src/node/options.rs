@@ -22,6 +22,8 @@ pub struct NodeOptions {
     pub key: Option<PathBuf>,
     /// Its name in listings.
     pub name: String,
+    /// The number that it would have in the pool that it joins; `None` for the next one. One that another node has is not given.
+    pub number: Option<u32>,
     /// Where clients attach: a path, or `@name`.
     pub socket: String,
     /// The coordinator's journal; `None` keeps it in memory, so that names end with the process.
@@ -49,6 +51,7 @@ impl NodeOptions {
             join: None,
             key: settings::text("HANARE_KEY").map(PathBuf::from),
             name: host_name(),
+            number: None,
             socket: settings::node_socket(),
             journal: None,
             huge,

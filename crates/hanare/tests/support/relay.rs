@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 /// What the relay does with what passes.
 #[derive(Clone, Copy, PartialEq)]
@@ -17,6 +18,8 @@ pub enum Mode {
     LoseAnswer,
     /// Nothing passes any more.
     Dead,
+    /// Nothing passes for now, and nothing is lost.
+    Silent,
 }
 
 /// Stands between a client and a node.
@@ -53,6 +56,9 @@ impl Relay {
 fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
     let mut bytes = [0; 65536];
     while let Ok(len @ 1..) = from.read(&mut bytes) {
+        while mode.load(Ordering::SeqCst) == Mode::Silent as u8 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let now = mode.load(Ordering::SeqCst);
         if now == cut as u8 || now == Mode::Dead as u8 {
             let _ = mode.compare_exchange(cut as u8, Mode::Pass as u8, Ordering::SeqCst, Ordering::SeqCst);

@@ -208,6 +208,7 @@ fn join(name: &str, incarnation: u128) -> FromNode {
         memory: memory(),
         was: None,
         held: Vec::new(),
+        wish: None,
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) struct Join {
     pub memory: Memory,
     pub was: Option<(NodeId, Epoch)>,
     pub held: Vec<HeldExtent>,
+    pub wish: Option<NodeId>,
 }
 
 /// What a join means by the rule.
@@ -94,7 +95,9 @@ impl Coordinator {
         if self.ledger.nodes.len() >= NODE_COUNT_MAX && !self.forget_a_node() {
             return Verdict::Refused(Error::LimitReached { what: "nodes of a pool".to_owned(), limit: NODE_COUNT_MAX as u64 });
         }
-        let node = if is_home { NodeId(0) } else { NodeId(self.ledger.node_next.max(1)) };
+        let is_free = |wish: &NodeId| (1..NODE_COUNT_MAX as u32).contains(&wish.0) && !self.ledger.nodes.contains_key(wish);
+        let next = NodeId(self.ledger.node_next.max(1));
+        let node = if is_home { NodeId(0) } else { join.wish.filter(is_free).unwrap_or(next) };
         let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0) + 1);
         let (name, address, incarnation) = (join.name.clone(), join.address.clone(), join.incarnation);
         Verdict::Member(NodeRecord { node, name, address, incarnation, epoch, ended: None, past: Vec::new() }, true)
@@ -128,7 +131,7 @@ impl Coordinator {
         if new_epoch {
             self.orders.cancel(node);
         }
-        let seat = self.roster.on_join(node, peer, now_ms + self.settings.lease_ms);
+        let seat = self.roster.on_join(node, peer, self.lease_until_ms(now_ms, node));
         let is_new_list = new_life || join.attempt > seat.attempt;
         seat.attempt = join.attempt;
         seat.memory = join.memory;
@@ -148,6 +151,12 @@ impl Coordinator {
         let (incarnation, attempt, lease_ms) = (join.incarnation, join.attempt, self.settings.lease_ms);
         self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home });
         self.changed = true;
+    }
+
+    /// When a lease that is given at this moment ends. That of the coordinator's own node never does: both are one process, and a
+    /// coordinator that has no time to renew it has none to be a coordinator either.
+    fn lease_until_ms(&self, now_ms: u64, node: NodeId) -> u64 {
+        if node == NodeId(0) { u64::MAX } else { now_ms + self.settings.lease_ms }
     }
 
     /// A connection speaks for one node: whoever it spoke for before is gone from it.
@@ -199,7 +208,7 @@ impl Coordinator {
         if epoch != self.epoch(node) {
             return self.send(node, ToNode::Unknown);
         }
-        self.roster.on_renew(node, now_ms + self.settings.lease_ms, memory);
+        self.roster.on_renew(node, self.lease_until_ms(now_ms, node), memory);
         self.send(node, ToNode::Renewed { epoch });
     }
 

@@ -141,6 +141,8 @@ pub struct Coordinator {
     growths: BTreeMap<Gid, Growth>,
     ranks: Ranks,
     gid_next: u64,
+    /// When time was looked at last, in milliseconds.
+    ticked_ms: u64,
     /// Something happened that parked requests may wait for.
     changed: bool,
     outputs: VecDeque<Output>,
@@ -172,6 +174,7 @@ impl Coordinator {
             asks: Asks::default(),
             growths: BTreeMap::new(),
             ranks: Ranks::default(),
+            ticked_ms: now_ms,
             changed: false,
             outputs: VecDeque::new(),
         };
@@ -179,10 +182,15 @@ impl Coordinator {
         coordinator
     }
 
+    /// Whether the journal tells of a life before this one.
+    pub fn began_again(&self) -> bool {
+        self.ledger.life > 1
+    }
+
     /// A message arrives. Messages of a node that is not (or no more) a member are answered by [`ToNode::Unknown`].
     pub fn handle(&mut self, now_ms: u64, from: Peer, message: FromNode) {
-        if let FromNode::Join { incarnation, attempt, name, address, memory, was, held } = message {
-            self.on_join(now_ms, from, join::Join { incarnation, attempt, name, address, memory, was, held });
+        if let FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish } = message {
+            self.on_join(now_ms, from, join::Join { incarnation, attempt, name, address, memory, was, held, wish });
             return self.settle(now_ms);
         }
         let member = self.roster.node_of(from).filter(|node| self.roster.phase(*node) == roster::Phase::Member);
@@ -225,13 +233,14 @@ impl Coordinator {
 
     /// Time passes. To be called at [`Coordinator::next_deadline`] or sooner.
     ///
-    /// One that is called much later was stopped itself: the renewals of that time wait unread, so leases get the time back and one
-    /// lease to be heard in.
+    /// One that is called later by a look's time was stopped itself: the renewals of that time wait unread, so everyone gets one lease
+    /// to be heard in.
     pub fn tick(&mut self, now_ms: u64) {
         let late_ms = self.next_deadline().map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
-        if late_ms > self.settings.lease_ms / 3 {
-            self.roster.forgive(late_ms + self.settings.lease_ms);
+        if late_ms > self.look_ms() {
+            self.roster.forgive(now_ms + self.settings.lease_ms);
         }
+        self.ticked_ms = now_ms;
         let (silent, died) = self.roster.on_tick(now_ms);
         self.changed |= died;
         for node in silent {
@@ -244,10 +253,18 @@ impl Coordinator {
         self.settle(now_ms);
     }
 
-    /// When [`Coordinator::tick`] has something to do, in milliseconds.
+    /// When [`Coordinator::tick`] has something to do, in milliseconds. While leases are watched that is soon: by when a tick was due
+    /// and when it came a coordinator knows that it stood still, and how long.
     pub fn next_deadline(&self) -> Option<u64> {
         let makes = self.growths.values().map(|growth| growth.since_ms + self.settings.make_ms).min();
-        [self.roster.deadline(), self.orders.deadline(), makes].into_iter().flatten().min()
+        let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms + self.look_ms()));
+        [leases, self.orders.deadline(), makes].into_iter().flatten().min()
+    }
+
+    /// How often a tick is due while leases are watched. Stalls that are not noticed are shorter than twice this, which is what a lease
+    /// is longer than the time in which a renewal must arrive.
+    fn look_ms(&self) -> u64 {
+        self.settings.lease_ms / 6
     }
 
     /// What to do next; see the module for the order.

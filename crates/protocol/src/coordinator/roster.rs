@@ -23,6 +23,8 @@
 //! | a new life of the name | `Member`, `Awaited` | refused until the lease ends: two live nodes of one name would destroy each other's regions | kept |
 //! | a life that was superseded | any | ignored: its message is late | - |
 //!
+//! The coordinator's own node has no lease: a stall of their process must not count against it.
+//!
 //! What is said of a region with an extent on a node: `Silent` and `Closed` are "node lost, perhaps for now", `Dead`, `Left` and a new
 //! life are "region lost". A connection that closes says at once that a process ended; a network that breaks closes connections
 //! too, so the verdict "dead" waits for the rest of the lease, and even a dead node that comes back in the same life brings
@@ -138,7 +140,7 @@ impl Seat {
     fn deadline(&self) -> Option<u64> {
         match self.state {
             State::Awaited { until_ms } => Some(until_ms),
-            State::Member { lease_until_ms } => Some(lease_until_ms),
+            State::Member { lease_until_ms } => Some(lease_until_ms).filter(|until| *until < u64::MAX),
             State::Closed { dead_at_ms } => Some(dead_at_ms),
             State::Silent | State::Dead | State::Left => None,
         }
@@ -266,12 +268,12 @@ impl Roster {
         (silent, died)
     }
 
-    /// Gives all nodes more time.
-    pub fn forgive(&mut self, ms: u64) {
+    /// Gives all nodes time until then at least.
+    pub fn forgive(&mut self, until_ms: u64) {
         for seat in self.seats.values_mut() {
             match &mut seat.state {
                 State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at } => {
-                    *at += ms
+                    *at = (*at).max(until_ms)
                 }
                 State::Silent | State::Dead | State::Left => {}
             }

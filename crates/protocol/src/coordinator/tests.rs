@@ -577,3 +577,47 @@ fn a_coordinator_that_was_stopped_itself_blames_nobody_for_it() {
     pool.pass(limits::LEASE_MS + limits::RENEW_MS, &[1]);
     assert!(matches!(pool.open(0, "a"), Err(Error::NodeLost { node: NodeId(1), .. })), "a node that stays silent is lost");
 }
+
+/// A stall of two thirds of a lease, at any moment between two renewals, and the renewals of that time unread until after the tick.
+#[test]
+fn a_coordinator_that_stood_still_for_a_part_of_a_lease_loses_nobody_either() {
+    for (begin_ms, stall_ms) in (0..=limits::RENEW_MS)
+        .step_by(100)
+        .flat_map(|begin| (limits::RENEW_MS..=limits::LEASE_MS).step_by(100).map(move |stall| (begin, stall)))
+    {
+        let mut pool = Pool::new(2);
+        pool.create(1, "a", 100, Placement::Local).unwrap();
+        pool.pass(limits::RENEW_MS + begin_ms, &[]);
+        let epochs: Vec<_> = pool.coordinator.nodes().map(|node| node.epoch).collect();
+        pool.now_ms += stall_ms;
+        // As a node's thread does: time first, then what others sent meanwhile.
+        pool.nodes[0].member.tick(pool.now_ms);
+        pool.coordinator.tick(pool.now_ms);
+        pool.pass(limits::RENEW_MS, &[]);
+        let after: Vec<_> = pool.coordinator.nodes().map(|node| (node.epoch, node.ended)).collect();
+        let before: Vec<_> = epochs.into_iter().map(|epoch| (epoch, None)).collect();
+        assert_eq!(after, before, "stood still for {stall_ms} ms, {begin_ms} ms after a renewal");
+    }
+}
+
+#[test]
+fn the_coordinators_own_node_is_a_member_as_long_as_the_coordinator_runs() {
+    let mut pool = Pool::new(2);
+    // Its renewals do not come; ticks do.
+    pool.pass(10 * limits::LEASE_MS, &[0]);
+    assert!(pool.coordinator.nodes().all(|node| node.ended.is_none()), "{:?}", pool.coordinator.nodes().collect::<Vec<_>>());
+}
+
+#[test]
+fn nodes_have_the_numbers_that_they_wish_where_those_are_free() {
+    let mut pool = Pool::new(1);
+    for (name, wish, number) in
+        [("c", 3, 3), ("b", 2, 2), ("again", 2, 4), ("home", 0, 5), ("far", limits::NODE_COUNT_MAX as u32, 6), ("a", 1, 1)]
+    {
+        let wish = Some(NodeId(wish));
+        let settings = member::Settings { wish, ..member::Settings::new(Incarnation(100 + number as u128), name, "127.0.0.1:1") };
+        pool.nodes.push(Node { member: Member::new(settings), ..node(name, 0) });
+        pool.connect(pool.nodes.len() - 1);
+        assert_eq!(pool.nodes.last().unwrap().member.identity().unwrap().0, NodeId(number), "{name}");
+    }
+}

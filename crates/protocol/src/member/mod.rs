@@ -95,6 +95,8 @@ pub struct Settings {
     pub name: String,
     /// Where others reach it.
     pub address: String,
+    /// The number that it would have in its pool, if that is free.
+    pub wish: Option<NodeId>,
     /// How long an answer of the coordinator is waited for, in milliseconds.
     pub answer_ms: u64,
     /// After how many milliseconds something unanswered is sent again.
@@ -105,7 +107,7 @@ impl Settings {
     /// The defaults of [`limits`].
     pub fn new(incarnation: Incarnation, name: &str, address: &str) -> Settings {
         let (name, address) = (name.to_owned(), address.to_owned());
-        Settings { incarnation, name, address, answer_ms: limits::ANSWER_MS, repeat_ms: limits::RENEW_MS }
+        Settings { incarnation, name, address, wish: None, answer_ms: limits::ANSWER_MS, repeat_ms: limits::RENEW_MS }
     }
 }
 
@@ -457,9 +459,9 @@ impl Member {
 
     fn send_join(&mut self) {
         let Some(Attempt { held, .. }) = self.attempt.clone() else { return };
-        let Settings { incarnation, name, address, .. } = self.settings.clone();
+        let Settings { incarnation, name, address, wish, .. } = self.settings.clone();
         let (attempt, memory, was) = (self.attempts, self.memory, self.was);
-        self.send(FromNode::Join { incarnation, attempt, name, address, memory, was, held });
+        self.send(FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish });
     }
 
     /// The coordinator takes the node in.
@@ -503,9 +505,9 @@ impl Member {
         }
     }
 
-    /// How often the node renews: three tries before its lease ends.
+    /// How often the node renews, as a part of its lease: that of [`limits::RENEW_MS`].
     fn renew_ms(&self) -> u64 {
-        (self.lease_ms / 3).max(1)
+        (self.lease_ms * limits::RENEW_MS / limits::LEASE_MS).max(1)
     }
 
     fn renew(&mut self, now_ms: u64) {

@@ -356,6 +356,8 @@ pub enum FromNode {
         was: Option<(NodeId, Epoch)>,
         /// The extents it still holds.
         held: Vec<HeldExtent>,
+        /// The number that it would have in the pool, where it is new there and the number is free.
+        wish: Option<NodeId>,
     },
     /// Keeps the lease.
     Renew {

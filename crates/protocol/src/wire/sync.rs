@@ -96,6 +96,12 @@ pub enum SyncRequest {
         /// The block's first byte in the region.
         offset: u64,
     },
+    /// Gives up waiting for a lock, whether or not it was granted meanwhile; answered by [`SyncAnswer::Done`], and what it waited
+    /// for by [`Error::NotInTime`](crate::Error::NotInTime) where it was not.
+    Withdraw {
+        /// The number of the taking.
+        number: u64,
+    },
 }
 
 /// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.

@@ -5,7 +5,9 @@
 use super::*;
 use crate::check::check;
 use hanare_protocol::id::ClientId;
+use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::wire::sync::Mode;
+use std::collections::BTreeSet;
 
 /// Locks that threads fight for.
 const LOCKS: [&str; 3] = ["a", "b", "c"];
@@ -22,11 +24,13 @@ pub(super) struct Client {
     /// The next lock, place or request.
     next: u64,
     threads: Vec<Thread>,
+    /// Requests that nobody waits for any longer.
+    forsaken: BTreeSet<u64>,
 }
 
 /// A lock that a thread has, as far as it knows.
 #[derive(Clone, Debug)]
-struct Held {
+pub(super) struct Held {
     name: &'static str,
     mode: Mode,
     number: u64,
@@ -48,7 +52,7 @@ impl World {
         self.client_count += 1;
         let client = self.client_count;
         let threads = (0..THREAD_COUNT).map(|_| Thread::default()).collect();
-        self.clients.insert(client, Client { node, link: None, next: 0, threads });
+        self.clients.insert(client, Client { node, link: None, next: 0, threads, forsaken: BTreeSet::new() });
         self.at(0, Event::Connect { client });
         Ok(())
     }
@@ -66,6 +70,7 @@ impl World {
     pub(super) fn on_link_lost(&mut self, client: u64, link: u64) {
         let Some(me) = self.clients.get_mut(&client).filter(|me| me.link == Some(link)) else { return };
         me.link = None;
+        me.forsaken.clear();
         let mut lost = 0;
         for thread in &mut me.threads {
             lost += thread.held.len();
@@ -117,7 +122,26 @@ impl World {
         let link = *link;
         me.waits = Some((seq, request.clone(), link));
         self.count("requests");
+        if let SyncRequest::Lock { bound_ms: Some(ms), .. } = request {
+            self.at(ms + LATE_MS, Event::Forsake { client, thread, seq });
+        }
         self.send_home(link, seq, request);
+        Ok(())
+    }
+
+    /// A thread gives up waiting for a lock that should have come long ago.
+    pub(super) fn on_forsake(&mut self, client: u64, thread: usize, seq: u64) -> Check {
+        let Some(Client { link: Some(link), threads, next, forsaken, .. }) = self.clients.get_mut(&client) else {
+            return Ok(());
+        };
+        let me = &mut threads[thread];
+        let Some((_, SyncRequest::Lock { number, .. }, _)) = me.waits.take_if(|(other, ..)| *other == seq) else { return Ok(()) };
+        let (withdrawal, link) = (*next, *link);
+        *next += 2;
+        forsaken.extend([seq, withdrawal]);
+        self.count("waits forsaken");
+        self.send_home(link, withdrawal, SyncRequest::Withdraw { number });
+        self.at(0, Event::Thread { client, thread });
         Ok(())
     }
 
@@ -129,6 +153,10 @@ impl World {
         }
         let client = self.links[&link].client;
         let me = self.clients.get_mut(&client).ok_or("an open connection of nobody")?;
+        if me.forsaken.remove(&seq) {
+            self.note(format!("client {client} does not wait any longer for {answer:?}"));
+            return Ok(());
+        }
         let waits = |thread: &Thread| thread.waits.as_ref().is_some_and(|(other, ..)| *other == seq);
         let thread = me.threads.iter().position(waits).ok_or_else(|| format!("client {client} is answered twice: {answer:?}"))?;
         let me = &mut me.threads[thread];
@@ -165,6 +193,12 @@ impl World {
         let have: Vec<&Held> = all.filter(|held| held.name == name).filter(is_open).collect();
         let alone = have.iter().any(|held| held.mode == Mode::Exclusive);
         check(!alone || have.len() == 1, || format!("lock '{name}' is held twice: {have:?}"))
+    }
+
+    /// One that believes to have a lock in a mode, over any connection.
+    pub(super) fn believer(&self, name: &str, mode: Mode) -> Option<Held> {
+        let mut all = self.clients.values().flat_map(|client| &client.threads).flat_map(|thread| &thread.held);
+        all.find(|held| held.name == name && held.mode == mode).cloned()
     }
 
     /// At the end nobody waits, but for parties that never came.

@@ -1,8 +1,11 @@
 //! The home: its locks and groups, driven as a node's process drives them.
 
 use super::*;
+use crate::check::check;
 use hanare_protocol::group::{Groups, Met};
 use hanare_protocol::lock::{Claim, Claimed, Locks};
+use hanare_protocol::wire::sync::Mode;
+use std::collections::BTreeSet;
 
 /// What the home's process knows.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(super) struct Home {
     waiting: BTreeMap<Claimant, (u64, Option<u64>)>,
     /// Those that wait for their group: their request.
     meeting: BTreeMap<Claimant, u64>,
+    /// Locks that were granted in this life.
+    granted: BTreeSet<String>,
 }
 
 impl Home {
@@ -30,9 +35,27 @@ impl World {
         self.home_lives += 1;
         let life = self.home_lives;
         self.note(format!("life {life} of the home begins"));
-        let (locks, groups, waiting, meeting) = (Locks::new(), Groups::new(), BTreeMap::new(), BTreeMap::new());
-        self.home = Some(Home { life, locks, groups, waiting, meeting });
+        let locks = match (life, self.sabotage) {
+            (1, _) => Locks::new(),
+            #[cfg(test)]
+            (_, Sabotage::TrustRestart) => Locks::new(),
+            _ => Locks::after_another_life(),
+        };
+        self.model = Model::of_life(life);
+        let (groups, waiting, meeting, granted) = (Groups::new(), BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        self.home = Some(Home { life, locks, groups, waiting, meeting, granted });
         Ok(())
+    }
+
+    /// The first that gets a lock in a life of the home is told, where somebody still believes to have it from a life before.
+    fn judge_first(&mut self, name: &str, abandoned: bool) -> Check {
+        let home = self.home.as_mut().expect("it grants");
+        if !home.granted.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let Some(other) = self.believer(name, Mode::Exclusive) else { return Ok(()) };
+        self.count("grants beside holders of a life before");
+        check(abandoned, || format!("lock '{name}' is granted as if nobody had it, and another life granted it to {other:?}"))
     }
 
     /// A request arrives.
@@ -65,6 +88,7 @@ impl World {
                 };
                 match claimed {
                     Claimed::Granted { abandoned } => {
+                        self.judge_first(&name, abandoned)?;
                         self.model.on_asked(&name, claim.who, mode, None);
                         self.model.on_granted(claim.who, abandoned)?;
                         self.count_grant(abandoned);
@@ -98,6 +122,20 @@ impl World {
                     self.model.on_given_back(who(number));
                 }
                 unlocked.map(done)
+            }
+            SyncRequest::Withdraw { number } => {
+                match self.sabotage {
+                    #[cfg(test)]
+                    Sabotage::WithdrawLikeUnlock => drop(home.locks.on_unlock(who(number))),
+                    _ => home.locks.on_withdraw(who(number)),
+                }
+                let waited = home.waiting.remove(&who(number));
+                self.model.on_withdrawn(who(number));
+                if let Some((seq, bound_ms)) = waited {
+                    let error = Error::NotInTime { what: "a lock".to_owned(), after_ms: bound_ms.unwrap_or_default() };
+                    self.send_client(link, seq, Err(error));
+                }
+                Ok(done(()))
             }
             SyncRequest::Join { name, parties, number, client } => {
                 let joined = home.groups.on_join(&name, parties, who(number), client);

@@ -8,17 +8,18 @@ use std::collections::BTreeSet;
 /// One lock as the model sees it.
 #[derive(Debug, Default)]
 struct Seen {
-    holders: Vec<(Claimant, Mode)>,
+    /// Those that have it, and whether each was told that it was abandoned.
+    holders: Vec<(Claimant, Mode, bool)>,
     /// Who waits, in the order in which they came, and until when.
     queue: Vec<(Claimant, Mode, Option<u64>)>,
-    /// Whether the last that had it alone went with it.
+    /// Whether the last that had it alone went with it, or may have it from a life of the home before.
     is_orphan: bool,
 }
 
 impl Seen {
     /// Whether one may have it beside those that do.
     fn has_room(&self, mode: Mode) -> bool {
-        self.holders.is_empty() || mode == Mode::Shared && self.holders.iter().all(|(_, other)| *other == Mode::Shared)
+        self.holders.is_empty() || mode == Mode::Shared && self.holders.iter().all(|(_, other, _)| *other == Mode::Shared)
     }
 }
 
@@ -42,12 +43,21 @@ pub(super) struct Model {
     /// Those under each name that began last.
     latest: BTreeMap<String, u64>,
     group_count: u64,
+    /// Whether the home had a life before.
+    is_later_life: bool,
 }
 
 impl Model {
+    /// The model of a life of the home that begins.
+    pub fn of_life(life: u64) -> Model {
+        Model { is_later_life: life > 1, ..Model::default() }
+    }
+
     /// One would have a lock.
     pub fn on_asked(&mut self, name: &str, who: Claimant, mode: Mode, until_ms: Option<u64>) {
-        self.locks.entry(name.to_owned()).or_default().queue.push((who, mode, until_ms));
+        let is_orphan = self.is_later_life;
+        let seen = self.locks.entry(name.to_owned()).or_insert_with(|| Seen { is_orphan, ..Seen::default() });
+        seen.queue.push((who, mode, until_ms));
     }
 
     /// One gets what it asked for: nobody has it that may not beside it, nobody came before it and waits, and it is told
@@ -61,7 +71,7 @@ impl Model {
         check(seen.has_room(mode), || format!("lock '{name}' is granted to {who:?} though others have it: {seen:?}"))?;
         check(abandoned == seen.is_orphan, || format!("{who:?} is told {abandoned} of '{name}' being abandoned: {seen:?}"))?;
         seen.is_orphan = false;
-        seen.holders.push((who, mode));
+        seen.holders.push((who, mode, abandoned));
         Ok(())
     }
 
@@ -73,7 +83,16 @@ impl Model {
 
     /// One gives its lock back.
     pub fn on_given_back(&mut self, who: Claimant) {
-        self.locks.values_mut().for_each(|seen| seen.holders.retain(|(other, _)| *other != who));
+        self.locks.values_mut().for_each(|seen| seen.holders.retain(|(other, ..)| *other != who));
+    }
+
+    /// One does not wait any longer: what it may have been told it did not hear.
+    pub fn on_withdrawn(&mut self, who: Claimant) {
+        for seen in self.locks.values_mut() {
+            seen.is_orphan |= seen.holders.iter().any(|(other, _, was_told)| *other == who && *was_told);
+            seen.queue.retain(|(other, ..)| *other != who);
+        }
+        self.on_given_back(who);
     }
 
     /// One has waited long enough.
@@ -88,8 +107,8 @@ impl Model {
     /// A connection ended for the home.
     pub fn on_link_gone(&mut self, link: u64) {
         for seen in self.locks.values_mut() {
-            seen.is_orphan |= seen.holders.iter().any(|(who, mode)| who.link == link && *mode == Mode::Exclusive);
-            seen.holders.retain(|(who, _)| who.link != link);
+            seen.is_orphan |= seen.holders.iter().any(|(who, mode, _)| who.link == link && *mode == Mode::Exclusive);
+            seen.holders.retain(|(who, ..)| who.link != link);
             seen.queue.retain(|(who, ..)| who.link != link);
         }
         let of_link = |who: &&Claimant| who.link == link;
@@ -100,14 +119,14 @@ impl Model {
     /// Who has a lock or waits for one over a connection.
     #[cfg(test)]
     pub fn claims_of(&self, link: u64) -> Vec<Claimant> {
-        let holders = self.locks.values().flat_map(|seen| seen.holders.iter().map(|(who, _)| *who));
+        let holders = self.locks.values().flat_map(|seen| seen.holders.iter().map(|(who, ..)| *who));
         let waiting = self.locks.values().flat_map(|seen| seen.queue.iter().map(|(who, ..)| *who));
         holders.chain(waiting).filter(|who| who.link == link).collect()
     }
 
     /// Locks that nobody has since who had them alone is gone.
     pub fn orphan_count(&self) -> usize {
-        self.locks.values().filter(|seen| seen.is_orphan).count()
+        self.locks.values().filter(|seen| seen.is_orphan && seen.holders.is_empty()).count()
     }
 
     /// One became a party.

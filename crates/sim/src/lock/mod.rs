@@ -2,7 +2,7 @@
 //! the pool's home that keep order and lose nothing until they break.
 //!
 //! A connection ends for its two sides at different moments; what was under way is lost from some message on. Clients die and
-//! others come, nodes die with their clients, the home dies and comes back knowing nothing. A client whose connection broke
+//! others come, nodes die with their clients, the home dies and comes back knowing nothing: who gets a lock first then is told that another may have it. A client whose connection broke
 //! repeats over the next one what it had not got, by another number, as `hanare`'s clients do.
 //!
 //! | module | holds |
@@ -65,6 +65,12 @@ enum Event {
         client: u64,
         thread: usize,
     },
+    /// A thread has waited long beyond its bound.
+    Forsake {
+        client: u64,
+        thread: usize,
+        seq: u64,
+    },
     /// Somebody's bound is over.
     Bound {
         life: u64,
@@ -105,6 +111,12 @@ enum Sabotage {
     /// Nobody is told that a party went.
     #[cfg(test)]
     SwallowFailures,
+    /// A home that begins again takes all locks for free.
+    #[cfg(test)]
+    TrustRestart,
+    /// Who gives up waiting is taken for one that has the lock and gives it back.
+    #[cfg(test)]
+    WithdrawLikeUnlock,
 }
 
 #[derive(Debug)]
@@ -218,6 +230,7 @@ impl World {
             Event::ClosedAtClient { link } => self.on_closed_at_client(link),
             Event::Connect { client } => self.on_connect(client),
             Event::Thread { client, thread } => self.on_thread(client, thread),
+            Event::Forsake { client, thread, seq } => self.on_forsake(client, thread, seq),
             Event::Bound { life, who } => self.on_bound(life, who),
             Event::Begin { node } => self.on_begin(node),
             Event::HomeBegins => self.on_home_begins(),

@@ -33,6 +33,8 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "locks busy",
         "group rounds",
         "group failures",
+        "waits forsaken",
+        "grants beside holders of a life before",
     ] {
         assert!(counts.get(what).is_some_and(|count| *count > 10), "{what} hardly happened: {counts:?}");
     }
@@ -48,7 +50,18 @@ fn a_seed_replays_exactly() {
 #[test]
 fn every_sabotage_is_found() {
     use Sabotage::*;
-    for sabotage in [ForgetGrants, GrantTwice, KeepDead, DieQuietly, ForgetBounds, ReleaseEarly, SwallowFailures] {
+    let all = [
+        ForgetGrants,
+        GrantTwice,
+        KeepDead,
+        DieQuietly,
+        ForgetBounds,
+        ReleaseEarly,
+        SwallowFailures,
+        TrustRestart,
+        WithdrawLikeUnlock,
+    ];
+    for sabotage in all {
         let found = (0..20).find_map(|seed| run_sabotaged(plan(seed, 3, 1.0), sabotage, &mut |_| {}).err());
         assert!(found.is_some(), "{sabotage:?} was not found");
     }

@@ -4,8 +4,8 @@
 //! `sendmsg`, `recv`, `poll`, `sched_yield` and `clock_gettime`. It is always TCP, whatever `HANARE_FABRIC` says, and whatever
 //! the node is set to: no library can be called where a fault may have happened, and an RDMA library takes locks.
 //!
-//! One request at a time is under way, by the one thread that holds the endpoint's lane. What was lost once stays lost: an
-//! answer that comes too late would be taken for the next one's.
+//! One request at a time is under way, by the one thread that holds the endpoint's lane. What was lost once stays lost until there
+//! is another connection: an answer that comes too late would be taken for the next one's.
 //!
 //! Safety invariant of this module: an endpoint is used by one thread at a time (it is not `Sync`), and what it calls never
 //! comes back to it, so nobody else looks at its buffer.
@@ -103,6 +103,19 @@ impl Endpoint {
     fn over(node: NodeId, socket: OwnedFd, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
         let buffer = Box::new(UnsafeCell::new(Buffer { bytes: [0; BUFFER_LEN], from: 0, to: 0 }));
         Endpoint { node, socket, bound, traffic, broken: Cell::new(None), buffer }
+    }
+
+    /// The socket, for another endpoint to adopt.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
+    /// Goes on over another connection to the same node. Async-signal-safe.
+    pub fn adopt(&mut self, socket: OwnedFd) {
+        let buffer = self.buffer.get_mut();
+        (buffer.from, buffer.to) = (0, 0);
+        self.socket = socket;
+        self.broken.set(None);
     }
 
     /// The node at the other end.
@@ -244,7 +257,9 @@ impl Endpoint {
 /// What a refused call says of the node.
 fn after(errno: Errno) -> Broken {
     match errno {
-        Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::HOSTUNREACH | Errno::NETUNREACH => Broken::Closed,
+        Errno::PIPE | Errno::CONNRESET | Errno::CONNABORTED | Errno::NOTCONN | Errno::HOSTUNREACH | Errno::NETUNREACH => {
+            Broken::Closed
+        }
         Errno::TIMEDOUT => Broken::TimedOut,
         errno => Broken::System(errno),
     }

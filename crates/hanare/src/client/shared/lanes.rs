@@ -14,7 +14,8 @@
 //! Safety invariant of this module: what a lane holds is reached by the one thread that took it, from the exchange that took it
 //! until the store that gives it back.
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Broken, Endpoint};
+use super::mender::Orders;
 use crate::client::pool::Shared;
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
@@ -22,6 +23,7 @@ use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
 use hanare_protocol::{Error, Result};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -65,6 +67,19 @@ pub(crate) struct Tools {
     pub diff: Box<Diff>,
     /// The number of the next request; one lane's requests are numbered on their own.
     pub seq: u64,
+    /// How connections are made anew, by the lane's number there, and how long that may take.
+    mending: Option<(Arc<Orders>, usize, Duration)>,
+}
+
+impl Tools {
+    /// Makes the connection to home number `home` anew where it was found broken though its node may live; says whether it is
+    /// good. A node that was silent has had its time. Async-signal-safe.
+    pub fn renew(&mut self, home: usize, why: Broken) -> bool {
+        let Some((orders, lane, bound)) = self.mending.as_ref().filter(|_| why == Broken::Closed) else { return false };
+        let Some(socket) = orders.renew(*lane, home, *bound) else { return false };
+        self.endpoints[home].adopt(socket);
+        true
+    }
 }
 
 // SAFETY: the tools are reached by the thread that took the lane alone (the module's invariant); they may move between threads.
@@ -78,12 +93,15 @@ impl Lanes {
     ///
     /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as
     /// [`Endpoint::connect`].
-    pub fn connect(shared: &Shared, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
+    pub fn connect(shared: &Arc<Shared>, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
         shared.open_fabric();
+        let count = count.max(1);
+        let orders = shared.orders(homes, count)?;
         let connect = || -> Result<Box<[Endpoint]>> {
             homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
         };
-        let lanes: Result<Box<[Lane]>> = (0..count.max(1)).map(|_| connect().map(Lane::new)).collect();
+        let lane = |lane| connect().map(|endpoints| Lane::new(endpoints, Some((orders.clone(), lane, shared.bound))));
+        let lanes: Result<Box<[Lane]>> = (0..count).map(lane).collect();
         lanes.map(Lanes)
     }
 
@@ -146,7 +164,7 @@ impl Lanes {
 }
 
 impl Lane {
-    fn new(endpoints: Box<[Endpoint]>) -> Lane {
+    fn new(endpoints: Box<[Endpoint]>, mending: Option<(Arc<Orders>, usize, Duration)>) -> Lane {
         let room = |len| vec![0; len].into_boxed_slice();
         let tools = Tools {
             endpoints,
@@ -156,6 +174,7 @@ impl Lane {
             numbers: Box::new([0; LANE_PAGE_COUNT]),
             diff: Box::new(Diff::none()),
             seq: 0,
+            mending,
         };
         let lists = Lists { window: [0; LANE_PAGE_COUNT], victims: [0; LANE_PAGE_COUNT], dirty: [0; LANE_PAGE_COUNT] };
         Lane { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools), lists: UnsafeCell::new(Box::new(lists)) }
@@ -209,7 +228,7 @@ mod tests {
     use std::thread;
 
     fn lanes(count: usize) -> Lanes {
-        Lanes((0..count).map(|_| Lane::new(Box::default())).collect())
+        Lanes((0..count).map(|_| Lane::new(Box::default(), None)).collect())
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `explicit` | stores that are seen after a flush there and an update here |
 //! | `mapped` | which regions this program has mapped, and how |
 //! | `lanes`, `endpoint` | what a thread works with while it resolves its own fault |
+//! | `mender` | connections made anew for such a thread |
 //! | `counters`, `options` | what happened to pages; what a mapping may use |
 //! | `report` | the last line of a program that touches what nobody can supply |
 
@@ -15,6 +16,7 @@ mod endpoint;
 mod explicit;
 mod lanes;
 mod mapped;
+mod mender;
 mod options;
 mod report;
 mod streams;
@@ -23,14 +25,15 @@ pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, seat};
 pub use explicit::Explicit;
 pub(crate) use mapped::{DirectHold, Mapped};
+pub(crate) use mender::Mender;
 pub use options::MapOptions;
 
 use super::pool::Shared;
 use super::region::Region;
 use crate::trace;
 use coherent::Coherent;
-use hanare_memory::{Lost, Window};
-use hanare_protocol::id::Gid;
+use hanare_memory::Window;
+use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::{Error, Result};
@@ -115,14 +118,14 @@ impl SharedMapping {
 
     /// Reads `into.len()` bytes at `offset`.
     ///
-    /// **Cost**: the copy; pages that are not here come many at a time. **Errors**: [`Error::OutOfRange`], [`Error::RegionLost`],
-    /// [`Error::NodeLost`].
+    /// **Cost**: the copy; pages that are not here come many at a time. **Errors**: [`Error::OutOfRange`]; [`Error::NodeLost`] with
+    /// the page's home, [`Error::PageLost`] where the home is there and has not its newest bytes.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match self.way() {
             Way::Coherent(coherent) => {
                 let window = self.slice(coherent, offset, into.len() as u64)?;
                 bring(coherent, offset, into.len() as u64, Access::Read);
-                window.read_into(into).map_err(|lost| self.lost(coherent, offset, lost))
+                window.read_into(into).map_err(|_| coherent.lost(&self.name))
             }
             Way::Explicit(explicit) => explicit.read(offset, into),
         }
@@ -134,7 +137,7 @@ impl SharedMapping {
             Way::Coherent(coherent) => {
                 let window = self.slice(coherent, offset, bytes.len() as u64)?;
                 bring(coherent, offset, bytes.len() as u64, Access::Write);
-                window.write_from(bytes).map_err(|lost| self.lost(coherent, offset, lost))
+                window.write_from(bytes).map_err(|_| coherent.lost(&self.name))
             }
             Way::Explicit(explicit) => explicit.write(offset, bytes),
         }
@@ -205,13 +208,12 @@ impl SharedMapping {
         // SAFETY: the window is used within calls that borrow this.
         Ok(unsafe { coherent.window() }.slice(offset as usize, len as usize))
     }
+}
 
-    /// A page could not be had.
-    #[cold]
-    fn lost(&self, coherent: &Coherent, offset: u64, lost: Lost) -> Error {
-        coherent.mend();
-        coherent.error(&self.name, offset + lost.offset)
-    }
+/// The error for a page that its home did not give: the home may be back, or be lost with the region's bytes.
+fn not_given(home: NodeId, region: &str, offset: u64, why: &str) -> Error {
+    let help = "once it is back open the region again, which says whether the bytes are lost";
+    Error::NodeLost { node: home, reason: format!("it did not give offset {offset} of region '{region}': {why}; {help}") }
 }
 
 /// Brings pages of a range at once. A single page comes as well by a fault.

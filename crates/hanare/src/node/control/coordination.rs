@@ -41,6 +41,11 @@ impl Coordination {
         Ok(Coordination { machine, journal, links: HashMap::new() })
     }
 
+    /// Whether the journal tells of a life before this one.
+    pub fn began_again(&self) -> bool {
+        self.machine.began_again()
+    }
+
     pub fn add_link(&mut self, id: u64, link: ControlLink, interest: EventFlags) {
         self.links.insert(id, PeerLink { link, interest });
     }

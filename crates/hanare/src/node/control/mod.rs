@@ -22,7 +22,7 @@ pub(crate) use desk::{Desk, Letter, Parts};
 pub(crate) use home::Home;
 pub(crate) use strangers::{Strangers, Terms};
 
-use coordination::Coordination;
+pub(crate) use coordination::Coordination;
 use hanare_protocol::Result;
 use hanare_protocol::coordinator::Settings;
 use std::path::Path;

@@ -34,6 +34,12 @@ struct Waiting {
 pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
 
 impl Locks {
+    /// None yet, at a home that began again or is the first of its pool.
+    pub fn new(began_again: bool) -> Locks {
+        let locks = if began_again { lock::Locks::after_another_life() } else { lock::Locks::new() };
+        Locks { locks, ..Locks::default() }
+    }
+
     /// A client would have a lock.
     pub fn lock(&mut self, name: &str, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
         check_name(name)?;
@@ -51,6 +57,21 @@ impl Locks {
 
     pub fn unlock(&mut self, who: Claimant) -> AtOnce {
         self.locks.on_unlock(who)?;
+        self.settle();
+        Ok(Some(SyncAnswer::Done))
+    }
+
+    /// A client gave up waiting for a lock, whether or not it was granted meanwhile.
+    pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
+        self.locks.on_withdraw(who);
+        if let Some(Waiting { seq, bound }) = self.waiting.remove(&who) {
+            if let Some((until, _)) = bound {
+                self.bounds.remove(&(until, who));
+            }
+            let after_ms = bound.map_or(0, |(_, ms)| ms);
+            let error = Error::NotInTime { what: "a lock that was given up".to_owned(), after_ms };
+            self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
+        }
         self.settle();
         Ok(Some(SyncAnswer::Done))
     }

@@ -28,6 +28,11 @@ pub(crate) fn deadline(ms: u64) -> Option<Instant> {
 }
 
 impl Sync {
+    /// Nothing is shared yet, at a home that began again or is the first of its pool.
+    pub fn new(began_again: bool) -> Sync {
+        Sync { locks: Locks::new(began_again), ..Sync::default() }
+    }
+
     /// A client asks for something.
     pub fn on_request(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents) {
         match self.begin(waiter, request, extents) {
@@ -44,6 +49,7 @@ impl Sync {
                 self.locks.lock(&name, Claim { who: who(number), thread, mode }, bound_ms, waiter.seq)
             }
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
+            SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
             SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),

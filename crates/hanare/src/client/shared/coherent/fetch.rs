@@ -1,6 +1,6 @@
 //! Asking the home of a page, and of those behind it, and taking in what it grants.
 
-use super::resolver::{Asked, Denied, OWN_COUNT, Resolver};
+use super::resolver::{Asked, Denied, Here, OWN_COUNT, Resolver};
 use super::wait::Patience;
 use crate::client::shared::counters::seat;
 use crate::client::shared::endpoint::Broken;
@@ -117,7 +117,7 @@ impl Resolver {
         let (asked, next) = self.fetch_until(&mut lane, Claimed { page, has, firm: false }, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
-            let _ = self.await_claim(page, seat, lane.endpoint(self.own), &mut Patience::new(self.bound * 2));
+            let _ = self.await_claim(page, seat, &mut lane, &mut Patience::new(self.bound * 2));
         }
         next
     }
@@ -404,7 +404,7 @@ impl Resolver {
             }
             self.filled.fetch_add(1, Relaxed);
         }
-        filled.map_err(|_| Denied::Here("this host has no memory for it"))
+        filled.map_err(|_| Denied::Here(Here::NoMemory))
     }
 
     /// Maps what was granted, in runs of pages that may be used in the same way.
@@ -448,7 +448,7 @@ impl Resolver {
 }
 
 fn damaged() -> Denied {
-    Denied::Here("its page words are damaged")
+    Denied::Here(Here::Damaged)
 }
 
 /// What a record grants.

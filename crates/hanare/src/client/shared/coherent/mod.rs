@@ -36,6 +36,7 @@ use crate::client::mapping::map_piece;
 use crate::client::pool::Shared as Attachment;
 use crate::client::shared::counters::{PageCounts, seat};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
+use crate::client::shared::not_given;
 use crate::client::subject::Subject;
 use crate::settings;
 use hanare_memory::fault::{self, Watch};
@@ -48,10 +49,9 @@ use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::{Error, Result};
-use resolver::Resolver;
+use resolver::{Denied, Here, Resolver};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A region mapped coherently by this program. The mapping ends when this is dropped.
 pub(crate) struct Coherent {
@@ -192,18 +192,33 @@ impl Coherent {
         resolver.words.counted(seats, seat::BROUGHT).wrapping_sub(resolver.before[seat::BROUGHT])
     }
 
-    /// What a guarded copy that lost a byte ends with.
-    pub fn error(&self, region: &str, offset: u64) -> Error {
+    /// What a guarded copy that lost a byte ends with. Broken connections are made anew for those who come next.
+    #[cold]
+    pub fn lost(&self, region: &str) -> Error {
         let resolver = self.resolver();
-        let node = resolver.homes[resolver.home_of(offset / PAGE_LEN)].node;
-        match resolver.is_gone.load(Relaxed) {
-            true => Error::RegionLost { region: region.to_owned(), node },
-            false => Error::NodeLost { node, reason: format!("it did not give byte {offset} of region '{region}'") },
+        let Some((page, denied)) = resolver.denials.last() else {
+            let node = self.attachment.attached.node;
+            return Error::NodeLost { node, reason: format!("memory of region '{region}' on this host is gone") };
+        };
+        let (offset, home) = (page * PAGE_LEN, resolver.homes[resolver.home_of(page)].node);
+        match denied {
+            Denied::Gone => Error::PageLost { region: region.to_owned(), offset, home },
+            Denied::Here(Here::Ended) => {
+                Error::NodeLost { node: self.attachment.attached.node, reason: denied.words().to_owned() }
+            }
+            Denied::Here(Here::NoMemory | Here::NotMapped | Here::Damaged) => {
+                let what = format!("bring offset {offset} of region '{region}' to this host");
+                Error::System { what, reason: denied.words().to_owned() }
+            }
+            Denied::Home(..) | Denied::Here(Here::Late) => {
+                self.mend();
+                not_given(home, region, offset, denied.words())
+            }
         }
     }
 
     /// Makes connections anew that broke: a home that was silent for too long may be back.
-    pub fn mend(&self) {
+    fn mend(&self) {
         let resolver = self.resolver();
         let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
         // A home that is not there is found missing by the next fault.

@@ -23,13 +23,17 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::word::State;
 use hanare_ring::page_word::{COUNT_COUNT, Fault, PageWords, page_words_len};
 use hanare_ring::words::Shared;
+use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 /// Pages of this host's own memory that are asked for at once, at first.
 pub(super) const OWN_COUNT: u64 = 16;
+
+/// How often a fault has connections made anew before it takes their ends for the home's.
+const RENEW_COUNT: u32 = 3;
 
 /// What resolves the faults of one mapping.
 pub(super) struct Resolver {
@@ -61,8 +65,8 @@ pub(super) struct Resolver {
     pub(super) bound: Duration,
     pub(super) streams: Streams,
     pub(super) filled: AtomicU64,
-    /// Whether the last page that could not be had was lost with a host, its home being there.
-    pub(super) is_gone: AtomicBool,
+    /// The last page that could not be had, and why.
+    pub(super) denials: Denials,
     /// Where faults are noted for the timeline.
     pub(super) faults: Option<Faults>,
 }
@@ -80,7 +84,75 @@ pub(super) enum Denied {
     /// Its newest bytes went with the host that had them.
     Gone,
     /// The host's own state is of no use, or nobody answered within the bound.
-    Here(&'static str),
+    Here(Here),
+}
+
+/// Why a page cannot be had though its home can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Here {
+    Late,
+    Ended,
+    NoMemory,
+    NotMapped,
+    Damaged,
+}
+
+impl Here {
+    fn words(self) -> &'static str {
+        match self {
+            Here::Late => "it did not come within HANARE_ANSWER_MS, twice",
+            Here::Ended => "this host's node has ended",
+            Here::NoMemory => "this host has no memory for it",
+            Here::NotMapped => "the kernel would not map it",
+            Here::Damaged => "its page words are damaged",
+        }
+    }
+}
+
+impl Denied {
+    /// The same for messages.
+    pub(super) fn words(&self) -> &'static str {
+        match self {
+            Denied::Home(_, broken) => broken.words(),
+            Denied::Gone => "its newest bytes went with the host that had it",
+            Denied::Here(why) => why.words(),
+        }
+    }
+}
+
+/// The last page that could not be had, and why: the error of whoever touched it by a guarded copy. Made inside a signal handler.
+#[derive(Default)]
+pub(super) struct Denials(AtomicU64);
+
+/// Low bits of a denial: why.
+const WHY_BITS: u32 = 8;
+
+impl Denials {
+    /// What a denial is stored as, in the order of their numbers from 1 on.
+    const ALL: [Denied; 10] = [
+        Denied::Gone,
+        Denied::Home(0, Broken::Closed),
+        Denied::Home(0, Broken::TimedOut),
+        Denied::Home(0, Broken::System(Errno::IO)),
+        Denied::Home(0, Broken::Nonsense),
+        Denied::Here(Here::Late),
+        Denied::Here(Here::Ended),
+        Denied::Here(Here::NoMemory),
+        Denied::Here(Here::NotMapped),
+        Denied::Here(Here::Damaged),
+    ];
+
+    fn note(&self, page: u64, denied: &Denied) {
+        let why = Denials::ALL.iter().position(|known| known.words() == denied.words()).map_or(0, |at| at + 1);
+        self.0.store(page << WHY_BITS | why as u64, Relaxed);
+    }
+
+    /// The page and the reason, if there was any.
+    pub(super) fn last(&self) -> Option<(u64, &'static Denied)> {
+        let last = self.0.load(Relaxed);
+        let why = (last & ((1 << WHY_BITS) - 1)) as usize;
+        Some((last >> WHY_BITS, Denials::ALL.get(why.checked_sub(1)?)?))
+    }
 }
 
 /// What became of a request.
@@ -151,7 +223,7 @@ impl Resolver {
             bound: attachment.bound,
             streams: Streams::default(),
             filled: AtomicU64::new(0),
-            is_gone: AtomicBool::new(false),
+            denials: Denials::default(),
             faults: Faults::of(&region.name),
             homes,
             layout,
@@ -170,23 +242,31 @@ impl Resolver {
 
     pub(super) fn try_resolve(&self, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
         let mut patience = Patience::new(self.bound * 2);
-        let (mut is_first, mut firm) = (true, false);
+        let (mut is_first, mut firm, mut renewals) = (true, false, 0);
         loop {
             let mut lane = self.lanes.take();
             let seat = self.seat(lane.index(), 0);
             if std::mem::take(&mut is_first) {
                 self.words.count(seat, seat::FAULTS, 1);
             }
-            let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here("its page words are damaged"))? {
+            let asked = match self.words.fault(page, seat, access).map_err(|_| Denied::Here(Here::Damaged))? {
                 Fault::Map(_) => return self.map_around(&lane, page, access, seen),
-                Fault::Fetch { .. } => self.fetch(&mut lane, Claimed { page, has: None, firm }, access, seen)?,
-                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), firm }, access, seen)?,
+                Fault::Fetch { .. } => self.fetch(&mut lane, Claimed { page, has: None, firm }, access, seen),
+                Fault::Upgrade { has } => self.fetch(&mut lane, Claimed { page, has: Some(has), firm }, access, seen),
                 Fault::Wait(word) => {
                     drop(lane);
                     seen.by(Means::Waited);
                     self.doze(page, word, &mut patience)?;
                     continue;
                 }
+            };
+            let asked = match asked {
+                // A reset of one connection is not the end of a home. What was claimed is given up, and asked for again.
+                Err(Denied::Home(home, why)) if renewals < RENEW_COUNT && lane.tools().renew(home, why) => {
+                    renewals += 1;
+                    Asked::Again
+                }
+                other => other?,
             };
             match asked {
                 Asked::Again => patience.check()?,
@@ -198,7 +278,7 @@ impl Resolver {
                     // The seat says that the page is claimed until it came: the lane is kept.
                     self.words.count(seat, seat::WAITED, 1);
                     seen.by(Means::Waited);
-                    self.await_claim(page, seat, lane.endpoint(self.own), &mut patience)?;
+                    self.await_claim(page, seat, &mut lane, &mut patience)?;
                 }
             }
         }
@@ -237,7 +317,7 @@ impl Resolver {
             Ok(()) | Err(Refused::Absent) => Ok(()),
             // The kernel maps no run over a border of two files.
             Err(_) if count > 1 => (page..page + count).try_for_each(|page| self.map_run(page, 1, access)),
-            Err(_) => Err(Denied::Here("the kernel would not map it")),
+            Err(_) => Err(Denied::Here(Here::NotMapped)),
         }
     }
 
@@ -260,16 +340,12 @@ unsafe impl Resolve for Resolver {
         if let (Some(faults), Some(begin)) = (&self.faults, begin) {
             faults.note(begin, page, access, seen, resolved.is_err());
         }
-        if let Err(denied) = &resolved {
-            self.is_gone.store(matches!(denied, Denied::Gone), Relaxed);
-        }
         match resolved {
             Ok(()) => Resolved::Again,
-            Err(Denied::Home(home, broken)) => self.report.lost(page, self.homes[home].node, broken.words()),
-            Err(Denied::Gone) => {
-                self.report.lost(page, self.homes[self.home_of(page)].node, "its newest bytes went with the host that had it")
+            Err(denied) => {
+                self.denials.note(page, &denied);
+                self.report.lost(page, self.homes[self.home_of(page)].node, denied.words())
             }
-            Err(Denied::Here(why)) => self.report.lost(page, self.homes[self.home_of(page)].node, why),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Waiting for what other threads of this host, or its node, do to a page; and telling those who wait.
 
-use super::resolver::{Denied, Resolver};
-use crate::client::shared::endpoint::Endpoint;
+use super::resolver::{Denied, Here, Resolver};
+use crate::client::shared::endpoint::Broken;
+use crate::client::shared::lanes::LaneGuard;
 use hanare_protocol::Result;
 use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_ring::page_word::Changed;
@@ -69,16 +70,24 @@ impl Resolver {
         }
     }
 
-    /// Waits until what this seat claimed has come, or has failed: the node at the other end of `own` brings it.
-    pub(super) fn await_claim(&self, page: u64, seat: u16, own: &Endpoint, patience: &mut Patience) -> Result<(), Denied> {
+    /// Waits until what this seat claimed has come, or has failed: this host's node brings it.
+    pub(super) fn await_claim(
+        &self,
+        page: u64,
+        seat: u16,
+        lane: &mut LaneGuard<'_>,
+        patience: &mut Patience,
+    ) -> Result<(), Denied> {
         loop {
             if !self.is_claimed_by(page, seat) {
                 return Ok(());
             }
             let now = self.words.look(page);
             let mut dozed = self.doze(page, now, patience);
-            if dozed.is_ok() && self.is_claimed_by(page, seat) && own.is_ended() {
-                dozed = Err(Denied::Here("this host's node has ended"));
+            let is_claimed = dozed.is_ok() && self.is_claimed_by(page, seat);
+            // The end of one connection is not that of the node, if it takes another.
+            if is_claimed && lane.endpoint(self.own).is_ended() && !lane.tools().renew(self.own, Broken::Closed) {
+                dozed = Err(Denied::Here(Here::Ended));
             }
             if let Err(denied) = dozed {
                 self.fail(page, seat);
@@ -109,7 +118,7 @@ impl Patience {
     pub(super) fn check(&mut self) -> Result<(), Denied> {
         self.tries = self.tries.wrapping_add(1);
         if self.tries > 1 && self.since.get_or_insert_with(Instant::now).elapsed() > self.bound {
-            return Err(Denied::Here("it did not come within HANARE_ANSWER_MS, twice"));
+            return Err(Denied::Here(Here::Late));
         }
         Ok(())
     }

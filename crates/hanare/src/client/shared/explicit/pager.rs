@@ -26,6 +26,7 @@ use super::slots::Slots;
 use super::twins::Twins;
 use crate::client::shared::counters::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
+use crate::client::shared::not_given;
 use crate::client::shared::streams::Streams;
 use crate::trace::{Faults, Means, Seen};
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
@@ -198,6 +199,15 @@ impl Pager {
             next = self.next_framed(next + 1);
         }
         let mut fetched = self.fetch(tools, &pages[..len]);
+        // A reset of one connection is not the end of a home.
+        for _ in 0..self.homes.nodes().len() {
+            match fetched {
+                Err(Trouble::Home(Failed { home, why: Why::Broken(why) })) if tools.renew(home, why) => {
+                    fetched = self.fetch(tools, &pages[..len]);
+                }
+                _ => break,
+            }
+        }
         if fetched.is_err() {
             // Those behind may lie on another home, which is the one that fails; or memory is short.
             self.disclaim(&pages[1..len]);
@@ -510,7 +520,7 @@ impl Pager {
         if self.is_direct(page) {
             return Error::RegionLost { region: self.name.to_string(), node };
         }
-        Error::NodeLost { node, reason: format!("a page of region '{}' could not be fetched", self.name) }
+        not_given(node, &self.name, page * PAGE_LEN, "it could not be fetched")
     }
 
     /// A page cannot be supplied: one line says so, where nothing else may be called.

@@ -73,6 +73,8 @@ pub(crate) struct Terms {
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: Choice,
+    /// Whether this is the pool's home, and another life of it was before.
+    pub began_again: bool,
 }
 
 /// The service, as the rest of the node sees it.
@@ -85,8 +87,9 @@ impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
     pub fn start(terms: Terms, pages: Pages, control: Arc<Post<Letter>>) -> Result<Service> {
         let post = Arc::new(Post::new()?);
-        let Terms { extents, key, bound, fabric } = terms;
+        let Terms { extents, key, bound, fabric, began_again } = terms;
         let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, fabric, post: post.clone() }, pages, control)?;
+        desk.sync = Sync::new(began_again);
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || desk.run())

@@ -1,0 +1,179 @@
+//! Connections made anew for threads that cannot make one: who resolves a fault may neither allocate nor take a lock.
+//!
+//! ```text
+//! thread in a fault: Idle --> Wanted, rings --> waits --> takes the socket, or gives up (Idle)
+//! the mender:                 Wanted --> connects, greets, proves --> Ready, or Failed
+//! ```
+//!
+//! One thread for each attachment, from its first mapping on; it sleeps until it is rung for. An order is one word, so that what a
+//! faulting thread does to it is async-signal-safe: atomics, `write`, `poll`, `sched_yield` and `clock_gettime`.
+
+use super::endpoint::Endpoint;
+use crate::client::pool::Shared;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
+use rustix::event::{EventfdFlags, Timespec, eventfd, poll};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Nobody wants a connection.
+const IDLE: i32 = -1;
+/// A thread waits for one.
+const WANTED: i32 = -2;
+/// It could not be made. All other numbers are descriptors of sockets that are ready.
+const FAILED: i32 = -3;
+
+/// How long a waiting thread sleeps before it looks again; connecting takes some round trips.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+
+/// Bytes of the thread's stack: it connects and proves the pool's key, no more.
+const STACK_LEN: usize = 256 << 10;
+
+/// The orders of one mapping's lanes.
+pub(crate) struct Orders {
+    doors: Box<[(NodeId, Box<str>)]>,
+    /// For each lane and each of its connections.
+    words: Box<[AtomicI32]>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Orders {
+    /// Has the connection to home number `home` of a lane made anew, and waits for it at most so long. Async-signal-safe.
+    ///
+    /// **Cost**: that of connecting, and two wakes.
+    pub fn renew(&self, lane: usize, home: usize, bound: Duration) -> Option<OwnedFd> {
+        let word = self.words.get(lane * self.doors.len() + home)?;
+        word.compare_exchange(IDLE, WANTED, AcqRel, Relaxed).ok()?;
+        let (begun, mut backoff) = (Instant::now(), Backoff::new());
+        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        loop {
+            // ORDERING: pairs with the mender's exchange: the socket is ready.
+            match word.load(Acquire) {
+                WANTED => {}
+                ready => {
+                    word.store(IDLE, Release);
+                    // SAFETY: a number that is none of the states is a descriptor that the mender gave away.
+                    return (ready >= 0).then(|| unsafe { OwnedFd::from_raw_fd(ready) });
+                }
+            }
+            if begun.elapsed() > bound && word.compare_exchange(WANTED, IDLE, AcqRel, Relaxed).is_ok() {
+                return None;
+            }
+            if backoff.step() == Step::Park {
+                let _ = poll(&mut [], Some(&NAP));
+            }
+        }
+    }
+
+    /// Makes what is wanted.
+    fn carry_out(&self, shared: &Shared) {
+        for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {
+            let (node, address) = &self.doors[at % self.doors.len()];
+            let made = Endpoint::connect(shared, *node, address).map(Endpoint::into_socket);
+            let made = made.inspect_err(|error| tracing::debug!("no connection for faults: {error}"));
+            let ready = made.map_or(FAILED, IntoRawFd::into_raw_fd);
+            // ORDERING: pairs with the load of the thread that waits.
+            if word.compare_exchange(WANTED, ready, AcqRel, Relaxed).is_err() && ready >= 0 {
+                // SAFETY: nobody has taken it: it is this thread's own still.
+                drop(unsafe { OwnedFd::from_raw_fd(ready) });
+            }
+        }
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        for word in self.words.iter_mut().map(|word| *word.get_mut()).filter(|word| *word >= 0) {
+            // SAFETY: a socket that nobody has taken.
+            drop(unsafe { OwnedFd::from_raw_fd(word) });
+        }
+    }
+}
+
+/// What an attachment knows of its mender.
+#[derive(Default)]
+pub(crate) struct Mender(Mutex<Option<Arc<Desk>>>);
+
+/// What the thread works on.
+struct Desk {
+    bell: Arc<OwnedFd>,
+    orders: Mutex<Vec<Weak<Orders>>>,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    /// Room for the orders of so many lanes that have a connection to each of these doors. Not for a signal handler.
+    ///
+    /// **Errors**: [`Error::System`] where no thread can be started.
+    pub fn orders(self: &Arc<Shared>, doors: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
+        let mut mender = self.mender.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = match &*mender {
+            Some(desk) => desk,
+            None => mender.insert(start(Arc::downgrade(self))?),
+        };
+        let orders = Arc::new(Orders {
+            doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
+            words: (0..lanes * doors.len()).map(|_| AtomicI32::new(IDLE)).collect(),
+            bell: desk.bell.clone(),
+        });
+        let mut all = desk.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|orders| orders.strong_count() > 0);
+        all.push(Arc::downgrade(&orders));
+        Ok(orders)
+    }
+}
+
+/// Starts the thread. It is not waited for: it may be the one that drops the attachment.
+fn start(shared: Weak<Shared>) -> Result<Arc<Desk>> {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| system("make an event", &errno.into()))?;
+    let desk = Arc::new(Desk { bell: Arc::new(bell), orders: Mutex::default(), is_over: AtomicBool::new(false) });
+    let its = desk.clone();
+    let thread = std::thread::Builder::new().name("hanare-mender".to_owned()).stack_size(STACK_LEN);
+    without_signals(|| thread.spawn(move || run(&its, &shared))).map_err(|error| system("start a thread", &error))?;
+    Ok(desk)
+}
+
+fn run(desk: &Desk, shared: &Weak<Shared>) {
+    loop {
+        let _ = rustix::io::read(&*desk.bell, &mut [0; 8]);
+        if desk.is_over.load(Acquire) {
+            return;
+        }
+        let orders: Vec<Arc<Orders>> = {
+            let all = desk.orders.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().filter_map(Weak::upgrade).collect()
+        };
+        let Some(shared) = shared.upgrade() else { return };
+        orders.iter().for_each(|orders| orders.carry_out(&shared));
+    }
+}
+
+impl Drop for Mender {
+    fn drop(&mut self) {
+        if let Some(desk) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            desk.is_over.store(true, Release);
+            let _ = rustix::io::write(&*desk.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// Starts something that takes none of the program's signals.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are this function's own, and initialised before they are read.
+    unsafe {
+        let (mut all, mut before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
+}
+
+fn system(what: &str, error: &std::io::Error) -> Error {
+    Error::System { what: what.to_owned(), reason: error.to_string() }
+}
