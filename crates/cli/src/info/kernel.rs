@@ -1,90 +1,87 @@
-//! What the kernel offers and this user may use.
+//! What the kernel does for this user, tried rather than read from its version.
 
 use super::Finding;
 use crate::size;
-use std::fs::{OpenOptions, read_to_string};
+use hanare::userfaultfd::{Features, PARTS};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use std::fs::read_to_string;
 
-/// Each feature that some part of the pool is better for.
+/// Bytes of the memory files that are made to try: a huge page of the usual size.
+const PROBE_LEN: u64 = 2 << 20;
+
+/// Each call and feature that some part of the pool is better for, or needs.
 pub fn findings() -> Vec<Finding> {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let version = version(&release);
-    let since = |name, needed: (u32, u32), what: &str| {
-        let there = version >= needed;
-        let verb = if there { "has" } else { "lacks" };
-        Finding::new(name, there, format!("Linux {release} {verb} it (since {}.{}): {what}", needed.0, needed.1))
-    };
-    vec![
-        huge_pages(),
-        transparent_huge_pages(),
-        since("userfaultfd, user mode", (5, 11), "faults of programs served without privileges"),
-        since("userfaultfd, minor faults", (5, 14), "mapped shared memory on shared files"),
-        since("userfaultfd, write-protect on shared files", (5, 19), "mappings of memory on other nodes"),
-        since("userfaultfd, pages mapped write-protected", (6, 4), "coherent mappings that have this host's own memory as it is"),
-        since("userfaultfd, asynchronous write-protect", (6, 7), "dirty pages found by a scan of the page map"),
-        privileged_faults(),
-        fuse(),
-    ]
+    let mut findings = vec![memory_files(), process_descriptors(), huge_pages(), transparent_huge_pages()];
+    findings.extend(userfaultfd());
+    findings
 }
 
-fn version(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
-fn huge_pages() -> Finding {
-    let pools = std::fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
-    let free: Vec<String> = pools
-        .filter_map(|entry| {
-            let kib: u64 = entry.file_name().to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            let count: u64 = read_to_string(entry.path().join("free_hugepages")).ok()?.trim().parse().ok()?;
-            (count > 0).then(|| format!("{count} of {}", size::show(kib << 10)))
-        })
-        .collect();
-    match free.is_empty() {
-        true => Finding::new(
-            "huge pages",
-            false,
-            "none are reserved (vm.nr_hugepages); lent memory uses transparent ones, or small pages",
-        ),
-        false => Finding::new("huge pages", true, format!("free: {}", free.join(", "))),
+/// Lent memory is made of such files.
+fn memory_files() -> Finding {
+    let tried = memfd_create("hanare-probe", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).and_then(|file| {
+        fallocate(&file, FallocateFlags::empty(), 0, PROBE_LEN)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK)
+    });
+    match tried {
+        Ok(()) => Finding::new("memory files", true, "made, filled and sealed one (memfd_create): a node can lend memory"),
+        Err(error) => {
+            Finding::needed("memory files", format!("memfd_create, fallocate or a seal failed: {error}; no node can lend memory"))
+                .remedy("allow memfd_create and fallocate in the container's seccomp profile")
+        }
     }
 }
 
+/// A node hears of a client's death through one.
+fn process_descriptors() -> Finding {
+    match pidfd_open(getpid(), PidfdFlags::empty()) {
+        Ok(_) => Finding::new("process descriptors", true, "opened one (pidfd_open): programs that die in a fault are noticed"),
+        Err(error) => Finding::needed("process descriptors", format!("pidfd_open failed: {error}"))
+            .remedy("use Linux 5.3 or newer, and allow pidfd_open in the container's seccomp profile"),
+    }
+}
+
+fn huge_pages() -> Finding {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB;
+    let tried = memfd_create("hanare-probe", flags).and_then(|file| fallocate(&file, FallocateFlags::empty(), 0, PROBE_LEN));
+    match tried {
+        Ok(()) => Finding::new("huge pages", true, "took one: lent memory uses those that are free"),
+        Err(error) => {
+            let why = format!("none could be had ({error}); lent memory uses transparent ones, or small pages");
+            Finding::new("huge pages", false, why).remedy("sysctl vm.nr_hugepages=N, for N pages of 2 MiB")
+        }
+    }
+}
+
+/// Whether files of memory get them can be read, not tried: a kernel that may use them need not.
 fn transparent_huge_pages() -> Finding {
     let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     let choice = read_to_string(path).unwrap_or_default();
     let chosen = choice.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or("unknown");
     let usable = matches!(chosen, "always" | "advise" | "within_size" | "force");
-    let advice = if usable { "" } else { "; with 'advise' there lent memory would use them" };
-    Finding::new("transparent huge pages of shared files", usable, format!("{path} says {chosen}{advice}"))
+    let finding = Finding::new("transparent huge pages of shared files", usable, format!("{path} says {chosen}"));
+    if usable { finding } else { finding.remedy(&format!("echo advise > {path}")) }
 }
 
-fn privileged_faults() -> Finding {
-    let may_all = read_to_string("/proc/sys/vm/unprivileged_userfaultfd").is_ok_and(|text| text.trim() == "1");
-    let may_open = OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").is_ok();
-    let why = match (may_all, may_open) {
-        (true, _) => "vm.unprivileged_userfaultfd is 1: system calls on absent pages are served too",
-        (_, true) => "/dev/userfaultfd may be opened: system calls on absent pages are served too",
-        _ => "only faults of the program itself can be served; a system call on an absent page fails with EFAULT",
+/// What mappings of remote memory need, each part tried.
+fn userfaultfd() -> Vec<Finding> {
+    let offered = Features::probe();
+    let remedy = "allow userfaultfd in the container's seccomp profile, and CONFIG_USERFAULTFD in the kernel";
+    let finding = |part: &hanare::userfaultfd::Part| {
+        let name = format!("userfaultfd, {}", part.name);
+        match &offered {
+            Ok(features) if features.contains(part.feature) => Finding::new(name, true, "tried, and it works"),
+            Ok(_) => {
+                let (major, minor) = part.since;
+                Finding::new(name, false, format!("tried; Linux {major}.{minor} brought it. Without it: {}", part.without))
+            }
+            Err(error) => Finding::new(name, false, error.to_string()).remedy(remedy),
+        }
     };
-    Finding::new("userfaultfd, faults of system calls", may_all || may_open, why)
+    PARTS.iter().map(finding).collect()
 }
 
-fn fuse() -> Finding {
-    match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-        Ok(_) => Finding::new("FUSE", true, "/dev/fuse may be opened"),
-        Err(error) => Finding::new("FUSE", false, format!("/dev/fuse: {error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_release_is_compared_by_numbers() {
-        assert_eq!(version("6.1.0-13-amd64"), (6, 1));
-        assert_eq!(version("5.19-rc1"), (5, 19));
-        assert!(version("6.10.3") > version("6.7.0"));
-    }
+/// Bytes that a node could lend here, as it would find out.
+pub fn lendable() -> String {
+    hanare::available_memory().map_or("unknown".to_owned(), size::show)
 }

@@ -1,7 +1,7 @@
 //! `hanare info`: what this machine offers, which fabrics are there and why, and every setting.
 
 mod fabrics;
-mod kernel;
+pub mod kernel;
 mod machine;
 
 use crate::print::{self, Column};
@@ -12,20 +12,36 @@ use serde_json::{Value, json};
 /// Something that is there or not, and why.
 pub struct Finding {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Whether it can be used.
     pub usable: bool,
     /// What was found, and what that means.
     pub why: String,
+    /// Whether nothing works without it.
+    pub is_needed: bool,
+    /// What to type, or to ask for, where it cannot be used.
+    pub remedy: Option<String>,
 }
 
 impl Finding {
-    fn new(name: &'static str, usable: bool, why: impl Into<String>) -> Finding {
-        Finding { name, usable, why: why.into() }
+    /// Something that is there or not.
+    pub fn new(name: impl Into<String>, usable: bool, why: impl Into<String>) -> Finding {
+        Finding { name: name.into(), usable, why: why.into(), is_needed: false, remedy: None }
     }
 
-    fn value(&self) -> Value {
-        json!({ "name": self.name, "usable": self.usable, "why": self.why })
+    /// Something that is not there, without which nothing works.
+    pub fn needed(name: impl Into<String>, why: impl Into<String>) -> Finding {
+        Finding { is_needed: true, ..Finding::new(name, false, why) }
+    }
+
+    /// The same with what to do about it.
+    pub fn remedy(self, remedy: &str) -> Finding {
+        Finding { remedy: Some(remedy.to_owned()), ..self }
+    }
+
+    /// For programs.
+    pub fn value(&self) -> Value {
+        json!({ "name": self.name, "usable": self.usable, "needed": self.is_needed, "why": self.why, "remedy": self.remedy })
     }
 }
 
@@ -68,7 +84,7 @@ fn title(text: &str) {
 fn show(findings: &[Finding]) {
     let rows = findings.iter().map(|finding| {
         let mark = if finding.usable { "yes" } else { "no" };
-        vec![finding.name.to_owned(), mark.to_owned(), finding.why.clone()]
+        vec![finding.name.clone(), mark.to_owned(), finding.why.clone()]
     });
     print::table(&[Column::Text("NAME"), Column::Text("USABLE"), Column::Text("WHY")], rows.collect());
 }
