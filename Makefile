@@ -6,10 +6,10 @@ CARGO   ?= cargo
 TARGET  := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HANARE  := $(TARGET)/release/hanare
 LIBRARY := $(TARGET)/release/libhanare_capi
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-SONAME  := libhanare.so.$(firstword $(subst ., ,$(VERSION)))
+MUSL    := $(shell uname -m)-unknown-linux-musl
+MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 
-.PHONY: build apps run test bench check install clean help
+.PHONY: build apps run test bench check install dist clean help
 
 ## build    the command, the libraries and the programs in C
 build:
@@ -19,8 +19,9 @@ build:
 apps: build
 	@$(MAKE) --no-print-directory -C apps OUT=$(CURDIR)/out/apps LIBRARY=$(LIBRARY).so
 
-## run      the main job: two matrices from files, multiplied by two ranks on two nodes, saved and checked
+## run      what the pool is for, in a minute; then two matrices from files, multiplied on two nodes, saved and checked
 run: build apps
+	$(HANARE) demo
 	$(HANARE) demo matmul
 
 ## test     every test
@@ -41,23 +42,17 @@ check:
 
 ## install  into PREFIX (default /usr/local): command, headers, libraries, pkg-config, completions, man pages
 install: build
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 755 $(HANARE) $(DESTDIR)$(PREFIX)/bin/hanare
-	install -m 644 crates/capi/include/*.h $(DESTDIR)$(PREFIX)/include/
-	install -m 755 $(LIBRARY).so $(DESTDIR)$(PREFIX)/lib/libhanare.so.$(VERSION)
-	ln -sf libhanare.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libhanare.so
-	install -m 644 $(LIBRARY).a $(DESTDIR)$(PREFIX)/lib/libhanare.a
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/capi/hanare.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/hanare.pc
-	$(HANARE) man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(HANARE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hanare
-	$(HANARE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hanare
-	$(HANARE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hanare.fish
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh $(HANARE) $(LIBRARY)
+
+## dist     into dist/: a static command (musl) alone and as .tar.gz, and a .deb with the libraries
+dist: build
+	@scripts/prepare.sh dist
+	CC_$(subst -,_,$(MUSL))=$(MUSL_CC) $(CARGO) build --release -p hanare-cli --target $(MUSL)
+	scripts/dist.sh $(TARGET)/$(MUSL)/release/hanare $(HANARE) $(LIBRARY)
 
 clean:
 	$(CARGO) clean
-	rm -rf out
+	rm -rf out dist
 
 help:
 	@sed -n 's/^## /make /p' Makefile

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure of what building, testing or measuring needs: `prepare.sh build|test|bench`.
+# Makes sure of what building, testing, measuring or packing needs: `prepare.sh build|test|bench|dist`.
 # As root on a system with apt it installs what is missing; otherwise it names the packages. Only what nothing works
 # without (a Rust toolchain, a C compiler) ends it with an error; the rest is skipped later, by name.
 set -u
@@ -27,6 +27,20 @@ want() {
     has "$command" && return 0
     if may_install && install "$@" && has "$command"; then return 0; fi
     say "no $command: $purpose_of is skipped; install $*"
+    return 1
+}
+
+# compiles COMMAND...: whether the compiler with these words makes a program of nothing but main.
+compiles() { echo 'int main(void){return 0;}' | "$@" -x c - -o /dev/null 2>/dev/null; }
+
+# want_working "COMPILER WORDS" WHAT-FOR PACKAGE...: as want, where the compiler must find what the words name.
+want_working() {
+    words=$1 purpose_of=$2
+    shift 2
+    # The words are several.
+    compiles $words && return 0
+    if may_install && install "$@" && compiles $words; then return 0; fi
+    say "${words%% *} compiles nothing here: $purpose_of is skipped; install $*"
     return 1
 }
 
@@ -79,15 +93,26 @@ test)
     PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
     ;;
 bench)
-    want mpicc "the comparison with Open MPI" openmpi-bin libopenmpi-dev
+    # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.
+    want_working "mpicc.openmpi -include mpi.h" "the comparison with Open MPI" openmpi-bin libopenmpi-dev
     want redis-server "the comparison with Redis" redis-server
     want pkg-config "the comparison with UCX" pkg-config
     if has pkg-config && ! pkg-config --exists ucx; then
         may_install && install libucx-dev || say "no UCX: the comparison with it is skipped; install libucx-dev"
     fi
     ;;
+dist)
+    target=$(uname -m)-unknown-linux-musl
+    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+        has rustup && rustup target add "$target" >&2
+        [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || {
+            say "Rust cannot build for $target: install its standard library (rustup target add $target)"
+            exit 1
+        }
+    fi
+    ;;
 *)
-    say "build, test or bench, not '$purpose'"
+    say "build, test, bench or dist, not '$purpose'"
     exit 2
     ;;
 esac

@@ -78,8 +78,8 @@ int dn_finalize(void);
  *            came here is seen after dn_update.
  * Ordering   bytes that lie on this host's node are mapped in place: stores there are seen by other ranks of the
  *            host at once. Bytes on other nodes are this process's own pages, brought when they are first touched.
- * System     calls of the system (read, write) fail with EFAULT on pages that are not here: move such bytes through a
- *  calls     buffer of the program.
+ * System     a system call (read, write) fails with EFAULT on pages that are not here: move such bytes through a
+ *            buffer of the program.
  * Cost       creation does not wait for memory. A page of another node is brought once, when it is touched, and those
  *            behind it ahead where the program goes from page to page; one that was stored to since the last dn_flush
  *            takes its length twice (the page and its twin). Pages beyond HANARE_FRAMES make room by going home.
@@ -135,19 +135,22 @@ int dn_traffic(hanare_traffic *traffic);
  * Errors     OUT_OF_RANGE beyond the vector memory; BAD_SHAPE; POOL_FULL when there is no memory for it.
  */
 
-int VL(void *host, size_t offset, size_t len);       /* load: vector memory to host */
-int VS(const void *host, size_t offset, size_t len); /* store: host to vector memory */
+/* The names of the papers are a program's to take elsewhere, too: in the library they begin with dn_. */
+#define DN_NAMED(name) __asm__("dn_" #name)
+
+int VL(void *host, size_t offset, size_t len) DN_NAMED(VL);       /* load: vector memory to host */
+int VS(const void *host, size_t offset, size_t len) DN_NAMED(VS); /* store: host to vector memory */
 
 /* Strided load and store: `count` elements of 2^code bytes, the first at `offset`, `stride` bytes from one to the
  * next; contiguous on the host's side. Code 0 is a byte, 3 is 8 bytes, 6 is 64 bytes. At most 6. */
-int VLS(void *host, size_t offset, int code, size_t count, size_t stride);
-int VSS(const void *host, size_t offset, int code, size_t count, size_t stride);
+int VLS(void *host, size_t offset, int code, size_t count, size_t stride) DN_NAMED(VLS);
+int VSS(const void *host, size_t offset, int code, size_t count, size_t stride) DN_NAMED(VSS);
 
 /* Load and store on the vector memory of `rank`, which may be the caller's own. RVS returns when the bytes are there.
  * Errors: as above; BAD_ARGUMENT when there is no such rank; BAD_USE when it has no vector memory yet
  * or any more. */
-int RVL(int rank, void *host, size_t offset, size_t len);
-int RVS(int rank, const void *host, size_t offset, size_t len);
+int RVL(int rank, void *host, size_t offset, size_t len) DN_NAMED(RVL);
+int RVS(int rank, const void *host, size_t offset, size_t len) DN_NAMED(RVS);
 
 #ifdef __cplusplus
 }

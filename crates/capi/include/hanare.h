@@ -99,6 +99,13 @@ extern "C" {
  */
 const char *hanare_last_error(void);
 
+/* What a code means, as the list above says it: "no such region" and the like, without the details of hanare_last_error().
+ * The library's own; never NULL, never blocks. Any number of at least 0 is success. */
+const char *hanare_strerror(int code);
+
+/* A code's name, as "HANARE_ERR_TIMEOUT"; "unknown" for a number that is no code. Otherwise as hanare_strerror. */
+const char *hanare_code_name(int code);
+
 /* Whether the call that returned `code` can succeed later without being changed: 1 or 0. Never blocks. */
 int hanare_may_retry(int code);
 
@@ -687,12 +694,11 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  *            Puts, gets and all other commands on a region that is mapped HANARE_COHERENT see and change the same bytes.
  * Threads    a thread that blocks SIGBUS calls hanare_admit_thread first, or ends the program by its first touch.
  * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first.
- * calls
  * Cost       no byte moves; a few connections to each node that holds a part. A touch of a page that is not here: one message
  *            each way, less in sequence.
  * Errors     BAD_USE when programs have it mapped otherwise (the line says how, and how many), or reach its memory as it is;
- *            NODE_LOST, SYSTEM (this kernel cannot: Linux 6.4 can map coherently, 6.1 explicitly). Touching a page whose node is
- *            lost writes a line to the standard error output and ends the program with SIGBUS.
+ *            NODE_LOST, SYSTEM (this kernel cannot, or forbids it: `hanare info` tells; Linux 6.1 and newer can). Touching a
+ *            page whose node is lost writes a line to the standard error output and ends the program with SIGBUS.
  * Source     [D2 Table 1] dn_malloc, [EU 1].
  */
 int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t *len);

@@ -58,12 +58,27 @@ pub fn last_message() -> String {
 #[cold]
 fn on_failure(call: &'static str, failure: &Failure) -> c_int {
     let (code, text) = match failure {
-        Failure::Pool(error) => (code::of(error), error.to_string()),
+        Failure::Pool(error) => (code::of(error), in_c(error)),
         Failure::Argument(text) => (code::BAD_ARGUMENT, text.clone()),
         Failure::Use(text) => (code::BAD_USE, text.clone()),
     };
     keep(format!("{call}: {text}"));
     code
+}
+
+/// An error's text, whose last part says what to do next in the words of this header.
+fn in_c(error: &Error) -> String {
+    let text = error.to_string();
+    let next = match error {
+        Error::NameTaken { .. } => "hanare_open opens it, hanare_create_or_attach takes it where the length is the same",
+        Error::RegionLost { .. } => "hanare_remove it and hanare_create it again",
+        Error::GrantRefused { .. } => "hanare_close the region and hanare_open it again",
+        Error::IsMapped { .. } => "hanare_map_shared it here too, or wait for the last hanare_unmap",
+        Error::PartyGone { .. } => "the next hanare_group_barrier of that name meets those who call it then",
+        _ => return text,
+    };
+    let what = text.rsplit_once("; ").or_else(|| text.rsplit_once(": ")).map_or(text.as_str(), |(what, _)| what);
+    format!("{what}; {next}")
 }
 
 #[cold]
@@ -105,6 +120,18 @@ pub extern "C" fn hanare_happened(code: c_int) -> c_int {
 
 /// See `hanare.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn hanare_strerror(code: c_int) -> *const c_char {
+    code::entry(code).map_or(c"no code of hanare.h", |(_, words)| words).as_ptr()
+}
+
+/// See `hanare.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn hanare_code_name(code: c_int) -> *const c_char {
+    code::entry(code).map_or(c"unknown", |(name, _)| name).as_ptr()
+}
+
+/// See `hanare.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn hanare_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
@@ -121,6 +148,18 @@ mod tests {
         assert!(last_message().starts_with("hanare_open: region 'a' "), "{}", last_message());
         assert_eq!(code_of("hanare_put", || Ok(7)), 7);
         assert!(last_message().starts_with("hanare_open"), "success leaves the message");
+    }
+
+    #[test]
+    fn what_to_do_next_is_told_in_calls_of_c() {
+        for (error, call) in [
+            (Error::NameTaken { name: "a".into(), len: 8 }, "; hanare_open "),
+            (Error::RegionLost { region: "a".into(), node: hanare_protocol::id::NodeId(1) }, "; hanare_remove "),
+            (Error::IsMapped { gid: hanare_protocol::id::Gid(1) }, "coherently; hanare_map_shared "),
+        ] {
+            let text = in_c(&error);
+            assert!(text.contains(call) && text.matches("; ").count() == 1, "{text}");
+        }
     }
 
     #[test]

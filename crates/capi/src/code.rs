@@ -2,7 +2,7 @@
 
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 /// Success.
 pub const OK: c_int = 0;
@@ -58,6 +58,60 @@ pub fn of(error: &Error) -> c_int {
         Error::IsMapped { .. } => -41,
         Error::PageLost { .. } => -42,
         _ => OTHER,
+    }
+}
+
+/// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
+#[rustfmt::skip]
+const ENTRIES: [(&CStr, &CStr); 41] = [
+    (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
+    (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
+    (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
+    (c"HANARE_ERR_BAD_LENGTH", c"zero, smaller than the region is, or another than an existing region's"),
+    (c"HANARE_ERR_BAD_PLACEMENT", c"no such node, or a chunk that is no power of two of at least a page"),
+    (c"HANARE_ERR_OUT_OF_RANGE", c"some byte lies beyond the region's end; nothing was moved"),
+    (c"HANARE_ERR_BAD_SHAPE", c"blocks overlap, a product overflows, or the buffer's length differs"),
+    (c"HANARE_ERR_NO_PERMISSION", c"the user may not do that to the region"),
+    (c"HANARE_ERR_QUOTA_EXCEEDED", c"the user's quota would be exceeded"),
+    (c"HANARE_ERR_POOL_FULL", c"not that much free memory where the placement wants it"),
+    (c"HANARE_ERR_LIMIT_REACHED", c"a named limit of the pool was reached"),
+    (c"HANARE_ERR_NODE_LOST", c"a node is gone; a put may or may not have happened"),
+    (c"HANARE_ERR_REGION_LOST", c"the region's bytes went with their node"),
+    (c"HANARE_ERR_GRANT_REFUSED", c"the region was opened before its node came back: open it again"),
+    (c"HANARE_ERR_NO_NODE", c"no node answers on this host"),
+    (c"HANARE_ERR_NO_COORDINATOR", c"naming fails for now; open regions stay usable"),
+    (c"HANARE_ERR_TIMEOUT", c"no answer within the bound; it may or may not have happened"),
+    (c"HANARE_ERR_RANK_GONE", c"a rank of the job ended while others wait for it"),
+    (c"HANARE_ERR_VERSION_MISMATCH", c"the other side is another build"),
+    (c"HANARE_ERR_KEY_REFUSED", c"a side lacks the pool's key"),
+    (c"HANARE_ERR_GARBAGE", c"a peer sent something that makes no sense"),
+    (c"HANARE_ERR_BAD_USE", c"the region cannot be used that way"),
+    (c"HANARE_ERR_BAD_SETTING", c"a HANARE_… variable has no usable value"),
+    (c"HANARE_ERR_SYSTEM", c"the operating system refused something"),
+    (c"HANARE_ERR_BAD_ARGUMENT", c"NULL, not UTF-8, or a number that means nothing"),
+    (c"HANARE_ERR_DEFECT", c"a defect of this library was caught at its border: please report it"),
+    (c"HANARE_ERR_OTHER", c"an error younger than this header: its message says what"),
+    (c"HANARE_ERR_BAD_DIMENSION", c"a dimension of a sub-array leads out of the region; nothing was moved"),
+    (c"HANARE_ERR_BAD_INDEX", c"an index names a block beyond the region's end; nothing was moved"),
+    (c"HANARE_ERR_BAD_ELEMENT", c"elements of that kind, or at that place, do not go with the operation"),
+    (c"HANARE_ERR_BROKEN_NOT_DONE", c"the connection broke under an update, which did not happen"),
+    (c"HANARE_ERR_BROKEN_DONE", c"it broke when the update was done: only the answer is lost"),
+    (c"HANARE_ERR_BROKEN", c"it broke, and the update may or may not have happened"),
+    (c"HANARE_ERR_NOT_IN_TIME", c"a lock or a word did not come within the bound; nothing was changed"),
+    (c"HANARE_ERR_LOCK_LOST", c"the connection broke under a lock: others may have had it since"),
+    (c"HANARE_ERR_LOCK_MISUSED", c"this thread has the lock already, or has not got it"),
+    (c"HANARE_ERR_BAD_GROUP", c"the group has another number of parties, or all of them"),
+    (c"HANARE_ERR_PARTY_GONE", c"a party of the group left or ended while others need it"),
+    (c"HANARE_ERR_NO_BLOCK", c"no block of the heap begins there: freed before, or never given out"),
+    (c"HANARE_ERR_HEAP_FULL", c"the heap has no free block that is long enough"),
+    (c"HANARE_ERR_IS_MAPPED", c"programs have it mapped coherently, so that its memory is not reached as it is"),
+];
+
+/// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
+pub fn entry(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
+    match code {
+        OK.. => Some((c"HANARE_OK", c"success")),
+        _ => ENTRIES.get(usize::try_from(code.checked_neg()?).ok()? - 1).copied(),
     }
 }
 
@@ -156,6 +210,23 @@ mod tests {
         assert_eq!((happened(0), happened(42), happened(BAD_ARGUMENT)), (Happened::Yes, Happened::Yes, Happened::No));
         numbers.sort_unstable();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "no number twice");
+    }
+
+    #[test]
+    fn names_and_meanings_are_those_of_the_header() {
+        let header = include_str!("../include/hanare.h");
+        let lines = header.lines().filter_map(|line| line.strip_prefix("#define HANARE_ERR_"));
+        let mut count = 0;
+        for line in lines {
+            let (name, rest) = line.split_once(" (").unwrap();
+            let (number, meaning) = rest.split_once(')').unwrap();
+            let meaning = meaning.trim().strip_prefix("/* ").and_then(|text| text.strip_suffix(" */")).unwrap();
+            let (told, means) = entry(number.parse().unwrap()).unwrap();
+            assert_eq!((told.to_str().unwrap(), means.to_str().unwrap()), (format!("HANARE_ERR_{name}").as_str(), meaning));
+            count += 1;
+        }
+        assert_eq!(count, ENTRIES.len());
+        assert_eq!((entry(7).unwrap().0, entry(-42), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
 use crate::{demo, forward, node, region, run};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Memory in addition to main memory: one pool made of RAM that many machines lend.
@@ -33,12 +34,21 @@ pub enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        /// Show it anew every so many seconds, until Ctrl-C [default: 1].
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+        watch: Option<u64>,
     },
     /// Create, list, describe, resize, remove and copy regions
     #[command(subcommand)]
     Region(region::Command),
     /// Show what this machine offers, the fabrics, and every setting
     Info {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Try what this machine and its node do, and say what to type where something is wrong
+    Doctor {
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -51,9 +61,8 @@ pub enum Command {
     Report(forward::ReportOptions),
     /// Run the cluster simulator under a seed
     Sim(forward::SimOptions),
-    /// Show the pool at work
-    #[command(subcommand)]
-    Demo(demo::Command),
+    /// Show in a minute what the pool is for
+    Demo(demo::Options),
     /// Print completions for a shell
     Completions {
         /// The shell.
@@ -66,10 +75,44 @@ pub enum Command {
     },
 }
 
+/// The commands by what they are for, as the help lists them.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Use the pool", &["demo", "run", "region", "status"]),
+    ("Operate it", &["node", "doctor", "info", "completions", "man"]),
+    ("Measure and model", &["bench", "model", "report", "sim"]),
+];
+
+/// The definition, with its help in groups.
+pub fn command() -> clap::Command {
+    let command = Arguments::command();
+    let about = |name: &str| command.find_subcommand(name).and_then(|found| found.get_about()).map(ToString::to_string);
+    let line = |name: &&str| format!("  {name:<12} {}\n", about(name).unwrap_or_default());
+    let group = |(title, names): &(&str, &[&str])| format!("{title}:\n{}\n", names.iter().map(line).collect::<String>());
+    let groups: String = GROUPS.iter().map(group).collect();
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Reads the words of a command line; ends the process with a help or a refusal where they are none.
+pub fn read(words: &[OsString]) -> Arguments {
+    let read = Arguments::from_arg_matches(&command().get_matches_from(words));
+    read.unwrap_or_else(|error| error.exit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_stands_in_one_group_of_the_help() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        grouped.sort_unstable();
+        let command = Arguments::command();
+        let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
 
     #[test]
     fn the_definition_is_consistent() {
@@ -95,6 +138,8 @@ mod tests {
             "hanare model euphoria run --set a=1 --set b=2 --sweep c=1..4 --network n.toml --plot p.svg",
             "hanare report --measure --out r.html",
             "hanare info",
+            "hanare demo --memory 64M",
+            "hanare demo matmul --n 64",
         ] {
             Arguments::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

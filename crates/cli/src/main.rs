@@ -6,6 +6,7 @@
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`doctor`] | what is wrong, and what to type |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
 //! | [`manual`] | completions and man pages |
@@ -14,6 +15,7 @@
 
 mod arguments;
 mod demo;
+mod doctor;
 mod fabric;
 mod forward;
 mod info;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
 fn start(words: Vec<OsString>) -> Result<i32> {
     match &words[..] {
         [_, mark, launcher, program @ ..] if mark == rank::BECOME => rank::become_program(launcher, program).map(|()| 0),
+        [_, mark, launcher, words @ ..] if mark == demo::PROGRAM => demo::play(launcher, words).map(|()| 0),
         [_, mark] if mark == deputy::DEPUTY => guard::stand_guard(words[1..].iter().cloned()),
         [own, mark, guard, rest @ ..] if mark == guard::INNER => {
             let guard = guard.to_str().and_then(|text| Pid::from_raw(text.parse().ok()?)).context("not started by a launch")?;
@@ -60,7 +63,7 @@ fn start(words: Vec<OsString>) -> Result<i32> {
             }
             guarded(Arguments::parse_from([own].into_iter().chain(rest)).command, guard)
         }
-        _ => outer(Arguments::parse_from(&words).command, &words),
+        _ => outer(arguments::read(&words).command, &words),
     }
 }
 
@@ -68,12 +71,24 @@ fn start(words: Vec<OsString>) -> Result<i32> {
 fn guarded(command: Command, guard: Pid) -> Result<i32> {
     match command {
         Command::Run(options) => run::run(&options, guard),
-        Command::Demo(command) => demo::run(&command, guard),
+        Command::Demo(options) => demo::run(&options, guard),
         _ => anyhow::bail!("not a command that starts a job"),
     }
 }
 
+/// Tells of variables that look like settings and are none: most likely one was misspelt, and has no effect.
+fn warn_of_unknown_settings() {
+    for (name, near) in hanare::settings::unknown() {
+        let meant = near.map(|near| format!(", {near} is")).unwrap_or_default();
+        eprintln!("hanare: {name} is no setting{meant}; `hanare info` lists all");
+    }
+}
+
 fn outer(command: Command, words: &[OsString]) -> Result<i32> {
+    // A node of a launch has the variables of its launcher, which told already.
+    if !matches!(&command, Command::Node(options) if options.embedded_in.is_some()) {
+        warn_of_unknown_settings();
+    }
     let rest = words[1..].iter().cloned();
     match command {
         Command::Run(options) => {
@@ -81,16 +96,17 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
             run::check(&options)?;
             return guard::stand_guard(rest);
         }
-        Command::Demo(command) => {
-            demo::check(&command)?;
+        Command::Demo(options) => {
+            demo::check(&options)?;
             return guard::stand_guard(rest);
         }
         Command::Node(options) => return node::run(&options),
         Command::Sim(options) => return forward::sim(&options),
-        Command::Status { json } => status::run(json)?,
+        Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
+        Command::Doctor { json } => return doctor::run(json),
         Command::Model(options) => forward::model(&options)?,
         Command::Report(options) => forward::report(&options)?,
         Command::Completions { shell } => manual::completions(shell),

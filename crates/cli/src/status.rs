@@ -6,9 +6,32 @@ use anyhow::Result;
 use hanare::Pool;
 use hanare_protocol::wire::control::PoolStatus;
 use serde_json::{Value, json};
+use std::io::IsTerminal;
+use std::time::Duration;
 
-/// Prints the status of the pool that this host's node belongs to.
-pub fn run(as_json: bool) -> Result<()> {
+/// How a watched status begins anew on a terminal: to the corner, and nothing below.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Prints the status of the pool that this host's node belongs to: once, or every so many seconds until it is ended.
+///
+/// While it is watched, a pool that does not answer is no end: a line says so, and it is asked again.
+pub fn run(as_json: bool, every: Option<u64>) -> Result<()> {
+    let Some(seconds) = every else { return show(as_json) };
+    loop {
+        if !as_json {
+            print::text(if std::io::stdout().is_terminal() { CLEAR } else { "\n" });
+        }
+        if let Err(error) = show(as_json) {
+            match as_json {
+                true => print::json(&json!({ "error": format!("{error:#}") }))?,
+                false => print::line(&format!("{error:#}")),
+            }
+        }
+        std::thread::sleep(Duration::from_secs(seconds));
+    }
+}
+
+fn show(as_json: bool) -> Result<()> {
     let status = Pool::attach_alone()?.status()?;
     if as_json {
         return print::json(&value(&status));

@@ -23,7 +23,7 @@ fn build(folder: &Path) -> Result<(), &'static str> {
         .arg(apps)
         .arg(format!("OUT={}", folder.display()))
         .arg(format!("LIBRARY={}", library.display()))
-        .arg("distributed");
+        .args(["distributed", "plain"]);
     let ended = run(make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL"));
     assert!(ended.status.success(), "{}", ended.stderr);
     Ok(())
@@ -40,14 +40,23 @@ fn the_product_of_two_files_is_right_and_saved() {
     }
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let program = apps.join("distributed");
-    let words = ["demo", "matmul", "--n", "129", "--dir", &path("files"), "--program", program.to_str().unwrap()];
+    let (program, plain) = (program.to_str().unwrap(), apps.join("plain"));
+    let plain = plain.to_str().unwrap();
+    let words = ["demo", "matmul", "--n", "129", "--dir", &path("files"), "--program", program, "--plain", plain];
     let outcome = run(command(&words).arg("--json")).json();
     assert_eq!((outcome["runs"][0]["ranks"].as_u64(), outcome["runs"][1]["ranks"].as_u64()), (Some(1), Some(2)));
+    assert_eq!((outcome["plain"][0]["ranks"].as_u64(), outcome["plain"][1]["ranks"].as_u64()), (Some(1), Some(2)));
+    assert_eq!(outcome["regions"][2]["nodes"].as_array().unwrap().len(), 2, "C lies on both nodes: {outcome}");
     // Rank 1 is on the other node: A, B and its rows of C cross. On one node only the barrier's few bytes do.
     assert!(outcome["runs"][1]["bytes_moved"].as_u64().unwrap() >= 2 * 129 * 129 * 8, "{outcome}");
     assert!(outcome["runs"][0]["bytes_moved"].as_u64().unwrap() < 4096, "{outcome}");
     assert!(outcome["worst_difference"].as_f64().unwrap() < 1e-12);
     assert_eq!(std::fs::metadata(path("files/C.npy")).unwrap().len(), 128 + 129 * 129 * 8);
     let text = run(&mut command(&words)).done();
-    assert!(["SPEED-UP", "BYTES MOVED", "LIES ON", "C.npy holds the product"].iter().all(|word| text.contains(word)), "{text}");
+    assert!(
+        ["plain C, 2 processes", "pool, 2 ranks", "SPEED-UP", "BYTES MOVED", "LIES ON", "C.npy holds the product"]
+            .iter()
+            .all(|word| text.contains(word)),
+        "{text}"
+    );
 }

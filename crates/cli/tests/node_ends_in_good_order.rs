@@ -12,7 +12,7 @@ fn its_socket_goes_and_its_names_come_back() {
     let words = ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket];
     for name in ["TERM", "INT"] {
         let node = Running::start(command(&words).env("HANARE_STATE", path("state")));
-        node.wait_for("lends 64.0 MiB");
+        node.wait_for("lends 64 MiB");
         let hanare = |words: &[&str]| run(command(words).env("HANARE_NODE", &socket));
         if name == "TERM" {
             hanare(&["region", "create", "kept", "4K"]).done();

@@ -130,7 +130,10 @@ fn job_rank_in(around: &dyn Surroundings) -> Result<Option<JobRank>> {
         let Some((name, ranks)) = launcher.ranks.iter().find_map(|name| Some((*name, around.variable(name)?))) else { continue };
         return place(around, (launcher.rank, &rank), (name, &ranks), launcher.job).map(Some);
     }
-    Ok(None)
+    match around.variable("HANARE_RANKS") {
+        Some(ranks) => Err(bad("HANARE_RANKS", &ranks, "given with HANARE_RANK, which says what rank of them this program is")),
+        None => Ok(None),
+    }
 }
 
 /// The place that these variables name, in the job that these marks tell.
@@ -346,6 +349,15 @@ mod tests {
             job(&run)
         };
         assert_ne!(elastic("0"), elastic("1"), "a restarted job is another");
+    }
+
+    #[test]
+    fn a_count_of_ranks_without_a_rank_is_refused() {
+        for ranks in ["2", "banana"] {
+            let error = detect(&[("HANARE_RANKS", ranks)]).unwrap_err().to_string();
+            assert!(error.contains("HANARE_RANKS cannot be") && error.contains("HANARE_RANK,"), "{error}");
+        }
+        assert!(detect(&[("JOB_COMPLETION_INDEX", "0"), ("HANARE_RANKS", "1")]).is_ok());
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub use client::{
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
+pub use hanare_memory::capacity::available as available_memory;
+/// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
+pub mod userfaultfd {
+    pub use hanare_memory::uffd::{Features, PARTS, Part};
+}
 pub use hanare_memory::file::Huge;
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 pub use hanare_protocol::error::Happened;
@@ -48,3 +53,16 @@ pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};
+/// What values must be to lie in a region ([`Region::put_values`]), and how they become bytes for all other commands.
+pub use zerocopy;
+
+/// The programs of the README and of the book, compiled by `cargo test --doc`.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/tutorial.md")]
+    struct Tutorial;
+    #[doc = include_str!("../../../docs/commands.md")]
+    struct Commands;
+}

@@ -1,8 +1,8 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
 use hanare_fabric::ucx::Choice;
-use hanare_memory::uffd::{Features, PARTS, Part};
-use hanare_protocol::{Error, Result, limits};
+use hanare_memory::uffd::Features;
+use hanare_protocol::{Error, Result, limits, size};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "HANARE_FRAMES",
         "a quarter of the machine's memory",
-        "bytes of pages of other nodes that one mapping keeps on this host; beyond it the least used go home",
+        "size of the pages of other nodes that one mapping keeps on this host, as 1GiB; beyond it the least used go home",
     ),
     setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
     setting(
@@ -55,7 +55,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
     setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
-    setting("HANARE_QUOTA", "none", "bytes of regions that one user may own (read by the coordinator)"),
+    setting("HANARE_QUOTA", "none", "size of all regions that one user may own, as 10GiB (read by the coordinator)"),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
     setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
@@ -66,7 +66,9 @@ pub const SETTINGS: &[Setting] = &[
         "file for a timeline of commands (load it in ui.perfetto.dev); %r in it is the rank, %p the process",
     ),
     setting("HANARE_PLACE", "local", "placement of regions made by dn_malloc"),
-    setting("HANARE_SODIMM", "64M", "bytes of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),
+    setting("HANARE_SODIMM", "64M", "size of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),
+    setting("HANARE_PEERS", "bench/peers", "folder of the C programs that `hanare bench` runs as peers"),
+    setting("HANARE_APPS", "out/apps", "folder of the programs that `make apps` built, for `hanare bench`"),
 ];
 
 /// The variable's text, if it is set to something.
@@ -85,9 +87,55 @@ pub(crate) fn number(variable: &str) -> Result<Option<u64>> {
     })
 }
 
+/// The variable as a size, with the text in its place where it is not set.
+pub fn size(variable: &str, default: Option<&str>) -> Result<Option<u64>> {
+    let Some(text) = text(variable).or(default.map(str::to_owned)) else { return Ok(None) };
+    let bad = |reason| Error::BadSetting { key: variable.to_owned(), value: text.clone(), reason };
+    size::parse_some(&text).map(Some).map_err(bad)
+}
+
 /// How long a peer's answer is waited for.
 pub(crate) fn answer_bound() -> Result<Duration> {
-    Ok(Duration::from_millis(number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS)))
+    match number("HANARE_ANSWER_MS")?.unwrap_or(limits::ANSWER_MS) {
+        0 => Err(Error::BadSetting {
+            key: "HANARE_ANSWER_MS".to_owned(),
+            value: "0".to_owned(),
+            reason: "no answer comes in no time; it must be at least 1".to_owned(),
+        }),
+        ms => Ok(Duration::from_millis(ms)),
+    }
+}
+
+/// Variables whose names begin as settings do and are none, each with the setting that was most likely meant.
+pub fn unknown() -> Vec<(String, Option<&'static str>)> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    unknown_among(names)
+}
+
+fn unknown_among(names: impl Iterator<Item = String>) -> Vec<(String, Option<&'static str>)> {
+    let is_known = |name: &str| SETTINGS.iter().any(|setting| setting.variable == name);
+    let ours = names.filter(|name| name.starts_with("HANARE_") && !name.starts_with("HANARE_TEST_") && !is_known(name));
+    let nearest = |name: &str| {
+        let near = SETTINGS.iter().map(|setting| (distance(name, setting.variable), setting.variable));
+        near.min().filter(|(distance, _)| *distance <= 3).map(|(_, variable)| variable)
+    };
+    let mut found: Vec<_> = ours.map(|name| (nearest(&name), name)).map(|(near, name)| (name, near)).collect();
+    found.sort();
+    found
+}
+
+/// How many letters must be put in, taken out or changed to make one name the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, a) in from.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (at, b) in to.bytes().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(diagonal + 1).min(row[at] + 1);
+        }
+    }
+    row[to.len()]
 }
 
 /// Lanes of a mapping: threads that may be fetching at a time.
@@ -123,23 +171,13 @@ pub(crate) fn userfaultfd() -> Result<Features> {
     }
 }
 
-/// The parts of userfaultfd that mappings use, each with whether this user has it here: tried by this very call, and as
-/// `HANARE_KERNEL` allows.
-///
-/// **Cost**: about ten system calls. **Errors**: [`Error::BadSetting`]; [`Error::System`] with what to do, where there is no
-/// userfaultfd, or it is forbidden.
-pub fn userfaultfd_parts() -> Result<[(Part, bool); PARTS.len()]> {
-    let features = userfaultfd()?;
-    Ok(PARTS.map(|part| (part, features.contains(part.feature))))
-}
-
 /// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.
 pub(crate) fn frames_len() -> Result<u64> {
     let machine = || {
         let about = rustix::system::sysinfo();
         about.totalram as u64 * u64::from(about.mem_unit) / 4
     };
-    Ok(number("HANARE_FRAMES")?.unwrap_or_else(machine))
+    Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(machine))
 }
 
 /// What moves bytes between hosts.
@@ -175,6 +213,17 @@ pub fn state_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_one_that_was_meant() {
+        let names = ["HANARE_ANSWER", "HANARE_NOD", "HANARE_NODE", "HANARE_COLOUR", "HANARE_TEST_SEED", "PATH"];
+        let found = unknown_among(names.iter().map(|name| (*name).to_owned()));
+        let told: Vec<_> = found.iter().map(|(name, near)| (name.as_str(), *near)).collect();
+        assert_eq!(
+            told,
+            [("HANARE_ANSWER", Some("HANARE_ANSWER_MS")), ("HANARE_COLOUR", None), ("HANARE_NOD", Some("HANARE_NODE"))]
+        );
+    }
 
     #[test]
     fn every_setting_has_one_name_a_default_and_a_meaning() {

@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::outcome::Tolerance;
-use crate::unit;
 
 /// A fact's value as printed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

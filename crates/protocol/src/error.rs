@@ -1,6 +1,7 @@
 //! The one error type of the pool: what happened, to what, at which limit, and what to do next.
 
 use crate::id::{ClientId, Gid, NodeId, Rank};
+use crate::size::Size;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -21,7 +22,7 @@ pub enum Error {
         name: String,
     },
     /// A region of that name exists.
-    #[error("region '{name}' exists already ({len} bytes); open it, or create with attach")]
+    #[error("region '{name}' exists already ({:#}); open it, or take another name", Size(*len))]
     NameTaken {
         /// The name.
         name: String,
@@ -37,7 +38,7 @@ pub enum Error {
         reason: String,
     },
     /// The length is zero, smaller than the region is, or another than an existing region's.
-    #[error("region '{name}' cannot have {len} bytes: {reason}")]
+    #[error("region '{name}' cannot have a length of {:#}: {reason}", Size(*len))]
     BadLength {
         /// The region.
         name: String,
@@ -152,7 +153,8 @@ pub enum Error {
     },
     /// The user's quota would be exceeded.
     #[error(
-        "user {uid} would lend {asked} bytes on top of {used}, over the quota of {limit}; remove regions or ask for a larger HANARE_QUOTA"
+        "user {uid} would own {} more than the {} there are, over the quota of {}; remove regions or ask for a larger HANARE_QUOTA",
+        Size(*asked), Size(*used), Size(*limit)
     )]
     QuotaExceeded {
         /// The user.
@@ -166,7 +168,8 @@ pub enum Error {
     },
     /// Nodes have not that much free memory where the placement wants it.
     #[error(
-        "the pool cannot take {asked} bytes: {free} bytes are free where the placement allows; add a node, or remove regions"
+        "the pool cannot take {}: {} are free where the placement allows; add a node, or remove regions",
+        Size(*asked), Size(*free)
     )]
     PoolFull {
         /// Bytes asked for.
@@ -350,7 +353,8 @@ pub enum Error {
     },
     /// The heap has no free block that is long enough.
     #[error(
-        "the heap in region '{region}' has no free block for {asked} bytes: {free} bytes are free, at most {largest} together; free some, or create a longer region"
+        "the heap in region '{region}' has no free block for {:#}: {} are free, at most {} together; free some, or create a longer region",
+        Size(*asked), Size(*free), Size(*largest)
     )]
     HeapFull {
         /// The region.

@@ -11,6 +11,7 @@
 //! | [`error`] | the one error type that users see |
 //! | [`place`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
+//! | [`size`] | sizes as people write and read them |
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`request`] | the life of a client's request |
@@ -38,6 +39,7 @@ pub mod place;
 pub mod request;
 pub mod session;
 pub mod shape;
+pub mod size;
 pub mod table;
 pub mod wire;
 

@@ -1,7 +1,7 @@
 //! Vector memory: the "SO-DIMM" on a rank's board, a region on that rank's node.
 
-use super::size;
 use crate::border::{Failure, Outcome};
+use hanare::settings;
 use hanare::{CreateOptions, LocalMapping, Pool, Region};
 use hanare_memory::Window;
 use hanare_protocol::Error;
@@ -49,8 +49,7 @@ pub struct Boards {
 impl Boards {
     /// None in use yet. **Errors**: [`Error::BadSetting`] for `HANARE_SODIMM`.
     pub fn new(prefix: &str) -> Outcome<Boards> {
-        let text = std::env::var("HANARE_SODIMM").ok().filter(|text| !text.is_empty());
-        let len = size::read("HANARE_SODIMM", text.as_deref().unwrap_or(LEN))?;
+        let len = settings::size("HANARE_SODIMM", Some(LEN))?.unwrap_or_default();
         let others = RwLock::default();
         Ok(Boards { prefix: prefix.to_owned(), len, own: OnceLock::new(), making: Mutex::default(), others })
     }

@@ -12,11 +12,9 @@
 //! | [`board`] | a rank's vector memory, and that of others |
 //! | [`vector`] | `VL` and its kin |
 //! | [`report`] | failures go to the standard error output |
-//! | [`size`] | sizes in settings |
 
 pub mod board;
 pub mod memory;
 pub mod rank;
 pub mod report;
-pub mod size;
 pub mod vector;

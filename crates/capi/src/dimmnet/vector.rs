@@ -1,5 +1,7 @@
 //! The vector commands of `dimmnet.h`: VL, VS, VLS, VSS on this rank's board, RVL, RVS on another's.
 
+#![allow(non_snake_case, reason = "the papers' names")]
+
 use super::board::Board;
 use super::rank::{self, Rank};
 use super::report::code_of;
@@ -145,7 +147,7 @@ fn remote(
 ///
 /// # Safety
 /// As the header says.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "dn_VL")]
 pub unsafe extern "C" fn VL(host: *mut c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
     unsafe { contiguous("VL", Way::Load, host, offset, len) }
@@ -156,7 +158,7 @@ pub unsafe extern "C" fn VL(host: *mut c_void, offset: usize, len: usize) -> c_i
 ///
 /// # Safety
 /// As the header says.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "dn_VS")]
 pub unsafe extern "C" fn VS(host: *const c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
     unsafe { contiguous("VS", Way::Store, host, offset, len) }
@@ -167,7 +169,7 @@ pub unsafe extern "C" fn VS(host: *const c_void, offset: usize, len: usize) -> c
 ///
 /// # Safety
 /// As the header says.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "dn_VLS")]
 pub unsafe extern "C" fn VLS(host: *mut c_void, offset: usize, code: c_int, count: usize, stride: usize) -> c_int {
     // SAFETY: the caller's memory.
     unsafe { strided("VLS", Way::Load, host, Elements { offset, code, count, stride }) }
@@ -178,7 +180,7 @@ pub unsafe extern "C" fn VLS(host: *mut c_void, offset: usize, code: c_int, coun
 ///
 /// # Safety
 /// As the header says.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "dn_VSS")]
 pub unsafe extern "C" fn VSS(host: *const c_void, offset: usize, code: c_int, count: usize, stride: usize) -> c_int {
     // SAFETY: the caller's memory.
     unsafe { strided("VSS", Way::Store, host, Elements { offset, code, count, stride }) }
@@ -189,7 +191,7 @@ pub unsafe extern "C" fn VSS(host: *const c_void, offset: usize, code: c_int, co
 ///
 /// # Safety
 /// As the header says.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "dn_RVL")]
 pub unsafe extern "C" fn RVL(rank: c_int, into: *mut c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
     let own = |rank: &Rank| copy_here(rank, Way::Load, offset, unsafe { host(into, len) }?);
@@ -206,7 +208,7 @@ pub unsafe extern "C" fn RVL(rank: c_int, into: *mut c_void, offset: usize, len:
 ///
 /// # Safety
 /// As the header says.
-#[unsafe(no_mangle)]
+#[unsafe(export_name = "dn_RVS")]
 pub unsafe extern "C" fn RVS(rank: c_int, from: *const c_void, offset: usize, len: usize) -> c_int {
     // SAFETY: the caller's memory.
     let own = |rank: &Rank| copy_here(rank, Way::Store, offset, unsafe { host(from, len) }?);

@@ -1,79 +1,87 @@
-//! What the kernel offers and this user may use, found by trying.
+//! What the kernel does for this user, tried rather than read from its version.
 
 use super::Finding;
 use crate::size;
-use std::fs::{OpenOptions, read_to_string};
+use hanare::userfaultfd::{Features, PARTS};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use std::fs::read_to_string;
 
-/// Each feature that some part of the pool is better for.
+/// Bytes of the memory files that are made to try: a huge page of the usual size.
+const PROBE_LEN: u64 = 2 << 20;
+
+/// Each call and feature that some part of the pool is better for, or needs.
 pub fn findings() -> Vec<Finding> {
-    let mut findings = vec![huge_pages(), transparent_huge_pages()];
+    let mut findings = vec![memory_files(), process_descriptors(), huge_pages(), transparent_huge_pages()];
     findings.extend(userfaultfd());
-    findings.extend([privileged_faults(), fuse()]);
     findings
 }
 
-/// The parts of userfaultfd, each tried by this call.
-fn userfaultfd() -> Vec<Finding> {
-    match hanare::settings::userfaultfd_parts() {
-        Err(error) => vec![Finding::new("userfaultfd", false, error.to_string())],
-        Ok(parts) => parts
-            .map(|(part, works)| {
-                let (major, minor) = part.since;
-                let why = match works {
-                    true => "tried just now: it works".to_owned(),
-                    false => format!(
-                        "tried just now: this kernel, or HANARE_KERNEL, does not let it (Linux {major}.{minor} brought it); without it: {}",
-                        part.without
-                    ),
-                };
-                Finding::new(format!("userfaultfd, {}", part.name), works, why)
-            })
-            .into(),
+/// Lent memory is made of such files.
+fn memory_files() -> Finding {
+    let tried = memfd_create("hanare-probe", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).and_then(|file| {
+        fallocate(&file, FallocateFlags::empty(), 0, PROBE_LEN)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK)
+    });
+    match tried {
+        Ok(()) => Finding::new("memory files", true, "made, filled and sealed one (memfd_create): a node can lend memory"),
+        Err(error) => {
+            Finding::needed("memory files", format!("memfd_create, fallocate or a seal failed: {error}; no node can lend memory"))
+                .remedy("allow memfd_create and fallocate in the container's seccomp profile")
+        }
+    }
+}
+
+/// A node hears of a client's death through one.
+fn process_descriptors() -> Finding {
+    match pidfd_open(getpid(), PidfdFlags::empty()) {
+        Ok(_) => Finding::new("process descriptors", true, "opened one (pidfd_open): programs that die in a fault are noticed"),
+        Err(error) => Finding::needed("process descriptors", format!("pidfd_open failed: {error}"))
+            .remedy("use Linux 5.3 or newer, and allow pidfd_open in the container's seccomp profile"),
     }
 }
 
 fn huge_pages() -> Finding {
-    let pools = std::fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
-    let free: Vec<String> = pools
-        .filter_map(|entry| {
-            let kib: u64 = entry.file_name().to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
-            let count: u64 = read_to_string(entry.path().join("free_hugepages")).ok()?.trim().parse().ok()?;
-            (count > 0).then(|| format!("{count} of {}", size::show(kib << 10)))
-        })
-        .collect();
-    match free.is_empty() {
-        true => Finding::new(
-            "huge pages",
-            false,
-            "none are reserved (vm.nr_hugepages); lent memory uses transparent ones, or small pages",
-        ),
-        false => Finding::new("huge pages", true, format!("free: {}", free.join(", "))),
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB;
+    let tried = memfd_create("hanare-probe", flags).and_then(|file| fallocate(&file, FallocateFlags::empty(), 0, PROBE_LEN));
+    match tried {
+        Ok(()) => Finding::new("huge pages", true, "took one: lent memory uses those that are free"),
+        Err(error) => {
+            let why = format!("none could be had ({error}); lent memory uses transparent ones, or small pages");
+            Finding::new("huge pages", false, why).remedy("sysctl vm.nr_hugepages=N, for N pages of 2 MiB")
+        }
     }
 }
 
+/// Whether files of memory get them can be read, not tried: a kernel that may use them need not.
 fn transparent_huge_pages() -> Finding {
     let path = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     let choice = read_to_string(path).unwrap_or_default();
     let chosen = choice.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or("unknown");
     let usable = matches!(chosen, "always" | "advise" | "within_size" | "force");
-    let advice = if usable { "" } else { "; with 'advise' there lent memory would use them" };
-    Finding::new("transparent huge pages of shared files", usable, format!("{path} says {chosen}{advice}"))
+    let finding = Finding::new("transparent huge pages of shared files", usable, format!("{path} says {chosen}"));
+    if usable { finding } else { finding.remedy(&format!("echo advise > {path}")) }
 }
 
-fn privileged_faults() -> Finding {
-    let may_all = read_to_string("/proc/sys/vm/unprivileged_userfaultfd").is_ok_and(|text| text.trim() == "1");
-    let may_open = OpenOptions::new().read(true).write(true).open("/dev/userfaultfd").is_ok();
-    let why = match (may_all, may_open) {
-        (true, _) => "vm.unprivileged_userfaultfd is 1: system calls on absent pages are served too",
-        (_, true) => "/dev/userfaultfd may be opened: system calls on absent pages are served too",
-        _ => "only faults of the program itself can be served; a system call on an absent page fails with EFAULT",
+/// What mappings of remote memory need, each part tried.
+fn userfaultfd() -> Vec<Finding> {
+    let offered = Features::probe();
+    let remedy = "allow userfaultfd in the container's seccomp profile, and CONFIG_USERFAULTFD in the kernel";
+    let finding = |part: &hanare::userfaultfd::Part| {
+        let name = format!("userfaultfd, {}", part.name);
+        match &offered {
+            Ok(features) if features.contains(part.feature) => Finding::new(name, true, "tried, and it works"),
+            Ok(_) => {
+                let (major, minor) = part.since;
+                Finding::new(name, false, format!("tried; Linux {major}.{minor} brought it. Without it: {}", part.without))
+            }
+            Err(error) => Finding::new(name, false, error.to_string()).remedy(remedy),
+        }
     };
-    Finding::new("userfaultfd, faults of system calls", may_all || may_open, why)
+    PARTS.iter().map(finding).collect()
 }
 
-fn fuse() -> Finding {
-    match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-        Ok(_) => Finding::new("FUSE", true, "/dev/fuse may be opened"),
-        Err(error) => Finding::new("FUSE", false, format!("/dev/fuse: {error}")),
-    }
+/// Bytes that a node could lend here, as it would find out.
+pub fn lendable() -> String {
+    hanare::available_memory().map_or("unknown".to_owned(), size::show)
 }

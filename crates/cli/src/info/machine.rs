@@ -20,7 +20,7 @@ pub fn facts() -> Vec<(&'static str, String)> {
             facts.push((name, size::show(bytes)));
         }
     }
-    facts.push(("memory limit of this group", group_limit().map_or("none".to_owned(), size::show)));
+    facts.push(("memory that a node could lend", super::kernel::lendable()));
     facts.push(("NUMA nodes", numa_nodes().to_string()));
     facts
 }
@@ -33,13 +33,6 @@ fn field(text: &str, key: &str) -> Option<String> {
 
 fn kilobytes(text: &str) -> Option<u64> {
     text.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|count| count << 10)
-}
-
-/// The tightest memory limit of this process's control group and those above it.
-fn group_limit() -> Option<u64> {
-    let group = read_to_string("/proc/self/cgroup").ok()?.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned))?;
-    let folders = std::path::Path::new(&group).ancestors().map(|path| format!("/sys/fs/cgroup{}", path.display()));
-    folders.filter_map(|folder| read_to_string(format!("{folder}/memory.max")).ok()?.trim().parse().ok()).min()
 }
 
 fn numa_nodes() -> usize {

@@ -1,7 +1,7 @@
 //! `hanare info`: what this machine offers, which fabrics are there and why, and every setting.
 
 mod fabrics;
-mod kernel;
+pub mod kernel;
 mod machine;
 
 use crate::print::{self, Column};
@@ -17,15 +17,31 @@ pub struct Finding {
     pub usable: bool,
     /// What was found, and what that means.
     pub why: String,
+    /// Whether nothing works without it.
+    pub is_needed: bool,
+    /// What to type, or to ask for, where it cannot be used.
+    pub remedy: Option<String>,
 }
 
 impl Finding {
-    fn new(name: impl Into<String>, usable: bool, why: impl Into<String>) -> Finding {
-        Finding { name: name.into(), usable, why: why.into() }
+    /// Something that is there or not.
+    pub fn new(name: impl Into<String>, usable: bool, why: impl Into<String>) -> Finding {
+        Finding { name: name.into(), usable, why: why.into(), is_needed: false, remedy: None }
     }
 
-    fn value(&self) -> Value {
-        json!({ "name": self.name, "usable": self.usable, "why": self.why })
+    /// Something that is not there, without which nothing works.
+    pub fn needed(name: impl Into<String>, why: impl Into<String>) -> Finding {
+        Finding { is_needed: true, ..Finding::new(name, false, why) }
+    }
+
+    /// The same with what to do about it.
+    pub fn remedy(self, remedy: &str) -> Finding {
+        Finding { remedy: Some(remedy.to_owned()), ..self }
+    }
+
+    /// For programs.
+    pub fn value(&self) -> Value {
+        json!({ "name": self.name, "usable": self.usable, "needed": self.is_needed, "why": self.why, "remedy": self.remedy })
     }
 }
 

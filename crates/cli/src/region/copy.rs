@@ -11,6 +11,7 @@ use clap::Args;
 use hanare::{Completion, CreateOptions, Pool, Region};
 use hanare_protocol::Error;
 use hanare_protocol::shape::Strided;
+use hanare_protocol::size::Size;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -118,7 +119,13 @@ fn array_of(options: &CopyOptions, len: u64) -> Result<Array> {
     };
     let needed = array.len_bytes()?;
     let axes = array.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
-    ensure!(needed == len, "an array of {axes} elements of type {} has {needed} bytes, the region {len}", array.dtype);
+    ensure!(
+        needed == len,
+        "an array of {axes} elements of type {} has {:#}, the region {:#}",
+        array.dtype,
+        Size(needed),
+        Size(len)
+    );
     Ok(array)
 }
 
@@ -127,8 +134,9 @@ fn take(pool: &Pool, name: &str, len: u64, create: &CreateOptions) -> Result<Reg
     match pool.open(name) {
         Ok(region) if region.len() == len => Ok(region),
         Ok(region) => bail!(
-            "region '{name}' has {} bytes and {len} are to be copied; remove it, resize it, or choose another name",
-            region.len()
+            "region '{name}' has {:#} and {:#} are to be copied; remove it, resize it, or choose another name",
+            Size(region.len()),
+            Size(len)
         ),
         Err(Error::UnknownRegion { .. }) => Ok(pool.create(name, len, create)?),
         Err(error) => Err(error.into()),
@@ -170,7 +178,7 @@ pub fn load(pool: &Pool, path: &Path, name: &str, create: &CreateOptions) -> Res
     while offset < len {
         let mut chunk = spare.take().unwrap_or_else(|| vec![0; CHUNK_LEN]);
         chunk.resize(CHUNK_LEN.min((len - offset) as usize), 0);
-        file.read_exact(&mut chunk).with_context(|| format!("{shown} ends before its {len} bytes of elements"))?;
+        file.read_exact(&mut chunk).with_context(|| format!("{shown} ends before its {:#} of elements", Size(len)))?;
         let moved = chunk.len() as u64;
         let next = region.start_put(offset, chunk)?;
         if let Some(previous) = on_the_way.replace(next) {

@@ -4,6 +4,7 @@ use crate::print::{self, Column};
 use crate::size;
 use anyhow::Result;
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{PageStat, RegionStat};
 use serde_json::{Value, json};
 
@@ -36,11 +37,11 @@ pub fn describe(region: &RegionStat, pages: Option<&PageStat>, as_json: bool) ->
         value["pages"] = pages.map_or(Value::Null, page_value);
         return print::json(&value);
     }
-    let lies = region.nodes.iter().map(|(node, bytes)| format!("{bytes} bytes on {node}")).collect::<Vec<_>>();
+    let lies = region.nodes.iter().map(|(node, bytes)| format!("{:#} on {node}", Size(*bytes))).collect::<Vec<_>>();
     for (key, text) in [
         ("name", region.name.clone()),
         ("gid", region.gid.0.to_string()),
-        ("size", format!("{} bytes ({})", region.len, size::show(region.len))),
+        ("size", format!("{:#}", Size(region.len))),
         ("place", size::show_placement(&region.placement)),
         ("lies", lies.join(", ")),
         ("owner", format!("user {}", region.owner)),

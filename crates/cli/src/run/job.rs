@@ -33,6 +33,8 @@ pub struct Plan {
     pub ranks: u32,
     /// The sockets of the nodes, on which the ranks are placed round robin.
     pub sockets: Vec<String>,
+    /// Variables of the ranks beside those of this process.
+    pub variables: Vec<(String, String)>,
     /// Takes the lines of the ranks' standard output instead of the terminal.
     pub lines: Option<Sender<Vec<u8>>>,
 }
@@ -83,7 +85,7 @@ impl Crew for Here<'_> {
         for number in 0..self.plan.ranks {
             let who = JobRank { job: self.job, rank: Rank(number), ranks: self.plan.ranks };
             let socket = &self.plan.sockets[number as usize % self.plan.sockets.len()];
-            self.ranks.start(&self.plan.program, who, socket, &[])?;
+            self.ranks.start(&self.plan.program, who, socket, &self.plan.variables)?;
         }
         Ok(())
     }

@@ -73,9 +73,28 @@ pub struct Options {
     /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache (not in this build).
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub main_memory: Option<u64>,
-    /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// Set a variable for the ranks, on other hosts too; without a value it is this command's own. May be repeated.
+    #[arg(short = 'x', long = "env", value_name = "VAR[=VALUE]", value_parser = variable)]
+    pub variables: Vec<(String, String)>,
+    /// The program and its arguments; `--` may stand before it.
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+/// Reads `VAR=VALUE`, or `VAR` as it is set here.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => match std::env::var(text) {
+            Ok(value) => (text, value),
+            Err(std::env::VarError::NotPresent) => return Err(format!("{text} is not set here; write {text}=VALUE")),
+            Err(std::env::VarError::NotUnicode(_)) => return Err(format!("the value of {text} is not UTF-8")),
+        },
+    };
+    match name.is_empty() || name.contains('\0') || value.contains('\0') {
+        true => Err(format!("'{text}' names no variable")),
+        false => Ok((name.to_owned(), value)),
+    }
 }
 
 /// Refuses, before any process is started, what cannot be done.
@@ -112,7 +131,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let program = rank::Program::find(&options.program)?;
     let (mut nodes, sockets) = pool(options)?;
     let ranks = options.ranks.unwrap_or(sockets.len() as u32);
-    let plan = job::Plan { program, ranks, sockets, lines: None };
+    let plan = job::Plan { program, ranks, sockets, variables: options.variables.clone(), lines: None };
     let mut around = job::Surroundings { events: &events, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
     drop(nodes);
@@ -126,6 +145,7 @@ fn run_on(list: List, options: &Options, sender: &Sender<Event>, events: &Receiv
         list,
         memory: options.memory.unwrap_or(MEMORY_DEFAULT),
         program: hosts::words(&options.program)?,
+        variables: options.variables.clone(),
     };
     let mut hosts = Hosts::start(&plan, events, sender, guard)?;
     let name = Path::new(&plan.program[0]).file_name().map_or(plan.program[0].as_str().into(), |name| name.to_string_lossy());

@@ -58,10 +58,37 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// In the rank's process: ties its life to the launcher's, then becomes the program.
-pub fn become_program(launcher: &OsStr, program: &[OsString]) -> Result<()> {
+/// Where the loader looks for libraries first.
+pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// The folders that a rank's loader looks through: those `given`, or this process's own, then the one of the library that was
+/// installed with this command. `None` where there is no such library.
+pub fn library_path(given: Option<&str>) -> Option<OsString> {
+    let folder = std::env::current_exe().ok()?.parent()?.parent()?.join("lib");
+    if !folder.join("libhanare.so.0").exists() {
+        return None;
+    }
+    let before = given.map(OsString::from).or_else(|| std::env::var_os(LIBRARY_PATH)).filter(|folders| !folders.is_empty());
+    match before {
+        Some(mut folders) => {
+            folders.push(":");
+            folders.push(folder);
+            Some(folders)
+        }
+        None => Some(folder.into_os_string()),
+    }
+}
+
+/// Ties this process's life to that of the one with the number that it was started with.
+pub fn tie_to(launcher: &OsStr) -> Result<()> {
     let launcher = launcher.to_str().and_then(|text| Pid::from_raw(text.parse().ok()?)).context("not started by a launcher")?;
     ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
+    Ok(())
+}
+
+/// In the rank's process: ties its life to the launcher's, then becomes the program.
+pub fn become_program(launcher: &OsStr, program: &[OsString]) -> Result<()> {
+    tie_to(launcher)?;
     let (path, arguments) = program.split_first().context("no program was given")?;
     let error = Command::new(path).args(arguments).exec();
     bail!("cannot run '{}': {error}", path.display())

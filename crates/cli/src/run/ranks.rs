@@ -3,7 +3,7 @@
 use super::children::{self, End};
 use super::hosts::mouth::Mouth;
 use super::output::Output;
-use super::rank::Program;
+use super::rank::{self, Program};
 use super::teller::Teller;
 use anyhow::{Context, Result};
 use hanare_protocol::id::{JobId, JobRank, Rank};
@@ -58,6 +58,8 @@ impl Ranks {
     ) -> Result<Option<ChildStdin>> {
         let mut command = program.command(who, socket);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let given = variables.iter().rfind(|(name, _)| name == rank::LIBRARY_PATH).map(|(_, value)| value.as_str());
+        command.envs(rank::library_path(given).map(|folders| (rank::LIBRARY_PATH, folders)));
         if !matches!(self.sink, Sink::Own { alone: true }) {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }

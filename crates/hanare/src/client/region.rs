@@ -16,6 +16,7 @@ use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// An open region.
 ///
@@ -187,6 +188,24 @@ impl Region {
     /// Whether all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
         self.routes().extents().iter().all(|extent| extent.node == self.shared.attached.node)
+    }
+
+    /// Reads as many values as `into` has, from byte `offset` on. Values are as they lie in memory: all programs of a pool have the
+    /// same byte order.
+    ///
+    /// Other commands take values as bytes, too: `values.as_bytes()` of [`crate::zerocopy::IntoBytes`]. The type stands in the name
+    /// and not in [`Region::get`], where a list of plain numbers would silently become one of `i32`.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::get`].
+    #[inline]
+    pub fn get_values<T: FromBytes + IntoBytes>(&self, offset: u64, into: &mut [T]) -> Result<()> {
+        self.get(offset, into.as_mut_bytes())
+    }
+
+    /// Writes values from byte `offset` on, as [`Region::get_values`] reads them. **Cost**, **Errors**: as for [`Region::put`].
+    #[inline]
+    pub fn put_values<T: IntoBytes + Immutable>(&self, offset: u64, values: &[T]) -> Result<()> {
+        self.put(offset, values.as_bytes())
     }
 
     /// All bytes, if the region is one mapped extent.

@@ -55,7 +55,7 @@ impl NodeOptions {
             socket: settings::node_socket(),
             journal: None,
             huge,
-            quota: settings::number("HANARE_QUOTA")?,
+            quota: settings::size("HANARE_QUOTA", None)?,
             frames: settings::frames_len()?,
         })
     }

@@ -27,6 +27,7 @@ pub use extent::Extent;
 use crate::capacity;
 use crate::file::{self, HUGE_PAGE_LEN, Huge, Pages};
 use hanare_protocol::limits::{PAGE_LEN, SMALL_REGION_LEN};
+use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::Memory;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
@@ -118,9 +119,9 @@ impl Drop for Lender {
 
 fn check_bytes(bytes: u64, available: Option<u64>) -> Result<()> {
     match available {
-        _ if bytes < PAGE_LEN => Err(bad_setting("memory", bytes, format!("a node lends at least {PAGE_LEN} bytes"))),
+        _ if bytes < PAGE_LEN => Err(bad_setting("memory", bytes, format!("a node lends at least {}", Size(PAGE_LEN)))),
         Some(available) if bytes > available => {
-            Err(bad_setting("memory", bytes, format!("this machine (or its control group) has {available} bytes free")))
+            Err(bad_setting("memory", bytes, format!("this machine (or its control group) has {} free", Size(available))))
         }
         _ => Ok(()),
     }
@@ -130,11 +131,11 @@ fn check_slab_len(slab_len: u64) -> Result<()> {
     if slab_len.is_power_of_two() && slab_len >= PAGE_LEN {
         return Ok(());
     }
-    Err(bad_setting("slab", slab_len, format!("a slab is a power of two of at least {PAGE_LEN} bytes")))
+    Err(bad_setting("slab", slab_len, format!("a slab is a power of two of at least {}", Size(PAGE_LEN))))
 }
 
 fn bad_setting(key: &str, value: u64, reason: String) -> Error {
-    Error::BadSetting { key: key.to_owned(), value: value.to_string(), reason }
+    Error::BadSetting { key: key.to_owned(), value: Size(value).to_string(), reason }
 }
 
 fn usual_slab_len(bytes: u64) -> u64 {

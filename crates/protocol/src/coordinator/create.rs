@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, Rights, User};
 use crate::limits::{REGION_COUNT_MAX, SPAN_COUNT_MAX};
 use crate::place::{Layout, Placement};
+use crate::size::Size;
 use crate::table;
 use crate::wire::control::{HeldExtent, Order};
 use std::collections::BTreeSet;
@@ -38,7 +39,7 @@ impl Coordinator {
             return match wish.attach {
                 false => Error::NameTaken { name: wish.name.to_owned(), len }.into(),
                 true if len != wish.len => {
-                    let reason = format!("it exists with {len} bytes");
+                    let reason = format!("it exists with {:#}", Size(len));
                     Error::BadLength { name: wish.name.to_owned(), len: wish.len, reason }.into()
                 }
                 true => self.open(wish.name, task.user, None),
@@ -97,7 +98,7 @@ impl Coordinator {
         }
         let now = region.layout.len();
         if len < now {
-            let reason = format!("it has {now}, and regions only grow");
+            let reason = format!("it has {:#}, and regions only grow", Size(now));
             return Err(Error::BadLength { name: region.name, len, reason });
         }
         if len == now {
@@ -258,7 +259,7 @@ impl Coordinator {
         let slow: Vec<(Gid, Error)> = slow
             .map(|growth| {
                 let part = growth.parts.iter().find(|part| part.made.is_none()).expect("a complete growth is none");
-                let what = format!("make {} bytes for region '{}'", part.len, growth.name);
+                let what = format!("make {} for region '{}'", Size(part.len), growth.name);
                 (growth.gid, Error::Timeout { peer: part.node.to_string(), what, after_ms })
             })
             .collect();

@@ -2,6 +2,7 @@
 
 use super::Element;
 use super::exact_sum::{ExactSum, LIMB_COUNT};
+use std::fmt;
 
 /// A number of some kind: whole ones in 128 bits, floating-point ones in binary64. Every element of every kind is exactly one
 /// of these.
@@ -190,7 +191,25 @@ impl Summary {
     }
 }
 
+/// The number as people write it: the shortest text that is read back as the same.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Whole(value) => value.fmt(f),
+            Value::Float(value) => value.fmt(f),
+        }
+    }
+}
+
 impl Value {
+    /// The nearest binary64.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Value::Whole(value) => value as f64,
+            Value::Float(value) => value,
+        }
+    }
+
     fn lesser(self, other: Value) -> Value {
         match (self, other) {
             (Value::Whole(a), Value::Whole(b)) => Value::Whole(a.min(b)),
@@ -221,6 +240,12 @@ fn greater(a: f64, b: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_prints_as_a_number() {
+        assert_eq!(format!("{} {:.2} {:>4}", Value::Whole(-3), Value::Float(0.125), Value::Whole(7)), "-3 0.12    7");
+        assert_eq!((Value::Whole(2).as_f64(), Value::Float(0.5).as_f64()), (2.0, 0.5));
+    }
 
     #[test]
     fn a_summary_survives_the_wire() {

@@ -114,14 +114,8 @@ impl World {
         }
     }
 
-    #[cfg(test)]
     fn looks(&self) -> bool {
         self.sabotage != Sabotage::ServeTheDead
-    }
-
-    #[cfg(not(test))]
-    fn looks(&self) -> bool {
-        true
     }
 
     fn close_ended(&mut self, node: u64) {
@@ -161,7 +155,6 @@ impl World {
         let series = self.connections[&connection].series;
         let earlier = self.node(node).sessions.on_greeted(connection, series);
         self.node(node).served.insert(connection);
-        #[cfg(test)]
         let earlier = earlier.filter(|_| self.sabotage != Sabotage::ServeBoth);
         if let Some(earlier) = earlier {
             self.count("connections ended by their successor");
@@ -201,11 +194,7 @@ impl World {
         if self.looks() && self.node(node).buffers.get(&connection).is_some_and(|buffer| buffer.is_reset) {
             self.end(node, connection);
         }
-        #[cfg(test)]
-        let keeps = self.sabotage == Sabotage::KeepFetching;
-        #[cfg(not(test))]
-        let keeps = false;
-        if !keeps && !self.node(node).sessions.serves(connection) {
+        if self.sabotage != Sabotage::KeepFetching && !self.node(node).sessions.serves(connection) {
             self.count("fetches cancelled");
             return Ok(());
         }

@@ -150,11 +150,7 @@ impl World {
         let Some(there) = self.connections.get_mut(&connection) else { return };
         there.is_open = false;
         let (line, way) = (there.line, there.way);
-        #[cfg(test)]
-        let discards = way == Way::Tcp && self.sabotage != Sabotage::SendOn;
-        #[cfg(not(test))]
-        let discards = way == Way::Tcp;
-        if discards {
+        if way == Way::Tcp && self.sabotage != Sabotage::SendOn {
             there.queue.clear();
         }
         if self.is_cut(line) {

@@ -62,6 +62,8 @@ pub struct Plan {
     pub ranks: u32,
     /// The program and its arguments.
     pub program: Vec<String>,
+    /// Variables of the nodes and ranks beside the settings of this process.
+    pub variables: Vec<(String, String)>,
 }
 
 /// The hosts of a launch; dropping them ends what runs there.
@@ -99,7 +101,7 @@ impl<'a> Hosts<'a> {
             let folder = std::env::current_dir().context("cannot tell the working folder")?;
             let folder = folder.into_os_string().into_string().ok().context("the working folder's name is not UTF-8")?;
             let (host, memory, key) = (plan.list.hosts[number].name.clone(), plan.memory, key.to_vec());
-            Ok(Setup { host, number, memory, join, key, folder, variables: variables() })
+            Ok(Setup { host, number, memory, join, key, folder, variables: variables(plan) })
         };
         hosts.order(0, Step::Setup, &Frame::of(Kind::Setup, 0, &setup(0, None)?))?;
         hosts.await_phase(0..1, Phase::Ready)?;
@@ -278,9 +280,10 @@ impl Drop for Hosts<'_> {
 }
 
 /// The settings of this launch that the others share.
-fn variables() -> Vec<(String, String)> {
+fn variables(plan: &Plan) -> Vec<(String, String)> {
     let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    variables.filter(|(name, _)| name.starts_with("HANARE_") && !OWN_VARIABLES.contains(&name.as_str())).collect()
+    let settings = variables.filter(|(name, _)| name.starts_with("HANARE_") && !OWN_VARIABLES.contains(&name.as_str()));
+    settings.chain(plan.variables.iter().cloned()).collect()
 }
 
 /// Reads standard input for rank 0, a piece at a time.

@@ -33,17 +33,19 @@ use super::region::Region;
 use crate::trace;
 use coherent::Coherent;
 use hanare_memory::Window;
-use hanare_protocol::id::{Gid, NodeId};
+use hanare_protocol::element::Element;
+use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::{Error, Result};
 use mapped::SharedExplicit;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A region behind one pointer, on whatever nodes its bytes are. Ends when the last handle of this program to it is dropped.
 ///
 /// Other programs may change its bytes at any time, so safe code reaches them by [`SharedMapping::read`] and
-/// [`SharedMapping::write`]; [`SharedMapping::ptr`] is the door to plain loads, stores and atomics.
+/// [`SharedMapping::write`]; [`SharedMapping::ptr`] is the door to plain loads and stores, [`SharedMapping::word`] to atomics.
 ///
 /// # What programs must know
 ///
@@ -101,6 +103,34 @@ impl SharedMapping {
             Way::Coherent(coherent) => coherent.ptr(),
             Way::Explicit(explicit) => explicit.ptr(),
         }
+    }
+
+    /// The word of 8 bytes at `offset`, for atomics that programs on all hosts see. A touch of it may fault, as any through
+    /// [`SharedMapping::ptr`].
+    ///
+    /// **Cost**: none; each use is a plain atomic where this host may write the page, else a fetch of it. **Errors**:
+    /// [`Error::OutOfRange`]; [`Error::BadElement`] where `offset` is no multiple of 8; [`Error::BadUse`] where the mapping is
+    /// not coherent, or only for reading.
+    pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
+        let refused = |reason: &str| Error::BadUse { region: self.name.clone(), reason: reason.to_owned() };
+        let Way::Coherent(coherent) = self.way() else {
+            return Err(refused("an atomic reaches other hosts only through a coherent mapping, or by a fetch of the word"));
+        };
+        if coherent.rights() != Rights::Write {
+            return Err(refused("it is mapped for reading; open it for writing to change its words"));
+        }
+        let window = self.slice(coherent, offset, size_of::<u64>() as u64)?;
+        if !offset.is_multiple_of(size_of::<u64>() as u64) {
+            return Err(Error::BadElement {
+                region: self.name.clone(),
+                operation: "an atomic".to_owned(),
+                element: Element::U64.to_string(),
+                reason: format!("offset {offset} is no multiple of 8 bytes"),
+            });
+        }
+        // SAFETY: 8 aligned bytes of the mapping, which starts at a page and outlives the borrow of this; all who know of it
+        // may change it at any time, which an atomic allows.
+        Ok(unsafe { AtomicU64::from_ptr(window.ptr().cast()) })
     }
 
     /// Length in bytes.
