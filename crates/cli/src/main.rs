@@ -6,6 +6,7 @@
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
 //! | [`manual`] | completions and man pages |
@@ -17,6 +18,7 @@ mod demo;
 mod fabric;
 mod forward;
 mod info;
+mod key;
 mod manual;
 mod node;
 mod print;
@@ -89,6 +91,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json } => status::run(json)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Key(command) => key::run(command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Model(options) => forward::model(&options)?,

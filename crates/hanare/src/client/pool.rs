@@ -11,7 +11,8 @@ use super::shared::{FaultTraffic, Mapped};
 use crate::{launch, settings, trace};
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
-use hanare_fabric::{tcp, ucx};
+use hanare_fabric::tcp::{self, Caller};
+use hanare_fabric::ucx;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::shape::Shape;
@@ -372,8 +373,9 @@ impl Shared {
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
     pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
-        let prove = |hellos: &tcp::Hellos| self.prove(hellos);
-        tcp::connect(address, Role::Data, self.attached.client.0, &prove, deadline).map_err(|error| match error {
+        let client = self.attached.client.0;
+        let caller = Caller { role: Role::Data, from: client, client };
+        tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline).map_err(|error| match error {
             // Nobody listens where the node was: to a client that is a lost node.
             Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
             other => other,
@@ -382,9 +384,6 @@ impl Shared {
 
     /// The node knows the key; its clients need not.
     fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
-        if !self.attached.keyed {
-            return Ok([0; 32]);
-        }
         match self.session.ask(&Request::Prove { hellos: hellos.to_vec() })? {
             Answer::Proof(proof) => Ok(proof),
             other => Err(self.session.nonsense(&other)),
