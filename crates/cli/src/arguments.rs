@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, node, region, run};
+use crate::{demo, forward, key, node, region, run};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -41,6 +41,9 @@ pub enum Command {
     /// Create, list, describe, resize, remove and copy regions
     #[command(subcommand)]
     Region(region::Command),
+    /// Draw the key that lets hosts into one pool
+    #[command(subcommand)]
+    Key(key::Command),
     /// Show what this machine offers, the fabrics, and every setting
     Info {
         /// Print JSON.
@@ -128,6 +131,8 @@ mod tests {
             "hanare run --hostfile hosts -- ./program",
             "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",
             "hanare status --json",
+            "hanare key new",
+            "hanare key new pool.key",
             "hanare region create a 4GiB --place interleave=64K --mode 0644",
             "hanare region cp a.npy a",
             "hanare region cp a b.npy --shape 2x3 --dtype float64",

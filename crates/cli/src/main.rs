@@ -7,6 +7,7 @@
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`region`], [`status`], [`info`] | what there is |
 //! | [`doctor`] | what is wrong, and what to type |
+//! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
 //! | [`manual`] | completions and man pages |
@@ -19,6 +20,7 @@ mod doctor;
 mod fabric;
 mod forward;
 mod info;
+mod key;
 mod manual;
 mod node;
 mod print;
@@ -104,6 +106,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Key(command) => key::run(command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),

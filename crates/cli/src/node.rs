@@ -20,7 +20,8 @@ use tracing_subscriber::EnvFilter;
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "The node that others join is the coordinator: it keeps the names of regions in a journal under HANARE_STATE, so that it may be \
-    started again. A node that listens beyond loopback needs the pool's key: a file of mode 0600, the same on every node. \
+    started again. Nobody gets into a pool without its key, a file of mode 0600: a coordinator that is not given one draws it beside its \
+    journal (HANARE_STATE/pool.key), where this user's other nodes on this host find it; copy it to the same place on other hosts. \
     SIGTERM and Ctrl-C end it in good order."
 )]
 pub struct Options {
@@ -33,7 +34,7 @@ pub struct Options {
     /// Join the pool whose coordinator listens there; without it this node is a coordinator.
     #[arg(long, value_name = "ADDR")]
     pub join: Option<String>,
-    /// File with the pool's key [default: HANARE_KEY].
+    /// File with the pool's key [default: HANARE_KEY, else pool.key beside the journal].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Name shown in listings [default: the host's name].

@@ -38,7 +38,7 @@ fn requests_without_a_pool() {
         (&["run", "--nodes", "0", "--", "true"], &["1 to 1024"]),
         (&["run", "--nodes", "1", "--memory", "1000TiB", "--", "true"], &["node 0"]),
         (&["node", "--memory", "1000TiB", "--socket", "@hanare-test-never"], &["memory"]),
-        (&["node", "--memory", "1M", "--listen", "0.0.0.0:0", "--socket", "@hanare-test-never"], &["--listen", "--key"]),
+        (&["node", "--memory", "1M", "--join", "127.0.0.1:1", "--socket", "@hanare-test-never"], &["pool.key", "copy", "--key"]),
         (&["node", "--memory", "1M", "--key", "/no/such", "--socket", "@hanare-test-never"], &["/no/such"]),
         (&["node", "--memory", "1M", "--listen", "nonsense", "--socket", "@hanare-test-never"], &["nonsense"]),
         (&["demo", "matmul", "--program", "/no/such"], &["/no/such", "make apps"]),

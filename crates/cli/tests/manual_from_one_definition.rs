@@ -5,7 +5,7 @@ mod pool;
 use pool::{HANARE, command, run};
 use std::process::Command;
 
-const COMMANDS: &[&str] = &["run", "node", "status", "region", "info", "bench", "model", "report", "sim", "demo"];
+const COMMANDS: &[&str] = &["run", "node", "status", "region", "key", "info", "bench", "model", "report", "sim", "demo"];
 
 #[test]
 fn completions_name_every_command() {

@@ -167,7 +167,8 @@ fn a_stranger_without_the_key_is_refused() {
     let status: serde_json::Value = serde_json::from_slice(&std::fs::read(remote.path("status")).unwrap()).unwrap();
     let address = status["nodes"][0]["address"].as_str().unwrap();
     let words = ["node", "--memory", "1M", "--socket", "@hanare-test-stranger", "--join", address];
-    run(pool::command(&words).env("HANARE_STATE", remote.folder.path())).refused(&["key"]);
+    run(pool::command(&words).env("HANARE_STATE", remote.folder.path())).refused(&["pool.key", "copy"]);
+    run(pool::command(&words).env("HANARE_KEY", pool::key())).refused(&["has not the key of this pool", "copy"]);
     signal("TERM", job.pid());
     assert_eq!(job.wait().status.code(), Some(143));
 }

@@ -3,13 +3,13 @@
 mod pool;
 
 use hanare_protocol::wire::VERSION;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// The hello of a build that is newer by 98 versions.
 fn newer_hello() -> Vec<u8> {
-    let mut hello = Hello::new(Role::Control, 0, [3; 32]);
+    let mut hello = Hello::new(Role::Control, 0, [3; NONCE_LEN]);
     hello.version = VERSION + 98;
     hello.encode().to_vec()
 }
@@ -42,6 +42,6 @@ fn a_node_that_joins_a_newer_one_says_so_and_ends() {
     });
     let state = tempfile::tempdir().unwrap();
     let words = ["node", "--memory", "1M", "--listen", "127.0.0.1:0", "--socket", "@hanare-test-version", "--join", &address];
-    let ended = pool::run(pool::command(&words).env("HANARE_STATE", state.path()));
+    let ended = pool::run(pool::command(&words).env("HANARE_STATE", state.path()).env("HANARE_KEY", pool::key()));
     ended.refused(&[&format!("version {}", VERSION + 98), &format!("{VERSION} here"), "same build"]);
 }

@@ -208,7 +208,6 @@ fn a_grant_of_another_region_opens_nothing() {
     use hanare_protocol::id::{Grant, Slot};
     use hanare_protocol::shape::Shape;
     use hanare_protocol::wire::command::{Command as Vector, Op};
-    use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
     use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
     use std::io::{Read, Write};
 
@@ -216,15 +215,8 @@ fn a_grant_of_another_region_opens_nothing() {
     let client = rows.other.client();
     let secret = filled(&client, "secret", 0, 9);
     let slot = secret.layout().extents().next().unwrap().slot;
-    let mut socket = std::net::TcpStream::connect(&rows.at).unwrap();
+    let mut socket = pool::data_link(&rows.at);
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    socket.write_all(&Hello::new(Role::Data, 1, [0; 32]).encode()).unwrap();
-    socket.read_exact(&mut [0; HELLO_LEN]).unwrap();
-    socket.write_all(&[0; 32]).unwrap();
-    socket.read_exact(&mut [0; HEAD_LEN]).unwrap();
-    // Both sides say which fabric they want; this one wants tcp.
-    socket.write_all(b"HANAREFB\x01\0\0\0\0\0\0\0").unwrap();
-    socket.read_exact(&mut [0; 16]).unwrap();
     for slot in [slot, Slot(77)] {
         let command = Vector::new(Op::Get, 0, slot, Grant([3; 16]), &Shape::contiguous(0, 8));
         socket.write_all(&Head { count: 1, body_len: 64, ..Head::new(Kind::Commands, 5) }.encode()).unwrap();

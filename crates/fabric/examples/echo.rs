@@ -6,7 +6,7 @@
 //! the machine hardly touch: it shows what the link adds to the system calls.
 
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Greeted, Listener, Socket, TcpLink, connect};
+use hanare_fabric::tcp::{Caller, Greeted, Listener, Socket, TcpLink, connect};
 use hanare_fabric::ucx::{self, Choice};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
@@ -162,7 +162,7 @@ fn greeted<T: Send + 'static>(accepted: impl FnOnce(Greeted) -> T + Send + 'stat
         };
         accepted(incoming.greet(1, &|_, _, _| Ok(()), soon()).expect("a greeting"))
     });
-    (connect(&address, Role::Data, 2, &|_| Ok([0; 32]), soon()).expect("a connection"), server)
+    (connect(&address, Caller::node(Role::Data, 2), &|_| Ok([0; 32]), soon()).expect("a connection"), server)
 }
 
 fn tcp_round_trip(len: usize, rounds: usize) -> f64 {

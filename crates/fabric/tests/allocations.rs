@@ -1,7 +1,7 @@
 //! The small path allocates nothing, on either side, once a link has warmed up.
 
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Greeted, Listener, connect};
+use hanare_fabric::tcp::{Caller, Greeted, Listener, connect};
 use hanare_fabric::ucx::{self, Choice};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
@@ -98,7 +98,7 @@ fn greeted() -> (Greeted, Greeted) {
             thread::yield_now();
         }
     });
-    let one = connect(&address, Role::Data, 0, &|_| Ok([0; 32]), soon()).unwrap();
+    let one = connect(&address, Caller::node(Role::Data, 0), &|_| Ok([0; 32]), soon()).unwrap();
     (one, greeter.join().unwrap())
 }
 

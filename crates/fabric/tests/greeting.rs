@@ -1,10 +1,10 @@
 //! Two sides meet over TCP: versions, keys, strangers and silence.
 
-use hanare_fabric::tcp::{Greeted, Hellos, Listener, Proof, connect, is_proof, proof};
+use hanare_fabric::tcp::{Caller, Greeted, Hellos, Keys, Listener, Proof, connect};
 use hanare_fabric::{Link, Refusal, Sink, wait};
 use hanare_memory::Window;
 use hanare_protocol::wire::VERSION;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::io::{Read, Write};
@@ -18,8 +18,8 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// A node that greets one connector, with a key or without.
-fn node(key: Option<[u8; 32]>, deadline: Instant) -> (String, JoinHandle<Result<Greeted>>) {
+/// A node of that pool that greets one connector.
+fn node(key: [u8; 32], deadline: Instant) -> (String, JoinHandle<Result<Greeted>>) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.address().to_string();
     let greeter = thread::spawn(move || {
@@ -33,7 +33,7 @@ fn node(key: Option<[u8; 32]>, deadline: Instant) -> (String, JoinHandle<Result<
         incoming.greet(
             11,
             &|_: &Hello, hellos: &Hellos, given: &Proof| {
-                is_proof(key.as_ref(), hellos, given).then_some(()).ok_or(Error::KeyRefused { peer: peer.clone() })
+                Keys::of(&key).is_proof(hellos, given).then_some(()).ok_or(Error::KeyRefused { peer: peer.clone() })
             },
             deadline,
         )
@@ -41,8 +41,12 @@ fn node(key: Option<[u8; 32]>, deadline: Instant) -> (String, JoinHandle<Result<
     (address, greeter)
 }
 
-fn join(address: &str, key: Option<[u8; 32]>) -> Result<Greeted> {
-    connect(address, Role::Data, 22, &|hellos| Ok(proof(key.as_ref(), hellos)), soon())
+fn join(address: &str, key: [u8; 32]) -> Result<Greeted> {
+    join_as(Caller::node(Role::Data, 22), address, key)
+}
+
+fn join_as(caller: Caller, address: &str, key: [u8; 32]) -> Result<Greeted> {
+    connect(address, caller, &|hellos| Ok(Keys::of(&key).proof(hellos).unwrap()), soon())
 }
 
 struct Heads(Vec<Head>);
@@ -59,11 +63,11 @@ unsafe impl Sink for Heads {
 
 #[test]
 fn two_sides_with_one_key_meet_and_talk() {
-    for key in [None, Some(KEY)] {
-        let (address, greeter) = node(key, soon());
-        let mut here = join(&address, key).unwrap();
+    for client in [0, 7] {
+        let (address, greeter) = node(KEY, soon());
+        let mut here = join_as(Caller { role: Role::Data, from: 22, client }, &address, KEY).unwrap();
         let mut there = greeter.join().unwrap().unwrap();
-        assert_eq!((there.hello.from, there.hello.role), (22, Role::Data));
+        assert_eq!((there.hello.from, there.hello.role, there.hello.client), (22, Role::Data, client));
         assert_eq!(here.hello.from, 11);
         assert_eq!(here.link.peer(), address);
         // SAFETY: there are no windows.
@@ -76,20 +80,23 @@ fn two_sides_with_one_key_meet_and_talk() {
 
 #[test]
 fn without_the_key_nobody_enters_and_is_told_why() {
-    for (pool, brought) in [(Some(KEY), None), (Some(KEY), Some([8; 32])), (None, Some(KEY))] {
-        let (address, greeter) = node(pool, soon());
-        assert_eq!(join(&address, brought).map(drop), Err(Error::KeyRefused { peer: address }));
-        assert!(matches!(greeter.join().unwrap(), Err(Error::KeyRefused { .. })));
-    }
+    let (address, greeter) = node(KEY, soon());
+    assert_eq!(join(&address, [8; 32]).map(drop), Err(Error::KeyRefused { peer: address }));
+    assert!(matches!(greeter.join().unwrap(), Err(Error::KeyRefused { .. })));
+
+    let (address, greeter) = node(KEY, soon());
+    let outcome = connect(&address, Caller::node(Role::Control, 0), &|_| Ok([0; 32]), soon());
+    assert_eq!(outcome.map(drop), Err(Error::KeyRefused { peer: address }));
+    assert!(matches!(greeter.join().unwrap(), Err(Error::KeyRefused { .. })));
 }
 
 #[test]
 fn another_version_is_refused_in_one_clear_line_on_both_sides() {
-    let mut theirs = Hello::new(Role::Data, 1, [0; 32]).encode();
+    let mut theirs = Hello::new(Role::Data, 1, [0; NONCE_LEN]).encode();
     theirs[8] = 99;
 
     // A newer connector, an older node.
-    let (address, greeter) = node(None, soon());
+    let (address, greeter) = node(KEY, soon());
     let mut stream = TcpStream::connect(&address).unwrap();
     stream.write_all(&theirs).unwrap();
     let mut answer = [0; HELLO_LEN];
@@ -107,13 +114,13 @@ fn another_version_is_refused_in_one_clear_line_on_both_sides() {
         stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
         stream.write_all(&theirs).unwrap();
     });
-    assert_eq!(join(&address, None).map(drop), Err(Error::VersionMismatch { peer: address, ours: VERSION, theirs: 99 }));
+    assert_eq!(join(&address, KEY).map(drop), Err(Error::VersionMismatch { peer: address, ours: VERSION, theirs: 99 }));
     newer.join().unwrap();
 }
 
 #[test]
 fn who_is_no_node_is_garbage() {
-    let (address, greeter) = node(None, soon());
+    let (address, greeter) = node(KEY, soon());
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: somebody else's program\r\n\r\n").unwrap();
     assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::Garbage { .. })));
@@ -125,13 +132,13 @@ fn who_is_no_node_is_garbage() {
         stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
         stream.write_all(&[b'x'; HELLO_LEN]).unwrap();
     });
-    assert!(matches!(join(&address, None).map(drop), Err(Error::Garbage { .. })));
+    assert!(matches!(join(&address, KEY).map(drop), Err(Error::Garbage { .. })));
     stranger.join().unwrap();
 }
 
 #[test]
 fn silence_ends_at_the_deadline() {
-    let (address, greeter) = node(None, Instant::now() + Duration::from_millis(30));
+    let (address, greeter) = node(KEY, Instant::now() + Duration::from_millis(30));
     let mut stream = TcpStream::connect(&address).unwrap();
     stream.write_all(&[0; 3]).unwrap();
     assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::Timeout { .. })));
@@ -140,25 +147,25 @@ fn silence_ends_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let deadline = Instant::now() + Duration::from_millis(30);
-    let outcome = connect(&address, Role::Data, 0, &|_| Ok([0; 32]), deadline);
+    let outcome = connect(&address, Caller::node(Role::Data, 0), &|_| Ok([0; 32]), deadline);
     assert!(matches!(outcome.map(drop), Err(Error::Timeout { .. })));
 }
 
 #[test]
 fn nobody_there_is_no_node() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    assert!(matches!(join(&address, None).map(drop), Err(Error::NoNode { .. })));
+    assert!(matches!(join(&address, KEY).map(drop), Err(Error::NoNode { .. })));
 
-    let (address, greeter) = node(None, soon());
+    let (address, greeter) = node(KEY, soon());
     drop(TcpStream::connect(address).unwrap());
     assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::NoNode { .. })));
 }
 
 #[test]
 fn what_stops_the_proof_is_passed_on() {
-    let (address, greeter) = node(Some(KEY), soon());
+    let (address, greeter) = node(KEY, soon());
     let away = Error::NoCoordinator { reason: "away".into() };
-    let outcome = connect(&address, Role::Control, 0, &|_| Err(away.clone()), soon());
+    let outcome = connect(&address, Caller::node(Role::Control, 0), &|_| Err(away.clone()), soon());
     assert_eq!(outcome.map(drop), Err(away.clone()));
     assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::NoNode { .. })));
 }

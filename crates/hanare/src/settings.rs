@@ -47,7 +47,11 @@ pub const SETTINGS: &[Setting] = &[
         "a quarter of the machine's memory",
         "size of the pages of other nodes that one mapping keeps on this host, as 1GiB; beyond it the least used go home",
     ),
-    setting("HANARE_KEY", "none", "file (mode 0600) whose bytes are the pool's key; needed beyond loopback"),
+    setting(
+        "HANARE_KEY",
+        "pool.key in HANARE_STATE",
+        "file (mode 0600) with the pool's key, drawn by a coordinator where it is not there; the same on all hosts",
+    ),
     setting(
         "HANARE_ADVERTISE",
         "the listening address, or the host's name",
@@ -56,7 +60,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
     setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
     setting("HANARE_QUOTA", "none", "size of all regions that one user may own, as 10GiB (read by the coordinator)"),
-    setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal"),
+    setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal and of the pool's key"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
     setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
     setting("HANARE_LOG", "warn", "what the node writes to stderr: error, warn, info, debug, trace"),

@@ -8,7 +8,6 @@ use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
 use hanare_protocol::wire::control::{self, Answer, RegionView, Request};
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, Word};
 use std::collections::VecDeque;
@@ -27,16 +26,9 @@ struct Raw(TcpStream);
 
 impl Raw {
     fn connect(address: &str) -> Raw {
-        let mut socket = TcpStream::connect(address).unwrap();
+        let socket = support::data_link(address);
         socket.set_read_timeout(Some(BOUND)).unwrap();
         socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
-        socket.write_all(&Hello::new(Role::Data, 0, [0; 32]).encode()).unwrap();
-        socket.read_exact(&mut [0; HELLO_LEN]).unwrap();
-        socket.write_all(&[0; 32]).unwrap();
-        socket.read_exact(&mut [0; HEAD_LEN]).unwrap();
-        // Both sides say which fabric they want; this one wants tcp.
-        socket.write_all(b"HANAREFB\x01\0\0\0\0\0\0\0").unwrap();
-        socket.read_exact(&mut [0; 16]).unwrap();
         Raw(socket)
     }
 

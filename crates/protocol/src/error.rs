@@ -252,7 +252,10 @@ pub enum Error {
         theirs: u32,
     },
     /// The peer could not prove that it has the pool's key.
-    #[error("{peer} has not the key of this pool; give the same file with --key or HANARE_KEY")]
+    #[error(
+        "{peer} has not the key of this pool: copy the coordinator's key file to this host (by default \
+        ~/.local/state/hanare/pool.key, mode 0600), or name it with --key or HANARE_KEY"
+    )]
     KeyRefused {
         /// Who.
         peer: String,

@@ -296,6 +296,12 @@ fn node_process() {
     // A node's name is its identity in the pool: nodes of one machine need names of their own.
     options.name = socket.clone();
     options.socket = socket;
+    let key = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pool.key");
+    if !key.exists() {
+        // Another node may be faster.
+        let _ = hanare::node::new_key_file(&key);
+    }
+    options.key = Some(key);
     options.join = std::env::var("STAGE_JOIN").ok().filter(|address| !address.is_empty());
     let node = Node::start(options).unwrap();
     println!("\nnode listens at {}", node.address());

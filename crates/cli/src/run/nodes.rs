@@ -6,9 +6,11 @@
 use super::children::{self, End};
 use anyhow::{Context, Result, bail};
 use hanare_protocol::limits::NODE_COUNT_MAX;
+use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::process::{Pid, Signal, getpid};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -44,6 +46,28 @@ impl Plan<'_> {
     }
 }
 
+/// A pool's key as a file of mode 0600 that has no name, and is gone with this process.
+pub struct HeldKey {
+    _file: OwnedFd,
+    path: String,
+}
+
+impl HeldKey {
+    /// Holds the key, as its file has it.
+    pub fn new(key: &str) -> Result<HeldKey> {
+        let file = memfd_create("hanare-key", MemfdFlags::CLOEXEC).context("cannot make a file for the pool's key")?;
+        fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        rustix::io::write(&file, key.as_bytes())?;
+        let path = format!("/proc/{}/fd/{}", getpid(), file.as_raw_fd());
+        Ok(HeldKey { _file: file, path })
+    }
+
+    /// Where nodes of this user find it while this process holds it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
 struct NodeProcess {
     number: usize,
     pid: Pid,
@@ -67,12 +91,14 @@ impl Nodes {
             bail!("a pool has 1 to {NODE_COUNT_MAX} nodes, not {count}");
         }
         let mark: u64 = rand::random();
+        let key = HeldKey::new(&hanare::node::draw_key()?)?;
+        let key = Some(key.path());
         let mut started = Nodes::default();
         let name = |number: usize| format!("node{number}");
-        let first = started.spawn(mark, &Plan { name: &name(0), ..Plan::new(0, memory) })?;
+        let first = started.spawn(mark, &Plan { name: &name(0), key, ..Plan::new(0, memory) })?;
         let coordinator = await_ready(0, first)?;
         let other = |number: usize| {
-            let plan = Plan { name: &name(number), join: Some(&coordinator), ..Plan::new(number, memory) };
+            let plan = Plan { name: &name(number), join: Some(&coordinator), key, ..Plan::new(number, memory) };
             started.spawn(mark, &plan)
         };
         let others: Vec<_> = (1..count).map(other).collect::<Result<_>>()?;
@@ -158,5 +184,18 @@ fn await_ready(number: usize, stdout: ChildStdout) -> Result<String> {
         (Value::String(address), _) => Ok(address.clone()),
         (_, Value::String(error)) => bail!("node {number}: {error}"),
         _ => bail!("node {number} said '{}' instead of its address", line.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_a_file_for_this_user_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let key = HeldKey::new("hanare-key 00").unwrap();
+        assert_eq!(std::fs::metadata(key.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read(key.path()).unwrap(), b"hanare-key 00");
     }
 }

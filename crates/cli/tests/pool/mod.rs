@@ -3,13 +3,19 @@
 
 pub mod remote;
 
+use hanare_fabric::tcp::{self, Caller, Keys};
+use hanare_fabric::ucx;
+use hanare_protocol::wire::greeting::Role;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -70,7 +76,8 @@ impl Node {
         let own = std::process::id().to_string();
         let socket = format!("@hanare-test-{own}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut command = command(&["node", "--json", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket]);
-        command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words).envs(variables.iter().copied());
+        command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words);
+        command.env("HANARE_KEY", key()).envs(variables.iter().copied());
         if !words.contains(&"--prometheus") {
             command.args(["--name", &format!("node{}", &socket[socket.len() - 1..])]);
         }
@@ -89,6 +96,33 @@ impl Drop for Node {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A file with a key for the pools of this program's tests, which is gone with the program.
+pub fn key() -> String {
+    static FILE: OnceLock<File> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.write_all_at(hanare::node::draw_key().unwrap().as_bytes(), 0).unwrap();
+        file
+    });
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// A data link to the node there, byte by byte, of client 1.
+pub fn data_link(address: &str) -> TcpStream {
+    let text = std::fs::read_to_string(key()).unwrap();
+    let digits = text.trim_end().strip_prefix("hanare-key ").unwrap();
+    let mut bytes = [0; 32];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
+    }
+    let (keys, deadline) = (Keys::of(&bytes), Instant::now() + BOUND);
+    let caller = Caller { role: Role::Data, from: 1, client: 1 };
+    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.proof(hellos).unwrap()), deadline).unwrap();
+    let socket = TcpStream::from(ucx::take_socket(greeted, deadline).unwrap());
+    socket.set_nonblocking(false).unwrap();
+    socket
 }
 
 /// The command with these words and a clean environment.

@@ -1,9 +1,9 @@
 //! The side that begins: connect, say hello, prove the key, and wait for the first message.
 
 use super::exact::Exact;
-use super::{Greeted, Hellos, Proof, Socket, TcpLink, join, nonce};
+use super::{Caller, Greeted, Hellos, Proof, Socket, TcpLink, join, random};
 use hanare_protocol::wire::control;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::{Malformed, VERSION};
 use hanare_protocol::{Error, Result};
@@ -21,18 +21,12 @@ const REFUSAL_LEN_MAX: u64 = 64 << 10;
 /// **Errors**: [`Error::NoNode`] where nobody listens or the connection ends; [`Error::VersionMismatch`];
 /// [`Error::Timeout`]; [`Error::Garbage`] where something else than a node answers; what `prove` returns; what the node
 /// refused with, as [`Error::KeyRefused`].
-pub fn connect(
-    address: &str,
-    role: Role,
-    from: u64,
-    prove: &dyn Fn(&Hellos) -> Result<Proof>,
-    deadline: Instant,
-) -> Result<Greeted> {
+pub fn connect(address: &str, caller: Caller, prove: &dyn Fn(&Hellos) -> Result<Proof>, deadline: Instant) -> Result<Greeted> {
     let begun = Instant::now();
     let socket = open(address, begun, deadline)?;
     let exact = Exact { socket: &socket, peer: address, begun, deadline };
 
-    let ours = Hello::new(role, from, nonce()?).encode();
+    let ours = Hello { client: caller.client, ..Hello::new(caller.role, caller.from, random()?) }.encode();
     exact.send(&ours)?;
     let mut theirs = [0; HELLO_LEN];
     exact.receive(&mut theirs)?;

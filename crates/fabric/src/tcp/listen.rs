@@ -1,7 +1,7 @@
 //! The side that waits: accept without blocking, then greet in a thread of its own, since a stranger may be slow.
 
 use super::exact::Exact;
-use super::{Greeted, Hellos, Proof, Socket, TcpLink, join, nonce};
+use super::{Greeted, Hellos, Proof, Socket, TcpLink, join, random};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN};
@@ -84,7 +84,7 @@ impl Incoming {
         let hello = Hello::decode(&theirs)
             .map_err(|malformed| Error::Garbage { peer: self.peer.clone(), reason: malformed.0.to_owned() })?;
         // Said to another version too: it must be able to name ours.
-        let ours = Hello::new(hello.role, from, nonce()?).encode();
+        let ours = Hello::new(hello.role, from, random()?).encode();
         exact.send(&ours)?;
         if hello.version != VERSION {
             return Err(Error::VersionMismatch { peer: self.peer, ours: VERSION, theirs: hello.version });

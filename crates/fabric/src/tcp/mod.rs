@@ -16,11 +16,11 @@ mod socket;
 
 pub use connect::connect;
 pub use listen::{Incoming, Listener};
-pub use proof::{is_proof, proof};
+pub use proof::Keys;
 pub use socket::Socket;
 
 use crate::stream::StreamLink;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN, Role};
 use std::io;
 use std::time::Duration;
 
@@ -30,8 +30,26 @@ pub type TcpLink = StreamLink<Socket>;
 /// Both hellos, the connector's first: what a proof is made over.
 pub type Hellos = [u8; 2 * HELLO_LEN];
 
-/// The connector's proof that it has the pool's key; zeros where the pool has none.
+/// The connector's proof that it has the pool's key, or a node that has it behind it.
 pub type Proof = [u8; PROOF_LEN];
+
+/// What a connector says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// What for.
+    pub role: Role,
+    /// Its id, as far as it has one.
+    pub from: u64,
+    /// The client that it is, and 0 for a node.
+    pub client: u64,
+}
+
+impl Caller {
+    /// A node.
+    pub fn node(role: Role, from: u64) -> Caller {
+        Caller { role, from, client: 0 }
+    }
+}
 
 /// A connection on which both sides know each other.
 pub struct Greeted {
@@ -58,8 +76,9 @@ fn join(connector: &[u8; HELLO_LEN], acceptor: &[u8; HELLO_LEN]) -> Hellos {
     hellos
 }
 
-pub(crate) fn nonce() -> hanare_protocol::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
+/// Fresh random bytes from the kernel.
+pub(crate) fn random<const LEN: usize>() -> hanare_protocol::Result<[u8; LEN]> {
+    let mut bytes = [0; LEN];
     let len = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|errno| hanare_protocol::Error::System { what: "random bytes".into(), reason: errno.to_string() })?;
     // Up to 256 bytes come whole once the kernel's generator is seeded, and the call waits for that.

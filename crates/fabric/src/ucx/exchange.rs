@@ -14,7 +14,7 @@ use super::link::UcxLink;
 use super::{Reason, available};
 use crate::link::{Link, LinkError};
 use crate::tcp::exact::Exact;
-use crate::tcp::{Greeted, Socket, TcpLink, nonce};
+use crate::tcp::{Greeted, Socket, TcpLink, random};
 use hanare_protocol::wire::greeting::Hello;
 use hanare_protocol::{Error, Result};
 use rustix::io::Errno;
@@ -206,7 +206,7 @@ fn refusal(value: &str, reason: String) -> Error {
 pub(super) fn upgrade(socket: Socket, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
     let exact = Exact { socket: &socket, peer: &peer, begun: Instant::now(), deadline };
     let failed = |reason| failed(&peer, reason);
-    let token = u64::from_le_bytes(nonce()?[..8].try_into().expect("eight bytes"));
+    let token = u64::from_le_bytes(random()?);
     let mut endpoint = Endpoint::new(context, token).map_err(failed)?;
     let address = endpoint.address().map_err(failed)?;
     exact.send(&[&token.to_le_bytes()[..], &(address.len() as u32).to_le_bytes(), &address].concat())?;

@@ -10,7 +10,7 @@ use super::{Agreed, Choice, Reason, agree};
 use crate::conformance::fabrics::sockets;
 use crate::conformance::{Store, body, end_of, head, pump, send};
 use crate::link::{Link, LinkError};
-use crate::tcp::{Greeted, Listener, Socket, connect};
+use crate::tcp::{Caller, Greeted, Listener, Socket, connect};
 use crate::wait::wait;
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::Role;
@@ -131,7 +131,7 @@ fn greeted_pair() -> (Greeted, Greeted) {
             }
         }
     });
-    let connector = connect(&address, Role::Data, 2, &|_| Ok([0; 32]), soon()).unwrap();
+    let connector = connect(&address, Caller::node(Role::Data, 2), &|_| Ok([0; 32]), soon()).unwrap();
     (connector, acceptor.join().unwrap())
 }
 

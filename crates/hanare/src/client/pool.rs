@@ -8,7 +8,8 @@ use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
-use hanare_fabric::{tcp, ucx};
+use hanare_fabric::tcp::{self, Caller};
+use hanare_fabric::ucx;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
@@ -326,8 +327,8 @@ impl Shared {
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let prove = |hellos: &tcp::Hellos| self.prove(hellos);
-        let greeted = tcp::connect(address, Role::Data, series.map_or(0, |series| series.0), &prove, deadline);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client: self.attached.client.0 };
+        let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| match error {
             // Nobody listens where the node was: to a client that is a lost node.
             Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
@@ -339,9 +340,6 @@ impl Shared {
 
     /// The node knows the key; its clients need not.
     fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
-        if !self.attached.keyed {
-            return Ok([0; 32]);
-        }
         match self.session.ask(&Request::Prove { hellos: hellos.to_vec() })? {
             Answer::Proof(proof) => Ok(proof),
             other => Err(self.session.nonsense(&other)),

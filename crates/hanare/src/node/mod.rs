@@ -7,6 +7,7 @@
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
 //! | `journal` | the coordinator's durable records |
+//! | `key` | the file with the pool's key |
 //! | `control_link`, `post` | messages between nodes, and between threads |
 //! | `options` | how a node is started |
 
@@ -15,16 +16,18 @@ mod control_link;
 mod data;
 mod extents;
 mod journal;
+mod key;
 mod options;
 mod pages;
 mod post;
 
+pub use key::{default_key_file, draw_key, new_key_file};
 pub use options::NodeOptions;
 
 use crate::settings;
 use control::{Desk, Letter, Parts};
 use extents::Extents;
-use hanare_fabric::tcp::Listener;
+use hanare_fabric::tcp::{Hellos, Keys, Listener, Proof};
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
@@ -35,6 +38,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
+
+/// How a node proves what it is when it connects to another.
+fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Proof> + '_ {
+    |hellos| keys.proof(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
+}
 
 /// A node that runs in threads of this process. Dropping it ends it in good order.
 pub struct Node {
@@ -52,7 +60,7 @@ impl Node {
     /// pool it should join was not reached within the bound, [`Error::KeyRefused`], [`Error::VersionMismatch`].
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
-        let key = options.pool_key()?;
+        let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
         let extents = Arc::new(Extents::new(lender.clone()));
@@ -69,7 +77,7 @@ impl Node {
             }
         };
         let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);
-        let home = options.join.clone().map(|join| control::Home::new(join, key, bound, post.clone()));
+        let home = options.join.clone().map(|join| control::Home::new(join, keys.clone(), bound, post.clone()));
         let life = member::Settings {
             answer_ms: bound.as_millis() as u64,
             wish: options.number.map(NodeId),
@@ -80,9 +88,13 @@ impl Node {
             member: Member::new(life),
             coordination,
             home,
-            strangers: control::Strangers::new(listener, control::Terms { key, join: options.join, bound, fabric }, post.clone()),
+            strangers: control::Strangers::new(
+                listener,
+                control::Terms { keys: keys.clone(), join: options.join, bound, fabric },
+                post.clone(),
+            ),
             service: data::Service::start(
-                data::Terms { extents: extents.clone(), key, bound, fabric, began_again },
+                data::Terms { extents: extents.clone(), keys: keys.clone(), bound, fabric, began_again },
                 Pages::new(
                     extents.clone(),
                     address.clone(),
@@ -95,7 +107,7 @@ impl Node {
             extents,
             lender,
             post: post.clone(),
-            key,
+            keys,
             socket: options.socket.clone(),
             ready,
             begun,

@@ -4,21 +4,21 @@ use crate::settings;
 use hanare_memory::file::Huge;
 use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result};
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// How a node is started.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// Bytes to lend.
     pub memory: u64,
-    /// `host:port` to listen at; port 0 lets the system choose. Other hosts than this one need a key.
+    /// `host:port` to listen at; port 0 lets the system choose.
     pub listen: String,
     /// `host:port` told to others; `None` for the listening address, with the host's name where that is every address.
     pub advertise: Option<String>,
     /// The coordinator's address; `None` makes this node the coordinator.
     pub join: Option<String>,
-    /// File with the pool's key.
+    /// File with the pool's key; `None` for [`super::default_key_file`], which a coordinator draws where it is not there.
     pub key: Option<PathBuf>,
     /// Its name in listings.
     pub name: String,
@@ -78,48 +78,10 @@ impl NodeOptions {
             None => bound.to_string(),
         }
     }
-
-    /// The pool's key, if one is set: a hash of the file's bytes. Refuses an address beyond loopback without a key.
-    pub(crate) fn pool_key(&self) -> Result<Option<[u8; 32]>> {
-        let key = self.key.as_deref().map(read_key).transpose()?;
-        if key.is_none() && !is_loopback(&self.listen) {
-            return Err(bad(
-                "--listen",
-                &self.listen,
-                "an address of this host alone (127.0.0.1, ::1), unless --key FILE gives the pool's key",
-            ));
-        }
-        Ok(key)
-    }
 }
 
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// Whether every address of the name is of this host alone.
-fn is_loopback(address: &str) -> bool {
-    match address.to_socket_addrs() {
-        Ok(mut addresses) => addresses.all(|address| address.ip().is_loopback()),
-        Err(_) => false,
-    }
-}
-
-/// Reads a key file; refuses one that others may read, or that is too short to be a secret.
-fn read_key(path: &Path) -> Result<[u8; 32]> {
-    use std::os::unix::fs::PermissionsExt;
-    let text = path.to_string_lossy();
-    let refuse =
-        |reason: &str| Error::BadSetting { key: "--key".to_owned(), value: text.clone().into_owned(), reason: reason.to_owned() };
-    let permissions = std::fs::metadata(path).map_err(|error| refuse(&error.to_string()))?.permissions();
-    if permissions.mode() & 0o077 != 0 {
-        return Err(refuse("others may read it; make it mode 0600"));
-    }
-    let bytes = std::fs::read(path).map_err(|error| refuse(&error.to_string()))?;
-    if bytes.len() < 16 {
-        return Err(refuse("a key has at least 16 bytes; make one with `head -c 32 /dev/urandom > FILE`"));
-    }
-    Ok(*blake3::hash(&bytes).as_bytes())
 }
 
 fn bad(key: &str, value: &str, reason: &str) -> Error {
@@ -129,16 +91,6 @@ fn bad(key: &str, value: &str, reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn an_address_beyond_this_host_needs_a_key() {
-        let mut options = NodeOptions::new(1 << 20).unwrap();
-        options.key = None;
-        assert!(options.pool_key().is_ok());
-        options.listen = "0.0.0.0:0".to_owned();
-        assert!(options.pool_key().unwrap_err().to_string().contains("--key"));
-    }
 
     #[test]
     fn a_node_that_listens_everywhere_is_reached_by_its_hosts_name() {
@@ -147,18 +99,5 @@ mod tests {
         assert_eq!(options.advertised("0.0.0.0:7".parse().unwrap()), format!("{}:7", host_name()));
         options.advertise = Some("a.example:9".to_owned());
         assert_eq!(options.advertised("0.0.0.0:7".parse().unwrap()), "a.example:9");
-    }
-
-    #[test]
-    fn a_key_that_others_may_read_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        std::fs::write(&path, [7; 32]).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-        assert!(read_key(&path).unwrap_err().to_string().contains("0600"));
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(read_key(&path).is_ok());
-        std::fs::write(&path, [7; 3]).unwrap();
-        assert!(read_key(&path).unwrap_err().to_string().contains("16 bytes"));
     }
 }

@@ -3,7 +3,13 @@
 
 use hanare::node::{Node, NodeOptions};
 use hanare::{JobId, JobRank, Pool, Rank};
+use hanare_fabric::tcp::{self, Caller, Keys};
+use hanare_fabric::ucx;
+use hanare_protocol::wire::greeting::Role;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -15,11 +21,42 @@ pub struct TestPool {
 pub fn options(memory: u64) -> NodeOptions {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     NodeOptions {
-        key: None,
+        key: Some(key()),
         name: format!("n{number}"),
         socket: format!("@hanare-test-{}-{number}", std::process::id()),
         ..NodeOptions::new(memory).unwrap()
     }
+}
+
+/// The file with the key of all tests' pools: nodes that are processes of their own read it too.
+pub fn key() -> PathBuf {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pool.key");
+    if !file.exists() {
+        // Another process may be faster.
+        let _ = hanare::node::new_key_file(&file);
+    }
+    file
+}
+
+/// What nodes of these pools prove.
+pub fn keys() -> Keys {
+    let text = std::fs::read_to_string(key()).unwrap();
+    let digits = text.trim_end().strip_prefix("hanare-key ").unwrap();
+    let mut bytes = [0; 32];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
+    }
+    Keys::of(&bytes)
+}
+
+/// A data link to the node there, byte by byte, of client 1.
+pub fn data_link(address: &str) -> TcpStream {
+    let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
+    let caller = Caller { role: Role::Data, from: 0, client: 1 };
+    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.proof(hellos).unwrap()), deadline).unwrap();
+    let socket = TcpStream::from(ucx::take_socket(greeted, deadline).unwrap());
+    socket.set_nonblocking(false).unwrap();
+    socket
 }
 
 impl TestPool {

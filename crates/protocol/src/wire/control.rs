@@ -105,9 +105,9 @@ pub enum Request {
         /// The region.
         gid: Gid,
     },
-    /// Asks its node to prove the pool's key to another node; answered by [`Answer::Proof`].
+    /// Asks its node to prove the pool's key to another node, for a data link of its own; answered by [`Answer::Proof`].
     Prove {
-        /// Both hellos, the connector's first.
+        /// Both hellos, the connector's first, which names the client.
         hellos: Vec<u8>,
     },
     /// Says that a rank's process ended (from the launcher); answered by [`Answer::Ok`].
@@ -240,8 +240,6 @@ pub struct Attached {
     pub epoch: Epoch,
     /// The node that is home to jobs' barriers: the coordinator's.
     pub home: NodeAddress,
-    /// Whether connections to other nodes must prove a key.
-    pub keyed: bool,
 }
 
 /// Where a node is reached.

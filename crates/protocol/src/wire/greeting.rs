@@ -4,7 +4,7 @@
 //! connector                       acceptor
 //!    Hello (nonce c)      --->
 //!                         <---    Hello (nonce a)          either side stops here on another version
-//!    32 bytes of proof    --->                             keyed hash over both hellos; of zeros where no key is set
+//!    32 bytes of proof    --->                             keyed hash over both hellos, by the key of the connector's kind
 //!                         <---    Head: Pong, or Refused
 //! ```
 //!
@@ -19,6 +19,9 @@ pub const HELLO_LEN: usize = 64;
 
 /// Bytes of the proof.
 pub const PROOF_LEN: usize = 32;
+
+/// Random bytes of a hello: two of them never meet again.
+pub const NONCE_LEN: usize = 24;
 
 const MAGIC: [u8; 8] = *b"HANARE\r\n";
 
@@ -45,7 +48,11 @@ pub struct Hello {
     /// continues, so that the node ends the one before; 0 where it continues none.
     pub from: u64,
     /// Fresh random bytes.
-    pub nonce: [u8; 32],
+    pub nonce: [u8; NONCE_LEN],
+    /// The client that the connection is for, and 0 for a node's own. Each has another key, so a client's proof says which it is.
+    pub client: u64,
+    /// What the sender would do without sealing for: see [`Hello::is_plain_with`]. 0 where it insists.
+    pub plain: u64,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -55,16 +62,22 @@ struct Raw {
     version: U32,
     role: U32,
     from: U64,
-    nonce: [u8; 32],
-    zero: [u8; 8],
+    nonce: [u8; NONCE_LEN],
+    client: U64,
+    plain: U64,
 }
 
 const _: () = assert!(size_of::<Raw>() == HELLO_LEN);
 
 impl Hello {
-    /// A hello of this build.
-    pub fn new(role: Role, from: u64, nonce: [u8; 32]) -> Hello {
-        Hello { version: VERSION, role, from, nonce }
+    /// A hello of this build, of a node that insists on sealing.
+    pub fn new(role: Role, from: u64, nonce: [u8; NONCE_LEN]) -> Hello {
+        Hello { version: VERSION, role, from, nonce, client: 0, plain: 0 }
+    }
+
+    /// Whether both sides would do without sealing, for the same reason.
+    pub fn is_plain_with(&self, other: &Hello) -> bool {
+        self.plain != 0 && self.plain == other.plain
     }
 
     /// The bytes to send.
@@ -75,7 +88,8 @@ impl Hello {
             role: (self.role as u32).into(),
             from: self.from.into(),
             nonce: self.nonce,
-            zero: [0; 8],
+            client: self.client.into(),
+            plain: self.plain.into(),
         };
         zerocopy::transmute!(raw)
     }
@@ -89,9 +103,12 @@ impl Hello {
         let version = raw.version.get();
         let role = [Role::Data, Role::Control, Role::Pages].into_iter().find(|role| *role as u32 == raw.role.get());
         match role {
-            Some(role) => Ok(Hello { version, role, from: raw.from.get(), nonce: raw.nonce }),
+            Some(role) => {
+                let (client, plain) = (raw.client.get(), raw.plain.get());
+                Ok(Hello { version, role, from: raw.from.get(), nonce: raw.nonce, client, plain })
+            }
             // Another version may know more roles: its number is what matters.
-            None if version != VERSION => Ok(Hello { version, role: Role::Data, from: 0, nonce: raw.nonce }),
+            None if version != VERSION => Ok(Hello { version, ..Hello::new(Role::Data, 0, raw.nonce) }),
             None => Err(Malformed("unknown role")),
         }
     }
@@ -103,13 +120,13 @@ mod tests {
 
     #[test]
     fn a_hello_survives_the_wire() {
-        let hello = Hello::new(Role::Control, 7, [3; 32]);
+        let hello = Hello::new(Role::Control, 7, [3; NONCE_LEN]);
         assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
     }
 
     #[test]
     fn another_version_is_read_whatever_else_it_says() {
-        let mut bytes = Hello::new(Role::Data, 7, [3; 32]).encode();
+        let mut bytes = Hello::new(Role::Data, 7, [3; NONCE_LEN]).encode();
         bytes[8] = 99;
         bytes[12] = 77;
         assert_eq!(Hello::decode(&bytes).unwrap().version, 99);

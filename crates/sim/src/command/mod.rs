@@ -115,7 +115,6 @@ struct Piece {
 
 /// A defect put in on purpose: the checks must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "tests put defects in"))]
 enum Sabotage {
     /// None: the real thing.
     None,

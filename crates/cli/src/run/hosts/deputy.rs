@@ -18,12 +18,10 @@ use crate::run::signals::{self, Event};
 use crate::run::{children, guard};
 use anyhow::{Context, Result, bail, ensure};
 use hanare_protocol::id::{JobId, JobRank, Rank};
-use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
-use rustix::process::{Pid, Signal, getpid};
+use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -123,8 +121,7 @@ impl Deputy {
     fn lend(&mut self, setup: &Setup) -> Result<String> {
         ensure!(self.setup.is_none(), "the node is there already");
         std::env::set_current_dir(&setup.folder).with_context(|| format!("cannot work in {}", setup.folder))?;
-        let key = hold_key(&setup.key)?;
-        let file = format!("/proc/{}/fd/{}", getpid(), key.as_raw_fd());
+        let key = nodes::HeldKey::new(&setup.key)?;
         let listen = listening_address(std::env::var("SSH_CONNECTION").ok().as_deref());
         let (nodes, address) = Nodes::start_one(&nodes::Plan {
             number: setup.number,
@@ -132,7 +129,7 @@ impl Deputy {
             memory: setup.memory,
             listen: &listen,
             join: setup.join.as_deref(),
-            key: Some(&file),
+            key: Some(key.path()),
             variables: &setup.variables,
         })?;
         self.nodes = nodes;
@@ -202,14 +199,6 @@ fn feed(mut stdin: ChildStdin, mouth: Mouth) -> Result<Sender<Vec<u8>>> {
     Ok(input)
 }
 
-/// The key as a file of mode 0600 that has no name and is gone with this process.
-fn hold_key(key: &[u8]) -> Result<OwnedFd> {
-    let file = memfd_create("hanare-key", MemfdFlags::CLOEXEC).context("cannot make a file for the pool's key")?;
-    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-    rustix::io::write(&file, key)?;
-    Ok(file)
-}
-
 /// Where the node listens: at the address by which ssh reached this host, and at all of them where it does not say.
 fn listening_address(ssh_connection: Option<&str>) -> String {
     let address = ssh_connection.and_then(|text| text.split(' ').nth(2)?.parse::<IpAddr>().ok());
@@ -230,14 +219,5 @@ mod tests {
         assert_eq!(listening_address(Some("fd00::1 51000 fd00::7 22")), "[fd00::7]:0");
         assert_eq!(listening_address(Some("nonsense")), "0.0.0.0:0");
         assert_eq!(listening_address(None), "0.0.0.0:0");
-    }
-
-    #[test]
-    fn the_key_is_a_file_for_this_user_alone() {
-        use std::os::unix::fs::PermissionsExt;
-        let key = hold_key(&[7; 32]).unwrap();
-        let path = format!("/proc/{}/fd/{}", getpid(), key.as_raw_fd());
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read(&path).unwrap(), [7; 32]);
     }
 }

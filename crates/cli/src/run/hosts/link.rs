@@ -88,8 +88,8 @@ pub struct Setup {
     pub memory: u64,
     /// The coordinator's address; none for the coordinator.
     pub join: Option<String>,
-    /// The pool's key.
-    pub key: Vec<u8>,
+    /// The pool's key, as its file has it.
+    pub key: String,
     /// The folder to work in.
     pub folder: String,
     /// Variables to set.

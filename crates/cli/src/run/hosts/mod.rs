@@ -96,11 +96,11 @@ impl<'a> Hosts<'a> {
         }
         let count = hosts.calls.len();
         hosts.await_phase(0..count, Phase::Greeted)?;
-        let key: [u8; 32] = rand::random();
+        let key = hanare::node::draw_key()?;
         let setup = |number: usize, join: Option<String>| -> Result<Setup> {
             let folder = std::env::current_dir().context("cannot tell the working folder")?;
             let folder = folder.into_os_string().into_string().ok().context("the working folder's name is not UTF-8")?;
-            let (host, memory, key) = (plan.list.hosts[number].name.clone(), plan.memory, key.to_vec());
+            let (host, memory, key) = (plan.list.hosts[number].name.clone(), plan.memory, key.clone());
             Ok(Setup { host, number, memory, join, key, folder, variables: variables(plan) })
         };
         hosts.order(0, Step::Setup, &Frame::of(Kind::Setup, 0, &setup(0, None)?))?;

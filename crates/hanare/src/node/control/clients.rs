@@ -5,7 +5,7 @@ use super::desk::Desk;
 use crate::node::data::Mail;
 use crate::node::pages::Wish;
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Hellos, proof};
+use hanare_fabric::tcp::Hellos;
 use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
@@ -110,7 +110,7 @@ impl Desk {
             Request::Pages => self.wish(key, Wish::Stat),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
-                Ok(hellos) => Ok(Answer::Proof(proof(self.key.as_ref(), &hellos))),
+                Ok(hellos) => self.keys.proof_of(client.id.0, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0)),
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             other => {
@@ -157,7 +157,7 @@ impl Desk {
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
-        let attached = Attached { client: id, node, epoch, home, keyed: self.key.is_some() };
+        let attached = Attached { client: id, node, epoch, home };
         (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell])
     }
 

@@ -10,7 +10,7 @@ use crate::node::data::{Mail, Service};
 use crate::node::extents::Extents;
 use crate::node::post::Post;
 use hanare_fabric::Link;
-use hanare_fabric::tcp::Greeted;
+use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
 use hanare_protocol::id::{ClientId, Epoch, NodeId};
@@ -53,7 +53,7 @@ pub(crate) struct Parts {
     pub lender: Arc<Lender>,
     pub service: Service,
     pub post: Arc<Post<Letter>>,
-    pub key: Option<[u8; 32]>,
+    pub keys: Keys,
     pub socket: String,
     /// Told once: that the node is a member and its socket listens, or why it never will be.
     pub ready: Sender<Result<NodeId>>,
@@ -70,7 +70,7 @@ pub(crate) struct Desk {
     lender: Arc<Lender>,
     pub(super) service: Service,
     post: Arc<Post<Letter>>,
-    pub(super) key: Option<[u8; 32]>,
+    pub(super) keys: Keys,
     socket: String,
     ready: Option<Sender<Result<NodeId>>>,
     begun: Instant,
@@ -80,7 +80,7 @@ pub(crate) struct Desk {
     pub(super) clients_ever: u64,
     /// Which client waits for which request of the member.
     pub(super) asks: HashMap<u64, u64>,
-    keys: u64,
+    keys_ever: u64,
     strangers_wait: bool,
     stopping: bool,
 }
@@ -100,7 +100,7 @@ const TICK_MS: u64 = 1000;
 impl Desk {
     pub fn new(parts: Parts) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
-        let Parts { member, coordination, home, strangers, extents, lender, service, post, key, socket, ready, begun } = parts;
+        let Parts { member, coordination, home, strangers, extents, lender, service, post, keys, socket, ready, begun } = parts;
         let desk = Desk {
             member,
             coordination,
@@ -110,7 +110,7 @@ impl Desk {
             lender,
             service,
             post,
-            key,
+            keys,
             socket,
             ready: Some(ready),
             begun,
@@ -119,7 +119,7 @@ impl Desk {
             clients: HashMap::new(),
             clients_ever: 0,
             asks: HashMap::new(),
-            keys: 0,
+            keys_ever: 0,
             strangers_wait: false,
             stopping: false,
         };
@@ -133,8 +133,8 @@ impl Desk {
     }
 
     pub(super) fn next_key(&mut self) -> u64 {
-        self.keys += 1;
-        self.keys
+        self.keys_ever += 1;
+        self.keys_ever
     }
 
     /// Runs until told to stop. **Errors**: the journal's.

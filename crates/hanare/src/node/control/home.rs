@@ -3,7 +3,8 @@
 use super::desk::Letter;
 use crate::node::control_link::ControlLink;
 use crate::node::post::Post;
-use hanare_fabric::tcp::{self, proof};
+use crate::node::proving;
+use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -15,7 +16,7 @@ const AGAIN_MS: u64 = 300;
 
 pub(crate) struct Home {
     address: String,
-    key: Option<[u8; 32]>,
+    keys: Keys,
     bound: Duration,
     post: Arc<Post<Letter>>,
     pub link: Option<ControlLink>,
@@ -25,8 +26,8 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub fn new(address: String, key: Option<[u8; 32]>, bound: Duration, post: Arc<Post<Letter>>) -> Home {
-        Home { address, key, bound, post, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
+    pub fn new(address: String, keys: Keys, bound: Duration, post: Arc<Post<Letter>>) -> Home {
+        Home { address, keys, bound, post, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
     }
 
     pub fn address(&self) -> &str {
@@ -38,10 +39,9 @@ impl Home {
         if self.link.is_some() || self.is_dialing || now_ms < self.dial_at_ms {
             return;
         }
-        let (address, key, post, bound) = (self.address.clone(), self.key, self.post.clone(), self.bound);
+        let (address, keys, post, bound) = (self.address.clone(), self.keys.clone(), self.post.clone(), self.bound);
         let dial = move || {
-            let prove = |hellos: &tcp::Hellos| -> Result<tcp::Proof> { Ok(proof(key.as_ref(), hellos)) };
-            let greeted = tcp::connect(&address, Role::Control, 0, &prove, Instant::now() + bound);
+            let greeted = tcp::connect(&address, Caller::node(Role::Control, 0), &proving(&keys), Instant::now() + bound);
             post.send(Letter::Dialed(greeted));
         };
         match std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {

@@ -2,7 +2,7 @@
 
 use super::desk::Letter;
 use crate::node::post::Post;
-use hanare_fabric::tcp::{Hellos, Incoming, Listener, Proof, is_proof};
+use hanare_fabric::tcp::{Hellos, Incoming, Keys, Listener, Proof};
 use hanare_fabric::ucx;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::greeting::{Hello, Role};
@@ -18,8 +18,8 @@ const GREETINGS_MAX: usize = 128;
 /// On what terms strangers are let in.
 #[derive(Clone)]
 pub(crate) struct Terms {
-    /// The pool's key, if it has one.
-    pub key: Option<[u8; 32]>,
+    /// What they must prove.
+    pub keys: Keys,
     /// Where nodes must go instead, if this node is no coordinator.
     pub join: Option<String>,
     /// How long a greeting may take.
@@ -82,7 +82,7 @@ impl Terms {
     fn take_in(&self, stranger: Incoming) -> Result<Letter> {
         let deadline = Instant::now() + self.bound;
         let verify =
-            |hello: &Hello, hellos: &Hellos, proof: &Proof| admit(self.key.as_ref(), self.join.as_deref(), hello, hellos, proof);
+            |hello: &Hello, hellos: &Hellos, proof: &Proof| admit(&self.keys, self.join.as_deref(), hello, hellos, proof);
         let greeted = stranger.greet(0, &verify, deadline)?;
         match greeted.hello.role {
             Role::Control => Ok(Letter::Greeted(greeted)),
@@ -96,8 +96,8 @@ impl Terms {
 }
 
 /// Whether a stranger may come in.
-fn admit(key: Option<&[u8; 32]>, join: Option<&str>, hello: &Hello, hellos: &Hellos, proof: &Proof) -> Result<()> {
-    if !is_proof(key, hellos, proof) {
+fn admit(keys: &Keys, join: Option<&str>, hello: &Hello, hellos: &Hellos, proof: &Proof) -> Result<()> {
+    if !keys.is_proof(hellos, proof) {
         return Err(Error::KeyRefused { peer: "the connecting peer".to_owned() });
     }
     match (hello.role, join) {

@@ -3,7 +3,9 @@
 use super::fetches::Fetch;
 use super::service::Mail;
 use crate::node::post::Post;
-use hanare_fabric::{Link, tcp, ucx};
+use crate::node::proving;
+use hanare_fabric::tcp::{self, Caller, Keys};
+use hanare_fabric::{Link, ucx};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
@@ -18,7 +20,7 @@ const PEER_COUNT_MAX: usize = 256;
 /// How other nodes are reached.
 pub(crate) struct Dial {
     /// Proved to them.
-    pub key: Option<[u8; 32]>,
+    pub keys: Keys,
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: ucx::Choice,
@@ -79,12 +81,11 @@ impl Peers {
     }
 
     fn start(&self, address: String) {
-        let (key, bound, post) = (self.dial.key, self.dial.bound, self.dial.post.clone());
+        let (keys, bound, post) = (self.dial.keys.clone(), self.dial.bound, self.dial.post.clone());
         let to = address.clone();
         let (fabric, deadline) = (self.dial.fabric, Instant::now() + bound);
         let dial = move || {
-            let prove = |hellos: &tcp::Hellos| Ok(tcp::proof(key.as_ref(), hellos));
-            let greeted = tcp::connect(&address, Role::Data, 0, &prove, deadline);
+            let greeted = tcp::connect(&address, Caller::node(Role::Data, 0), &proving(&keys), deadline);
             let link = greeted.and_then(|mut greeted| {
                 greeted.end_by_reset(bound)?;
                 ucx::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
@@ -99,10 +100,10 @@ impl Peers {
 
     /// Begins to connect to a node for letters about pages; [`Mail::Wired`] says what came of it.
     pub fn dial_wire(&self, node: NodeId, address: String) {
-        let (key, bound, post) = (self.dial.key, self.dial.bound, self.dial.post.clone());
+        let (keys, bound, post) = (self.dial.keys.clone(), self.dial.bound, self.dial.post.clone());
         let dial = move || {
-            let prove = |hellos: &tcp::Hellos| Ok(tcp::proof(key.as_ref(), hellos));
-            let greeted = tcp::connect(&address, Role::Pages, u64::from(node.0), &prove, Instant::now() + bound);
+            let caller = Caller::node(Role::Pages, u64::from(node.0));
+            let greeted = tcp::connect(&address, caller, &proving(&keys), Instant::now() + bound);
             post.send(Mail::Wired { node: Some(node), link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>) });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {

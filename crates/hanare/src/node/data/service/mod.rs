@@ -26,6 +26,7 @@ use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
 use crate::node::pages::{Deed, Pages, Wish};
 use crate::node::post::Post;
+use hanare_fabric::tcp::Keys;
 use hanare_fabric::ucx::Choice;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
@@ -69,7 +70,7 @@ pub(crate) enum Mail {
 pub(crate) struct Terms {
     pub extents: Arc<Extents>,
     /// Proved to other nodes.
-    pub key: Option<[u8; 32]>,
+    pub keys: Keys,
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: Choice,
@@ -87,8 +88,8 @@ impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
     pub fn start(terms: Terms, pages: Pages, control: Arc<Post<Letter>>) -> Result<Service> {
         let post = Arc::new(Post::new()?);
-        let Terms { extents, key, bound, fabric, began_again } = terms;
-        let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, fabric, post: post.clone() }, pages, control)?;
+        let Terms { extents, keys, bound, fabric, began_again } = terms;
+        let mut desk = Desk::new(extents, post.clone(), Dial { keys, bound, fabric, post: post.clone() }, pages, control)?;
         desk.sync = Sync::new(began_again);
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())

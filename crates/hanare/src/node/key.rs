@@ -1,0 +1,199 @@
+//! The pool's key: a file of mode 0600, drawn by the first node of a user that is not given one.
+//!
+//! A drawn key is one line, `hanare-key` and 64 hexadecimal digits. Any other file is a passphrase, and goes through Argon2id, so that a
+//! greeting seen on the wire is of little help to who guesses.
+
+use crate::settings;
+use argon2::{Algorithm, Argon2, Params};
+use hanare_protocol::{Error, Result};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What a drawn key begins with.
+const MARK: &str = "hanare-key ";
+
+/// Shortest passphrase: what is shorter is found by trying, whatever a try costs.
+const PASSPHRASE_LEN_MIN: usize = 16;
+
+/// Longest file that is looked at.
+const FILE_LEN_MAX: u64 = 64 << 10;
+
+/// A try costs who guesses this much memory, in KiB, and so many passes over it. [RFC 9106 §4, second recommendation]
+const GUESS_KIB: u32 = 64 << 10;
+const GUESS_PASSES: u32 = 3;
+
+/// The same for all pools: hosts share nothing but the passphrase.
+const SALT: &[u8] = b"hanare 2026-11 pool key";
+
+/// The file where a user's nodes look for the pool's key unless told otherwise: `pool.key` beside the journal.
+pub fn default_key_file() -> PathBuf {
+    settings::state_folder().join("pool.key")
+}
+
+/// A fresh key, as its file has it.
+///
+/// **Errors**: [`Error::System`] where the kernel gives no random bytes.
+pub fn draw_key() -> Result<String> {
+    let bytes: [u8; 32] = crate::random::bytes()?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{MARK}{digits}\n"))
+}
+
+/// Writes a fresh key to a file of mode 0600, which must not exist; its folder is made for this user alone.
+///
+/// **Errors**: [`Error::BadSetting`] with what the system says.
+pub fn new_key_file(path: &Path) -> Result<()> {
+    match write_new(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(bad(path, "it is there already; who shares that key would be shut out"))
+        }
+        Err(error) => Err(bad(path, &error.to_string())),
+    }
+}
+
+/// The file appears whole or not at all, and replaces none.
+fn write_new(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.exists() {
+        std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(folder)?;
+    }
+    let key = draw_key().map_err(io::Error::other)?;
+    let suffix: u64 = u64::from_le_bytes(crate::random::bytes().map_err(io::Error::other)?);
+    let draft = folder.join(format!(".key-{suffix:016x}"));
+    let written = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(key.as_bytes())?;
+        file.sync_all()?;
+        std::fs::hard_link(&draft, path)
+    };
+    let outcome = written();
+    let _ = std::fs::remove_file(&draft);
+    outcome
+}
+
+/// The pool's key for a node: of the file that it was given, or of this user's own, which a coordinator draws if it is not there.
+///
+/// **Cost**: some 100 ms for a passphrase. **Errors**: [`Error::BadSetting`] where there is none, or others may read it.
+pub(crate) fn pool_key(given: Option<&Path>, joins: bool) -> Result<[u8; 32]> {
+    let Some(given) = given else { return own_key(&default_key_file(), joins) };
+    let file = File::open(given).map_err(|error| bad(given, &error.to_string()))?;
+    read(file, given)
+}
+
+fn own_key(path: &Path, joins: bool) -> Result<[u8; 32]> {
+    if !joins {
+        match write_new(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(bad(path, &error.to_string())),
+            _ => {}
+        }
+    }
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => bad(
+            path,
+            "there is no such file; copy the key of the pool to join from its coordinator's host (by default the file of this name there), \
+             mode 0600, or name it with --key or HANARE_KEY",
+        ),
+        _ => bad(path, &error.to_string()),
+    })?;
+    let owner = file.metadata().map_err(|error| bad(path, &error.to_string()))?.uid();
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(bad(path, "it belongs to another user"));
+    }
+    read(file, path)
+}
+
+/// Reads a key file; refuses one that others may read, or that is too short to be a secret.
+fn read(mut file: File, path: &Path) -> Result<[u8; 32]> {
+    let refuse = |error: io::Error| bad(path, &error.to_string());
+    if file.metadata().map_err(refuse)?.permissions().mode() & 0o077 != 0 {
+        return Err(bad(path, "others may read it; make it mode 0600"));
+    }
+    let mut bytes = Vec::new();
+    (&mut file).take(FILE_LEN_MAX).read_to_end(&mut bytes).map_err(refuse)?;
+    match drawn(&bytes) {
+        Some(key) => Ok(key),
+        None if bytes.starts_with(MARK.as_bytes()) => {
+            Err(bad(path, "it is no whole key: `hanare-key` and 64 hexadecimal digits"))
+        }
+        None if bytes.len() < PASSPHRASE_LEN_MIN => {
+            Err(bad(path, "a passphrase has at least 16 bytes; draw a key with `hanare key new FILE`"))
+        }
+        None => stretch(&bytes).map_err(|error| bad(path, &error.to_string())),
+    }
+}
+
+/// The key of a file that was drawn.
+fn drawn(bytes: &[u8]) -> Option<[u8; 32]> {
+    let digits = std::str::from_utf8(bytes).ok()?.strip_prefix(MARK)?.trim_end();
+    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, pair) in key.iter_mut().zip(digits.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+fn stretch(passphrase: &[u8]) -> std::result::Result<[u8; 32], argon2::Error> {
+    let parameters = Params::new(GUESS_KIB, GUESS_PASSES, 1, Some(32))?;
+    let mut key = [0; 32];
+    Argon2::new(Algorithm::Argon2id, argon2::Version::V0x13, parameters).hash_password_into(passphrase, SALT, &mut key)?;
+    Ok(key)
+}
+
+fn bad(path: &Path, reason: &str) -> Error {
+    Error::BadSetting { key: "the pool's key (--key)".to_owned(), value: path.display().to_string(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+        let path = folder.path().join("key");
+        std::fs::write(&path, bytes).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_or_guess_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, &[7; 32]);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert!(pool_key(Some(&path), false).unwrap_err().to_string().contains("0600"));
+        assert!(pool_key(Some(&file(&folder, &[7; 3])), false).unwrap_err().to_string().contains("16 bytes"));
+        assert!(pool_key(Some(&file(&folder, b"hanare-key 12345678")), false).unwrap_err().to_string().contains("no whole key"));
+        assert!(pool_key(Some(Path::new("/no/such")), false).unwrap_err().to_string().contains("/no/such"));
+    }
+
+    #[test]
+    fn a_passphrase_is_stretched_and_a_drawn_key_taken_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let phrase = b"sixteen bytes and a few more";
+        let stretched = pool_key(Some(&file(&folder, phrase)), false).unwrap();
+        assert_eq!(stretched, pool_key(Some(&file(&folder, phrase)), true).unwrap(), "on every host the same");
+        assert_ne!(stretched, *blake3::hash(phrase).as_bytes());
+        let digits = "00ff".repeat(16);
+        let key = pool_key(Some(&file(&folder, format!("hanare-key {digits}\n").as_bytes())), false).unwrap();
+        assert_eq!(key[..4], [0, 0xff, 0, 0xff]);
+    }
+
+    #[test]
+    fn a_coordinator_draws_one_key_and_who_joins_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/pool.key");
+        let missing = own_key(&path, true).unwrap_err().to_string();
+        assert!(missing.contains("pool.key") && missing.contains("copy"), "{missing}");
+        let key = own_key(&path, false).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!((own_key(&path, true).unwrap(), own_key(&path, false).unwrap()), (key, key));
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no draft is left");
+        assert!(new_key_file(&path).unwrap_err().to_string().contains("there already"));
+    }
+}
