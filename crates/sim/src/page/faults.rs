@@ -16,7 +16,10 @@ impl World {
         }
         let node = self.dice.below(self.nodes.len() as u64) as usize;
         let Some(life) = self.nodes[node].filter(|life| !self.still.contains_key(life)) else { return Ok(()) };
-        if self.dice.chance(1_500) && self.processes[&life].returning.is_none() {
+        let process = &self.processes[&life];
+        let is_whole =
+            process.returning.is_none() && (0..PAGE_COUNT).all(|page| process.directory.phase(Page(page)) != Phase::Lost);
+        if is_whole && self.dice.chance(5_000) {
             self.stand_still(node, life);
             return Ok(());
         }
