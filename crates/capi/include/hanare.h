@@ -143,7 +143,8 @@ int hanare_attach(hanare_pool **pool);
  */
 int hanare_attach_to(const char *address, hanare_pool **pool);
 
-/* Gives the attachment back. Regions still open keep working until they are closed. Never blocks. */
+/* Gives the attachment back. Regions still open keep working until they are closed. Never blocks. Errors: NODE_LOST where
+ * stores through a map that is still there were lost (hanare_map_shared); the handle is gone all the same. */
 int hanare_detach(hanare_pool *pool);
 
 /* This client's number in its job, from 0; 0 outside a job. Never blocks. */
@@ -160,7 +161,8 @@ int hanare_node(const hanare_pool *pool);
  * When       every rank calls it equally often. Outside a job it returns at once.
  * Blocking   until the last rank arrives, without a bound.
  * Ordering   puts of any rank that ended before its call are visible to all after theirs.
- * Errors     RANK_GONE when a rank ended (the message names it): no later barrier can complete either. NODE_LOST.
+ * Errors     RANK_GONE when a rank ended (the message names it): no later barrier can complete either. NODE_LOST, also where
+ *            stores of this program were lost (hanare_map_shared): it has not arrived then.
  */
 int hanare_barrier(hanare_pool *pool);
 
@@ -223,7 +225,7 @@ int hanare_create_or_attach(hanare_pool *pool, const char *name, uint64_t len, c
 int hanare_open(hanare_pool *pool, const char *name, int rights, hanare_region **region);
 
 /* Gives a region handle back, with its map if it has one; the bytes stay in the pool. Never waits for requests:
- * those under way keep what they need. */
+ * those under way keep what they need. Errors: those of hanare_unmap, if it has a map; the handle is gone all the same. */
 int hanare_close(hanare_region *region);
 
 /* Removes a region from the pool. Maps of it stay valid until they go; everything else on it fails from now on.
@@ -699,6 +701,10 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  * Errors     BAD_USE when programs have it mapped otherwise (the line says how, and how many), or reach its memory as it is;
  *            NODE_LOST, SYSTEM (this kernel cannot, or forbids it: `hanare info` tells; Linux 6.1 and newer can). Touching a
  *            page whose node is lost writes a line to the standard error output and ends the program with SIGBUS.
+ * Losses     a node that is cut off for longer than its lease, and comes back, gets the newest bytes of its pages from the hosts
+ *            that have them; their maps end. What a host stored that was cut off itself, or that a dead node was to get, may be
+ *            lost: others get REGION_LOST for such a page, never older bytes, and hanare_barrier, hanare_group_barrier,
+ *            hanare_unlock, hanare_flush, hanare_unmap, hanare_close and hanare_detach say NODE_LOST to who stored it.
  * Source     [D2 Table 1] dn_malloc, [EU 1].
  */
 int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t *len);
@@ -720,8 +726,9 @@ int hanare_touch_range(hanare_region *region, uint64_t offset, uint64_t len);
 /* Lets SIGBUS through on the calling thread. Never fails. */
 void hanare_admit_thread(void);
 
-/* Gives the mapping back; nobody may load or store through it any more. What was stored is at home when it returns, but for
- * what was not flushed of an HANARE_EXPLICIT one. Errors: BAD_USE when there is none. */
+/* Gives the mapping back; nobody may load or store through it any more. What was stored is at home when it returns 0, or with
+ * another program of this host that has it mapped; but for what was not flushed of an HANARE_EXPLICIT one. Errors: BAD_USE when
+ * there is none. NODE_LOST where stores are lost: the home, or this host, was cut off or is gone; it is unmapped all the same. */
 int hanare_unmap(hanare_region *region);
 
 /* ---- Locks, groups, words --------------------------------------------------------------------------------------- */
@@ -761,7 +768,7 @@ int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms
 /* Gives a lock back; the handle is gone whatever is returned.
  *
  * Errors     LOCK_LOST when the connection broke meanwhile: others may have had the lock before this call, told that it
- *            was abandoned.
+ *            was abandoned. NODE_LOST where stores of this program were lost (hanare_map_shared).
  */
 int hanare_unlock(hanare_held *held);
 
@@ -771,7 +778,7 @@ int hanare_unlock(hanare_held *held);
  * Blocking   until the last party arrives, without a bound.
  * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
  *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. BAD_NAME, NODE_LOST.
+ *            one. BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 

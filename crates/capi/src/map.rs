@@ -16,6 +16,14 @@ pub(crate) enum Map {
 }
 
 impl Map {
+    /// Ends it. **Errors**: as for [`SharedMapping::unmap`].
+    pub(crate) fn end(self) -> hanare::Result<()> {
+        match self {
+            Map::Local(_) => Ok(()),
+            Map::Shared(mapping) => mapping.unmap(),
+        }
+    }
+
     fn start(&self) -> (*mut u8, usize) {
         match self {
             Map::Local(mapping) => (mapping.ptr(), mapping.len()),
@@ -143,7 +151,8 @@ pub unsafe extern "C" fn hanare_unmap(region: *mut CRegion) -> c_int {
         // SAFETY: the caller's handle.
         let region = unsafe { reference(region, "region") }?;
         let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner).take();
-        mapping.map(|_| code::OK).ok_or_else(|| bad_use(region, "it is not mapped"))
+        mapping.ok_or_else(|| bad_use(region, "it is not mapped"))?.end()?;
+        Ok(code::OK)
     })
 }
 

@@ -58,7 +58,8 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
 pub unsafe extern "C" fn hanare_detach(pool: *mut CPool) -> c_int {
     code_of("hanare_detach", || {
         // SAFETY: the header makes this the handle's last call.
-        drop(unsafe { take(pool, "pool") }?);
+        let pool = unsafe { take(pool, "pool") }?;
+        pool.pool.check_stores()?;
         Ok(code::OK)
     })
 }

@@ -6,7 +6,7 @@ use crate::code;
 use crate::map::Map;
 use hanare::{Pool, Region};
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What `hanare_region *` points to.
 pub struct CRegion {
@@ -36,7 +36,9 @@ impl CRegion {
 pub unsafe extern "C" fn hanare_close(region: *mut CRegion) -> c_int {
     code_of("hanare_close", || {
         // SAFETY: the header makes this the handle's last call.
-        drop(unsafe { take(region, "region") }?);
+        let region = unsafe { take(region, "region") }?;
+        let mapping = region.mapping.into_inner().unwrap_or_else(PoisonError::into_inner);
+        mapping.map_or(Ok(()), Map::end)?;
         Ok(code::OK)
     })
 }

@@ -66,9 +66,10 @@ impl Group {
     ///
     /// **Ordering**: as for [`Pool::barrier`]: what any party wrote by calls that returned is seen by all afterwards.
     /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this
-    /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone.
+    /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone, or as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pool.check_stores()?;
         fence(Ordering::SeqCst);
         let home = self.pool.shared.home()?;
         if home.connection() != Some(self.connection) {

@@ -115,9 +115,11 @@ impl LockGuard {
     /// Gives it back, and says whether it was held all the time.
     ///
     /// **Cost**: one message each way. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
-    /// have gone to others, who were told that it was abandoned.
+    /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost; the lock is
+    /// given back then.
     pub fn unlock(mut self) -> Result<()> {
-        self.give_back()
+        let kept = self.pool.check_stores();
+        self.give_back().and(kept)
     }
 
     fn give_back(&mut self) -> Result<()> {

@@ -34,6 +34,6 @@ pub use locks::LockGuard;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
 pub use region::Region;
-pub(crate) use shared::seat;
 pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
+pub(crate) use shared::{LOSS_SEAT, seat};
 pub use words::{WordGuard, WordLock};

@@ -227,16 +227,28 @@ impl Pool {
     pub fn flush(&self) -> Result<()> {
         fence(Ordering::SeqCst);
         let remotes: Vec<Arc<Remote>> = self.shared.places().values().map(|place| place.remote.clone()).collect();
-        trace::slice("flush", || remotes.iter().try_for_each(|remote| remote.quiesce()))
+        trace::slice("flush", || remotes.iter().try_for_each(|remote| remote.quiesce()))?;
+        self.check_stores()
+    }
+
+    /// Says whether what this program stored through its coherent mappings is still there. Barriers and unlocks ask it by
+    /// themselves: nobody goes on as if others could see stores that are gone.
+    ///
+    /// **Cost**: a load for each mapping. **Errors**: [`Error::NodeLost`] where this host was cut off, and its pages were lost; until
+    /// the region is unmapped.
+    pub fn check_stores(&self) -> Result<()> {
+        self.shared.mapped.check_stores()
     }
 
     /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
     ///
     /// **Cost**: one message each way between each rank and the job's home. **Errors**: [`Error::RankGone`] with the rank's number when one
-    /// has ended; [`Error::NodeLost`] when the home is gone. **Source**: [D2 Table 1] dn_barrier.
+    /// has ended; [`Error::NodeLost`] when the home is gone, or as for [`Pool::check_stores`]. **Source**: [D2 Table 1] dn_barrier.
     ///
     /// FEATURE: D2-F8
     pub fn barrier(&self) -> Result<()> {
+        // A rank whose stores are lost does not arrive: the others would go on without them.
+        self.check_stores()?;
         let Some(who) = self.shared.job else { return Ok(()) };
         fence(Ordering::SeqCst);
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);

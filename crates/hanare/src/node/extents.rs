@@ -339,6 +339,11 @@ impl Extents {
         }
     }
 
+    /// Whether a region has that extent here.
+    pub fn has(&self, gid: Gid, slot: Slot) -> bool {
+        self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid == gid)
+    }
+
     /// What a grant for an extent of a region allows.
     pub fn rights(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<Rights> {
         let entries = self.read();

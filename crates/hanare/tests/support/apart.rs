@@ -14,9 +14,16 @@ const MEMORY_LEN: u64 = 128 << 20;
 /// To a process: the node that it joins, or nothing for the first.
 const JOIN: &str = "APART_JOIN";
 
+/// To the process of a coordinator that comes again: its journal, and where it was.
+const JOURNAL: &str = "APART_JOURNAL";
+const LISTEN: &str = "APART_LISTEN";
+const SOCKET: &str = "APART_SOCKET";
+
 /// A pool of nodes that are processes.
 pub struct Apart {
     nodes: Vec<Apiece>,
+    /// Where the coordinator's journal is, if it keeps one.
+    journal: Option<tempfile::TempDir>,
 }
 
 /// One node's process.
@@ -28,12 +35,27 @@ struct Apiece {
 
 impl Apart {
     pub fn start(count: usize) -> Apart {
-        let mut nodes: Vec<Apiece> = Vec::new();
-        for _ in 0..count {
-            let join = nodes.first().map(|first| first.address.clone());
-            nodes.push(start(&join.unwrap_or_default()));
+        Apart::start_with(count, None)
+    }
+
+    /// With a coordinator that keeps a journal, so that it can come again.
+    pub fn start_kept(count: usize) -> Apart {
+        Apart::start_with(count, Some(tempfile::tempdir().unwrap()))
+    }
+
+    fn start_with(count: usize, journal: Option<tempfile::TempDir>) -> Apart {
+        let mut nodes = vec![start(&coordinator(journal.as_ref(), None))];
+        while nodes.len() < count {
+            let join = nodes[0].address.clone();
+            nodes.push(start(&[(JOIN, join)]));
         }
-        Apart { nodes }
+        Apart { nodes, journal }
+    }
+
+    /// One more node, which listens at one address and tells others another.
+    pub fn add_behind(&mut self, listen: &str, advertised: &str) {
+        let settings = [(JOIN, &*self.nodes[0].address), (LISTEN, listen), ("HANARE_ADVERTISE", advertised)];
+        self.nodes.push(start(&settings.map(|(name, value)| (name, value.to_owned()))));
     }
 
     /// A client of node `node`, outside any job.
@@ -52,10 +74,13 @@ impl Apart {
         process.wait().unwrap();
     }
 
-    /// Another life in its place.
+    /// Another life in its place: of the coordinator at its address, with its journal.
     pub fn start_again(&mut self, node: usize) {
-        let join = self.nodes[0].address.clone();
-        self.nodes[node] = start(&join);
+        let settings = match node {
+            0 => coordinator(self.journal.as_ref(), Some(&self.nodes[0])),
+            _ => vec![(JOIN, self.nodes[0].address.clone())],
+        };
+        self.nodes[node] = start(&settings);
     }
 
     /// It runs no more, until [`Apart::go_on`].
@@ -93,9 +118,18 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn start(join: &str) -> Apiece {
+/// What the first node is started with, where it was before if it comes again.
+fn coordinator(journal: Option<&tempfile::TempDir>, before: Option<&Apiece>) -> Vec<(&'static str, String)> {
+    let mut settings = vec![(JOIN, String::new())];
+    settings.extend(journal.map(|folder| (JOURNAL, folder.path().join("journal").to_str().unwrap().to_owned())));
+    settings.extend(before.map(|before| (LISTEN, before.address.clone())));
+    settings.extend(before.map(|before| (SOCKET, before.socket.clone())));
+    settings
+}
+
+fn start(settings: &[(&str, String)]) -> Apiece {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["apart::serves", "--exact", "--ignored", "--nocapture"]).env(JOIN, join);
+    command.args(["apart::serves", "--exact", "--ignored", "--nocapture"]).envs(settings.iter().cloned());
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));
@@ -111,7 +145,10 @@ fn start(join: &str) -> Apiece {
 fn serves() {
     let Ok(join) = std::env::var(JOIN) else { return };
     let join = Some(join).filter(|join| !join.is_empty());
-    let options = support::options(MEMORY_LEN);
+    let mut options = support::options(MEMORY_LEN);
+    options.journal = std::env::var(JOURNAL).ok().map(Into::into);
+    options.listen = std::env::var(LISTEN).unwrap_or(options.listen);
+    options.socket = std::env::var(SOCKET).unwrap_or(options.socket);
     // A node's name is its identity in the pool, and the numbers of `options` are those of one process.
     let node = Node::start(NodeOptions { join, name: options.socket.clone(), ..options }).unwrap();
     println!("\nnode listens at {} {}", node.socket(), node.address());

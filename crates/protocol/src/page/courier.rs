@@ -4,6 +4,7 @@
 //! what was not confirmed is sent again when a connection is made anew, and now and then. A courier ends with one of the two
 //! lives.
 
+use crate::id::Incarnation;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,10 +88,33 @@ impl<M> Courier<M> {
     }
 }
 
+/// Decides whether a node that is reached again is the one that was talked to before.
+///
+/// Another life at the same address means that the life before is over, and all that it had is gone: letters to it would be heard
+/// by one that knows nothing of them, and nobody would answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answering(Option<Incarnation>);
+
+impl Answering {
+    /// The node says which life of it answers. Returns whether that is another one than before.
+    pub fn hear(&mut self, life: Incarnation) -> bool {
+        self.0.replace(life).is_some_and(|before| before != life)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn another_life_is_known() {
+        let mut answering = Answering::default();
+        assert!(!answering.hear(Incarnation(1)), "the first");
+        assert!(!answering.hear(Incarnation(1)), "the same");
+        assert!(answering.hear(Incarnation(2)));
+        assert!(!answering.hear(Incarnation(2)));
+    }
 
     proptest! {
         #[test]

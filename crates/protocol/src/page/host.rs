@@ -387,6 +387,17 @@ impl Copies {
         }
     }
 
+    /// The home was taken for lost and is back: all that was asked for fails, all that is owned goes home, and copies go. The pages
+    /// have been taken from the programs ([`Take::Drop`]). When the outputs are drained this host leaves; what still comes to it
+    /// under its old name is given straight back where it is a page to write, and dropped else.
+    pub fn hand_over(&mut self) {
+        self.on_home_lost();
+        let pages: Vec<Page> = self.pages.keys().copied().collect();
+        for page in pages {
+            self.evict(page);
+        }
+    }
+
     /// Whatever request it answers, a grant to read above the floor is good: what would have made it stale would have raised
     /// the floor.
     fn on_grant_read(&mut self, page: Page, ticket: Ticket, version: Version, firm: bool) -> Heard {

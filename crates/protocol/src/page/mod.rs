@@ -8,7 +8,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `message` | what hosts and homes say to each other, versions, tickets |
-//! | `directory/` | the home's side: requests served in order, one owner or many sharers, what a death does |
+//! | `directory/` | the home's side: requests served in order, one owner or many sharers, what a death does, what a home does that is back |
 //! | `host` | a host's side: fetching, copies, giving pages up |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
 //! | `courier` | each message once, over connections that lose and repeat |
@@ -65,6 +65,8 @@
 //!   then on nothing of its epoch is passed on; [`Copies::on_host_lost`] at each other host. A host that finds itself lost
 //!   removes all pages from its programs before it joins again with a fresh [`Copies`].
 //! - **The home is lost**: [`Copies::on_home_lost`]; what is here stays readable.
+//! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]; each host is told, hands over
+//!   ([`Copies::hand_over`]), and leaves. When that is over the home begins anew ([`Directory::after_return`]).
 //! - A program that has just got a page should run before the page is taken again: a driver that holds a page back for some
 //!   microseconds after [`host::Output::Installed`] delays a message, which is allowed, and saves programs that write to one
 //!   page from never getting on.
@@ -95,8 +97,8 @@ mod explore;
 mod tests;
 
 pub use consistency::Consistency;
-pub use courier::{Courier, Receipt};
-pub use directory::{Directory, Face, Heard};
+pub use courier::{Answering, Courier, Receipt};
+pub use directory::{Directory, Face, Heard, Returning};
 pub use host::{Copies, Take, Touch};
 pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};

@@ -214,17 +214,21 @@ impl Granted {
 /// What two nodes tell each other about pages on one connection, which the sender of [`Frame::Hail`] made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Frame {
-    /// The first frame: who made the connection.
+    /// The first frame: who made the connection. Answered by [`Frame::Answers`].
     Hail {
         /// The node.
         node: NodeId,
-        /// This life of its process, and of its way to the other: another one's numbers begin anew.
+        /// This life of its process.
         life: Incarnation,
+        /// Which of its ways to the other this is: another one's numbers begin anew.
+        way: u64,
     },
     /// A letter with its number at the sender's courier; the page's bytes are behind the frame where [`Letter::has_bytes`].
     Letter(u64, Letter),
     /// Back: what has been heard.
     Heard(Receipt),
+    /// Back, once: which life of the node hears ([`crate::page::Answering`]).
+    Answers(Incarnation),
 }
 
 /// What one node tells another about a shared region.
@@ -284,6 +288,19 @@ pub enum Letter {
     HostGone {
         /// Who is told.
         key: u64,
+    },
+    /// The home was taken for lost, and is back: the host sends home what it owns, drops the rest, and says [`Letter::Leave`]. So
+    /// does one that knows nothing of this. Or the home took the host for lost, could not say so, and reaches it again: what the host
+    /// has is void, and it leaves.
+    Returned {
+        /// The host's name for itself at this home.
+        key: u64,
+        /// Its right, which ends with this.
+        share: u64,
+        /// Where the home is reached.
+        address: String,
+        /// Whether the home takes what the host owns.
+        takes: bool,
     },
 }
 

@@ -9,14 +9,16 @@ impl World {
         let phase = |process: &Process| process.copies.get(&home).map_or(host::Phase::Absent, |(copies, _)| copies.phase(page));
         let may_load =
             |process: &Process| matches!(phase(process), host::Phase::Shared | host::Phase::Upgrading | host::Phase::Owned);
-        let readers: Vec<Life> = self.processes.iter().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();
-        let is_written = self.processes.values().any(|process| phase(process) == host::Phase::Owned);
+        // Who stands still is told when it goes on.
+        let going = || self.processes.iter().filter(|(life, _)| !self.still.contains_key(life));
+        let readers: Vec<Life> = going().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();
+        let is_written = going().any(|(_, process)| phase(process) == host::Phase::Owned);
         check(!is_written || readers.len() == 1, || format!("page {} of {home} is written while {readers:?} have it", page.0))?;
         for life in readers {
             let read = self.frame(life, home, page);
             check(read == Some(truth.last), || format!("life {life} may load {read:?}, and {} was stored last", truth.last))?;
         }
-        if self.processes[&home].directory.phase(page) == Phase::Lost {
+        if self.processes.get(&home).is_some_and(|process| process.directory.phase(page) == Phase::Lost) {
             return self.judge_refusal(home, page);
         }
         Ok(())
@@ -33,6 +35,7 @@ impl World {
     pub(super) fn judge_rest(&self) -> Check {
         for (life, process) in &self.processes {
             check(process.directory.busy_count() == 0, || format!("something is under way at {life}: {:?}", process.directory))?;
+            check(process.returning.is_none(), || format!("{life} still waits for hosts: {:?}", process.returning))?;
             check(process.faces.is_empty(), || format!("commands wait at {life}: {:?}", process.faces))?;
             let waits: Vec<&(Life, Page)> = process.seats.iter().flatten().collect();
             check(waits.is_empty(), || format!("programs of {life} wait for {waits:?}"))?;

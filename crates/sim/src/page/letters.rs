@@ -23,6 +23,9 @@ impl World {
         }
         let process = self.processes.get_mut(&from).expect("who sends lives");
         if process.lost.contains(&to) {
+            if returns::is_page(&&parcel) {
+                process.kept.entry(to).or_default().push(parcel);
+            }
             return;
         }
         let number = process.couriers.entry(to).or_default().send(parcel.clone());
@@ -41,6 +44,7 @@ impl World {
             return Ok(());
         }
         self.at(TICK_MS, Event::Tick { life });
+        self.say_farewells(life);
         let process = self.processes.get_mut(&life).expect("just seen");
         let peers: Vec<Life> = process.couriers.keys().copied().collect();
         for to in peers {
@@ -67,14 +71,16 @@ impl World {
     }
 
     pub(super) fn on_parcel(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
+        self.note(format!("{from} to {to}: page {} of {}: {:?} {:?}", parcel.page.0, parcel.home, parcel.what, parcel.value));
+        if matches!(parcel.what, What::ToHome(_) | What::Leave) && parcel.home != to {
+            return self.hear_of_before(from, to, parcel);
+        }
         let Parcel { home, page, what, value } = parcel;
-        self.note(format!("{from} to {to}: page {} of {home}: {what:?} {value:?}", page.0));
         let process = self.processes.get_mut(&to).expect("it lives");
         match what {
+            What::Returned => self.on_returned(from, to, home),
+            What::Leave => Err(format!("life {to} is left by {from}, which it never asked")),
             What::ToHome(message) => {
-                if home != to {
-                    return Err(format!("life {to} is asked for what is at {home}"));
-                }
                 let heard = process.directory.handle(HostId(from), page, message).map_err(|error| error.to_string())?;
                 if heard == Heard::Acted && message.has_bytes() && from != to {
                     process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;
@@ -82,8 +88,14 @@ impl World {
                 self.drain_home(to, page)
             }
             What::ToHost(message) => {
-                // An extent that was given up: its home is gone.
-                let Some((copies, frames)) = process.copies.get_mut(&home) else { return Ok(()) };
+                let Some((copies, frames)) = process.copies.get_mut(&home) else {
+                    // An extent that was given up: its home is gone, or another life, to which a page goes straight back.
+                    let ToHost::Grant { access: Access::Write, has_bytes: true, version, .. } = message else { return Ok(()) };
+                    let Some(back) = process.back.get(&home).copied() else { return Ok(()) };
+                    let what = What::ToHome(ToHome::WriteBack { version, keeps: false });
+                    self.send(to, back, Parcel { home, page, what, value });
+                    return Ok(());
+                };
                 let has_bytes = message.has_bytes();
                 let heard = copies.handle(page, message).map_err(|error| error.to_string())?;
                 match heard {

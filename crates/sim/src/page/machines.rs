@@ -37,7 +37,8 @@ impl World {
             match output {
                 host::Output::ToHome(page, message) => {
                     let value = message.has_bytes().then(|| self.frame(life, home, page)).flatten();
-                    self.send(life, home, Parcel { home, page, what: What::ToHome(message), value });
+                    let to = self.processes[&life].back.get(&home).copied().unwrap_or(home);
+                    self.send(life, to, Parcel { home, page, what: What::ToHome(message), value });
                 }
                 host::Output::ToHost(to, page, message) => {
                     let value = message.has_bytes().then(|| self.frame(life, home, page)).flatten();

@@ -1,6 +1,8 @@
 //! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
 //! repeats, delays and reorders, with couriers between; programs load and store, gets and puts come by command, requests are
-//! repeated, pages are evicted, nodes die at any moment and come back as new lives.
+//! repeated, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they
+//! are taken for lost, and come back with their bytes, while others own pages of them and go on storing. The first node is the
+//! coordinator's: nobody is told of its death when its next life begins soon.
 //!
 //! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may
 //! store is the only one that has the page; a page is refused or lost only where a node died that had been granted writing.
@@ -11,18 +13,25 @@ mod judge;
 mod letters;
 mod machines;
 mod programs;
+mod returns;
 
 use crate::check::{Check, all_held, check};
 use crate::dice::Dice;
 use crate::network::Weather;
 use crate::report::{Counts, Failure, Plan};
+use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::host::{self, Copies, Touch};
-use hanare_protocol::page::{Access, Courier, Directory, Face, Heard, HostId, Page, Receipt, ToHome, ToHost};
+use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, HostId, Page, Receipt, Returning};
+use hanare_protocol::page::{ToHome, ToHost};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pages of each extent.
 const PAGE_COUNT: u64 = 6;
+/// The node whose deaths the membership does not tell of, if it is back soon.
+const COORDINATOR: usize = 0;
+/// How long a node that cannot be reached counts as there.
+const SILENCE_MS: u64 = 3_500;
 /// Threads of each node's programs.
 const SEAT_COUNT: u16 = 3;
 /// How often a node sends again what was not confirmed, and confirms.
@@ -48,6 +57,10 @@ struct Parcel {
 enum What {
     ToHome(ToHome),
     ToHost(ToHost),
+    /// The home, another life by now, is back.
+    Returned,
+    /// A host has sent all that it had of it.
+    Leave,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +104,16 @@ enum Event {
         life: Life,
         lost: Life,
     },
+    /// A life that stood still is taken in again.
+    Return {
+        node: usize,
+        life: Life,
+    },
+    /// A life dials again where it had a connection to the coordinator's.
+    Answer {
+        life: Life,
+        before: Life,
+    },
     Calm,
 }
 
@@ -107,6 +130,13 @@ struct Process {
     seats: Vec<Option<(Life, Page)>>,
     /// Gets (false) and puts (true) that are under way.
     faces: BTreeMap<Face, (Page, bool)>,
+    /// Pages that were sent to homes which were lost, and may not have come.
+    kept: BTreeMap<Life, Vec<Parcel>>,
+    /// Homes that are back, by which life, and those that are still to be left.
+    back: BTreeMap<Life, Life>,
+    farewells: BTreeSet<Life>,
+    /// What this home was before it was taken for lost, and what it waits for.
+    returning: Option<(Life, Returning)>,
 }
 
 /// What is known of a page without any rule.
@@ -127,6 +157,10 @@ enum Sabotage {
     SendOnce,
     /// The home is not told of deaths.
     KeepDead,
+    /// A home that is back forgets who had newer bytes.
+    ForgetOwners,
+    /// The coordinator's next life is taken for the one before.
+    TakeForOld,
 }
 
 #[derive(Debug)]
@@ -146,6 +180,8 @@ struct World {
     next_face: u64,
     truths: BTreeMap<(Life, Page), Truth>,
     dead: BTreeSet<Life>,
+    /// Lives that stand still, and until when.
+    still: BTreeMap<Life, u64>,
     is_rough: bool,
     counts: Counts,
     trail: VecDeque<String>,
@@ -196,6 +232,7 @@ impl World {
             next_face: 0,
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
+            still: BTreeMap::new(),
             is_rough: true,
             counts: BTreeMap::new(),
             trail: VecDeque::new(),
@@ -234,12 +271,21 @@ impl World {
             lost: self.dead.clone(),
             seats: vec![None; usize::from(SEAT_COUNT)],
             faces: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            back: BTreeMap::new(),
+            farewells: BTreeSet::new(),
+            returning: None,
         };
         self.processes.insert(life, process);
         for page in 0..PAGE_COUNT {
             self.truths.insert((life, Page(page)), Truth::default());
         }
         self.note(format!("life {life} of node {node} begins"));
+        self.set_going(life);
+    }
+
+    /// What happens in a life again and again begins.
+    fn set_going(&mut self, life: Life) {
         self.at(0, Event::Tick { life });
         for _ in 0..SEAT_COUNT {
             self.at(1, Event::Program { life });
@@ -267,6 +313,9 @@ impl World {
     }
 
     fn act(&mut self, event: Event) -> Check {
+        if self.is_deferred(&event) {
+            return Ok(());
+        }
         match event {
             Event::Arrive { from, to, number, parcel } => self.on_arrive(from, to, number, parcel),
             Event::Local { life, .. } if !self.processes.contains_key(&life) => Ok(()),
@@ -294,6 +343,11 @@ impl World {
                 Ok(())
             }
             Event::Lost { life, lost } => self.on_lost(life, lost),
+            Event::Return { node, life } => self.on_return(node, life),
+            Event::Answer { life, before } => {
+                self.on_answer(life, before);
+                Ok(())
+            }
             Event::Calm => {
                 self.note("all faults end".to_owned());
                 (self.is_rough, self.weather) = (false, Weather::FAIR);

@@ -44,9 +44,13 @@ impl World {
         let homes: Vec<Life> = self.nodes.iter().flatten().copied().collect();
         let (home, page) = (self.dice.pick(&homes), Page(self.dice.below(PAGE_COUNT)));
         let access = if self.dice.chance(4_000) { Access::Write } else { Access::Read };
+        if self.processes.get(&home).is_none_or(|process| process.returning.is_some()) {
+            // Nobody is taken in.
+            return Ok(());
+        }
         let process = self.processes.get_mut(&life).expect("just seen");
         if process.lost.contains(&home) {
-            return Ok(());
+            return self.use_what_is_here(life, home, page);
         }
         let (copies, _) = process.copies.entry(home).or_insert_with(|| (Copies::new(HostId(life)), BTreeMap::new()));
         if self.dice.chance(1_500) {
@@ -75,6 +79,16 @@ impl World {
         self.judge(home, page)
     }
 
+    /// A home is away: what a host owns of it can be used all the same.
+    fn use_what_is_here(&mut self, life: Life, home: Life, page: Page) -> Check {
+        let phase = self.processes[&life].copies.get(&home).map(|(copies, _)| copies.phase(page));
+        if phase == Some(host::Phase::Owned) && self.truths.contains_key(&(home, page)) {
+            self.store(life, home, page);
+            self.count("stores while the home is away");
+        }
+        self.judge(home, page)
+    }
+
     /// A get or put comes by command.
     pub(super) fn on_command(&mut self, life: Life) -> Check {
         if !self.processes.contains_key(&life) || !self.is_rough {
@@ -82,6 +96,9 @@ impl World {
         }
         let after = self.dice.between(5, 200);
         self.at(after, Event::Command { life });
+        if self.processes[&life].returning.is_some() {
+            return Ok(());
+        }
         let (page, is_put, face) = (Page(self.dice.below(PAGE_COUNT)), self.dice.chance(4_000), Face(self.next_face));
         self.next_face += 1;
         let process = self.processes.get_mut(&life).expect("just seen");

@@ -42,6 +42,10 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "faults refused",
         "commands refused",
         "commands given up",
+        "homes that came back",
+        "pages that came home",
+        "stores while the home is away",
+        "next lives that nobody was told of",
     ] {
         assert!(counts.get(what).is_some_and(|count| *count > 0), "{what} never happened: {counts:?}");
     }
@@ -59,7 +63,7 @@ fn a_seed_replays_exactly() {
 #[test]
 fn every_sabotage_is_found() {
     use Sabotage::*;
-    for sabotage in [HearTwice, SendOnce, KeepDead] {
+    for sabotage in [HearTwice, SendOnce, KeepDead, ForgetOwners, TakeForOld] {
         let found = (0..60).find_map(|seed| run_sabotaged(plan(seed, 4, 0.5), sabotage, &mut |_| {}).err());
         assert!(found.is_some(), "{sabotage:?} was not found");
     }

@@ -99,4 +99,9 @@ pub(crate) mod seat {
     pub const WAITED: usize = 4;
     /// Pages whose bytes its node brought for it: the node's to count.
     pub const BROUGHT: usize = 5;
+    /// At [`super::LOSS_SEAT`]: how often stores of programs of this host were lost.
+    pub const LOST: usize = 0;
 }
+
+/// A seat of the node's, at which it counts for all programs.
+pub(crate) const LOSS_SEAT: u16 = 1;

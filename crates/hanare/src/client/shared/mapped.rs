@@ -57,6 +57,17 @@ impl Mapped {
         traffic
     }
 
+    /// Says whether what this program stored through its mappings is still there. **Errors**: as for [`Coherent::check_stores`].
+    pub fn check_stores(&self) -> Result<()> {
+        let those: Vec<_> = self.lock().iter().filter_map(|(gid, mapping)| Some((*gid, mapping.upgrade()?))).collect();
+        let mut kept = Ok(());
+        for (gid, mapping) in those {
+            kept = kept.and(mapping.check_stores());
+            self.let_go(gid, Some(mapping));
+        }
+        kept
+    }
+
     /// Whether this program has the region mapped.
     pub fn is_mapped(&self, gid: Gid) -> bool {
         self.lock().get(&gid).is_some_and(|mapping| mapping.strong_count() > 0)
@@ -113,12 +124,22 @@ impl Mapped {
     /// Somebody needs the mapping no more; with the last it ends, after all handles of the region were told to look again.
     pub fn let_go(&self, gid: Gid, coherent: Option<Arc<Coherent>>) {
         let Some(coherent) = coherent else { return };
+        if let Err(error) = self.end(gid, coherent) {
+            tracing::warn!("{gid} was unmapped: {error}");
+        }
+    }
+
+    /// As [`Mapped::let_go`]. **Errors**: [`Error::NodeLost`] where not all that was stored is at home, or on its way.
+    pub fn end(&self, gid: Gid, coherent: Arc<Coherent>) -> Result<()> {
         let mut mappings = self.lock();
         if Arc::strong_count(&coherent) == 1 {
             mappings.remove(&gid);
             self.changes.fetch_add(1, Ordering::Release);
         }
-        drop(coherent);
+        match Arc::try_unwrap(coherent) {
+            Ok(coherent) => coherent.end(),
+            Err(shared) => shared.check_stores(),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ mod report;
 mod streams;
 
 pub use counters::PageCounts;
-pub(crate) use counters::{FaultTraffic, seat};
+pub(crate) use counters::{FaultTraffic, LOSS_SEAT, seat};
 pub use explicit::Explicit;
 pub(crate) use mapped::{DirectHold, Mapped};
 pub(crate) use mender::Mender;
@@ -178,7 +178,7 @@ impl SharedMapping {
     /// **Cost**, **Errors**: as for [`Explicit::flush`]. **Source**: [D2 Table 1] dn_flush.
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
         match self.way() {
-            Way::Coherent(coherent) => self.slice(coherent, offset, len).map(drop),
+            Way::Coherent(coherent) => self.slice(coherent, offset, len).and_then(|_| coherent.check_stores()),
             Way::Explicit(explicit) => explicit.flush(offset, len),
         }
     }
@@ -228,6 +228,18 @@ impl SharedMapping {
         match self.way() {
             Way::Coherent(coherent) => coherent.counts(),
             Way::Explicit(explicit) => explicit.counters(),
+        }
+    }
+
+    /// Ends the mapping, and says whether what was stored through it is kept: at home, or on its way to who asked for it. Dropping it
+    /// does the same, and tells nobody.
+    ///
+    /// **Cost**: with the last mapping of this host all pages that it owns go home. **Errors**: [`Error::NodeLost`] where stores are
+    /// lost: this host was cut off, or a home is gone that had not got them. The mapping has ended all the same.
+    pub fn unmap(mut self) -> Result<()> {
+        match self.way.take() {
+            Some(Way::Coherent(coherent)) => self.shared.mapped.end(self.gid, coherent),
+            _ => Ok(()),
         }
     }
 

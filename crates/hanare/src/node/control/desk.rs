@@ -212,15 +212,18 @@ impl Desk {
                 let result = self.extents.make(gid, &lens);
                 self.member.made(order, result);
             }
-            Output::Free { slots } => self.extents.free(&slots),
+            Output::Free { slots } => {
+                self.extents.free(&slots);
+                self.service.post(Mail::Freed);
+            }
             Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
             Output::Joined { node, epoch } => self.joined(node, epoch),
             Output::Refused(error) => self.refused(error),
             Output::AskDone { request, result, .. } => self.ask_done(request, result),
             Output::Home(_) => {}
-            Output::NodeLost { node, reason, .. } => {
+            Output::NodeLost { node, epoch, reason } => {
                 tracing::info!("{node} is lost: {reason}");
-                self.service.post(Mail::NodeLost(node));
+                self.service.post(Mail::NodeLost(node, epoch));
             }
         }
     }

@@ -2,15 +2,16 @@
 
 use super::memory::HomeMemory;
 use hanare_memory::Window;
-use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::directory::Output;
-use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
+use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Returning, Ticket, ToHome, ToHost};
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The home's own host, whether or not its clients map the region.
 pub(super) const OWN: HostId = HostId(0);
@@ -32,17 +33,57 @@ pub(crate) struct Home {
     hosts: Vec<Option<Guest>>,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: BTreeMap<(HostId, u16), Direct>,
+    /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
+    returning: Option<Return>,
+}
+
+/// A return that is not over.
+struct Return {
+    rules: Returning,
+    /// When the last host answered.
+    heard_all: Option<Instant>,
 }
 
 /// A host that maps the region.
 struct Guest {
     node: NodeId,
+    life: Life,
     address: String,
     key: u64,
     share: u64,
     rights: Rights,
     /// The others that it knows.
     knows: BTreeSet<HostId>,
+}
+
+/// Which life of a node somebody belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    /// The epoch in which it joined.
+    pub epoch: Epoch,
+    /// The process, once it has been heard.
+    pub process: Option<Incarnation>,
+}
+
+/// Which lives of a node are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// Those of epochs up to this one, as the membership says.
+    UpTo(Epoch),
+    /// All but this one, which answers at its address.
+    AllBut(Incarnation),
+    /// It cannot be reached.
+    All,
+}
+
+impl Life {
+    pub fn is_over(self, over: Over) -> bool {
+        match over {
+            Over::UpTo(epoch) => self.epoch <= epoch,
+            Over::AllBut(process) => self.process != Some(process),
+            Over::All => true,
+        }
+    }
 }
 
 struct Direct {
@@ -58,6 +99,13 @@ pub(super) struct Post {
     pub address: String,
     pub letter: Letter,
     pub bytes: Option<PageBytes>,
+}
+
+impl Post {
+    /// The same once more.
+    pub fn again(&self) -> Post {
+        Post { node: self.node, address: self.address.clone(), letter: self.letter.clone(), bytes: self.bytes.clone() }
+    }
 }
 
 /// Answers to the records of one message of a thread: the records, then the pages that come along.
@@ -147,21 +195,33 @@ impl Sealed {
 }
 
 impl Home {
-    /// A region that nobody maps yet.
-    pub fn new(join: &Join, memory: Arc<HomeMemory>) -> Home {
+    /// A region that nobody maps yet, and of which some pages are lost.
+    pub fn new(join: &Join, memory: Arc<HomeMemory>, lost: Vec<Page>) -> Home {
+        let lost = lost.into_iter().filter(|page| memory.is_here(page.0));
         Home {
             gid: join.gid,
             name: join.name.clone(),
             consistency: join.consistency,
-            directory: Directory::new(memory.page_count(), OWN),
+            directory: Directory::after_return(memory.page_count(), OWN, lost),
             memory,
             hosts: vec![None],
             direct: BTreeMap::new(),
+            returning: None,
         }
     }
 
     /// Whether another host may map it in that way.
     pub fn check(&self, join: &Join) -> Result<()> {
+        if let Some(Return { rules, .. }) = &self.returning {
+            let count = self.guests().filter(|(host, _)| rules.awaits(*host)).count();
+            let reason = format!("it was away, and gets newer bytes from {count} host(s) of region '{}' first", self.name);
+            return Err(Error::NodeLost { node: self.memory.node(), reason });
+        }
+        if self.is_left() && join.consistency == Consistency::Explicit && self.has_lost() {
+            let reason = "pages of it went with the hosts that had them: map it coherent, where touching one is an error; or \
+                          remove it and create it again";
+            return Err(Error::BadUse { region: self.name.clone(), reason: reason.to_owned() });
+        }
         if self.is_left() {
             return Ok(());
         }
@@ -179,18 +239,36 @@ impl Home {
 
     /// Whether nobody maps it.
     pub fn is_left(&self) -> bool {
-        self.hosts.iter().all(Option::is_none)
+        self.returning.is_none() && self.hosts.iter().all(Option::is_none)
+    }
+
+    /// Whether nothing of it need be known any more: pages that are lost are not forgotten as long as there is the region.
+    pub fn is_done_with(&self) -> bool {
+        self.is_left() && !(self.has_lost() && self.memory.is_held())
+    }
+
+    fn has_lost(&self) -> bool {
+        self.directory.lost().next().is_some()
+    }
+
+    /// The pages whose newest bytes are gone.
+    pub fn lost(&self) -> Vec<Page> {
+        self.directory.lost().collect()
+    }
+
+    fn guests(&self) -> impl Iterator<Item = (HostId, &Guest)> {
+        self.hosts.iter().enumerate().filter_map(|(at, guest)| Some((HostId(at as u16), guest.as_ref()?)))
     }
 
     /// Takes a host in; `is_own` if it is this very node. A host that is here already keeps its number, and may come to write.
-    pub fn join(&mut self, join: &Join, share: u64, rights: Rights, is_own: bool) -> Joined {
+    pub fn join(&mut self, join: &Join, life: Life, (share, rights): (u64, Rights), is_own: bool) -> Joined {
         if let Some(at) = self.hosts.iter().position(|guest| guest.as_ref().is_some_and(|guest| guest.key == join.key)) {
             let guest = self.hosts[at].as_mut().expect("just found");
             guest.rights = guest.rights.max(rights);
             return Joined { host: HostId(at as u16), share: guest.share };
         }
         let (node, address, key) = (join.node, join.address.clone(), join.key);
-        let guest = Some(Guest { node, address, key, share, rights, knows: BTreeSet::new() });
+        let guest = Some(Guest { node, life, address, key, share, rights, knows: BTreeSet::new() });
         let host = if is_own { OWN } else { HostId(self.hosts.len() as u16) };
         if is_own {
             self.hosts[0] = guest;
@@ -205,21 +283,94 @@ impl Home {
         self.hosts.len() > usize::from(u16::MAX)
     }
 
-    /// The hosts of a node.
-    pub fn hosts_of(&self, node: NodeId) -> Vec<HostId> {
-        let is_of = |guest: &Option<Guest>| guest.as_ref().is_some_and(|guest| guest.node == node);
-        self.hosts.iter().enumerate().filter(|(_, guest)| is_of(guest)).map(|(at, _)| HostId(at as u16)).collect()
+    /// The hosts of a node, in all its lives.
+    fn hosts_of(&self, node: NodeId) -> impl Iterator<Item = (HostId, &Guest)> {
+        self.guests().filter(move |(_, guest)| guest.node == node)
+    }
+
+    /// The hosts of those lives of a node that are over.
+    pub fn hosts_over(&self, node: NodeId, over: Over) -> Vec<HostId> {
+        self.hosts_of(node).filter(|(_, guest)| guest.life.is_over(over)).map(|(host, _)| host).collect()
+    }
+
+    /// Whether a life of a node that goes on maps it.
+    pub fn has_live(&self, node: NodeId, over: Over) -> bool {
+        self.hosts_of(node).any(|(_, guest)| !guest.life.is_over(over))
+    }
+
+    /// Whether a host is called so.
+    pub fn knows(&self, key: u64) -> bool {
+        self.guests().any(|(_, guest)| guest.key == key)
     }
 
     /// The hosts by which the node that joins was known before.
     pub fn earlier_hosts(&self, join: &Join) -> Vec<HostId> {
-        let is_other = |host: &HostId| *host != OWN && self.guest(*host).is_some_and(|guest| guest.key != join.key);
-        self.hosts_of(join.node).into_iter().filter(is_other).collect()
+        let is_other = |(host, guest): &(HostId, &Guest)| *host != OWN && guest.key != join.key;
+        self.hosts_of(join.node).filter(is_other).map(|(host, _)| host).collect()
+    }
+
+    /// This node was taken for lost, and is back: all hosts are asked for what they have, with these letters. Nobody gets a page
+    /// before they have answered.
+    pub fn begin_return(&mut self, was: NodeId, is: (NodeId, &str), posts: &mut Vec<Post>) {
+        self.direct.clear();
+        for guest in self.hosts.iter_mut().flatten().filter(|guest| guest.node == was) {
+            guest.node = is.0;
+        }
+        if self.returning.is_none() {
+            let guests: Vec<HostId> = self.guests().map(|(host, _)| host).collect();
+            self.returning = Some(Return { rules: Returning::new(&self.directory, guests), heard_all: None });
+        }
+        let Some(Return { rules, .. }) = &self.returning else { return };
+        for (_, guest) in self.guests().filter(|(host, _)| rules.awaits(*host)) {
+            posts.push(guest.return_letter(is.1, true));
+        }
+    }
+
+    /// Whether it waits for bytes that others have.
+    pub fn is_returning(&self) -> bool {
+        self.returning.is_some()
+    }
+
+    /// A host has sent home all that it had, or is lost with it. Returns what it is told if it lives.
+    pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Post> {
+        let Return { rules, .. } = self.returning.as_mut()?;
+        if is_lost {
+            rules.on_host_lost(host)
+        } else {
+            rules.on_left(host)
+        }
+        let guest = self.guest(host)?;
+        Some(guest.post(Letter::Left { key: guest.key }, None))
+    }
+
+    /// Ends the return if all is here, or is given up: pages under way between two hosts are waited for so long. Returns the shares
+    /// that end with it.
+    pub fn end_return(&mut self, patience: Duration) -> Vec<u64> {
+        let Some(Return { rules, heard_all }) = &mut self.returning else { return Vec::new() };
+        if rules.has_heard_all() && heard_all.get_or_insert_with(Instant::now).elapsed() > patience {
+            rules.give_up();
+        }
+        if !rules.is_over() {
+            return Vec::new();
+        }
+        let lost: Vec<Page> = rules.lost().collect();
+        if !lost.is_empty() {
+            tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
+        }
+        let shares = self.guests().map(|(_, guest)| guest.share).collect();
+        (self.returning, self.hosts) = (None, vec![None]);
+        self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
+        shares
     }
 
     /// Whether a host that has let go of everything may leave: what it passed on has come.
     pub fn may_leave(&self, host: HostId) -> bool {
         !self.directory.is_passing_on(host)
+    }
+
+    /// What a host is told, once it is reached again, if this home is to do without it.
+    pub fn dismissal(&self, host: HostId, address: &str) -> Option<Post> {
+        Some(self.guest(host)?.return_letter(address, false))
     }
 
     /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives.
@@ -329,6 +480,13 @@ impl Home {
     ) -> Result<()> {
         if !self.memory.is_here(page.0) {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
+        }
+        if let Some(Return { rules, .. }) = &mut self.returning {
+            let ToHome::WriteBack { version, .. } = message else { return Ok(()) };
+            return match (rules.on_write_back(host, page, version), bytes) {
+                (Heard::Acted, Some(bytes)) => self.memory.write_page(page.0, bytes),
+                _ => Ok(()),
+            };
         }
         let heard = self.directory.handle(host, page, message)?;
         match message {
@@ -465,6 +623,11 @@ impl Home {
 }
 
 impl Guest {
+    /// Says that this home is back, or that it took the host for lost.
+    fn return_letter(&self, address: &str, takes: bool) -> Post {
+        self.post(Letter::Returned { key: self.key, share: self.share, address: address.to_owned(), takes }, None)
+    }
+
     fn post(&self, letter: Letter, bytes: Option<PageBytes>) -> Post {
         Post { node: self.node, address: self.address.clone(), letter, bytes }
     }

@@ -1,13 +1,13 @@
 //! How clients begin and end to share a region: their host joins all homes of its pages, and leaves them when the last client
 //! has gone and all that only this host had is home.
 
-use super::home::{Home, Post};
+use super::home::{Home, Life, Over, Post};
 use super::host::{HomeDoor, Host};
 use super::memory::HomeMemory;
 use super::{Deed, Pages, Wish};
 use crate::node::extents::Extents;
 use hanare_memory::frames::ClientFrames;
-use hanare_protocol::id::{ClientId, Epoch, Gid, NodeId, Rights};
+use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId, Rights};
 use hanare_protocol::page::{Consistency, HostId};
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
 use hanare_protocol::wire::page::{Join, Joined, Letter};
@@ -34,19 +34,53 @@ pub(super) struct Leaving {
     is_told: bool,
     waits: BTreeSet<usize>,
     replies: Vec<ClientId>,
+    /// Why not all that was stored is home.
+    failed: Option<Error>,
     /// Who wants to map it again.
     then: Vec<(ClientId, RegionView, Consistency)>,
 }
 
+impl Joining {
+    /// The programs that wait.
+    pub fn into_clients(self) -> impl Iterator<Item = ClientId> {
+        self.clients.into_iter().map(|(client, _)| client)
+    }
+}
+
+impl PendingJoin {
+    pub fn join(&self) -> &Join {
+        &self.join
+    }
+}
+
+impl Leaving {
+    /// Whether the homes were told.
+    pub fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Not all that was stored is kept.
+    pub fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+    }
+
+    /// The homes know nothing of it any more.
+    pub fn begin_again(&mut self) {
+        (self.is_told, self.waits) = (false, BTreeSet::new());
+    }
+}
+
 impl Default for Leaving {
     fn default() -> Leaving {
-        Leaving { since: Instant::now(), is_told: false, waits: BTreeSet::new(), replies: Vec::new(), then: Vec::new() }
+        let (waits, replies, then) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Leaving { since: Instant::now(), is_told: false, waits, replies, failed: None, then }
     }
 }
 
 /// A host that waits at a home.
 pub(super) struct PendingJoin {
     from: NodeId,
+    life: Life,
     join: Join,
     until: Instant,
 }
@@ -101,7 +135,7 @@ impl Pages {
         self.hosts.is_empty()
     }
 
-    fn reply(&mut self, client: ClientId, result: Result<Answer>, fds: Vec<std::os::fd::OwnedFd>) {
+    pub(super) fn reply(&mut self, client: ClientId, result: Result<Answer>, fds: Vec<std::os::fd::OwnedFd>) {
         self.deeds.push_back(Deed::Reply { client, result, fds });
     }
 
@@ -158,7 +192,13 @@ impl Pages {
     fn join_all(&mut self, client: ClientId, view: RegionView) -> Result<()> {
         let (node, epoch) =
             self.me.ok_or_else(|| Error::NoCoordinator { reason: "this node has not joined its pool".to_owned() })?;
-        let host = &self.hosts[&view.gid];
+        let Some(host) = self.hosts.get_mut(&view.gid) else { unreachable!("the caller has just looked") };
+        for door in host.homes.iter_mut().filter(|door| door.share.is_none()) {
+            // A home that is back may be reached elsewhere.
+            if let Some(known) = view.nodes.iter().find(|known| known.node == door.node) {
+                (door.address, door.life) = (known.address.clone(), Life { epoch: known.epoch, process: None });
+            }
+        }
         let waits = (0..host.homes.len()).collect();
         let join = |key: u64| {
             Letter::Join(Join {
@@ -190,11 +230,13 @@ impl Pages {
             if homes.iter().any(|home| home.node == extent.node) {
                 continue;
             }
-            let address = view.nodes.iter().find(|known| known.node == extent.node).map(|known| known.address.clone());
             let lost = || Error::NodeLost { node: extent.node, reason: "its address is not known".to_owned() };
+            let known = view.nodes.iter().find(|known| known.node == extent.node).ok_or_else(lost)?;
             homes.push(HomeDoor {
                 node: extent.node,
-                address: address.ok_or_else(lost)?,
+                address: known.address.clone(),
+                life: Life { epoch: known.epoch, process: None },
+                unsent: Vec::new(),
                 key: u64::from_le_bytes(crate::random::bytes()?),
                 share: None,
                 me: HostId(0),
@@ -207,7 +249,7 @@ impl Pages {
     }
 
     /// A home's answer.
-    pub(super) fn on_joined(&mut self, key: u64, result: Result<Joined>) {
+    pub(super) fn on_joined(&mut self, key: u64, process: Incarnation, result: Result<Joined>) {
         let Some((gid, at)) = self.keys.get(&key).copied() else { return };
         let (Some(host), Some(joining)) = (self.hosts.get_mut(&gid), self.joining.get_mut(&gid)) else { return };
         joining.waits.remove(&at);
@@ -216,7 +258,7 @@ impl Pages {
                 let is_own = self.maps_own && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
                 let own = self.homes.get(&gid).filter(|_| is_own);
                 let door = &mut host.homes[at];
-                (door.me, door.share) = (me, Some(share));
+                (door.me, door.share, door.life.process) = (me, Some(share), Some(process));
                 door.memory = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
             }
             Err(error) => joining.failed = joining.failed.take().or(Some(error)),
@@ -283,7 +325,7 @@ impl Pages {
     }
 
     /// A region that nobody here maps, nor is about to, is left.
-    fn leave_if_unused(&mut self, gid: Gid) {
+    pub(super) fn leave_if_unused(&mut self, gid: Gid) {
         let is_unused = self.hosts.get(&gid).is_some_and(Host::is_unused) && !self.joining.contains_key(&gid);
         if is_unused {
             self.leaving.entry(gid).or_default();
@@ -294,15 +336,23 @@ impl Pages {
     pub(super) fn go_on_leaving(&mut self) {
         let waiting: Vec<Gid> = self.leaving.iter().filter(|(_, leaving)| !leaving.is_told).map(|(gid, _)| *gid).collect();
         for gid in waiting {
+            if self.is_handing(gid) {
+                continue;
+            }
             let (mut is_empty, is_late) = (true, self.leaving[&gid].since.elapsed() > self.bound / 2);
-            self.with_host(gid, |host, says| is_empty = host.is_lost() || host.empty(says));
+            self.note_unsaved(gid);
+            self.with_host(gid, |host, says| is_empty = host.is_lost() || host.empty(None, says));
             if !is_empty && !is_late {
                 continue;
             }
-            if !is_empty {
-                tracing::error!("{gid}: pages of other nodes could not all be sent home, and are lost");
-            }
             let Some(host) = self.hosts.get(&gid) else { continue };
+            if !is_empty {
+                let reason =
+                    format!("a program that stands still keeps pages of region '{}' from it, and they are lost", host.name);
+                tracing::error!("{reason}");
+                let node = host.homes.first().map_or(NodeId(0), |door| door.node);
+                self.leaving.entry(gid).or_default().fail(Error::NodeLost { node, reason });
+            }
             let is_there = |door: &HomeDoor| door.share.filter(|_| !door.is_lost);
             let letters: Vec<_> = host
                 .homes
@@ -329,7 +379,7 @@ impl Pages {
         self.left_one(gid, at);
     }
 
-    fn left_one(&mut self, gid: Gid, at: usize) {
+    pub(super) fn left_one(&mut self, gid: Gid, at: usize) {
         let Some(leaving) = self.leaving.get_mut(&gid) else { return };
         leaving.waits.remove(&at);
         if leaving.is_told && leaving.waits.is_empty() {
@@ -337,16 +387,25 @@ impl Pages {
         }
     }
 
+    /// A home that is lost has not got all that was stored here: that is said to who unmaps.
+    fn note_unsaved(&mut self, gid: Gid) {
+        let Some(host) = self.hosts.get(&gid) else { return };
+        let (Some(node), Some(leaving)) = (host.unsaved(), self.leaving.get_mut(&gid)) else { return };
+        let reason = format!("it has not got all that programs of this host stored to region '{}', and they unmap it", host.name);
+        leaving.fail(Error::NodeLost { node, reason });
+    }
+
     /// No home knows this host any more.
-    fn left(&mut self, gid: Gid) {
+    pub(super) fn left(&mut self, gid: Gid) {
+        self.note_unsaved(gid);
         if let Some(host) = self.hosts.remove(&gid) {
             host.homes.iter().for_each(|door| {
                 self.keys.remove(&door.key);
             });
         }
-        let Some(Leaving { replies, then, .. }) = self.leaving.remove(&gid) else { return };
+        let Some(Leaving { replies, then, failed, .. }) = self.leaving.remove(&gid) else { return };
         for client in replies {
-            self.reply(client, Ok(Answer::Ok), Vec::new());
+            self.reply(client, failed.clone().map_or(Ok(Answer::Ok), Err), Vec::new());
         }
         for (client, view, consistency) in then {
             self.share(client, view, consistency);
@@ -354,28 +413,31 @@ impl Pages {
     }
 
     /// A home is lost: it is not waited for.
-    pub(super) fn fail_joins(&mut self, node: NodeId) {
+    pub(super) fn fail_joins(&mut self, node: NodeId, over: Over) {
+        let is_over = |door: &HomeDoor| door.node == node && door.life.is_over(over);
         let at_node =
-            |host: &Host| host.homes.iter().enumerate().find(|(_, door)| door.node == node).map(|(at, door)| (at, door.key));
+            |host: &Host| host.homes.iter().enumerate().find(|(_, door)| is_over(door)).map(|(at, door)| (at, door.key));
         let doors: Vec<(Gid, usize, u64)> =
             self.hosts.values().filter_map(|host| at_node(host).map(|(at, key)| (host.gid(), at, key))).collect();
         for (gid, at, key) in doors {
             if self.joining.get(&gid).is_some_and(|joining| joining.waits.contains(&at)) {
                 let reason = "it was lost while a region of it was being mapped".to_owned();
-                self.on_joined(key, Err(Error::NodeLost { node, reason }));
+                self.on_joined(key, Incarnation(0), Err(Error::NodeLost { node, reason }));
             }
             self.left_one(gid, at);
         }
-        for gone in self.pending.extract_if(.., |pending| pending.from == node) {
+        for gone in self.pending.extract_if(.., |pending| pending.from == node && pending.life.is_over(over)) {
             want_no_more(&self.extents, self.me, &gone.join);
         }
     }
 
     /// A host wants to map a region whose pages lie here.
     // FEATURE: EU-F12
-    pub(super) fn on_join(&mut self, from: NodeId, join: Join) {
+    pub(super) fn on_join(&mut self, from: NodeId, process: Incarnation, join: Join) {
         let until = Instant::now() + DIRECT_PATIENCE.min(self.bound / 2);
-        self.try_join(PendingJoin { from, join, until });
+        let life = Life { epoch: join.epoch, process: Some(process) };
+        self.try_join(PendingJoin { from, life, join, until });
+        self.drop_left_homes();
     }
 
     /// Those who wait, once more.
@@ -386,8 +448,10 @@ impl Pages {
     }
 
     fn try_join(&mut self, pending: PendingJoin) {
-        let result = self.take_in(&pending.join);
-        if matches!(result, Err(Error::BadUse { .. })) && Instant::now() < pending.until {
+        let result = self.take_in(&pending.join, pending.life);
+        let is_returning = self.homes.get(&pending.join.gid).is_some_and(Home::is_returning);
+        let may_pass = is_returning || matches!(result, Err(Error::BadUse { .. }));
+        if may_pass && result.is_err() && Instant::now() < pending.until {
             return self.pending.push(pending);
         }
         want_no_more(&self.extents, self.me, &pending.join);
@@ -395,7 +459,7 @@ impl Pages {
         self.send(Post { node, address, letter: Letter::Joined { key, result }, bytes: None });
     }
 
-    fn take_in(&mut self, join: &Join) -> Result<Joined> {
+    fn take_in(&mut self, join: &Join, life: Life) -> Result<Joined> {
         let (me, _) = self.me.ok_or_else(|| Error::NoCoordinator { reason: "its home has not joined the pool".to_owned() })?;
         let own = join.layout.extents().zip(&join.grants).filter(|(extent, _)| extent.node == me);
         let mut rights = Rights::Write;
@@ -407,24 +471,27 @@ impl Pages {
             home.check(join)?;
         }
         if self.homes.get(&join.gid).is_none_or(Home::is_left) {
-            // What was there is dropped first: it holds the extents.
-            self.homes.remove(&join.gid);
+            let lost = self.homes.get(&join.gid).map(Home::lost).unwrap_or_default();
+            if lost.is_empty() {
+                // What was there is dropped first: it holds the extents. What knows of lost pages is not forgotten before the next does.
+                self.homes.remove(&join.gid);
+            }
             let memory = Arc::new(HomeMemory::open(join, me, &self.extents)?);
-            self.homes.insert(join.gid, Home::new(join, memory));
+            self.homes.insert(join.gid, Home::new(join, memory, lost));
         }
         let share = u64::from_le_bytes(crate::random::bytes()?);
         let home = self.homes.get_mut(&join.gid).expect("just made");
         if home.is_full() {
             return Err(Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) });
         }
-        let joined = home.join(join, share, rights, self.maps_own && join.node == me);
+        let joined = home.join(join, life, (share, rights), self.maps_own && join.node == me);
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
     }
 
     /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
     fn leave_for(&mut self, join: &Join) {
-        let Some(home) = self.homes.get_mut(&join.gid) else { return };
+        let Some(home) = self.homes.get_mut(&join.gid).filter(|home| !home.is_returning()) else { return };
         let mut posts = Vec::new();
         for host in home.earlier_hosts(join) {
             let left = home.leave(host, true, &mut posts);
@@ -435,8 +502,14 @@ impl Pages {
 
     /// A host has sent all it had, and leaves.
     pub(super) fn on_leave(&mut self, share: u64) {
+        self.dismissed.retain(|dismissed| !dismissed.is_of(share));
         let Some((gid, host)) = self.shares.get(&share).copied() else { return };
         let Some(home) = self.homes.get_mut(&gid) else { return };
+        if home.is_returning() {
+            let post = home.on_handed_over(host, false);
+            self.post(post.into_iter().collect());
+            return self.end_returns();
+        }
         if !home.may_leave(host) {
             return self.leavers.push(share);
         }
@@ -456,48 +529,13 @@ impl Pages {
     }
 
     /// Regions that no host maps any more are reached in all ways again.
-    pub(super) fn drop_left_homes(&mut self) {
-        self.homes.retain(|_, home| !home.is_left());
-    }
-
-    /// This node was taken for lost: what it had of others' pages is void, and others know nothing of its homes any more.
-    pub(super) fn begin_anew(&mut self) {
-        let homes = std::mem::take(&mut self.homes);
-        self.shares.clear();
-        for gone in std::mem::take(&mut self.pending) {
-            want_no_more(&self.extents, self.me, &gone.join);
-        }
-        self.leavers.clear();
-        let mut errands = Vec::new();
-        self.wires.begin_anew(&mut errands);
-        self.run(errands);
-        self.keys.clear();
-        for (gid, host) in &mut self.hosts {
-            host.drop_all(homes.get(gid).filter(|_| !self.maps_own).map(|home| &**home.memory()));
-            for (at, door) in host.homes.iter_mut().enumerate() {
-                // What is still said to it under its old name is not for what it becomes. Its memory is the next home's.
-                door.key = crate::random::bytes().map_or(door.key.wrapping_add(1), u64::from_le_bytes);
-                (door.share, door.memory, door.is_lost) = (None, None, false);
-                door.peers.clear();
-                self.keys.insert(door.key, (*gid, at));
-            }
-        }
-        for (gid, joining) in std::mem::take(&mut self.joining) {
-            for (client, _) in joining.clients {
-                let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
-                let node = self.me.map_or(NodeId(0), |(node, _)| node);
-                self.reply(client, Err(Error::NodeLost { node, reason }), Vec::new());
-            }
-            self.leave_if_unused(gid);
-        }
-        // No home would answer to a farewell.
-        let leaving: Vec<Gid> = self.leaving.keys().copied().collect();
-        leaving.into_iter().for_each(|gid| self.left(gid));
+    pub(crate) fn drop_left_homes(&mut self) {
+        self.homes.retain(|_, home| !home.is_done_with());
     }
 }
 
 /// Who wanted to share extents of this node does, or has given up.
-fn want_no_more(extents: &Extents, me: Option<(NodeId, Epoch)>, join: &Join) {
+pub(super) fn want_no_more(extents: &Extents, me: Option<(NodeId, Epoch)>, join: &Join) {
     let me = me.map(|(me, _)| me);
     let own = join.layout.extents().filter(|extent| Some(extent.node) == me);
     own.for_each(|extent| extents.want_no_more(extent.slot));

@@ -4,7 +4,7 @@ use crate::node::data::lost_memory;
 use crate::node::extents::{ExtentFiles, Extents, Held};
 use hanare_memory::Window;
 use hanare_memory::frames::Run;
-use hanare_protocol::id::{NodeId, Slot};
+use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::place::Layout;
@@ -21,6 +21,8 @@ pub(crate) type FileParts = Vec<Option<Vec<FilePart>>>;
 
 /// The extents of one region on this node, as pages of the region.
 pub(crate) struct HomeMemory {
+    gid: Gid,
+    node: NodeId,
     layout: Layout,
     /// By extent of the layout; those of other nodes are none.
     extents: Vec<Option<HomeExtent>>,
@@ -48,8 +50,14 @@ impl HomeMemory {
     /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where the memory is used or made in a way that does not allow it.
     pub fn open(join: &Join, node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory> {
         let is_coherent = join.consistency == Consistency::Coherent;
-        let mut memory =
-            HomeMemory { layout: join.layout.clone(), extents: Vec::new(), shared: Vec::new(), table: table.clone() };
+        let mut memory = HomeMemory {
+            gid: join.gid,
+            node,
+            layout: join.layout.clone(),
+            extents: Vec::new(),
+            shared: Vec::new(),
+            table: table.clone(),
+        };
         if is_coherent {
             check_pages(&join.layout, &join.name)?;
         }
@@ -64,6 +72,16 @@ impl HomeMemory {
             memory.extents.push(Some(HomeExtent { held, files }));
         }
         Ok(memory)
+    }
+
+    /// The node on which they lie.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Whether the region is there: it was not removed meanwhile.
+    pub fn is_held(&self) -> bool {
+        self.shared.iter().any(|slot| self.table.has(self.gid, *slot))
     }
 
     /// How the region's bytes lie.

@@ -10,6 +10,7 @@
 //! | `host` | a region's page words and frames where it is mapped |
 //! | `memory` | the pages that lie here: read, written, taken out of mappings |
 //! | `joins` | clients that will map, hosts that join homes and leave them |
+//! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and what the others do |
 //! | `wires` | letters between nodes |
 
 mod asking;
@@ -17,6 +18,7 @@ mod home;
 mod host;
 mod joins;
 mod memory;
+mod returns;
 mod wires;
 
 use crate::node::extents::Extents;
@@ -27,15 +29,16 @@ use hanare_protocol::page::HostId;
 use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
-pub(crate) use home::Sealed;
 use home::{Answers, Home, PageBytes, Post};
-use host::{Host, Say};
+pub(crate) use home::{Over, Sealed};
+use host::{HomeDoor, Host, Say};
 use joins::{Joining, Leaving, PendingJoin};
+use returns::{Dismissed, Handed, Handing};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use wires::{Errand, Wires};
+use wires::{Brought, Errand, Wires};
 
 /// What a thread of a client asks or says over its link.
 pub(crate) enum Ask {
@@ -72,6 +75,7 @@ pub(crate) enum Deed {
 /// Shared regions on this node.
 pub(crate) struct Pages {
     me: Option<(NodeId, Epoch)>,
+    life: Incarnation,
     address: String,
     extents: Arc<Extents>,
     bound: Duration,
@@ -89,6 +93,11 @@ pub(crate) struct Pages {
     pending: Vec<PendingJoin>,
     /// Shares of hosts that leave, and whose last pages are on their way to others.
     leavers: Vec<u64>,
+    /// Homes that are back, and get what is here; and those that have got it.
+    handing: Vec<Handing>,
+    handed: VecDeque<Handed>,
+    /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
+    dismissed: Vec<Dismissed>,
     /// Letters of this node to itself.
     local: VecDeque<(Letter, Option<PageBytes>)>,
     deeds: VecDeque<Deed>,
@@ -106,6 +115,7 @@ impl Pages {
     ) -> Pages {
         Pages {
             me: None,
+            life,
             address,
             extents,
             bound,
@@ -120,6 +130,9 @@ impl Pages {
             leaving: BTreeMap::new(),
             pending: Vec::new(),
             leavers: Vec::new(),
+            handing: Vec::new(),
+            handed: VecDeque::new(),
+            dismissed: Vec::new(),
             local: VecDeque::new(),
             deeds: VecDeque::new(),
             asking: None,
@@ -128,11 +141,10 @@ impl Pages {
 
     /// The node has joined its pool, perhaps anew.
     pub fn set_identity(&mut self, node: NodeId, epoch: Epoch) {
-        let is_anew = self.me.is_some_and(|me| me != (node, epoch));
-        self.me = Some((node, epoch));
+        let was = self.me.replace((node, epoch));
         self.wires.set_me(node);
-        if is_anew {
-            self.begin_anew();
+        if let Some((was, _)) = was.filter(|was| *was != (node, epoch)) {
+            self.begin_anew(was);
             self.settle();
         }
     }
@@ -158,6 +170,9 @@ impl Pages {
             || !self.joining.is_empty()
             || !self.leaving.is_empty()
             || !self.leavers.is_empty()
+            || !self.handing.is_empty()
+            || !self.dismissed.is_empty()
+            || self.homes.values().any(Home::is_returning)
             || self.wires.waits()
     }
 
@@ -181,7 +196,7 @@ impl Pages {
 
     fn on_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) -> Result<()> {
         let (gid, host) = self.shares.get(&share).copied().ok_or_else(not_shared)?;
-        let home = self.homes.get_mut(&gid).ok_or_else(not_shared)?;
+        let home = self.homes.get_mut(&gid).filter(|home| !home.is_returning()).ok_or_else(not_shared)?;
         let mut posts = Vec::new();
         let answers = home.on_wants(host, session, wants, &mut posts);
         let key = home.key_of(host);
@@ -259,6 +274,9 @@ impl Pages {
         self.try_pending_joins();
         self.let_leavers_go();
         self.go_on_leaving();
+        self.go_on_handing();
+        self.dismiss_again();
+        self.end_returns();
         self.settle();
     }
 
@@ -268,7 +286,7 @@ impl Pages {
         let lost = self.wires.dialed(node, place, &mut errands);
         self.run(errands);
         if let Some(node) = lost {
-            self.on_node_lost(node);
+            self.on_node_lost(node, Over::All);
         }
         self.settle();
     }
@@ -296,18 +314,38 @@ impl Pages {
         };
         let page = (!page.is_empty()).then(|| page.into());
         let mut errands = Vec::new();
-        let letter = self.wires.hear(place, frame, &mut errands);
+        let brought = self.wires.hear(place, frame, &mut errands);
         self.run(errands);
-        if let Some((from, letter)) = letter {
-            self.on_letter(from, letter, page);
+        match brought {
+            Brought::Letter(from, life, letter) => self.on_letter((from, life), letter, page),
+            Brought::Another(node, life) => {
+                tracing::info!("another process answers where {node} was");
+                self.on_node_lost(node, Over::AllBut(life));
+            }
+            Brought::Nothing => {}
         }
     }
 
-    /// A node is lost, as the membership says, or because it cannot be reached any more.
-    pub fn on_node_lost(&mut self, node: NodeId) {
+    /// Lives of a node are over, as the membership says, or because it cannot be reached any more, or another process is there.
+    pub fn on_node_lost(&mut self, node: NodeId, over: Over) {
+        let goes_on = |home: &Home| home.has_live(node, over);
+        let is_door = |door: &HomeDoor| door.node == node && !door.is_lost && door.share.is_some() && !door.life.is_over(over);
+        let is_reached = self.hosts.values().any(|host| host.homes.iter().any(is_door));
+        if !is_reached && !self.homes.values().any(goes_on) {
+            let mut errands = Vec::new();
+            let unheard = self.wires.forget(node, &mut errands);
+            self.run(errands);
+            self.keep_unsent(unheard);
+        }
         let mut posts = Vec::new();
         for home in self.homes.values_mut() {
-            for host in home.hosts_of(node) {
+            for host in home.hosts_over(node, over) {
+                let may_live = over == Over::All;
+                self.dismissed.extend(home.dismissal(host, &self.address).filter(|_| may_live).map(Dismissed::new));
+                if home.is_returning() {
+                    home.on_handed_over(host, true);
+                    continue;
+                }
                 let left = home.leave(host, true, &mut posts);
                 left.map(|(share, _)| self.shares.remove(&share));
             }
@@ -315,15 +353,16 @@ impl Pages {
         self.post(posts);
         for host in self.hosts.values_mut() {
             for at in 0..host.homes.len() {
-                if host.homes[at].node == node {
+                if host.homes[at].node == node && host.homes[at].life.is_over(over) {
                     host.on_home_lost(at);
                 }
             }
         }
-        self.fail_joins(node);
-        let mut errands = Vec::new();
-        self.wires.forget(node, &mut errands);
-        self.run(errands);
+        if over != Over::All {
+            self.dismissed.retain(|dismissed| !dismissed.is_at(node));
+        }
+        self.fail_joins(node, over);
+        self.end_returns();
         self.drop_left_homes();
         self.settle();
     }
@@ -346,7 +385,7 @@ impl Pages {
         loop {
             while let Some((letter, bytes)) = self.local.pop_front() {
                 let me = self.me.map_or(NodeId(0), |(node, _)| node);
-                self.on_letter(me, letter, bytes);
+                self.on_letter((me, self.life), letter, bytes);
             }
             if !self.take() {
                 return;
@@ -354,14 +393,18 @@ impl Pages {
         }
     }
 
-    fn on_letter(&mut self, from: NodeId, letter: Letter, bytes: Option<PageBytes>) {
+    fn on_letter(&mut self, (from, life): (NodeId, Incarnation), letter: Letter, bytes: Option<PageBytes>) {
         let outcome = match letter {
             Letter::Join(join) => {
-                self.on_join(from, join);
+                self.on_join(from, life, join);
                 Ok(())
             }
             Letter::Joined { key, result } => {
-                self.on_joined(key, result);
+                self.on_joined(key, life, result);
+                Ok(())
+            }
+            Letter::Returned { key, share, address, takes } => {
+                self.on_returned((from, &address), (key, share), takes);
                 Ok(())
             }
             Letter::Leave { share } => {
@@ -385,8 +428,11 @@ impl Pages {
             }
             Letter::ToHost { key, page, message } => {
                 let mut outcome = Ok(());
-                if let Some((gid, home)) = self.keys.get(&key).copied() {
-                    self.with_host(gid, |host, says| outcome = host.on_message(home, page, message, bytes, says));
+                match self.keys.get(&key).copied() {
+                    Some((gid, home)) => {
+                        self.with_host(gid, |host, says| outcome = host.on_message(home, page, message, bytes, says));
+                    }
+                    None => self.give_straight_back(key, page, &message, bytes),
                 }
                 outcome
             }

@@ -5,7 +5,7 @@
 
 use super::home::PageBytes;
 use hanare_protocol::id::{Incarnation, NodeId};
-use hanare_protocol::page::Courier;
+use hanare_protocol::page::{Answering, Courier};
 use hanare_protocol::wire::page::{Frame, Letter, encode_frame};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,15 +30,26 @@ pub(super) enum Errand {
     Close(u64),
 }
 
-type Sheet = Arc<(Letter, Option<PageBytes>)>;
+/// A letter, with its page.
+pub(super) type Sheet = Arc<(Letter, Option<PageBytes>)>;
+
+/// What a frame brings.
+pub(super) enum Brought {
+    Nothing,
+    /// A letter that is heard for the first time, and from which life of which node.
+    Letter(NodeId, Incarnation, Letter),
+    /// Another life of a node answers: the one before is over.
+    Another(NodeId, Incarnation),
+}
 
 /// The way to one node.
 struct Way {
     address: String,
-    /// By what the other end knows that its letters are numbered anew: this life of the node, and which of its ways this is. A node
-    /// that was forgotten and is talked to again takes the letters of the next way for no repetition of those of this one.
-    life: Incarnation,
+    /// By what the other end knows that its letters are numbered anew. A node that was forgotten and is talked to again takes the
+    /// letters of the next way for no repetition of those of this one.
+    number: u64,
     courier: Courier<Sheet>,
+    answering: Answering,
     /// The connection's place in the service.
     place: Option<u64>,
     is_dialing: bool,
@@ -52,12 +63,15 @@ pub(super) struct Wires {
     me: Option<NodeId>,
     life: Incarnation,
     /// Ways that were ever begun.
-    begun: u128,
+    begun: u64,
     ways: HashMap<NodeId, Way>,
-    heard: HashMap<(NodeId, Incarnation), (Courier<()>, u32)>,
+    heard: HashMap<Speaker, (Courier<()>, u32)>,
     /// Connections of others, and who made them.
-    from: HashMap<u64, (NodeId, Incarnation)>,
+    from: HashMap<u64, Speaker>,
 }
+
+/// Who says something: a node, in which life, by which of its ways.
+type Speaker = (NodeId, Incarnation, u64);
 
 impl Wires {
     pub fn new(life: Incarnation) -> Wires {
@@ -74,8 +88,9 @@ impl Wires {
             self.begun += 1;
             Way {
                 address: address.to_owned(),
-                life: Incarnation(self.life.0.wrapping_add(self.begun)),
+                number: self.begun,
                 courier: Courier::default(),
+                answering: Answering::default(),
                 place: None,
                 is_dialing: false,
                 since: Instant::now(),
@@ -114,7 +129,7 @@ impl Wires {
             return None;
         };
         way.place = Some(place);
-        errands.push(Errand::Send(place, encode_frame(&Frame::Hail { node: me, life: way.life }, None)));
+        errands.push(Errand::Send(place, encode_frame(&Frame::Hail { node: me, life: self.life, way: way.number }, None)));
         for (number, sheet) in way.courier.unconfirmed() {
             errands.push(Errand::Send(place, frame(number, sheet)));
         }
@@ -146,25 +161,32 @@ impl Wires {
         }
     }
 
-    /// A frame arrived: the letter that it brings, if it is heard for the first time, and from whom.
-    pub fn hear(&mut self, place: u64, frame: Frame, errands: &mut Vec<Errand>) -> Option<(NodeId, Letter)> {
+    /// A frame arrived.
+    pub fn hear(&mut self, place: u64, frame: Frame, errands: &mut Vec<Errand>) -> Brought {
         match frame {
-            Frame::Hail { node, life } => {
+            Frame::Hail { node, life, way } => {
+                let who = (node, life, way);
                 // What still comes over connections of another life of it is not heard.
-                self.from.retain(|_, (known, other)| *known != node || *other == life);
-                self.from.insert(place, (node, life));
+                self.from.retain(|_, known| known.0 != node || *known == who);
+                self.from.insert(place, who);
                 // A node has one life at a time.
-                self.heard.retain(|(known, other), _| *known != node || *other == life);
-                None
+                self.heard.retain(|known, _| known.0 != node || *known == who);
+                errands.push(Errand::Send(place, encode_frame(&Frame::Answers(self.life), None)));
+                Brought::Nothing
+            }
+            Frame::Answers(life) => {
+                let way = self.ways.iter_mut().find(|(_, way)| way.place == Some(place));
+                let another = way.and_then(|(node, way)| way.answering.hear(life).then_some(*node));
+                another.map_or(Brought::Nothing, |node| Brought::Another(node, life))
             }
             Frame::Heard(receipt) => {
                 if let Some(way) = self.ways.values_mut().find(|way| way.place == Some(place)) {
                     way.courier.confirm(&receipt);
                 }
-                None
+                Brought::Nothing
             }
             Frame::Letter(number, letter) => {
-                let from = *self.from.get(&place)?;
+                let Some(from) = self.from.get(&place).copied() else { return Brought::Nothing };
                 let (courier, owed) = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
                 *owed += 1;
@@ -174,25 +196,32 @@ impl Wires {
                     *owed = 0;
                     errands.push(Errand::Send(place, encode_frame(&Frame::Heard(receipt), None)));
                 }
-                is_new.then_some((from.0, letter))
+                if is_new { Brought::Letter(from.0, from.1, letter) } else { Brought::Nothing }
             }
         }
     }
 
-    /// This node was taken for lost: what it had to say is void.
-    pub fn begin_anew(&mut self, errands: &mut Vec<Errand>) {
-        errands.extend(self.ways.drain().filter_map(|(_, way)| way.place).map(Errand::Close));
+    /// This node was taken for lost: what it had to say is void. Returns that.
+    pub fn begin_anew(&mut self, errands: &mut Vec<Errand>) -> Vec<Sheet> {
+        let mut void = Vec::new();
+        for (_, way) in self.ways.drain() {
+            errands.extend(way.place.map(Errand::Close));
+            void.extend(way.courier.unconfirmed().map(|(_, sheet)| sheet.clone()));
+        }
+        void
     }
 
-    /// A node is lost: nothing more is said to it, nor heard from this life of it.
-    pub fn forget(&mut self, node: NodeId, errands: &mut Vec<Errand>) {
+    /// A node is lost: nothing more is said to it, nor heard from this life of it. Returns what it may not have heard.
+    pub fn forget(&mut self, node: NodeId, errands: &mut Vec<Errand>) -> Vec<Sheet> {
         let way = self.ways.remove(&node);
-        errands.extend(way.and_then(|way| way.place).map(Errand::Close));
-        let from: Vec<u64> = self.from.iter().filter(|(_, (known, _))| *known == node).map(|(place, _)| *place).collect();
+        let from: Vec<u64> = self.from.iter().filter(|(_, known)| known.0 == node).map(|(place, _)| *place).collect();
         for place in from {
             self.from.remove(&place);
             errands.push(Errand::Close(place));
         }
+        let Some(way) = way else { return Vec::new() };
+        errands.extend(way.place.map(Errand::Close));
+        way.courier.unconfirmed().map(|(_, sheet)| sheet.clone()).collect()
     }
 }
 

@@ -41,9 +41,11 @@
 
 mod faces;
 mod lost;
+mod returning;
 mod serve;
 mod table;
 
+pub use returning::Returning;
 pub use table::{Event, Phase, TABLE};
 
 use super::entries::{Entries, Entry, Holding};

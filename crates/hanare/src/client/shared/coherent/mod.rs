@@ -34,7 +34,7 @@ mod wait;
 
 use crate::client::mapping::map_piece;
 use crate::client::pool::Shared as Attachment;
-use crate::client::shared::counters::{PageCounts, seat};
+use crate::client::shared::counters::{LOSS_SEAT, PageCounts, seat};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
 use crate::client::shared::not_given;
 use crate::client::subject::Subject;
@@ -59,9 +59,14 @@ pub(crate) struct Coherent {
     watch: Option<Watch<Resolver>>,
     mapping: Option<Mapping>,
     gid: Gid,
+    name: String,
     len: u64,
     rights: Rights,
     purpose: Purpose,
+    /// How often stores of programs of this host had been lost when it was made.
+    lost_before: u64,
+    /// Whether the node knows of its end.
+    is_told: bool,
     attachment: Arc<Attachment>,
 }
 
@@ -98,8 +103,10 @@ impl Coherent {
             (other, _) => return Err(attachment.session.nonsense(&other)),
         };
         // From here on the node is told when this fails or ends.
+        let (len, name, attached) = (layout.len(), region.name.clone(), attachment.clone());
+        let (watch, mapping, lost_before, is_told) = (None, None, 0, false);
         let mut coherent =
-            Coherent { watch: None, mapping: None, gid, len: layout.len(), rights, purpose, attachment: attachment.clone() };
+            Coherent { watch, mapping, gid, name, len, rights, purpose, lost_before, is_told, attachment: attached };
         let files = fds.split_off(2);
         if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
             let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
@@ -117,6 +124,7 @@ impl Coherent {
         let handed =
             rustix::io::fcntl_dupfd_cloexec(uffd.as_fd(), 0).map_err(hanare_memory::file::system("passing on a userfaultfd"))?;
         let resolver = Resolver::new(region, (layout, rights), &shared, words_file, frames, (uffd, span))?;
+        coherent.lost_before = losses(&resolver);
         // SAFETY: whole pages of the mapping, which is unmapped after the watch ends; by contract nobody touches it then.
         coherent.watch = Some(unsafe { fault::watch(span, resolver) }?);
         coherent.mapping = Some(mapping);
@@ -192,6 +200,46 @@ impl Coherent {
         resolver.words.counted(seats, seat::BROUGHT).wrapping_sub(resolver.before[seat::BROUGHT])
     }
 
+    /// Says whether what programs of this host stored is still there, since this was made.
+    ///
+    /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it:
+    /// pages that it owned are gone, and others are told so, too.
+    pub fn check_stores(&self) -> Result<()> {
+        if self.watch.as_ref().is_none_or(|watch| losses(watch) == self.lost_before) {
+            return Ok(());
+        }
+        let node = self.attachment.attached.node;
+        let reason =
+            format!("it was cut off, and stores of its programs to region '{}' were lost meanwhile; map it anew", self.name);
+        Err(Error::NodeLost { node, reason })
+    }
+
+    /// Ends the mapping.
+    ///
+    /// **Errors**: [`Error::NodeLost`] where not all that was stored is at home.
+    pub fn end(mut self) -> Result<()> {
+        let kept = self.check_stores();
+        let told = self.tell_end();
+        kept.and(told)
+    }
+
+    /// Unmaps it, and tells the node.
+    fn tell_end(&mut self) -> Result<()> {
+        // Unmapped before the watch ends: a page that is touched after both is a wild pointer, not zeros.
+        self.mapping = None;
+        if self.watch.is_some() {
+            self.attachment.faults.add_brought(self.brought());
+        }
+        self.watch = None;
+        if std::mem::replace(&mut self.is_told, true) {
+            return Ok(());
+        }
+        match self.attachment.session.ask(&Request::Unshare { gid: self.gid })? {
+            Answer::Ok => Ok(()),
+            other => Err(self.attachment.session.nonsense(&other)),
+        }
+    }
+
     /// What a guarded copy that lost a byte ends with. Broken connections are made anew for those who come next.
     #[cold]
     pub fn lost(&self, region: &str) -> Error {
@@ -232,17 +280,15 @@ impl Coherent {
 
 impl Drop for Coherent {
     fn drop(&mut self) {
-        // Unmapped before the watch ends: a page that is touched after both is a wild pointer, not zeros.
-        self.mapping = None;
-        if self.watch.is_some() {
-            self.attachment.faults.add_brought(self.brought());
-        }
-        self.watch = None;
-        let ended = self.attachment.session.ask(&Request::Unshare { gid: self.gid });
-        if let Err(error) = ended {
-            tracing::debug!("the end of a mapping was not told: {error}");
+        if let Err(error) = self.tell_end() {
+            tracing::warn!("region '{}' was unmapped: {error}", self.name);
         }
     }
+}
+
+/// How often stores of programs of this host to the region were lost so far.
+fn losses(resolver: &Resolver) -> u64 {
+    resolver.words.counted(LOSS_SEAT..LOSS_SEAT + 1, seat::LOST)
 }
 
 /// Maps extents of this host's node as they are, all else from the frames.

@@ -24,7 +24,7 @@ use super::sync::Sync;
 use crate::node::control::Letter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
-use crate::node::pages::{Deed, Pages, Wish};
+use crate::node::pages::{Deed, Over, Pages, Wish};
 use crate::node::post::Post;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::ucx::Choice;
@@ -54,14 +54,16 @@ pub(crate) enum Mail {
     Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
     /// The node is a member, by that number in that epoch.
     Identity { node: NodeId, epoch: Epoch },
-    /// Another node is lost.
-    NodeLost(NodeId),
+    /// An epoch of another node is over.
+    NodeLost(NodeId, Epoch),
     /// A client of this host wants to share a region, or not any more.
     Wish { client: ClientId, wish: Wish },
     /// A client of this host has ended.
     ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.
     RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String },
+    /// Extents of this node are no more.
+    Freed,
     /// End.
     Stop,
 }
@@ -333,7 +335,8 @@ impl Desk {
                 Mail::Dialed { address, link } => self.dialed(&address, link),
                 Mail::Wired { node, link } => self.wired(node, link),
                 Mail::Identity { node, epoch } => self.pages.set_identity(node, epoch),
-                Mail::NodeLost(node) => self.pages.on_node_lost(node),
+                Mail::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
+                Mail::Freed => self.pages.drop_left_homes(),
                 Mail::Wish { client, wish } => self.pages.on_wish(client, wish),
                 Mail::ClientGone(client) => self.pages.on_client_gone(client),
                 Mail::RankGone { job, rank, ranks, reason } => {

@@ -16,9 +16,10 @@ mod takes;
 #[cfg(test)]
 mod tests;
 
-use crate::client::seat;
-use crate::node::pages::home::PageBytes;
+use crate::client::{LOSS_SEAT, seat};
+use crate::node::pages::home::{Life, PageBytes};
 use crate::node::pages::memory::{FileParts, HomeMemory};
+use crate::node::pages::wires::Sheet;
 use hanare_memory::Mapping;
 use hanare_memory::file;
 use hanare_memory::frames::{ClientFrames, Frames, Run, Stays};
@@ -115,7 +116,11 @@ pub(super) struct HomeDoor {
     pub share: Option<u64>,
     pub me: HostId,
     pub peers: BTreeMap<HostId, PeerHost>,
+    /// Which life of its node it is.
+    pub life: Life,
     pub is_lost: bool,
+    /// Pages that were sent to it before it was lost, and that it may not have heard: a home that comes back gets them.
+    pub unsent: Vec<Sheet>,
     /// Bytes that lie on this very node.
     pub memory: Option<Arc<HomeMemory>>,
 }
@@ -332,33 +337,81 @@ impl Host {
         self.consistency == Consistency::Coherent && self.pages.is_none()
     }
 
-    /// All pages go, unsaved: this node was taken for lost, and they are not its own any more. Programs that touch one ask its
-    /// home, and are refused. Those that lie on this very node and were copied from there are put back, if this host alone had them.
-    pub fn drop_all(&mut self, copied: Option<&HomeMemory>) {
+    /// All pages of some homes go, unsaved: this node was taken for lost, and they are not its own any more; or who maps them does not
+    /// let go of them. Programs that touch one ask its home, and are refused; they are told that stores were lost, if any were. Says
+    /// whether.
+    pub fn drop_pages(&mut self, homes: &BTreeSet<usize>) -> bool {
         let clients: Vec<&ClientFrames> = self.clients.iter().filter_map(|client| client.frames.as_ref()).collect();
-        let Some(pages) = &mut self.pages else { return };
+        let Some(pages) = &mut self.pages else { return false };
+        let mut has_lost = homes.iter().any(|at| !self.homes[*at].unsent.is_empty());
         let until = Instant::now() + FILL_MAX;
-        for page in 0..pages.words.page_count() {
+        let home_of = |page: u64| {
+            let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
+            self.home_of[piece.extent]
+        };
+        for page in (0..pages.words.page_count()).filter(|page| homes.contains(&home_of(*page))) {
+            pages.takes.remove(&page);
+            pages.filling.remove(&page);
+            pages.waiting.remove(&page);
+            pages.collecting.remove(&page);
             if pages.words.look(page) == Word::NEVER {
                 continue;
             }
             pages.let_fill_end(page, until);
-            let is_owned = matches!(pages.words.look(page).state(), Ok(State::Owned | State::TakingOwned));
-            let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
-            let memory = self.homes[self.home_of[piece.extent]].memory.clone();
-            let bytes = pages.take(Run::one(page), memory.as_deref(), &clients, true, Stays::Nothing);
+            let memory = self.homes[home_of(page)].memory.clone();
+            // Of this node's own memory the bytes stay where they are.
+            has_lost |= memory.is_none() && matches!(pages.words.look(page).state(), Ok(State::Owned | State::TakingOwned));
+            pages.take(Run::one(page), memory.as_deref(), &clients, true, Stays::Nothing);
             pages.words.forget(page);
             pages.wake_all(page);
-            let Some(copied) = copied.filter(|copied| is_owned && copied.is_here(page)) else { continue };
-            let put = bytes.as_ref().and_then(|bytes| bytes.first()).map(|bytes| copied.write_page(page, bytes));
-            if !matches!(put, Some(Ok(()))) {
-                tracing::error!("{}: page {page} could not be put back", self.name);
+        }
+        if has_lost {
+            // They find out at their next barrier, unlock, flush, unmap or detach.
+            pages.words.count(LOSS_SEAT, seat::LOST, 1);
+        }
+        has_lost
+    }
+
+    /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
+    /// Returns whether all are home, or on their way.
+    pub fn hand_over(&mut self, home: usize, says: &mut Vec<Say>) -> bool {
+        self.on_home_lost(home);
+        self.empty(Some(home), says)
+    }
+
+    /// The home knows nothing of this host any more. It may be joined anew, by another name: what is still said to the host under
+    /// its old one is not for what it becomes.
+    pub fn begin_anew_with(&mut self, home: usize, key: u64) {
+        let count = self.pages.as_ref().map_or(0, Pages::count);
+        let of_home: Vec<u64> = (0..count).filter(|page| self.home_of_page(*page) == home).collect();
+        if let Some(pages) = &mut self.pages {
+            for page in of_home {
+                pages.waiting.remove(&page);
+                pages.collecting.remove(&page);
+                if pages.words.look(page) != Word::NEVER {
+                    pages.words.forget(page);
+                    pages.wake_all(page);
+                }
             }
         }
-        pages.takes.clear();
-        pages.filling.clear();
-        pages.waiting.clear();
-        pages.collecting.clear();
+        let door = &mut self.homes[home];
+        (door.key, door.share, door.memory, door.is_lost) = (key, None, None, false);
+        door.unsent.clear();
+        door.peers.clear();
+    }
+
+    /// A home that is lost, and has not got all that programs here stored.
+    pub fn unsaved(&self) -> Option<NodeId> {
+        let is_owned = |page: u64| {
+            let state = self.pages.as_ref().map(|pages| pages.words.look(page).state());
+            matches!(state, Some(Ok(State::Owned | State::TakingOwned)))
+        };
+        let has_page = |home: usize| {
+            let count = self.pages.as_ref().map_or(0, Pages::count);
+            (0..count).any(|page| is_owned(page) && self.home_of_page(page) == home)
+        };
+        let lost = self.homes.iter().enumerate().filter(|(_, door)| door.is_lost);
+        lost.filter(|(at, door)| !door.unsent.is_empty() || has_page(*at)).map(|(_, door)| door.node).next()
     }
 
     /// Clients wrote nonsense into the words: the region is of no more use on this host.
@@ -370,7 +423,7 @@ impl Host {
     /// What happened to pages here.
     pub fn stat(&self) -> PageStat {
         let pages = self.pages.as_ref();
-        let counted = |which| pages.map_or(0, |pages| pages.words.counted(0..SEATS, which));
+        let counted = |which| pages.map_or(0, |pages| pages.words.counted(NODE_SEATS..SEATS, which));
         let counters = pages.map(|pages| pages.counters).unwrap_or_default();
         PageStat {
             gid: self.gid,

@@ -195,19 +195,19 @@ impl Host {
         }
     }
 
-    /// Lets go of all pages, for the last client has gone. Returns whether all are home, or on their way.
-    pub fn empty(&mut self, says: &mut Vec<Say>) -> bool {
+    /// Lets go of all pages, or of those of one home. Returns whether all are home, or on their way.
+    pub fn empty(&mut self, of: Option<usize>, says: &mut Vec<Say>) -> bool {
         let Some(pages) = &self.pages else { return true };
         let is_here = |page: &u64| pages.words.look(*page) != Word::NEVER;
-        let here: Vec<u64> = (0..pages.count()).filter(is_here).collect();
-        for page in here {
-            if !matches!(self.pages.as_ref().map(|pages| pages.words.look(page).state()), Some(Ok(State::Absent))) {
-                self.evict(page, true);
+        let is_meant = |page: &u64| of.is_none_or(|home| self.home_of_page(*page) == home);
+        let here: Vec<u64> = (0..pages.count()).filter(is_here).filter(is_meant).collect();
+        for page in &here {
+            if !matches!(self.pages.as_ref().map(|pages| pages.words.look(*page).state()), Some(Ok(State::Absent))) {
+                self.evict(*page, true);
             }
         }
         self.turn(says);
         let Some(pages) = &self.pages else { return true };
-        let is_open = |page: u64| !matches!(pages.words.look(page).state(), Ok(State::Absent) | Err(_));
-        !(0..pages.count()).any(is_open)
+        !here.iter().any(|page| !matches!(pages.words.look(*page).state(), Ok(State::Absent) | Err(_)))
     }
 }

@@ -1,7 +1,7 @@
 //! Grants that come twice because the thread that asked is dead, and what is said about a page while its frame is being filled.
 
 use super::*;
-use hanare_protocol::id::Slot;
+use hanare_protocol::id::{Epoch, Slot};
 use hanare_protocol::page::Version;
 use hanare_protocol::place::{Extent, Span};
 
@@ -18,7 +18,9 @@ fn host() -> Host {
         share: Some(1),
         me: HostId(1),
         peers: BTreeMap::new(),
+        life: Life { epoch: Epoch(1), process: None },
         is_lost: false,
+        unsent: Vec::new(),
         memory: None,
     };
     Host::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, vec![door], 0).unwrap()
@@ -129,9 +131,9 @@ fn a_node_that_ends_takes_what_its_programs_are_filling_home_when_it_is_there() 
     let (_, ticket) = filling(&mut host, Access::Write, 2);
     let mut says = Vec::new();
     host.part_all(&mut says);
-    assert!(!host.empty(&mut says) && says.is_empty(), "the program lives, and goes on");
+    assert!(!host.empty(None, &mut says) && says.is_empty(), "the program lives, and goes on");
     fill_to_the_end(&host, ticket, 2);
-    assert!(host.empty(&mut says));
+    assert!(host.empty(None, &mut says));
     let [Say::Home { message: ToHome::WriteBack { version: Version(2), keeps: false }, bytes: Some(bytes), .. }] = &says[..]
     else {
         panic!("it goes home");

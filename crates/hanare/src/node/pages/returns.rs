@@ -1,0 +1,251 @@
+//! Nodes that were taken for lost and are back.
+//!
+//! ```text
+//!   the home                                   a host that maps pages of it
+//!   --------                                   ----------------------------
+//!   taken for lost, joins the pool anew        the home is lost: what is here stays, nothing new comes
+//!            Returned ---------------------->  all that was asked for fails, all that is here is taken from the programs
+//!   puts it in its place  <----------------    WriteBack, for each page that this host owns
+//!   when all have: begins anew  <----------    Leave; the host may join again, by another name
+//! ```
+//!
+//! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
+
+use super::home::Post;
+use super::joins::want_no_more;
+use super::wires::Sheet;
+use super::{Home, PageBytes, Pages};
+use hanare_protocol::Error;
+use hanare_protocol::id::{Gid, NodeId};
+use hanare_protocol::page::{Access, Page, ToHome, ToHost};
+use hanare_protocol::wire::page::Letter;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long a page that is under way between two hosts is waited for when all hosts have answered: as long as a node that cannot be
+/// reached counts as there.
+const UNDER_WAY: Duration = Duration::from_millis(3500);
+
+/// How often a host that was taken for lost is told so, until it answers.
+const DISMISS_AGAIN: Duration = Duration::from_secs(1);
+
+/// Shares at homes that were left at their return, and may still be spoken of.
+const HANDED_COUNT_MAX: usize = 256;
+
+/// A home that gets what is here.
+pub(super) struct Handing {
+    gid: Gid,
+    at: usize,
+    since: Instant,
+}
+
+/// A host that could not be reached, and is to be told.
+pub(super) struct Dismissed {
+    post: Post,
+    told: Option<Instant>,
+}
+
+impl Dismissed {
+    pub fn new(post: Post) -> Dismissed {
+        Dismissed { post, told: None }
+    }
+
+    pub fn is_at(&self, node: NodeId) -> bool {
+        self.post.node == node
+    }
+
+    /// Whether it answers with that share.
+    pub fn is_of(&self, share: u64) -> bool {
+        matches!(self.post.letter, Letter::Returned { share: own, .. } if own == share)
+    }
+}
+
+/// A share at a home that has got what was here.
+pub(super) struct Handed {
+    key: u64,
+    share: u64,
+    node: NodeId,
+    address: String,
+    /// What the home may not have heard before it was lost again.
+    unsent: Vec<Sheet>,
+}
+
+impl Pages {
+    /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
+    /// what they have.
+    pub(super) fn begin_anew(&mut self, was: NodeId) {
+        for gone in std::mem::take(&mut self.pending) {
+            want_no_more(&self.extents, self.me, gone.join());
+        }
+        self.leavers.clear();
+        let mut errands = Vec::new();
+        let unheard = self.wires.begin_anew(&mut errands);
+        self.run(errands);
+        self.keep_unsent(unheard);
+        let (mut posts, is) = (Vec::new(), self.me.map_or(was, |(is, _)| is));
+        self.homes.values_mut().for_each(|home| home.begin_return(was, (is, &self.address), &mut posts));
+        let all: Vec<Gid> = self.hosts.keys().copied().collect();
+        all.into_iter().for_each(|gid| self.leave_others_homes(gid));
+        for (gid, joining) in std::mem::take(&mut self.joining) {
+            for client in joining.into_clients() {
+                let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
+                self.reply(client, Err(Error::NodeLost { node: is, reason }), Vec::new());
+            }
+            self.leave_if_unused(gid);
+        }
+        // Other homes would not answer to a farewell.
+        self.leaving.values_mut().for_each(super::Leaving::begin_again);
+        self.post(posts);
+        self.end_returns();
+    }
+
+    /// What this host has of a region's pages elsewhere goes.
+    fn leave_others_homes(&mut self, gid: Gid) {
+        let Some(host) = self.hosts.get_mut(&gid) else { return };
+        let home = self.homes.get(&gid);
+        let is_others = |at: &usize| !home.is_some_and(|home| home.knows(host.homes[*at].key));
+        let others: BTreeSet<usize> = (0..host.homes.len()).filter(is_others).collect();
+        let has_lost = host.drop_pages(&others);
+        if has_lost {
+            self.note_lost(gid);
+        }
+        self.handing.retain(|handing| handing.gid != gid || !others.contains(&handing.at));
+        others.into_iter().for_each(|at| self.begin_anew_with(gid, at));
+    }
+
+    /// Stores of this host were lost while its last program unmaps the region: that one is told by its answer.
+    fn note_lost(&mut self, gid: Gid) {
+        let (Some(leaving), Some((node, _))) = (self.leaving.get_mut(&gid), self.me) else { return };
+        let reason = format!("it was cut off, and stores of its programs to {gid} were lost meanwhile");
+        leaving.fail(Error::NodeLost { node, reason });
+    }
+
+    /// A home is another's, or its next life's: it knows this host by no name yet.
+    fn begin_anew_with(&mut self, gid: Gid, at: usize) {
+        let Some(host) = self.hosts.get_mut(&gid) else { return };
+        let before = host.homes[at].key;
+        let key = crate::random::bytes().map_or(before.wrapping_add(1), u64::from_le_bytes);
+        host.begin_anew_with(at, key);
+        self.keys.remove(&before);
+        self.keys.insert(key, (gid, at));
+    }
+
+    /// Letters that a node may not have heard before it was lost: the pages among them are kept for its return.
+    pub(super) fn keep_unsent(&mut self, unheard: Vec<Sheet>) {
+        for sheet in unheard {
+            let Letter::ToHome { share, message: ToHome::WriteBack { .. }, .. } = sheet.0 else { continue };
+            let mut doors = self.hosts.values_mut().flat_map(|host| &mut host.homes);
+            if let Some(door) = doors.find(|door| door.share == Some(share)) {
+                door.unsent.push(sheet);
+            } else if let Some(handed) = self.handed.iter_mut().find(|handed| handed.share == share) {
+                handed.unsent.push(sheet);
+            }
+        }
+    }
+
+    /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
+    pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
+        let known = self.keys.get(&key).copied();
+        let is_shared = |(gid, at): &(Gid, usize)| self.hosts.get(gid).is_some_and(|host| host.homes[*at].share == Some(share));
+        let Some((gid, at)) = known.filter(is_shared) else {
+            let handed = self.handed.iter_mut().find(|handed| (handed.key, handed.share) == (key, share));
+            let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent)).unwrap_or_default();
+            return self.say_farewell((from, address), share, &unsent);
+        };
+        if !takes {
+            tracing::error!("{gid}: {from} could not reach this node for a while, and did without it");
+            let has_lost = self.hosts.get_mut(&gid).is_some_and(|host| host.drop_pages(&BTreeSet::from([at])));
+            if has_lost {
+                self.note_lost(gid);
+            }
+            self.begin_anew_with(gid, at);
+            self.say_farewell((from, address), share, &[]);
+            return self.left_one(gid, at);
+        }
+        if self.leaving.get(&gid).is_some_and(super::Leaving::is_told) {
+            let unsent = self.hosts.get_mut(&gid).map(|host| std::mem::take(&mut host.homes[at].unsent)).unwrap_or_default();
+            return self.say_farewell((from, address), share, &unsent);
+        }
+        if !self.handing.iter().any(|handing| (handing.gid, handing.at) == (gid, at)) {
+            self.handing.push(Handing { gid, at, since: Instant::now() });
+        }
+        if let Some(host) = self.hosts.get_mut(&gid) {
+            (host.homes[at].node, host.homes[at].address) = (from, address.to_owned());
+        }
+        self.go_on_handing();
+    }
+
+    /// Sends what a home may not have heard, and that there is nothing more.
+    fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: &[Sheet]) {
+        let again = unsent.iter().map(|sheet| (sheet.0.clone(), sheet.1.clone()));
+        let letters: Vec<(Letter, Option<PageBytes>)> = again.chain([(Letter::Leave { share }, None)]).collect();
+        for (letter, bytes) in letters {
+            self.send(Post { node, address: address.to_owned(), letter, bytes });
+        }
+    }
+
+    /// Whether a home of a region is getting what is here.
+    pub(super) fn is_handing(&self, gid: Gid) -> bool {
+        self.handing.iter().any(|handing| handing.gid == gid)
+    }
+
+    /// Homes that are back: when all that this host owned is on its way, it leaves them.
+    pub(super) fn go_on_handing(&mut self) {
+        for Handing { gid, at, since } in std::mem::take(&mut self.handing) {
+            let (mut is_empty, is_late) = (true, since.elapsed() > self.bound / 2);
+            self.with_host(gid, |host, says| is_empty = host.hand_over(at, says));
+            if !is_empty && !is_late {
+                self.handing.push(Handing { gid, at, since });
+                continue;
+            }
+            let Some(host) = self.hosts.get_mut(&gid) else { continue };
+            if !is_empty {
+                tracing::error!("{gid}: a program that stands still keeps pages from their home, and they are lost");
+                host.drop_pages(&BTreeSet::from([at]));
+                self.note_lost(gid);
+            }
+            let Some(host) = self.hosts.get_mut(&gid) else { continue };
+            let door = &mut host.homes[at];
+            let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
+            let Some(share) = door.share else { continue };
+            self.say_farewell((node, &address), share, &unsent);
+            self.begin_anew_with(gid, at);
+            if self.handed.len() == HANDED_COUNT_MAX {
+                self.handed.pop_front();
+            }
+            self.handed.push_back(Handed { key, share, node, address, unsent: Vec::new() });
+        }
+    }
+
+    /// A page that another host passed on to this one, after that left the home: it goes home.
+    pub(super) fn give_straight_back(&mut self, key: u64, page: Page, message: &ToHost, bytes: Option<PageBytes>) {
+        let ToHost::Grant { version, access: Access::Write, has_bytes: true, .. } = message else { return };
+        let Some(handed) = self.handed.iter().find(|handed| handed.key == key) else { return };
+        let message = ToHome::WriteBack { version: *version, keeps: false };
+        let letter = Letter::ToHome { share: handed.share, page, message };
+        self.send(Post { node: handed.node, address: handed.address.clone(), letter, bytes });
+    }
+
+    /// Hosts that could not be reached are told again.
+    pub(super) fn dismiss_again(&mut self) {
+        let now = Instant::now();
+        let is_due = |dismissed: &&mut Dismissed| dismissed.told.is_none_or(|told| now - told >= DISMISS_AGAIN);
+        let due: Vec<Post> = (self.dismissed.iter_mut().filter(is_due))
+            .map(|dismissed| {
+                dismissed.told = Some(now);
+                dismissed.post.again()
+            })
+            .collect();
+        self.post(due);
+    }
+
+    /// Homes of this node that have got all that there is begin anew.
+    pub(super) fn end_returns(&mut self) {
+        for home in self.homes.values_mut().filter(|home| home.is_returning()) {
+            for share in home.end_return(UNDER_WAY) {
+                self.shares.remove(&share);
+            }
+        }
+        self.homes.retain(|_, home: &mut Home| !home.is_done_with());
+    }
+}

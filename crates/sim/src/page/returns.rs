@@ -1,0 +1,198 @@
+//! Homes that stand still for so long that they are taken for lost, and come back with their bytes while others own pages; and
+//! a next life of the coordinator's node, which nobody was told of.
+
+use super::*;
+
+impl World {
+    /// A node stands still: to the others this life is over. It goes on later, as a home that has its bytes.
+    pub(super) fn stand_still(&mut self, node: usize, life: Life) {
+        self.note(format!("life {life} of node {node} stands still"));
+        self.count("nodes that stood still");
+        let until_ms = self.now_ms + self.dice.between(3_600, 9_000);
+        self.still.insert(life, until_ms);
+        self.dead.insert(life);
+        for other in self.others(life) {
+            // Some hear of it when it is back.
+            let after = self.dice.between(0, 5_000);
+            self.at(after, Event::Lost { life: other, lost: life });
+        }
+        // For a moment it goes on as if nothing had been.
+        let after = until_ms - self.now_ms + self.dice.pick(&[0, 1, 20]);
+        self.at(after, Event::Return { node, life });
+    }
+
+    pub(super) fn others(&self, life: Life) -> Vec<Life> {
+        self.processes.keys().copied().filter(|other| *other != life).collect()
+    }
+
+    /// Whether an event has to wait until a life goes on: what its programs and commands do then begins anew.
+    pub(super) fn is_deferred(&mut self, event: &Event) -> bool {
+        let life = match event {
+            Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
+            Event::Arrive { to: life, .. } | Event::Receipt { to: life, .. } => *life,
+            Event::Local { life, .. } | Event::Tick { life } | Event::Release { life, .. } | Event::Lost { life, .. } => *life,
+            _ => return false,
+        };
+        match self.still.get(&life).copied() {
+            Some(until_ms) if self.now_ms < until_ms => {
+                self.at(until_ms - self.now_ms, event.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// It is taken in again, as a new life: as a host it has nothing any more, as a home it asks for what it had.
+    pub(super) fn on_return(&mut self, node: usize, was: Life) -> Check {
+        self.still.remove(&was);
+        let Some(mut process) = self.processes.remove(&was) else { return Ok(()) };
+        let life = self.next_life;
+        self.next_life += 1;
+        self.nodes[node] = Some(life);
+        self.count("homes that came back");
+        let mut guests: Vec<Life> = process.couriers.keys().copied().collect();
+        let rules = match self.sabotage {
+            Sabotage::ForgetOwners => Returning::new(&Directory::new(PAGE_COUNT, HostId(was)), []),
+            _ => Returning::new(&process.directory, guests.iter().copied().map(HostId)),
+        };
+        if self.sabotage == Sabotage::ForgetOwners {
+            guests.clear();
+        }
+        process.couriers.clear();
+        process.copies.clear();
+        process.kept.clear();
+        process.back.clear();
+        process.farewells.clear();
+        process.faces.clear();
+        process.seats.fill(None);
+        process.lost = self.dead.clone();
+        process.returning = Some((was, rules));
+        self.processes.insert(life, process);
+        self.note(format!("life {was} of node {node} is back as {life}, and asks {guests:?}"));
+        for guest in guests {
+            if self.dead.contains(&guest) {
+                let after = self.dice.between(0, 3_500);
+                self.at(after, Event::Lost { life, lost: guest });
+                continue;
+            }
+            self.send(life, guest, Parcel { home: was, page: Page(0), what: What::Returned, value: None });
+        }
+        self.set_going(life);
+        self.end_return(life)
+    }
+
+    /// A home is back: it gets all that is here.
+    pub(super) fn on_returned(&mut self, from: Life, life: Life, home: Life) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        process.back.insert(home, from);
+        process.lost.insert(home);
+        let under_way = process.couriers.remove(&home);
+        let sent = under_way.iter().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel).filter(is_page).cloned();
+        let kept: Vec<Parcel> = process.kept.remove(&home).unwrap_or_default().into_iter().chain(sent).collect();
+        kept.into_iter().for_each(|parcel| self.send(life, from, parcel));
+        let process = self.processes.get_mut(&life).expect("it lives");
+        if let Some((copies, _)) = process.copies.get_mut(&home) {
+            copies.hand_over();
+            self.drain_host(life, home)?;
+        }
+        let process = self.processes.get_mut(&life).expect("it lives");
+        process.copies.remove(&home);
+        process.farewells.insert(home);
+        Ok(())
+    }
+
+    /// Homes that have all that was sent to them are told that there is no more.
+    pub(super) fn say_farewells(&mut self, life: Life) {
+        let process = &self.processes[&life];
+        let is_heard = |home: &&Life| {
+            let to = process.back[*home];
+            process.couriers.get(&to).is_none_or(|courier| courier.unconfirmed_count() == 0)
+        };
+        let heard: Vec<Life> = process.farewells.iter().filter(is_heard).copied().collect();
+        for home in heard {
+            let process = self.processes.get_mut(&life).expect("it lives");
+            process.farewells.remove(&home);
+            let to = process.back[&home];
+            self.send(life, to, Parcel { home, page: Page(0), what: What::Leave, value: None });
+        }
+    }
+
+    /// A host says something to the home that is back, about its life before.
+    pub(super) fn hear_of_before(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
+        let process = self.processes.get_mut(&to).expect("it lives");
+        let Some((was, rules)) = process.returning.as_mut().filter(|(was, _)| *was == parcel.home) else { return Ok(()) };
+        let was = *was;
+        match parcel.what {
+            What::ToHome(ToHome::WriteBack { version, .. })
+                if rules.on_write_back(HostId(from), parcel.page, version) == Heard::Acted =>
+            {
+                process.memory[parcel.page.0 as usize] = parcel.value.ok_or("a page without its bytes")?;
+                self.count("pages that came home");
+            }
+            What::Leave => rules.on_left(HostId(from)),
+            _ => {}
+        }
+        debug_assert_eq!(was, parcel.home);
+        self.end_return(to)
+    }
+
+    /// When all have answered the home begins anew: nobody else has a page of it, and what is lost went with somebody.
+    pub(super) fn end_return(&mut self, life: Life) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let Some((was, rules)) = process.returning.take_if(|(_, rules)| rules.is_over()) else { return Ok(()) };
+        let lost: BTreeSet<Page> = rules.lost().collect();
+        process.directory = Directory::after_return(PAGE_COUNT, HostId(life), lost.iter().copied());
+        self.note(format!("{life} begins anew without {lost:?}"));
+        for page in (0..PAGE_COUNT).map(Page) {
+            let mut truth = self.truths.remove(&(was, page)).unwrap_or_default();
+            if truth.writers.remove(&was) {
+                truth.writers.insert(life);
+            }
+            self.truths.insert((life, page), truth);
+            if lost.contains(&page) {
+                self.count("pages lost while their home was away");
+                self.judge_refusal(life, page)?;
+            }
+        }
+        for (other, process) in self.processes.iter().filter(|(other, _)| !self.still.contains_key(other)) {
+            let kept = process.copies.get(&was).map(|(_, frames)| frames.len()).unwrap_or_default();
+            check(kept == 0, || format!("life {other} goes on with {kept} pages of {was}, which is {life} by now"))?;
+        }
+        Ok(())
+    }
+
+    /// The coordinator's node died and is started again before anybody misses it: those who had a connection to it dial again.
+    pub(super) fn start_next_life_unseen(&mut self, life: Life, after_ms: u64) {
+        self.count("next lives that nobody was told of");
+        for other in self.others(life) {
+            if self.processes[&other].couriers.contains_key(&life) {
+                let after = after_ms + self.dice.between(1, 500);
+                self.at(after, Event::Answer { life: other, before: life });
+            }
+        }
+    }
+
+    /// Who dialed again is answered by another life: all are told that the one before is over.
+    pub(super) fn on_answer(&mut self, life: Life, before: Life) {
+        let mut answering = Answering::default();
+        answering.hear(Incarnation(before.into()));
+        // Where nobody answers, that is told as well.
+        let another = self.nodes[COORDINATOR].is_none_or(|now| answering.hear(Incarnation(now.into())));
+        if !another || self.sabotage == Sabotage::TakeForOld {
+            return;
+        }
+        let others: Vec<Life> = self.others(life).into_iter().chain([life]).collect();
+        for other in others {
+            let is_told = self.processes.get(&other).is_none_or(|process| process.lost.contains(&before));
+            if !is_told {
+                let after = if other == life { 0 } else { self.dice.between(0, 500) };
+                self.at(after, Event::Lost { life: other, lost: before });
+            }
+        }
+    }
+}
+
+/// Whether a page goes home with it.
+pub(super) fn is_page(parcel: &&Parcel) -> bool {
+    matches!(parcel.what, What::ToHome(ToHome::WriteBack { .. }))
+}
