@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// The setting.
-const VARIABLE: &str = "HANARE_FABRIC";
+pub const VARIABLE: &str = "HANARE_FABRIC";
 
 /// What moves bytes between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

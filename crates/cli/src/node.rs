@@ -14,6 +14,7 @@ use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use tracing_subscriber::EnvFilter;
 
 /// Lends this host's memory to a pool and serves its clients.
@@ -76,7 +77,14 @@ fn start_and_wait(options: &Options) -> Result<()> {
         anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
     }
     log(options)?;
-    let node = Arc::new(Node::start(node_options(options)?)?);
+    let told = tell_of_end(events)?;
+    let Some(node) = start(node_options(options)?, &told)? else {
+        let reason = "it was told to end before it was ready";
+        return match options.json {
+            true => print::json(&json!({ "error": reason })),
+            false => Ok(eprintln!("hanare: {reason}")),
+        };
+    };
     if let Some(at) = &options.prometheus {
         prometheus::serve(at, node.socket())?;
     }
@@ -87,16 +95,49 @@ fn start_and_wait(options: &Options) -> Result<()> {
         let (address, socket) = (node.address(), node.socket());
         print::line(&format!("{} lends {lent} at {address}; programs of this host attach at {socket}", node.id()));
     }
-    let told = node.clone();
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    let stops = node.clone();
+    std::thread::Builder::new().name("end".to_owned()).spawn(move || {
+        let is_end = |step: &Step| matches!(step, Step::End);
+        told.1.iter().find(is_end);
+        stops.stop();
+    })?;
+    Ok(node.wait()?)
+}
+
+/// What the main thread waits for while the node starts.
+enum Step {
+    /// It started, or could not.
+    Started(hanare_protocol::Result<Node>),
+    /// A signal tells it to end.
+    End,
+}
+
+/// Passes on the first signal that ends a node.
+fn tell_of_end(events: Receiver<Event>) -> Result<(Sender<Step>, Receiver<Step>)> {
+    let (sender, steps) = channel();
+    let told = sender.clone();
+    std::thread::Builder::new().name("told".to_owned()).spawn(move || {
         // The other signals mean nothing to a node.
         let ending = |event: &Event| {
             matches!(event, Event::Signal { signal: Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT, .. })
         };
         events.iter().find(ending);
-        told.stop();
+        let _ = told.send(Step::End);
     })?;
-    Ok(node.wait()?)
+    Ok((sender, steps))
+}
+
+/// Starts the node; `None` where it was told to end before it was ready: it has nothing of anybody's then.
+fn start(options: NodeOptions, (sender, steps): &(Sender<Step>, Receiver<Step>)) -> Result<Option<Arc<Node>>> {
+    let started = sender.clone();
+    let start = move || {
+        let _ = started.send(Step::Started(Node::start(options)));
+    };
+    std::thread::Builder::new().name("start".to_owned()).spawn(start)?;
+    match steps.recv()? {
+        Step::Started(node) => Ok(Some(Arc::new(node?))),
+        Step::End => Ok(None),
+    }
 }
 
 /// What the node has to say goes to standard error, as much as HANARE_LOG asks for.

@@ -91,3 +91,17 @@ fn sides_that_differ_are_refused_in_one_line() {
     let error = region.put(0, &[1; 8]).unwrap_err().to_string();
     assert!(error.contains("fabric") && error.contains("ucx") && error.contains("tcp") && !error.contains('\n'), "{error}");
 }
+
+#[test]
+fn what_ucx_leaves_of_a_launch_goes_with_it() {
+    if !has_ucx() {
+        return;
+    }
+    // As a process does that is killed between the making of its file and the end of the file's name.
+    let script = "echo $UCX_POSIX_DIR; touch $UCX_POSIX_DIR/left; kill -9 $$";
+    let words = ["run", "--nodes", "2", "-n", "1", "--memory", "64M", "--fabric", "ucx", "--", "sh", "-c", script];
+    let ended = pool::run(&mut command(&words));
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let folder = std::path::PathBuf::from(said.trim());
+    assert!(folder.is_absolute() && !folder.exists(), "{said}");
+}

@@ -35,3 +35,16 @@ fn ranks_know_their_number_and_node() {
     assert_eq!(places, [("0/4", "0"), ("1/4", "1"), ("2/4", "0"), ("3/4", "1")], "round robin");
     assert!(lines.iter().all(|words| words[2].len() == 32 && words[2] == lines[0][2]), "one job: {text}");
 }
+
+#[test]
+fn nodes_of_a_launch_have_its_numbers_in_the_pool() {
+    // They join at the same time, in any order.
+    for _ in 0..4 {
+        let words = ["run", "--nodes", "4", "-n", "1", "--memory", "32M", "--", HANARE, "status", "--json"];
+        let status = run(&mut command(&words)).json();
+        let numbers: Vec<_> = status["nodes"].as_array().unwrap().iter().map(|node| (&node["node"], &node["name"])).collect();
+        for (number, (node, name)) in numbers.iter().enumerate() {
+            assert_eq!((node.as_u64(), name.as_str()), (Some(number as u64), Some(&*format!("node{number}"))), "{numbers:?}");
+        }
+    }
+}

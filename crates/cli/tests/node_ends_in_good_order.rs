@@ -38,3 +38,21 @@ fn a_second_node_at_the_same_socket_is_refused() {
     signal("TERM", node.pid());
     node.wait().done();
 }
+
+#[test]
+fn a_node_that_still_joins_hears_the_signal() {
+    // It takes connections, and greets nobody.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = silent.local_addr().unwrap().to_string();
+    let socket = format!("@hanare-joins-{}", std::process::id());
+    for name in ["TERM", "INT"] {
+        let node = Running::start(&mut command(&["node", "--memory", "32M", "--join", &at, "--socket", &socket]));
+        let joining = silent.accept().unwrap();
+        signal(name, node.pid());
+        // Otherwise it would find out that nobody answers, and say so.
+        let ended = node.wait();
+        assert!(ended.stderr.contains("told to end before it was ready"), "{}", ended.stderr);
+        assert_eq!(ended.status.code(), Some(0));
+        drop(joining);
+    }
+}

@@ -9,7 +9,9 @@
 //! of the ranks, and when the guard is killed the launcher is told by the kernel and ends the job.
 
 use super::children::{self, End};
+use super::scratch::Scratch;
 use super::signals::{self, Event};
+use crate::fabric;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getpid};
 use std::ffi::OsString;
@@ -23,7 +25,9 @@ pub const INNER: &str = "__launch";
 pub fn stand_guard(arguments: impl IntoIterator<Item = OsString>) -> Result<i32> {
     let events = signals::catch()?;
     children::adopt_orphans()?;
+    let scratch = Scratch::make(std::env::var_os(fabric::VARIABLE).as_deref())?;
     let launcher = Command::new("/proc/self/exe")
+        .envs(scratch.as_ref().map(Scratch::variable))
         .arg(INNER)
         .arg(getpid().to_string())
         .args(arguments)
@@ -32,6 +36,7 @@ pub fn stand_guard(arguments: impl IntoIterator<Item = OsString>) -> Result<i32>
     let launcher = children::pid_of(&launcher);
     let end = wait(launcher, &events)?;
     children::sweep(&[]);
+    drop(scratch);
     if let End::Killed(_) = end {
         eprintln!("hanare: the launcher was killed ({end}); its ranks and nodes were ended");
     }

@@ -20,6 +20,9 @@ use rustix::process::{Pid, Signal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+/// How long after the first failure others are looked for. A rank that a signal ended is blamed before those that it failed: its
+/// memory is given back before its end is told, so theirs may come first.
+const LOOK_FOR: Duration = Duration::from_millis(100);
 /// How long the other ranks have to report what the failed one means to them, before they are told to end.
 const TERM_AFTER: Duration = Duration::from_millis(500);
 /// How long after that they have to end by themselves.
@@ -131,7 +134,15 @@ pub fn run(plan: &Plan, around: &mut Surroundings<'_>) -> Result<Option<Failure>
 
 /// Runs the ranks of a crew to their end. `None` where every rank ended well.
 pub fn run_crew(crew: &mut dyn Crew, ranks: u32, program: &str, events: &Receiver<Event>, guard: Pid) -> Result<Option<Failure>> {
-    let mut job = Job { ranks, running: ranks, program: program.to_owned(), first_failure: None, unnamed: None, due: None };
+    let mut job = Job {
+        ranks,
+        running: ranks,
+        program: program.to_owned(),
+        first_failure: None,
+        first_at: None,
+        is_named: false,
+        due: None,
+    };
     let result = crew.start().and_then(|()| job.watch(crew, events, guard));
     if result.is_err() {
         crew.signal(Signal::KILL, false);
@@ -147,9 +158,12 @@ struct Job {
     /// How many of them have not ended.
     running: u32,
     program: String,
+    /// The failure that is blamed.
     first_failure: Option<Failure>,
-    /// The same until it is told.
-    unnamed: Option<Failure>,
+    /// When the first was seen.
+    first_at: Option<Instant>,
+    /// Whether it was told.
+    is_named: bool,
     /// When the next step towards the end is due, and which signal it sends.
     due: Option<(Instant, Signal)>,
 }
@@ -180,10 +194,20 @@ impl Job {
     /// Notes a rank's end.
     fn on_end(&mut self, rank: Rank, end: End) {
         self.running -= 1;
-        if end != End::Exited(0) && self.first_failure.is_none() {
-            self.first_failure = Some(Failure { rank, end });
-            self.unnamed = self.first_failure;
-            self.due = Some((Instant::now() + TERM_AFTER, Signal::TERM));
+        if end == End::Exited(0) {
+            return;
+        }
+        let first_at = *self.first_at.get_or_insert_with(Instant::now);
+        match self.first_failure {
+            None => {
+                self.first_failure = Some(Failure { rank, end });
+                self.due = Some((first_at + TERM_AFTER, Signal::TERM));
+            }
+            Some(Failure { end: End::Killed(_), .. }) => {}
+            Some(_) if matches!(end, End::Killed(_)) && first_at.elapsed() <= LOOK_FOR => {
+                self.first_failure = Some(Failure { rank, end });
+            }
+            Some(_) => {}
         }
     }
 
@@ -200,8 +224,43 @@ impl Job {
 
     /// Names the rank that failed, once, and after what it said itself.
     fn name_failure(&mut self) {
-        if let Some(Failure { rank, end }) = self.unnamed.take() {
+        let unnamed = self.first_failure.filter(|_| !std::mem::replace(&mut self.is_named, true));
+        if let Some(Failure { rank, end }) = unnamed {
             eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks, self.program);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        Job { ranks: 3, running: 3, program: String::new(), first_failure: None, first_at: None, is_named: false, due: None }
+    }
+
+    fn blamed(job: &Job) -> Option<(u32, i32)> {
+        job.first_failure.map(|failure| (failure.rank.0, failure.end.status()))
+    }
+
+    #[test]
+    fn a_rank_that_a_signal_ended_is_blamed_before_those_that_it_failed() {
+        let mut job = job();
+        job.on_end(Rank(1), End::Exited(1));
+        assert_eq!(blamed(&job), Some((1, 1)));
+        job.on_end(Rank(2), End::Killed(9));
+        assert_eq!(blamed(&job), Some((2, 137)));
+        job.on_end(Rank(0), End::Killed(7));
+        assert_eq!(blamed(&job), Some((2, 137)), "the first of them");
+    }
+
+    #[test]
+    fn who_ends_long_after_the_first_is_not_blamed() {
+        let mut job = job();
+        job.on_end(Rank(0), End::Exited(0));
+        job.on_end(Rank(1), End::Exited(3));
+        job.first_at = job.first_at.and_then(|at| at.checked_sub(2 * LOOK_FOR));
+        job.on_end(Rank(2), End::Killed(15));
+        assert_eq!(blamed(&job), Some((1, 3)), "the launcher itself ends the others then");
     }
 }

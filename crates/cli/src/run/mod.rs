@@ -10,6 +10,7 @@
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
 //! | [`teller`] | tells the pool of ranks that ended |
+//! | [`scratch`] | where UCX keeps shared memory of a launch |
 //! | [`children`], [`signals`] | ended processes and signals, as values and events |
 
 pub mod children;
@@ -20,6 +21,7 @@ pub mod nodes;
 mod output;
 pub mod rank;
 mod ranks;
+mod scratch;
 pub mod signals;
 mod teller;
 
@@ -125,6 +127,7 @@ fn hosts(options: &Options) -> Result<Option<List>> {
 pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let (sender, events) = signals::catch_with()?;
     guard::enter(guard)?;
+    let _scratch = scratch::Scratch::of_guard();
     if let Some(list) = hosts(options)? {
         return run_on(list, options, &sender, &events, guard);
     }

@@ -4,7 +4,7 @@
 //! different machines would.
 
 use super::children::{self, End};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use hanare_protocol::limits::NODE_COUNT_MAX;
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::process::{Pid, Signal, getpid};
@@ -13,11 +13,13 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, Command, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long a node may take until it is ready.
 const READY_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked whether a node has ended, while others become ready.
+const LOOK_AFTER: Duration = Duration::from_millis(10);
 /// How long a node may take to end in good order.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -79,7 +81,8 @@ struct NodeProcess {
 #[derive(Default)]
 pub struct Nodes {
     nodes: Vec<NodeProcess>,
-    ending: bool,
+    /// The last signal by which they were told to end.
+    told: Option<Signal>,
 }
 
 impl Nodes {
@@ -96,14 +99,14 @@ impl Nodes {
         let mut started = Nodes::default();
         let name = |number: usize| format!("node{number}");
         let first = started.spawn(mark, &Plan { name: &name(0), key, ..Plan::new(0, memory) })?;
-        let coordinator = await_ready(0, first)?;
+        let coordinator = started.await_ready(0, first)?;
         let other = |number: usize| {
             let plan = Plan { name: &name(number), join: Some(&coordinator), key, ..Plan::new(number, memory) };
             started.spawn(mark, &plan)
         };
         let others: Vec<_> = (1..count).map(other).collect::<Result<_>>()?;
         for (number, stdout) in others.into_iter().enumerate() {
-            await_ready(number + 1, stdout)?;
+            started.await_ready(number + 1, stdout)?;
         }
         Ok(started)
     }
@@ -112,7 +115,7 @@ impl Nodes {
     pub fn start_one(plan: &Plan<'_>) -> Result<(Nodes, String)> {
         let mut started = Nodes::default();
         let stdout = started.spawn(rand::random(), plan)?;
-        let address = await_ready(plan.number, stdout)?;
+        let address = started.await_ready(plan.number, stdout)?;
         Ok((started, address))
     }
 
@@ -128,9 +131,47 @@ impl Nodes {
 
     /// Takes note of a child's end, and reports it where it is a node's that nobody told to end.
     pub fn on_end(&mut self, pid: Pid, end: End) {
-        let Some(node) = self.nodes.iter_mut().find(|node| node.pid == pid) else { return };
-        if node.end.replace(end).is_none() && !self.ending {
-            eprintln!("hanare: node {} is lost ({end}); regions with extents there cannot be used any more", node.number);
+        let number = self.note(pid, end).map(|node| node.number);
+        if let Some(number) = number.filter(|_| !is_as_told(end, self.told)) {
+            eprintln!("hanare: node {number} is lost ({end}); regions with extents there cannot be used any more");
+        }
+    }
+
+    /// Takes note of a child's end; the node whose it was.
+    fn note(&mut self, pid: Pid, end: End) -> Option<&NodeProcess> {
+        let node = self.nodes.iter_mut().find(|node| node.pid == pid && node.end.is_none())?;
+        node.end = Some(end);
+        Some(node)
+    }
+
+    /// Waits for a node's ready line and returns its address. The end of any node ends the wait.
+    fn await_ready(&mut self, number: usize, stdout: ChildStdout) -> Result<String> {
+        let (sender, line) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout).read_line(&mut line);
+            let _ = sender.send(read.map(|_| line));
+        });
+        let deadline = Instant::now() + READY_MAX;
+        let said = loop {
+            match line.recv_timeout(LOOK_AFTER) {
+                Ok(Ok(line)) if !line.is_empty() => break line,
+                // A killed node closes its output some time before its end is told.
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_AFTER),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            while let Some((pid, end)) = children::reap() {
+                if let Some(NodeProcess { number, .. }) = self.note(pid, end) {
+                    bail!("node {number} ended before all nodes were ready ({end})");
+                }
+            }
+            ensure!(Instant::now() < deadline, "node {number} was not ready within {READY_MAX:?}");
+        };
+        let value: Value = serde_json::from_str(&said).unwrap_or_default();
+        match (&value["address"], &value["error"]) {
+            (Value::String(address), _) => Ok(address.clone()),
+            (_, Value::String(error)) => bail!("node {number}: {error}"),
+            _ => bail!("node {number} said '{}' instead of its address", said.trim_end()),
         }
     }
 
@@ -155,10 +196,12 @@ impl Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        self.ending = true;
+        // Who ended before it was told to is reported.
+        std::iter::from_fn(children::reap).for_each(|(pid, end)| self.on_end(pid, end));
         // The coordinator last: the others leave in good order while it answers.
         for signal in [Signal::TERM, Signal::KILL] {
             let deadline = Instant::now() + END_MAX;
+            self.told = Some(signal);
             self.pids().into_iter().rev().for_each(|pid| children::send(pid, signal));
             while !self.pids().is_empty() && Instant::now() < deadline {
                 match children::reap() {
@@ -170,26 +213,38 @@ impl Drop for Nodes {
     }
 }
 
-/// Waits for a node's ready line and returns its address.
-fn await_ready(number: usize, stdout: ChildStdout) -> Result<String> {
-    let (sender, line) = channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = BufReader::new(stdout).read_line(&mut line);
-        let _ = sender.send(read.map(|_| line));
-    });
-    let line = line.recv_timeout(READY_MAX).with_context(|| format!("node {number} was not ready within {READY_MAX:?}"))??;
-    let said: Value = serde_json::from_str(&line).with_context(|| format!("node {number} ended before it was ready"))?;
-    match (&said["address"], &said["error"]) {
-        (Value::String(address), _) => Ok(address.clone()),
-        (_, Value::String(error)) => bail!("node {number}: {error}"),
-        _ => bail!("node {number} said '{}' instead of its address", line.trim_end()),
+/// Whether a node's end is one that it was told to. One by a signal that was not sent came from elsewhere: its memory may have been
+/// given back for a while before its end was told.
+fn is_as_told(end: End, told: Option<Signal>) -> bool {
+    match (end, told) {
+        (_, None) => false,
+        (End::Killed(signal), Some(told)) => [Signal::TERM, told].iter().any(|sent| sent.as_raw() == signal),
+        (End::Exited(_) | End::Lost, Some(_)) => true,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_was_killed_before_it_was_told_to_end_is_reported_whenever_that_is_seen() {
+        let (term, kill) = (Some(Signal::TERM), Some(Signal::KILL));
+        assert!(!is_as_told(End::Killed(9), None) && !is_as_told(End::Exited(0), None));
+        assert!(!is_as_told(End::Killed(9), term) && !is_as_told(End::Killed(11), kill), "nobody here sent that");
+        assert!(is_as_told(End::Exited(0), term) && is_as_told(End::Killed(15), term) && is_as_told(End::Killed(9), kill));
+    }
+
+    #[test]
+    fn a_node_that_is_killed_while_it_starts_is_named_with_its_signal() {
+        let mut command = Command::new("sh");
+        let mut child = command.args(["-c", "kill -9 $$"]).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let process = NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None };
+        let mut nodes = Nodes { nodes: vec![process], told: None };
+        let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
+        assert!(error.contains("node 0 ended before") && error.contains("signal 9, SIGKILL"), "{error}");
+    }
 
     #[test]
     fn the_key_is_a_file_for_this_user_alone() {
