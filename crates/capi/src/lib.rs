@@ -10,7 +10,7 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
-//! | [`pool`], [`region`], [`naming`], [`command`], [`shaped`], [`request`], [`batch`], [`map`], [`sync`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -29,11 +29,13 @@ pub mod command;
 pub mod dimmnet;
 pub mod element;
 pub mod map;
+pub mod moves;
 pub mod naming;
+pub mod numbers;
 pub mod pool;
 pub mod recorded;
 pub mod region;
 pub mod request;
 pub mod shape;
-pub mod shaped;
 pub mod sync;
+pub mod words;

@@ -3,8 +3,8 @@
 //! Operand and result lie contiguously in the caller's memory. A share that is spread over the stream is packed on its way out and spread
 //! again when its answer is here.
 
-use super::check::{Sound, With};
 use super::copy;
+use super::what::{Sound, With};
 use crate::client::cut::plan::parts;
 use crate::client::cut::spread::{Share, Stream, joined_shares, shares};
 use crate::client::drafts::Drafts;

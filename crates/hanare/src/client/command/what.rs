@@ -1,13 +1,147 @@
-//! What a command is refused for before it moves a byte: the one place where commands are checked. Nobody is asked.
+//! The commands that there are: what each takes, and what it is refused for before it moves a byte. A further command is a further
+//! row in each table here.
 
-use super::{Command, Modify, Tell, What};
+use super::{Command, Modify};
 use crate::client::region::Region;
 use hanare_memory::Window;
-use hanare_protocol::element::{Range, Summary};
+use hanare_protocol::element::{Element, Range, Summary};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::{Error, Result};
 use std::ops::Deref;
+use std::sync::Arc;
+
+/// What is done, and with what.
+pub(super) enum What<'b, R> {
+    Get { into: Window, local: Option<Shape<'b>> },
+    Put { from: Window, local: Option<Shape<'b>> },
+    CopyTo { to: R, to_shape: Shape<'b> },
+    Fill { pattern: Window },
+    Compare { bytes: Window, found: Tell<'b, Option<u64>> },
+    Reduce { element: Element, range: Range, summary: Tell<'b, Summary> },
+    Update { modify: Modify, operands: Window },
+    Fetch { modify: Modify, operands: Window, olds: Window },
+    CompareAndSwap { element: Element, expected: Window, new: Window, olds: Window },
+}
+
+/// Takes what a command tells when all its answers are here.
+pub(super) type Tell<'b, T> = Arc<dyn Fn(T) + Send + Sync + 'b>;
+
+/// Windows of the caller's memory, borrowed as long as the command lives.
+fn read<'b>(bytes: &'b [u8]) -> Window {
+    // SAFETY: the command that gets the window borrows the bytes, and only reads them.
+    unsafe { Window::of(bytes) }
+}
+
+fn write<'b>(bytes: &'b mut [u8]) -> Window {
+    // SAFETY: the command that gets the window borrows the bytes.
+    unsafe { Window::of_mut(bytes) }
+}
+
+/// Makers. Each takes a region, a shape of it, and the memory that goes with them.
+impl<'b, R: Deref<Target = Region>> Command<'b, R> {
+    pub(super) fn new(region: R, shape: Shape<'b>, what: What<'b, R>) -> Command<'b, R> {
+        Command { region, shape, what }
+    }
+
+    /// [`Region::get_shape`].
+    pub fn get(region: R, shape: Shape<'b>, into: &'b mut [u8]) -> Command<'b, R> {
+        Command::new(region, shape, What::Get { into: write(into), local: None })
+    }
+
+    /// [`Region::get_shape_into`].
+    pub fn get_into(region: R, shape: Shape<'b>, into: &'b mut [u8], local: Shape<'b>) -> Command<'b, R> {
+        Command::new(region, shape, What::Get { into: write(into), local: Some(local) })
+    }
+
+    /// [`Region::put_shape`].
+    pub fn put(region: R, shape: Shape<'b>, bytes: &'b [u8]) -> Command<'b, R> {
+        Command::new(region, shape, What::Put { from: read(bytes), local: None })
+    }
+
+    /// [`Region::put_shape_from`].
+    pub fn put_from(region: R, shape: Shape<'b>, bytes: &'b [u8], local: Shape<'b>) -> Command<'b, R> {
+        Command::new(region, shape, What::Put { from: read(bytes), local: Some(local) })
+    }
+
+    /// [`crate::Pool::copy`].
+    pub fn copy(from: R, from_shape: Shape<'b>, to: R, to_shape: Shape<'b>) -> Command<'b, R> {
+        Command::new(from, from_shape, What::CopyTo { to, to_shape })
+    }
+
+    /// [`Region::fill`].
+    pub fn fill(region: R, shape: Shape<'b>, pattern: &'b [u8]) -> Command<'b, R> {
+        Command::new(region, shape, What::Fill { pattern: read(pattern) })
+    }
+
+    /// [`Region::compare`]; `found` gets the position when the command, or its batch, has ended well.
+    pub fn compare(
+        region: R,
+        shape: Shape<'b>,
+        bytes: &'b [u8],
+        found: impl Fn(Option<u64>) + Send + Sync + 'b,
+    ) -> Command<'b, R> {
+        Command::new(region, shape, What::Compare { bytes: read(bytes), found: Arc::new(found) })
+    }
+
+    /// [`Region::reduce`]; `summary` gets it when the command, or its batch, has ended well.
+    pub fn reduce(
+        region: R,
+        shape: Shape<'b>,
+        element: Element,
+        range: Range,
+        summary: impl Fn(Summary) + Send + Sync + 'b,
+    ) -> Command<'b, R> {
+        Command::new(region, shape, What::Reduce { element, range, summary: Arc::new(summary) })
+    }
+
+    /// [`Region::update`].
+    pub fn update(region: R, shape: Shape<'b>, modify: Modify, operands: &'b [u8]) -> Command<'b, R> {
+        Command::new(region, shape, What::Update { modify, operands: read(operands) })
+    }
+
+    /// [`Region::fetch`].
+    pub fn fetch(region: R, shape: Shape<'b>, modify: Modify, operands: &'b [u8], olds: &'b mut [u8]) -> Command<'b, R> {
+        Command::new(region, shape, What::Fetch { modify, operands: read(operands), olds: write(olds) })
+    }
+
+    /// [`Region::compare_and_swap`].
+    pub fn compare_and_swap(
+        region: R,
+        shape: Shape<'b>,
+        element: Element,
+        expected: &'b [u8],
+        new: &'b [u8],
+        olds: &'b mut [u8],
+    ) -> Command<'b, R> {
+        let what = What::CompareAndSwap { element, expected: read(expected), new: read(new), olds: write(olds) };
+        Command::new(region, shape, what)
+    }
+}
+
+impl<'b, R: Deref<Target = Region>> What<'b, R> {
+    /// The same, with shapes as `shape` gives them.
+    pub(super) fn again<'s, 'c>(&'s self, shape: impl Fn(&'s Shape<'b>) -> Shape<'c>) -> What<'c, &'s Region>
+    where
+        'b: 'c,
+    {
+        match self {
+            What::Get { into, local } => What::Get { into: *into, local: local.as_ref().map(shape) },
+            What::Put { from, local } => What::Put { from: *from, local: local.as_ref().map(shape) },
+            What::CopyTo { to, to_shape } => What::CopyTo { to: &**to, to_shape: shape(to_shape) },
+            What::Fill { pattern } => What::Fill { pattern: *pattern },
+            What::Compare { bytes, found } => What::Compare { bytes: *bytes, found: found.clone() },
+            What::Reduce { element, range, summary } => {
+                What::Reduce { element: *element, range: *range, summary: summary.clone() }
+            }
+            What::Update { modify, operands } => What::Update { modify: *modify, operands: *operands },
+            What::Fetch { modify, operands, olds } => What::Fetch { modify: *modify, operands: *operands, olds: *olds },
+            What::CompareAndSwap { element, expected, new, olds } => {
+                What::CompareAndSwap { element: *element, expected: *expected, new: *new, olds: *olds }
+            }
+        }
+    }
+}
 
 /// A command that was checked: the region allows the operation, its shape lies inside, and the memory fits.
 pub(super) struct Sound<'b, R> {
@@ -102,6 +236,11 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
 const OLDS: &str = "the buffer for old values";
 
 impl<R> What<'_, R> {
+    /// Whether running it twice is another thing than running it once.
+    pub(super) fn is_once(&self) -> bool {
+        matches!(self, What::Update { .. } | What::Fetch { .. } | What::CompareAndSwap { .. })
+    }
+
     /// The operation as nodes know it.
     fn op(&self, shape: &Checked<'_>) -> Op {
         match self {

@@ -1,0 +1,91 @@
+//! `hanare.h`, "Updates": those on one word.
+
+use crate::argument::reference;
+use crate::border::code_of;
+use crate::code;
+use crate::region::CRegion;
+use hanare::{Operator, Region, Result};
+use std::ffi::c_int;
+
+/// Runs an operation on one word and tells the word before it, if that is wanted.
+///
+/// # Safety
+/// The handle is `NULL` or valid; `old` is `NULL` or the caller's variable.
+unsafe fn word(call: &'static str, region: *mut CRegion, old: *mut u64, run: impl FnOnce(&Region) -> Result<u64>) -> c_int {
+    code_of(call, || {
+        // SAFETY: promised by the caller.
+        let before = run(unsafe { &reference(region, "region")?.region })?;
+        if !old.is_null() {
+            // SAFETY: not NULL, so it is the caller's variable.
+            unsafe { old.write(before) };
+        }
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_fetch_add(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe { word("hanare_fetch_add", region, old, |region| region.fetch_word(offset, Operator::Add, operand)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_fetch_and(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe { word("hanare_fetch_and", region, old, |region| region.fetch_word(offset, Operator::And, operand)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_fetch_or(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe { word("hanare_fetch_or", region, old, |region| region.fetch_word(offset, Operator::Or, operand)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_fetch_xor(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe { word("hanare_fetch_xor", region, old, |region| region.fetch_word(offset, Operator::Xor, operand)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_swap(region: *mut CRegion, offset: u64, operand: u64, old: *mut u64) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe { word("hanare_swap", region, old, |region| region.fetch_word(offset, Operator::Swap, operand)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_compare_and_swap_word(
+    region: *mut CRegion,
+    offset: u64,
+    expected: u64,
+    desired: u64,
+    old: *mut u64,
+) -> c_int {
+    let swap = |region: &Region| region.compare_and_swap_word(offset, expected, desired);
+    // SAFETY: the caller's pointers.
+    unsafe { word("hanare_compare_and_swap_word", region, old, swap) }
+}
