@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod barrier;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
 pub mod element;
 pub mod error;
@@ -32,9 +33,11 @@ pub mod limits;
 pub mod lock;
 pub mod member;
 pub mod page;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod place;
 pub mod shape;
 pub mod table;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod wire;
 
 pub use error::{Error, Result};

@@ -67,7 +67,7 @@ impl Coordinator {
             return Verdict::Late;
         }
         let epoch_was = join.was.map_or(Epoch(0), |(_, epoch)| epoch);
-        let next = Epoch(record.epoch.max(epoch_was).0 + 1);
+        let next = Epoch(record.epoch.max(epoch_was).0.saturating_add(1));
         if record.incarnation != join.incarnation {
             // The coordinator's own node lives and dies with it: a new life proves the old one's end.
             if matches!(phase, Phase::Member | Phase::Awaited) && !is_home {
@@ -95,7 +95,7 @@ impl Coordinator {
             return Verdict::Refused(Error::LimitReached { what: "nodes of a pool".to_owned(), limit: NODE_COUNT_MAX as u64 });
         }
         let node = if is_home { NodeId(0) } else { NodeId(self.ledger.node_next.max(1)) };
-        let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0) + 1);
+        let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0).saturating_add(1));
         let (name, address, incarnation) = (join.name.clone(), join.address.clone(), join.incarnation);
         Verdict::Member(NodeRecord { node, name, address, incarnation, epoch, ended: None, past: Vec::new() }, true)
     }
@@ -128,7 +128,7 @@ impl Coordinator {
         if new_epoch {
             self.orders.cancel(node);
         }
-        let seat = self.roster.on_join(node, peer, now_ms + self.settings.lease_ms);
+        let seat = self.roster.on_join(node, peer, now_ms.saturating_add(self.settings.lease_ms));
         let is_new_list = new_life || join.attempt > seat.attempt;
         seat.attempt = join.attempt;
         seat.memory = join.memory;
@@ -199,7 +199,7 @@ impl Coordinator {
         if epoch != self.epoch(node) {
             return self.send(node, ToNode::Unknown);
         }
-        self.roster.on_renew(node, now_ms + self.settings.lease_ms, memory);
+        self.roster.on_renew(node, now_ms.saturating_add(self.settings.lease_ms), memory);
         self.send(node, ToNode::Renewed { epoch });
     }
 

@@ -171,9 +171,9 @@ impl Roster {
     pub fn restore(&mut self, node: NodeId, ended: Option<Ended>, now_ms: u64, lease_ms: u64) {
         let state = match ended {
             // Twice the lease: the node must first notice that its connection is gone and find the way back.
-            None => State::Awaited { until_ms: now_ms + 2 * lease_ms },
+            None => State::Awaited { until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Silent) => State::Silent,
-            Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms + 2 * lease_ms },
+            Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Left) => State::Left,
         };
         self.seats.insert(node, Seat { state, memory: Memory::default(), grants: None, attempt: 0 });
@@ -271,7 +271,7 @@ impl Roster {
         for seat in self.seats.values_mut() {
             match &mut seat.state {
                 State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at } => {
-                    *at += ms
+                    *at = at.saturating_add(ms)
                 }
                 State::Silent | State::Dead | State::Left => {}
             }
