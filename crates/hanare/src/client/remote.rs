@@ -10,11 +10,13 @@
 
 use super::joins;
 use super::request::{Patience, Pending, Request};
+use super::session::check_lineage;
 use super::subject::Subjects;
 use crate::trace;
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
+use hanare_memory::fork::Lineage;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
@@ -39,6 +41,7 @@ pub(crate) struct Remote {
     dial: Box<Dial>,
     bound: Duration,
     refusals: Arc<AtomicU64>,
+    lineage: Lineage,
     inner: Mutex<Inner>,
     /// Whose turn it is to carry out what the node refused since others have it mapped: one thread's, in the order in which
     /// it was sent. Taken before `inner`.
@@ -72,7 +75,7 @@ impl Remote {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
         let (inner, turn) = Default::default();
-        Ok(Remote { node, dial, bound, refusals, inner, turn, completed: Condvar::new(), nudge })
+        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, turn, completed: Condvar::new(), nudge })
     }
 
     /// The node.
@@ -86,7 +89,7 @@ impl Remote {
 
     /// An empty request to fill.
     pub fn draft(&self) -> Box<Request> {
-        self.lock().pending.draft()
+        if self.lineage.is_here() { self.lock().pending.draft() } else { Box::default() }
     }
 
     /// Sends a request and returns its number.
@@ -103,6 +106,7 @@ impl Remote {
     /// # Safety
     /// As there.
     unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64> {
+        check_lineage(self.lineage)?;
         let mut inner = self.lock();
         self.connect(&mut inner, patience)?;
         let inner = &mut *inner;
@@ -168,6 +172,10 @@ impl Remote {
     /// Whether the request is done (moving the link once if its answer is not here). What the node refused since others have it
     /// mapped is carried out here; where another thread is at that, the request is not done yet.
     pub fn is_done(&self, seq: u64) -> bool {
+        if !self.lineage.is_here() {
+            // The wait that follows says why.
+            return true;
+        }
         let known = |inner: &mut Inner| inner.pending.get(seq).is_none_or(|request| request.outcome.is_some());
         let mut inner = self.lock();
         if !known(&mut inner) {
@@ -301,6 +309,7 @@ impl Remote {
 
     /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.
     fn settle(&self, seq: u64, patience: Duration, mut look: impl FnMut(&mut Request)) -> Result<()> {
+        check_lineage(self.lineage)?;
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
@@ -453,6 +462,7 @@ impl Remote {
     }
 
     fn answered(&self) -> Result<MutexGuard<'_, Inner>> {
+        check_lineage(self.lineage)?;
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;

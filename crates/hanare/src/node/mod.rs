@@ -19,6 +19,7 @@ mod options;
 mod pages;
 mod post;
 
+pub use journal::read_journal;
 pub use options::NodeOptions;
 
 use crate::settings;
@@ -52,6 +53,7 @@ impl Node {
     /// pool it should join was not reached within the bound, [`Error::KeyRefused`], [`Error::VersionMismatch`].
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
+        control::raise_limit();
         let key = options.pool_key()?;
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
@@ -101,7 +103,10 @@ impl Node {
         let mut desk = Desk::new(parts)?;
         let thread = std::thread::Builder::new()
             .name("hanare-control".to_owned())
-            .spawn(move || desk.run())
+            .spawn(move || {
+                hanare_memory::vital::is_vital();
+                desk.run()
+            })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
         match is_ready.recv() {
             Ok(Ok(id)) => Ok(Node { id, address, socket: options.socket, post, thread: Mutex::new(Some(thread)) }),

@@ -2,7 +2,7 @@
 
 use super::memory::HomeMemory;
 use hanare_memory::Window;
-use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::id::{Epoch, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
@@ -41,6 +41,8 @@ struct Guest {
     key: u64,
     share: u64,
     rights: Rights,
+    epoch: Epoch,
+    readers: Option<u32>,
     /// The others that it knows.
     knows: BTreeSet<HostId>,
 }
@@ -187,17 +189,18 @@ impl Home {
         if let Some(at) = self.hosts.iter().position(|guest| guest.as_ref().is_some_and(|guest| guest.key == join.key)) {
             let guest = self.hosts[at].as_mut().expect("just found");
             guest.rights = guest.rights.max(rights);
-            return Joined { host: HostId(at as u16), share: guest.share };
+            return Joined { host: HostId(at as u16), share: guest.share, rights };
         }
-        let (node, address, key) = (join.node, join.address.clone(), join.key);
-        let guest = Some(Guest { node, address, key, share, rights, knows: BTreeSet::new() });
+        let &Join { node, key, epoch, readers, .. } = join;
+        let address = join.address.clone();
+        let guest = Some(Guest { node, address, key, share, rights, epoch, readers, knows: BTreeSet::new() });
         let host = if is_own { OWN } else { HostId(self.hosts.len() as u16) };
         if is_own {
             self.hosts[0] = guest;
         } else {
             self.hosts.push(guest);
         }
-        Joined { host, share }
+        Joined { host, share, rights }
     }
 
     /// Whether as many hosts have mapped it as can be numbered.
@@ -213,7 +216,8 @@ impl Home {
 
     /// The hosts by which the node that joins was known before.
     pub fn earlier_hosts(&self, join: &Join) -> Vec<HostId> {
-        let is_other = |host: &HostId| *host != OWN && self.guest(*host).is_some_and(|guest| guest.key != join.key);
+        let was = |guest: &Guest| guest.key != join.key && (guest.epoch != join.epoch || guest.readers == join.readers);
+        let is_other = |host: &HostId| *host != OWN && self.guest(*host).is_some_and(was);
         self.hosts_of(join.node).into_iter().filter(is_other).collect()
     }
 
@@ -329,6 +333,14 @@ impl Home {
     ) -> Result<()> {
         if !self.memory.is_here(page.0) {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
+        }
+        if self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
+            match message {
+                ToHome::Want { access: Access::Write, .. } | ToHome::WriteBack { .. } => {
+                    return Err(garbage(format!("who may only read {} wrote to page {} of it", self.gid, page.0)));
+                }
+                _ => {}
+            }
         }
         let heard = self.directory.handle(host, page, message)?;
         match message {

@@ -39,6 +39,7 @@ use crate::client::shared::lanes::LANE_PAGE_COUNT;
 use crate::client::subject::Subject;
 use crate::settings;
 use hanare_memory::fault::{self, Watch};
+use hanare_memory::fork::Lineage;
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Features, Span, Uffd, WriteFaults};
 use hanare_memory::{Mapping, Window};
@@ -63,6 +64,7 @@ pub(crate) struct Coherent {
     rights: Rights,
     purpose: Purpose,
     attachment: Arc<Attachment>,
+    lineage: Lineage,
 }
 
 /// What a mapping was made for.
@@ -98,8 +100,16 @@ impl Coherent {
             (other, _) => return Err(attachment.session.nonsense(&other)),
         };
         // From here on the node is told when this fails or ends.
-        let mut coherent =
-            Coherent { watch: None, mapping: None, gid, len: layout.len(), rights, purpose, attachment: attachment.clone() };
+        let mut coherent = Coherent {
+            watch: None,
+            mapping: None,
+            gid,
+            len: layout.len(),
+            rights,
+            purpose,
+            attachment: attachment.clone(),
+            lineage: Lineage::here(),
+        };
         let files = fds.split_off(2);
         if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
             let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
@@ -217,6 +227,11 @@ impl Coherent {
 
 impl Drop for Coherent {
     fn drop(&mut self) {
+        if !self.lineage.is_here() {
+            // A child of the process that mapped it: what lies at those addresses is not this mapping.
+            std::mem::forget((self.mapping.take(), self.watch.take()));
+            return;
+        }
         // Unmapped before the watch ends: a page that is touched after both is a wild pointer, not zeros.
         self.mapping = None;
         if self.watch.is_some() {

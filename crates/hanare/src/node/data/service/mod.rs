@@ -88,7 +88,10 @@ impl Service {
         let mut desk = Desk::new(extents, post.clone(), Dial { key, bound, fabric, post: post.clone() }, pages, control)?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
-            .spawn(move || desk.run())
+            .spawn(move || {
+                hanare_memory::vital::is_vital();
+                desk.run();
+            })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
         Ok(Service { post, thread: Some(thread) })
     }
