@@ -96,7 +96,7 @@ fn an_idle_child_keeps_no_lock_of_a_dead_holder() {
         let client = Pool::attach_to(&socket, None).unwrap();
         let _guard = client.lock("held").unwrap();
         let idle = fork(|| {
-            std::thread::sleep(Duration::from_secs(30));
+            std::thread::sleep(Duration::from_secs(20));
             0
         });
         println!("{idle}");

@@ -16,7 +16,7 @@ use crate::trace;
 use hanare_fabric::layer::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
-use hanare_memory::fork::Lineage;
+use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
@@ -27,7 +27,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ pub(crate) struct Remote {
 struct Inner {
     link: Option<Box<dyn Link>>,
     /// A copy of the link's event descriptor for the thread that parks.
-    event: Option<Arc<OwnedFd>>,
+    event: Option<Arc<(Withheld, OwnedFd)>>,
     pending: Pending,
     windows: Vec<Window>,
     parked: bool,
@@ -146,7 +146,7 @@ impl Remote {
         if inner.link.is_none() {
             let link = (self.dial)(patience)?;
             let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
-            (inner.link, inner.event) = (Some(link), Some(Arc::new(event)));
+            (inner.link, inner.event) = (Some(link), Some(Arc::new((Withheld::new(event.as_fd()), event))));
             inner.posted_len = 0;
         }
         Ok(())
@@ -407,7 +407,7 @@ impl Remote {
         let event = inner.event.clone().expect("a link has its event");
         inner.parked = true;
         drop(inner);
-        self.poll_event(&event, writing, until);
+        self.poll_event(&event.1, writing, until);
         inner = self.lock();
         inner.parked = false;
         if inner.waiting > 0 {

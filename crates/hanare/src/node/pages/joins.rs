@@ -157,7 +157,8 @@ impl Pages {
         let (key, view) = (wanted.key(), &wanted.view);
         check_view(view)?;
         let bad_use = |reason: String| Err(Error::BadUse { region: view.name.clone(), reason });
-        for host in self.hosts.iter().filter(|(other, _)| other.gid == key.gid).map(|(_, host)| host) {
+        let others = self.hosts.iter().filter(|(other, host)| other.gid == key.gid && !host.is_unused());
+        for (_, host) in others {
             if host.consistency != wanted.consistency {
                 return bad_use(format!(
                     "programs of this host map it {}; it is mapped in one way at a time: let them unmap it first",
@@ -167,6 +168,12 @@ impl Pages {
             if host.has(wanted.client) {
                 return bad_use("this program has it mapped already".to_owned());
             }
+        }
+        let is_other = |host: &Host| host.consistency != wanted.consistency || *host.layout() != view.layout;
+        if self.hosts.get(&key).is_some_and(|host| host.is_unused() && is_other(host)) {
+            // Somebody who was not let in said something else of it.
+            self.leaving.entry(key).or_default().then.push(wanted);
+            return Ok(());
         }
         if !self.hosts.contains_key(&key) {
             let host = self.make_host(&wanted)?;
