@@ -2,9 +2,10 @@
 //!
 //! A frame is its length (4 bytes, little-endian), how many descriptors come with it (4 bytes), and the value.
 //! Descriptors arrive with the frame's first bytes, at most [`FDS_PER_MESSAGE`] at a time; a frame with more of them
-//! has them spread over several one-byte messages behind its value.
+//! has them spread over several one-byte messages behind its value. A node takes few of them, and short frames: see [`Most`].
 
-use hanare_protocol::limits::CONTROL_LEN_MAX;
+use hanare_memory::fork::Withheld;
+use hanare_protocol::limits::{CONTROL_LEN_MAX, REQUEST_FD_COUNT_MAX, REQUEST_LEN_MAX};
 use hanare_protocol::wire::control;
 use rustix::io::Errno;
 use rustix::net::{
@@ -20,6 +21,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Most descriptors in one `sendmsg` (the kernel allows 253).
 const FDS_PER_MESSAGE: usize = 128;
 const PREFIX_LEN: usize = 8;
+
+/// The most that the other side may send in one frame.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    len: usize,
+    fds: usize,
+}
+
+/// What a client takes from its node, which it has to trust.
+const ANSWER: Most = Most { len: CONTROL_LEN_MAX, fds: 1 << 16 };
+
+/// What a node takes from a client.
+const REQUEST: Most = Most { len: REQUEST_LEN_MAX, fds: REQUEST_FD_COUNT_MAX };
 
 /// The address of a node's socket: a path, or `@name` for one without a file.
 pub(crate) fn socket_address(name: &str) -> io::Result<SocketAddrUnix> {
@@ -37,9 +51,12 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
 /// One side's view of the connection: reads whole frames, whether the socket blocks or not.
 #[derive(Debug)]
 pub(crate) struct FrameSocket {
+    /// Children made by fork do not keep it open. Dropped before the descriptor.
+    _withheld: Withheld,
     fd: OwnedFd,
     /// Whether calls on the socket wait; then "try again" means that they waited too long.
     waits: bool,
+    most: Most,
     bytes: Vec<u8>,
     fds: Vec<OwnedFd>,
     queue: VecDeque<Outgoing>,
@@ -69,14 +86,22 @@ impl Frame {
 }
 
 impl FrameSocket {
-    /// Takes over a socket whose calls wait.
+    /// Takes over a client's socket, whose calls wait.
     pub fn waiting(fd: OwnedFd) -> FrameSocket {
-        FrameSocket { fd, waits: true, bytes: Vec::new(), fds: Vec::new(), queue: VecDeque::new() }
+        FrameSocket {
+            _withheld: Withheld::new(fd.as_fd()),
+            fd,
+            waits: true,
+            most: ANSWER,
+            bytes: Vec::new(),
+            fds: Vec::new(),
+            queue: VecDeque::new(),
+        }
     }
 
-    /// Takes over a socket whose calls never wait.
+    /// Takes over a node's socket, whose calls never wait.
     pub fn polled(fd: OwnedFd) -> FrameSocket {
-        FrameSocket { waits: false, ..FrameSocket::waiting(fd) }
+        FrameSocket { waits: false, most: REQUEST, ..FrameSocket::waiting(fd) }
     }
 
     /// Queues one frame and sends what goes at once: all of it where the socket blocks.
@@ -127,6 +152,8 @@ impl FrameSocket {
                 return Ok(Some(frame));
             }
             match self.receive_some() {
+                // They come with the frames that name them: nobody has more of them waiting here.
+                Ok(_) if self.fds.len() > self.most.fds => return Err(beyond_limits()),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(Errno::AGAIN) => return Ok(None),
@@ -139,8 +166,8 @@ impl FrameSocket {
         let Some(prefix) = self.bytes.get(..PREFIX_LEN) else { return Ok(None) };
         let number = |at: usize| u32::from_le_bytes(prefix[at..at + 4].try_into().expect("4 bytes")) as usize;
         let (len, fd_count) = (number(0), number(4));
-        if len > CONTROL_LEN_MAX || fd_count > CONTROL_LEN_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame beyond the limits"));
+        if len > self.most.len || fd_count > self.most.fds {
+            return Err(beyond_limits());
         }
         let carriers = fd_count.saturating_sub(1) / FDS_PER_MESSAGE;
         let whole = PREFIX_LEN + len + carriers;
@@ -167,6 +194,10 @@ impl FrameSocket {
         self.bytes.extend_from_slice(&buffer[..received.bytes]);
         Ok(received.bytes)
     }
+}
+
+fn beyond_limits() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a frame beyond the limits")
 }
 
 impl AsFd for FrameSocket {
@@ -223,6 +254,27 @@ mod tests {
         assert_eq!(b.receive().unwrap().unwrap().fds.len(), 300);
         sender.join().unwrap();
         assert_eq!(b.receive().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_node_keeps_no_descriptors_that_a_client_piles_up() {
+        let (mut a, b) = pair();
+        let mut node = FrameSocket::polled(b.fd);
+        rustix::io::ioctl_fionbio(&node.fd, true).unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = open();
+        // A frame that never ends, and descriptors with each of its bytes.
+        rustix::io::write(&a.fd, &[0xff, 0, 0, 0, REQUEST_FD_COUNT_MAX as u8, 0, 0, 0]).unwrap();
+        for _ in 0..3 {
+            let fds = (0..FDS_PER_MESSAGE).map(|_| file.try_clone().unwrap().into()).collect();
+            a.queue.push_back(Outgoing { bytes: vec![0], fds, sent: 0 });
+        }
+        a.flush().unwrap();
+        assert_eq!(node.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(node);
+        // Other tests of this process open and close theirs meanwhile.
+        assert!(open() < before + FDS_PER_MESSAGE, "{before} before, {} after", open());
     }
 
     #[test]

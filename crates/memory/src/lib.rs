@@ -8,10 +8,12 @@
 //! | [`mod@file`] | sealed memory files and the kind of pages they have |
 //! | [`mapping`] | a client's view of an extent: files mapped one after another |
 //! | [`fault`] | the SIGBUS handler's way to whoever can resolve a fault of a registered mapping |
+//! | [`fork`] | what children do not get: handles, connections |
 //! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back |
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
+//! | [`vital`] | threads whose panic ends the process |
 //! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
 //!
 //! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
@@ -20,12 +22,14 @@ pub mod capacity;
 pub mod diff;
 pub mod fault;
 pub mod file;
+pub mod fork;
 pub mod frames;
 pub mod guard;
 pub mod lender;
 pub mod mapping;
 pub mod uffd;
 pub mod vector;
+pub mod vital;
 pub mod window;
 
 pub use guard::{Lost, Side};

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod barrier;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
 pub mod element;
 pub mod error;
@@ -35,12 +36,14 @@ pub mod limits;
 pub mod lock;
 pub mod member;
 pub mod page;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod place;
 pub mod request;
 pub mod session;
 pub mod shape;
 pub mod size;
 pub mod table;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod wire;
 
 pub use error::{Error, Result};

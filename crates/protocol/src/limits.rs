@@ -58,6 +58,12 @@ pub const ASK_COUNT_MAX: usize = 65_536;
 /// Most regions of a pool.
 pub const REGION_COUNT_MAX: usize = 4 << 20;
 
+/// Most regions of one user: no user takes all names, and a journal of them stays below a GiB.
+pub const USER_REGION_COUNT_MAX: u64 = REGION_COUNT_MAX as u64 / 4;
+
+/// Longest region in bytes: 16 TiB. A host that maps one reserves 8 bytes for each page, here 32 GiB of addresses.
+pub const REGION_LEN_MAX: u64 = 1 << 44;
+
 /// Most spans of a region: one at creation and one for each resize.
 pub const SPAN_COUNT_MAX: usize = 256;
 
@@ -72,6 +78,32 @@ pub const BODY_LEN_MAX: u64 = 1 << 40;
 
 /// Largest control message: a list of [`REGION_COUNT_MAX`] regions comes in pages of fewer than this.
 pub const CONTROL_LEN_MAX: usize = 16 << 20;
+
+/// Largest request of a client to its node: a region's layout and grants, the longest, stay below for some 30 000 extents.
+pub const REQUEST_LEN_MAX: usize = 1 << 20;
+
+/// Most descriptors in one request: a mapping brings its userfaultfd.
+pub const REQUEST_FD_COUNT_MAX: usize = 1;
+
+/// Requests of one client that are answered in a row before others have their turn.
+pub const CLIENT_TURN_COUNT: usize = 8;
+
+/// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
+pub const UNREAD_MS: u64 = ANSWER_MS;
+
+/// Most clients of one user at a node: beyond 5000 programs a host, with room.
+pub const USER_CLIENT_COUNT_MAX: usize = 8192;
+
+/// How long a node that ran out of descriptors takes no new clients: as long as an attaching program hardly notices.
+pub const ACCEPT_PAUSE_MS: u64 = 100;
+
+/// Control messages taken from one peer in a row, in number and in bytes, before others have their turn.
+pub const PEER_TURN_COUNT: usize = 256;
+/// The bytes that go with [`PEER_TURN_COUNT`].
+pub const PEER_TURN_LEN: usize = 1 << 20;
+
+/// Most bytes of control messages that wait for a peer to read; beyond, it is taken for dead.
+pub const PEER_UNREAD_LEN_MAX: usize = 64 << 20;
 
 /// Most regions in one page of a listing, so that a page stays within [`CONTROL_LEN_MAX`].
 pub const LIST_PAGE_COUNT_MAX: usize = 4096;

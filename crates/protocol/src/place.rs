@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::id::{NodeId, Slot};
-use crate::limits::CHUNK_LEN_MIN;
+use crate::limits::{CHUNK_LEN_MIN, NODE_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
+use crate::wire::Malformed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -102,12 +103,30 @@ pub struct Piece {
     pub at: u64,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "no divisor is 0, and no result beyond the length: see `Layout::check`")]
 impl Span {
     /// The lengths of `count` extents that share `len` bytes in chunks.
+    ///
+    /// A round of chunks beyond 64 bits is longer than any region: then all bytes are in the first round.
     pub fn shares(len: u64, chunk: u64, count: u64) -> impl Iterator<Item = u64> {
-        let rounds = len / (chunk * count);
-        let rest = len % (chunk * count);
-        (0..count).map(move |k| rounds * chunk + rest.saturating_sub(k * chunk).min(chunk))
+        let round = chunk.checked_mul(count).filter(|round| *round > 0);
+        let (rounds, rest) = round.map_or((0, len), |round| (len / round, len % round));
+        // At most `len`, so nothing here goes beyond 64 bits.
+        (0..count).map(move |k| rounds * chunk + rest.saturating_sub(k.saturating_mul(chunk)).min(chunk))
+    }
+
+    /// Refuses a span that no coordinator makes: one that lies on nothing, or not as its chunk says.
+    fn check(&self) -> Result<(), Malformed> {
+        let count = self.extents.len();
+        if self.len == 0 || count == 0 || count > NODE_COUNT_MAX {
+            return Err(Malformed("a span without bytes, without extents or with too many"));
+        }
+        let is_true = match self.extents.as_slice() {
+            [only] => only.len == self.len,
+            _ if !self.chunk.is_power_of_two() || self.chunk < CHUNK_LEN_MIN => false,
+            extents => Span::shares(self.len, self.chunk, count as u64).eq(extents.iter().map(|extent| extent.len)),
+        };
+        if is_true { Ok(()) } else { Err(Malformed("a span whose extents are not as long as its chunk says")) }
     }
 
     /// Which extent holds byte `at` of the span, where in it, and how many bytes follow there without a gap.
@@ -122,7 +141,24 @@ impl Span {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a layout is checked where it arrives: see `Layout::check`")]
 impl Layout {
+    /// Refuses a layout that no coordinator makes; whoever gets one from somebody else calls this before all else here, which
+    /// relies on it.
+    ///
+    /// **Errors**: [`Malformed`], which says why.
+    pub fn check(&self) -> Result<(), Malformed> {
+        if self.spans.is_empty() || self.spans.len() > SPAN_COUNT_MAX {
+            return Err(Malformed("a layout without spans, or with too many"));
+        }
+        let mut len = 0u64;
+        for span in &self.spans {
+            span.check()?;
+            len = len.saturating_add(span.len);
+        }
+        if len > REGION_LEN_MAX { Err(Malformed("a layout of more bytes than a region may have")) } else { Ok(()) }
+    }
+
     /// The region's length in bytes.
     pub fn len(&self) -> u64 {
         self.spans.iter().map(|span| span.len).sum()
@@ -248,6 +284,7 @@ pub struct Pieces<'a> {
     at: u64,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a layout is checked where it arrives: see `Layout::check`")]
 impl Pieces<'_> {
     /// Moves on to the span that holds `offset`.
     fn skip_spans(&mut self) {
@@ -262,6 +299,7 @@ impl Pieces<'_> {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a layout is checked where it arrives: see `Layout::check`")]
 impl Iterator for Pieces<'_> {
     type Item = Piece;
 
@@ -287,6 +325,39 @@ mod tests {
             .map(|(k, len)| Extent { node: NodeId(k as u32), slot: Slot(0), len })
             .collect();
         Span { len, chunk, extents }
+    }
+
+    #[test]
+    fn a_layout_that_no_coordinator_makes_is_refused() {
+        let good = Layout { spans: vec![span(10_000, 4096, 1), span(50_001, 4096, 3), span(5, 8192, 2)] };
+        assert_eq!(good.check(), Ok(()));
+        let refused = |change: &dyn Fn(&mut Layout)| {
+            let mut layout = good.clone();
+            change(&mut layout);
+            assert!(layout.check().is_err(), "{layout:?}");
+        };
+        refused(&|layout| layout.spans.clear());
+        refused(&|layout| layout.spans[0].len = 0);
+        refused(&|layout| layout.spans[0].extents.clear());
+        refused(&|layout| layout.spans[0].len += 1);
+        refused(&|layout| layout.spans[0].extents[0].len = u64::MAX);
+        refused(&|layout| layout.spans[1].extents[2].len += 1);
+        for chunk in [0, 1, 4095, 2048, 5000, u64::MAX, 1 << 63] {
+            refused(&|layout| layout.spans[1].chunk = chunk);
+        }
+        refused(&|layout| {
+            let len = REGION_LEN_MAX + 1;
+            (layout.spans[0].len, layout.spans[0].extents[0].len) = (len, len);
+        });
+        let long = span(REGION_LEN_MAX, 4096, 1);
+        refused(&|layout| layout.spans = vec![long.clone(); 8]);
+        refused(&|layout| layout.spans = vec![span(1, 4096, 1); SPAN_COUNT_MAX + 1]);
+    }
+
+    #[test]
+    fn shares_of_chunks_beyond_64_bits_are_those_of_one_round() {
+        assert_eq!(Span::shares(10_000, 1 << 63, 3).collect::<Vec<_>>(), [10_000, 0, 0]);
+        assert_eq!(Span::shares(u64::MAX, 1 << 63, 2).sum::<u64>(), u64::MAX);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::bell::{self, Bell};
 use super::layout::{CAPACITY, FILE_LEN, Role};
+use hanare_memory::fork::{Lineage, Withheld};
 use hanare_memory::{Mapping, Window, file};
 use hanare_protocol::id::Rights;
 use hanare_protocol::wire::control::FilePart;
@@ -27,6 +28,9 @@ pub struct ShmParts {
 pub(crate) struct Side {
     pub(crate) producer: Producer<Shared>,
     pub(super) consumer: Consumer<Shared>,
+    /// A child made by fork neither keeps the peer waiting nor ends its parent's link. Dropped before the bell.
+    _withheld: Withheld,
+    lineage: Lineage,
     pub(super) bell: Bell,
     our_data: Flag<Shared>,
     our_space: Flag<Shared>,
@@ -46,6 +50,8 @@ fn side(mapping: Mapping, role: Role, bell: OwnedFd) -> Result<Side> {
     Ok(Side {
         producer: Producer::new(words(whole, role.ring())).map_err(corrupt)?,
         consumer: Consumer::new(words(whole, other.ring())).map_err(corrupt)?,
+        _withheld: Withheld::new(bell.as_fd()),
+        lineage: Lineage::here(),
         bell: Bell::new(bell),
         our_data: Flag::new(line(role.data_flag())),
         our_space: Flag::new(line(role.space_flag())),
@@ -127,6 +133,9 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
+        if !self.lineage.is_here() {
+            return;
+        }
         self.our_closed.store(0, 1);
         self.ring_data();
         self.ring_space();

@@ -4,6 +4,7 @@
 //! bytes, and answers a range that is not mapped with an error.
 
 use crate::stream::Stream;
+use hanare_memory::fork::Withheld;
 use hanare_protocol::limits::{ANSWER_MS, LEASE_MS};
 use rustix::net::sockopt;
 use std::io;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// A connected TCP socket that never blocks.
 pub struct Socket {
+    /// A child made by fork does not keep the connection open. Dropped before the descriptor.
+    withheld: Withheld,
     fd: OwnedFd,
     /// Whether closing it discards what was not sent.
     ends_by_reset: bool,
@@ -26,7 +29,8 @@ impl Socket {
     pub fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let socket = Socket { fd: stream.into(), ends_by_reset: false };
+        let fd = OwnedFd::from(stream);
+        let socket = Socket { withheld: Withheld::new(fd.as_fd()), fd, ends_by_reset: false };
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, Duration::from_millis(LEASE_MS))?;
         sockopt::set_tcp_keepintvl(&socket, Duration::from_millis(LEASE_MS / 3))?;
@@ -55,7 +59,9 @@ impl Socket {
 
 impl From<Socket> for OwnedFd {
     fn from(socket: Socket) -> OwnedFd {
-        socket.fd
+        let Socket { withheld, fd, .. } = socket;
+        drop(withheld);
+        fd
     }
 }
 

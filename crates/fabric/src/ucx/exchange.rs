@@ -26,7 +26,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Choice {
-    /// UCX where both sides have RDMA, or the other side wants it; TCP otherwise.
+    /// UCX where this side has RDMA and the other side wants or has it too; TCP otherwise.
     #[default]
     Auto = 0,
     /// TCP, whatever there is.
@@ -94,6 +94,11 @@ impl Offer {
         Offer { choice, ucx: info.map(|info| release(&info.version)), has_rdma, is_bare: false }
     }
 
+    /// Whether this side uses UCX where the other side wants it.
+    fn is_willing(&self) -> bool {
+        self.choice == Choice::Ucx || self.choice == Choice::Auto && self.has_rdma
+    }
+
     fn encode(&self) -> [u8; OFFER_LEN] {
         let mut bytes = [0; OFFER_LEN];
         bytes[..8].copy_from_slice(&OFFER_MAGIC);
@@ -137,6 +142,11 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
             "UCX is {}.{} there and {}.{} here, which do not understand each other; install the same release on both",
             theirs[0], theirs[1], ours[0], ours[1]
         )),
+        // A library that parses what a stranger sends is not entered at the stranger's word.
+        (true, false, ..) if !ours.is_willing() => {
+            Err("the other side is set to ucx; this one has no RDMA and is set to auto: set both to ucx".into())
+        }
+        (true, false, ..) if !theirs.is_willing() => Err("the other side has no RDMA and is set to auto: set both to ucx".into()),
         (true, false, ..) => Ok(true),
         (false, true, ..) => Ok(false),
         (false, false, ..) => Ok(ours.has_rdma && theirs.has_rdma && ours.ucx == theirs.ucx),
@@ -300,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn rdma_is_used_where_both_have_it_and_ucx_where_one_wants_it() {
+    fn a_peer_alone_brings_no_side_without_rdma_to_use_ucx() {
         let [_, tcp, none, plain, rdma, ucx_without, ucx, newer, ucx_newer] = OFFERS;
         let decided = |ours, theirs| is_ucx(&ours, &theirs);
         assert_eq!(decided(rdma, rdma), Ok(true));
@@ -308,8 +318,11 @@ mod tests {
         assert_eq!(decided(rdma, tcp), Ok(false));
         assert_eq!(decided(rdma, newer), Ok(false), "two releases do not talk");
         assert_eq!(decided(plain, none), Ok(false));
-        assert_eq!(decided(plain, ucx), Ok(true));
+        assert_eq!(decided(rdma, ucx), Ok(true));
+        assert_eq!(decided(ucx, ucx), Ok(true));
         let refused = |ours, theirs, words: &str| assert!(decided(ours, theirs).unwrap_err().contains(words));
+        refused(plain, ucx, "this one has no RDMA");
+        refused(ucx, plain, "set both to ucx");
         refused(ucx, none, "the other side has no UCX");
         refused(none, ucx, "this side has no UCX");
         refused(ucx, tcp, "set to tcp");

@@ -12,11 +12,13 @@ use super::joins;
 use super::message::Message;
 use super::pending::Pending;
 use super::request::{Patience, Request};
+use super::session::check_lineage;
 use super::subject::Subjects;
 use crate::trace;
 use hanare_fabric::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
+use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, NodeId};
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
@@ -27,7 +29,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -44,6 +46,7 @@ pub(crate) struct Remote {
     dial: Box<Dial>,
     bound: Duration,
     refusals: Arc<AtomicU64>,
+    lineage: Lineage,
     inner: Mutex<Inner>,
     /// Whose turn it is to carry out what the node refused since others have it mapped: one thread's, in the order in which
     /// it was sent. Taken before `inner`.
@@ -57,7 +60,7 @@ pub(crate) struct Remote {
 struct Inner {
     link: Option<Box<dyn Link>>,
     /// A copy of the link's event descriptor for the thread that parks.
-    event: Option<Arc<OwnedFd>>,
+    event: Option<Arc<(Withheld, OwnedFd)>>,
     pending: Pending,
     windows: Vec<Window>,
     parked: bool,
@@ -77,7 +80,7 @@ impl Remote {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
         let (inner, turn) = Default::default();
-        Ok(Remote { node, dial, bound, refusals, inner, turn, completed: Condvar::new(), nudge })
+        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, turn, completed: Condvar::new(), nudge })
     }
 
     /// The node.
@@ -91,7 +94,7 @@ impl Remote {
 
     /// An empty request to fill.
     pub fn draft(&self) -> Box<Request> {
-        self.lock().pending.draft()
+        if self.lineage.is_here() { self.lock().pending.draft() } else { Box::default() }
     }
 
     /// Sends a request and returns its number.
@@ -108,6 +111,7 @@ impl Remote {
     /// # Safety
     /// As there.
     unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64> {
+        check_lineage(self.lineage)?;
         let mut inner = self.lock();
         self.connect(&mut inner, patience)?;
         // SAFETY: promised by the caller.
@@ -154,7 +158,7 @@ impl Remote {
         if inner.link.is_none() {
             let link = (self.dial)(patience)?;
             let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
-            (inner.link, inner.event) = (Some(link), Some(Arc::new(event)));
+            (inner.link, inner.event) = (Some(link), Some(Arc::new((Withheld::new(event.as_fd()), event))));
             inner.posted_len = 0;
         }
         Ok(())
@@ -180,6 +184,10 @@ impl Remote {
     /// Whether the request is done (moving the link once if its answer is not here). What the node refused since others have it
     /// mapped is carried out here; where another thread is at that, the request is not done yet.
     pub fn is_done(&self, seq: u64) -> bool {
+        if !self.lineage.is_here() {
+            // The wait that follows says why.
+            return true;
+        }
         let known = |inner: &mut Inner| inner.pending.get(seq).is_none_or(|request| request.is_over());
         let mut inner = self.lock();
         if !known(&mut inner) {
@@ -335,6 +343,7 @@ impl Remote {
 
     /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.
     fn settle(&self, seq: u64, patience: Duration, mut look: impl FnMut(&mut Request)) -> Result<()> {
+        check_lineage(self.lineage)?;
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;
@@ -438,7 +447,7 @@ impl Remote {
         let event = inner.event.clone().expect("a link has its event");
         inner.parked = true;
         drop(inner);
-        self.poll_event(&event, writing, until);
+        self.poll_event(&event.1, writing, until);
         inner = self.lock();
         inner.parked = false;
         if inner.waiting > 0 {
@@ -494,6 +503,7 @@ impl Remote {
     }
 
     fn answered(&self) -> Result<MutexGuard<'_, Inner>> {
+        check_lineage(self.lineage)?;
         let mut inner = self.lock();
         let mut backoff = backoff();
         let mut deadline = None;

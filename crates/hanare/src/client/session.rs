@@ -1,6 +1,7 @@
 //! The control connection of a client to its host's node: one question at a time, answered in order.
 
 use crate::control_socket::{Frame, FrameSocket, socket, socket_address};
+use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
@@ -15,6 +16,8 @@ use std::time::Duration;
 pub(crate) struct Session {
     address: String,
     bound: Duration,
+    /// The process that attached: a child made by fork would take its parent's answers.
+    lineage: Lineage,
     socket: Mutex<Option<FrameSocket>>,
 }
 
@@ -30,7 +33,12 @@ impl Session {
         rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Send, patience)
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
-        let session = Session { address: address.to_owned(), bound, socket: Mutex::new(Some(FrameSocket::waiting(fd))) };
+        let session = Session {
+            address: address.to_owned(),
+            bound,
+            lineage: Lineage::here(),
+            socket: Mutex::new(Some(FrameSocket::waiting(fd))),
+        };
         match session.ask_with_fds(&Request::Attach { version: VERSION, job }, Vec::new())? {
             (Answer::Attached(attached), fds) => Ok((session, attached, fds)),
             (other, _) => Err(session.nonsense(&other)),
@@ -44,6 +52,7 @@ impl Session {
 
     /// Asks, handing descriptors over, and waits for the answer and its descriptors.
     pub fn ask_with_fds(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(Answer, Vec<OwnedFd>)> {
+        check_lineage(self.lineage)?;
         let mut guard = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let socket = guard.as_mut().ok_or_else(|| self.gone("the connection was closed before"))?;
         match exchange(socket, request, fds) {
@@ -80,6 +89,17 @@ impl Session {
             }
             _ => self.gone(&error.to_string()),
         }
+    }
+}
+
+/// Refuses handles of this process's parent.
+pub(crate) fn check_lineage(lineage: Lineage) -> Result<()> {
+    match lineage.is_here() {
+        true => Ok(()),
+        false => Err(Error::BadUse {
+            region: "of its parent".to_owned(),
+            reason: "this process was made by fork, and must attach anew".to_owned(),
+        }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
+use hanare_protocol::limits::{PEER_TURN_COUNT, PEER_TURN_LEN, PEER_UNREAD_LEN_MAX};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,7 +15,10 @@ pub(crate) struct ControlLink {
     link: Box<dyn Link>,
     sending: Vec<u8>,
     queue: VecDeque<Vec<u8>>,
+    /// Bytes of those in the queue.
+    queue_len: usize,
     inbox: Inbox,
+    has_more: bool,
 }
 
 /// Most messages that wait for a peer to read: beyond, it is taken for dead.
@@ -22,7 +26,7 @@ const QUEUE_COUNT_MAX: usize = 65_536;
 
 impl ControlLink {
     pub fn new(link: Box<dyn Link>) -> ControlLink {
-        ControlLink { link, sending: Vec::new(), queue: VecDeque::new(), inbox: Inbox::default() }
+        ControlLink { link, sending: Vec::new(), queue: VecDeque::new(), queue_len: 0, inbox: Inbox::default(), has_more: false }
     }
 
     /// Sends a value, now or when those before it have left.
@@ -32,12 +36,13 @@ impl ControlLink {
 
     /// As [`ControlLink::send`], for a value that is encoded already.
     pub fn send_bytes(&mut self, bytes: Vec<u8>) -> Result<(), LinkError> {
-        if self.queue.len() >= QUEUE_COUNT_MAX {
+        if self.queue.len() >= QUEUE_COUNT_MAX || self.queue_len >= PEER_UNREAD_LEN_MAX {
             return Err(LinkError::Closed {
                 peer: self.link.peer().to_owned(),
                 reason: "it does not read its messages".to_owned(),
             });
         }
+        self.queue_len = self.queue_len.saturating_add(bytes.len());
         self.queue.push_back(bytes);
         self.pump()
     }
@@ -45,6 +50,7 @@ impl ControlLink {
     fn pump(&mut self) -> Result<(), LinkError> {
         while self.link.unsent_len() == 0 {
             let Some(bytes) = self.queue.pop_front() else { break };
+            self.queue_len = self.queue_len.saturating_sub(bytes.len());
             self.sending = bytes;
             let head = Head { body_len: self.sending.len() as u64, ..Head::new(Kind::Control, 0) };
             // SAFETY: the buffer is used again only when nothing is unsent, and the link is dropped before it.
@@ -54,7 +60,7 @@ impl ControlLink {
     }
 
     /// Moves bytes both ways; returns the values that have arrived, and whether the link has ended after them. Where it has not, it
-    /// dozes, so that its event is sure.
+    /// dozes, so that its event is sure, or [`ControlLink::has_more`].
     pub fn receive<T: DeserializeOwned>(&mut self) -> (Vec<T>, Result<(), LinkError>) {
         let (whole, mut ending) = self.receive_bytes();
         let mut values = Vec::new();
@@ -74,14 +80,25 @@ impl ControlLink {
     /// As [`ControlLink::receive`], for values that are not decoded here.
     pub fn receive_bytes(&mut self) -> (Vec<Vec<u8>>, Result<(), LinkError>) {
         let ending = self.progress();
+        self.inbox.whole_len = 0;
         (std::mem::take(&mut self.inbox.whole), ending)
     }
 
-    /// Moves bytes until nothing moves any more.
+    /// Whether more has arrived than is taken in one turn: then who owns the link receives again, when others had their turn.
+    pub fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Moves bytes until nothing moves any more, or a turn's share of messages is here.
     fn progress(&mut self) -> Result<(), LinkError> {
+        self.has_more = false;
         loop {
             let progress = self.link.progress(&mut self.inbox)?;
             self.pump()?;
+            if !self.inbox.may_begin() {
+                self.has_more = true;
+                return Ok(());
+            }
             if progress.is_idle() && self.link.doze() {
                 return Ok(());
             }
@@ -106,6 +123,8 @@ impl ControlLink {
 struct Inbox {
     part: Vec<u8>,
     whole: Vec<Vec<u8>>,
+    /// Bytes of those.
+    whole_len: usize,
 }
 
 // SAFETY: the buffer is not touched until the link has filled it or is dropped.
@@ -120,6 +139,11 @@ unsafe impl Sink for Inbox {
     }
 
     fn message(&mut self, _: &Head) {
+        self.whole_len = self.whole_len.saturating_add(self.part.len());
         self.whole.push(std::mem::take(&mut self.part));
+    }
+
+    fn may_begin(&self) -> bool {
+        self.whole.len() < PEER_TURN_COUNT && self.whole_len < PEER_TURN_LEN
     }
 }

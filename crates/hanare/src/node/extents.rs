@@ -344,10 +344,11 @@ impl Extents {
         self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid == gid)
     }
 
-    /// What a grant for an extent of a region allows.
-    pub fn rights(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<Rights> {
+    /// What a grant for an extent of a region allows. A length that is not the extent's is refused like a false grant.
+    pub fn rights(&self, gid: Gid, (slot, len): (Slot, u64), grant: Grant) -> Result<Rights> {
         let entries = self.read();
-        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref).filter(|entry| entry.held.gid == gid);
+        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
+        let entry = entry.filter(|entry| entry.held.gid == gid && entry.held.len == len);
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 

@@ -1,74 +1,99 @@
 //! The coordinator's journal: records in the order in which they came, durable before they are acted on.
+//!
+//! Each record is stored behind a checksum of its number and its bytes: what a damaged disk or somebody's editor changed is refused,
+//! not believed. Beside the journal lies a *reserve*, a file that only takes room: when the disk is full it goes, so that what has
+//! to be written still can be, while [`Journal::is_full`] keeps the journal from growing further.
 
+use hanare_memory::vital;
 use hanare_protocol::coordinator::Record;
 use hanare_protocol::wire::control;
 use hanare_protocol::{Error, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use rustix::fs::{FallocateFlags, fallocate};
 use std::path::{Path, PathBuf};
 
 const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
 const FORMAT: TableDefinition<&str, u32> = TableDefinition::new("format");
 
 /// Version of the records; a journal of another one is refused, not misread.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
+
+/// Bytes of a checksum.
+const SUM_LEN: usize = 8;
+
+/// Bytes of the reserve: some thousand records, and the pages that the database writes for each of its transactions.
+const RESERVE_LEN: u64 = 1 << 20;
 
 /// The journal, in a file or in memory.
 pub(crate) struct Journal {
-    database: Database,
-    place: String,
+    /// None only while it is opened again.
+    database: Option<Database>,
+    path: Option<PathBuf>,
     next: u64,
     count: usize,
+    is_full: bool,
 }
 
 impl Journal {
     /// Opens the journal at `path`, made with its folder when it is not there; in memory without a path. Returns the records in it.
     ///
-    /// **Errors**: [`Error::BadSetting`] when another process has it open, or it is none of ours.
+    /// **Errors**: [`Error::BadSetting`] when another process has it open, or it is none of ours; [`Error::System`] when it is
+    /// damaged.
     pub fn open(path: Option<&Path>) -> Result<(Journal, Vec<Record>)> {
-        let place = path.map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
-        let refuse = |error: redb::Error| Error::BadSetting {
-            key: "the journal".to_owned(),
-            value: place.clone(),
-            reason: error.to_string(),
-        };
-        let database = match path {
-            Some(path) => {
-                make_folder(path)?;
-                Database::create(path).map_err(|error| refuse(error.into()))?
-            }
-            None => Database::builder()
-                .create_with_backend(redb::backends::InMemoryBackend::new())
-                .map_err(|error| refuse(error.into()))?,
-        };
-        check_format(&database, &place)?;
-        let mut journal = Journal { database, place: place.clone(), next: 0, count: 0 };
+        if let Some(path) = path {
+            make_folder(path)?;
+        }
+        let database = open_database(path, true)?;
+        let path = path.map(PathBuf::from);
+        let mut journal = Journal { database: Some(database), path, next: 0, count: 0, is_full: false };
         let records = journal.load()?;
+        journal.take_reserve();
         Ok((journal, records))
     }
 
-    /// Appends records and returns when they are durable.
+    /// Appends records and returns when they are durable. On a full disk the reserve makes room, once.
+    ///
+    /// **Errors**: the disk's, when the reserve is gone too: nothing more may be acknowledged then.
     pub fn append(&mut self, records: &[Record]) -> Result<()> {
-        let first = self.next;
-        self.write(|table| {
-            for (number, record) in (first..).zip(records) {
-                table.insert(number, control::encode(record).as_slice())?;
+        if let Err(error) = self.try_append(records) {
+            if self.is_full || self.path.is_none() {
+                return Err(error);
             }
-            Ok(())
-        })?;
+            tracing::error!("{error}; no region is made until there is room");
+            self.is_full = true;
+            let _ = std::fs::remove_file(self.reserve());
+            self.open_again()?;
+            self.try_append(records)?;
+        }
         self.next += records.len() as u64;
         self.count += records.len();
         Ok(())
     }
 
-    /// Replaces all records by others that mean the same.
-    pub fn replace(&mut self, records: &[Record]) -> Result<()> {
+    fn try_append(&self, records: &[Record]) -> Result<()> {
+        let first = self.next;
         self.write(|table| {
-            table.retain(|_, _| false)?;
-            for (number, record) in (0..).zip(records) {
-                table.insert(number, control::encode(record).as_slice())?;
+            for (number, record) in (first..).zip(records) {
+                table.insert(number, sealed(number, record).as_slice())?;
             }
             Ok(())
-        })?;
+        })
+    }
+
+    /// Replaces all records by others that mean the same. Where the disk has no room for both they stay as they are.
+    pub fn replace(&mut self, records: &[Record]) -> Result<()> {
+        let written = self.write(|table| {
+            table.retain(|_, _| false)?;
+            for (number, record) in (0..).zip(records) {
+                table.insert(number, sealed(number, record).as_slice())?;
+            }
+            Ok(())
+        });
+        if let Err(error) = written {
+            tracing::error!("{error}; it stays as long as it is");
+            self.is_full = true;
+            return self.open_again();
+        }
         self.next = records.len() as u64;
         self.count = records.len();
         Ok(())
@@ -79,9 +104,54 @@ impl Journal {
         self.count
     }
 
+    /// Whether the disk is full: what can be refused is not recorded any more.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Looks whether a full disk has room again.
+    pub fn look(&mut self) {
+        if self.is_full && self.path.is_some() {
+            self.take_reserve();
+        }
+    }
+
+    fn reserve(&self) -> PathBuf {
+        let mut name = self.path.clone().unwrap_or_default().into_os_string();
+        name.push(".reserve");
+        name.into()
+    }
+
+    fn take_reserve(&mut self) {
+        if self.path.is_none() {
+            return;
+        }
+        let take = || -> std::io::Result<()> {
+            let file = std::fs::OpenOptions::new().create(true).write(true).truncate(false).open(self.reserve())?;
+            fallocate(&file, FallocateFlags::empty(), 0, RESERVE_LEN)?;
+            Ok(())
+        };
+        // Where the file system cannot reserve, a full disk is noticed when it is full.
+        let taken = take();
+        self.is_full = matches!(&taken, Err(error) if error.kind() == std::io::ErrorKind::StorageFull);
+        if self.is_full {
+            let _ = std::fs::remove_file(self.reserve());
+        }
+    }
+
+    /// After an error the database takes no more; what was durable is read again.
+    fn open_again(&mut self) -> Result<()> {
+        self.database = None;
+        self.database = Some(open_database(self.path.as_deref(), false)?);
+        Ok(())
+    }
+
     fn write(&self, fill: impl FnOnce(&mut redb::Table<u64, &'static [u8]>) -> Result<(), redb::Error>) -> Result<()> {
+        let Some(database) = &self.database else {
+            return Err(self.failed("write", "it is not open"));
+        };
         let run = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
+            let transaction = database.begin_write()?;
             {
                 let mut table = transaction.open_table(RECORDS)?;
                 fill(&mut table)?;
@@ -89,32 +159,90 @@ impl Journal {
             transaction.commit()?;
             Ok(())
         };
-        run().map_err(|error| self.failed("write", &error))
+        match vital::caught(run) {
+            Ok(done) => done.map_err(|error| self.failed("write", &error.to_string())),
+            Err(panic) => Err(self.failed("write", &damaged(&panic))),
+        }
     }
 
     fn load(&mut self) -> Result<Vec<Record>> {
+        let Some(database) = &self.database else { return Err(self.failed("read", "it is not open")) };
         let run = || -> Result<Vec<(u64, Vec<u8>)>, redb::Error> {
-            let transaction = self.database.begin_read()?;
+            let transaction = database.begin_read()?;
             let table = transaction.open_table(RECORDS)?;
             let rows = table.iter()?;
             rows.map(|row| row.map(|(number, bytes)| (number.value(), bytes.value().to_vec())).map_err(redb::Error::from))
                 .collect()
         };
-        let rows = run().map_err(|error| self.failed("read", &error))?;
+        let rows = match vital::caught(run) {
+            Ok(rows) => rows.map_err(|error| self.failed("read", &error.to_string()))?,
+            Err(panic) => return Err(self.failed("read", &damaged(&panic))),
+        };
         self.next = rows.last().map_or(0, |(number, _)| number + 1);
         self.count = rows.len();
-        let decode = |(number, bytes): (u64, Vec<u8>)| {
-            control::decode(&bytes).map_err(|_| Error::System {
-                what: format!("read the journal at {}", self.place),
-                reason: format!("record {number} makes no sense; restore the file from a copy, or move it away to begin anew"),
-            })
+        let open = |(number, bytes): (u64, Vec<u8>)| {
+            unsealed(number, &bytes)
+                .ok_or_else(|| self.failed("read", &damaged(&format!("record {number} is not what was written"))))
         };
-        rows.into_iter().map(decode).collect()
+        rows.into_iter().map(open).collect()
     }
 
-    fn failed(&self, what: &str, error: &redb::Error) -> Error {
-        Error::System { what: format!("{what} the journal at {}", self.place), reason: error.to_string() }
+    fn failed(&self, what: &str, reason: &str) -> Error {
+        let place = place(self.path.as_deref());
+        Error::System { what: format!("{what} the journal at {place}"), reason: reason.to_owned() }
     }
+}
+
+/// The records of a journal that no coordinator has open, in their order.
+///
+/// **Errors**: as a coordinator's that opens it.
+pub fn read_journal(path: &Path) -> Result<Vec<Record>> {
+    let database = Some(open_database(Some(path), false)?);
+    Journal { database, path: Some(path.to_owned()), next: 0, count: 0, is_full: false }.load()
+}
+
+fn place(path: Option<&Path>) -> String {
+    path.map_or_else(|| "memory".to_owned(), |path| path.display().to_string())
+}
+
+fn damaged(why: &str) -> String {
+    format!("the file is damaged ({why}); restore it from a copy, or move it away to begin anew")
+}
+
+/// A record as it is stored.
+fn sealed(number: u64, record: &Record) -> Vec<u8> {
+    let bytes = control::encode(record);
+    [&sum(number, &bytes)[..], &bytes].concat()
+}
+
+/// A stored record, if it is what was written there.
+fn unsealed(number: u64, stored: &[u8]) -> Option<Record> {
+    let (found, bytes) = stored.split_first_chunk::<SUM_LEN>()?;
+    if *found == sum(number, bytes) { control::decode(bytes).ok() } else { None }
+}
+
+fn sum(number: u64, bytes: &[u8]) -> [u8; SUM_LEN] {
+    let mut hash = blake3::Hasher::new();
+    hash.update(&number.to_le_bytes()).update(bytes);
+    let mut sum = [0; SUM_LEN];
+    hash.finalize_xof().fill(&mut sum);
+    sum
+}
+
+/// Opens the database and checks its format. A damaged one panics in the database's code; here that is an error like others.
+fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
+    let place = place(path);
+    let refuse =
+        |error: redb::Error| Error::BadSetting { key: "the journal".to_owned(), value: place.clone(), reason: error.to_string() };
+    let open = || match path {
+        Some(path) if may_make => Database::create(path).map_err(|error| refuse(error.into())),
+        Some(path) => Database::open(path).map_err(|error| refuse(error.into())),
+        None => {
+            Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).map_err(|error| refuse(error.into()))
+        }
+    };
+    let opened = vital::caught(|| open().and_then(|database| check_format(&database, &place).map(|()| database)));
+    opened.unwrap_or_else(|panic| Err(Error::System { what: format!("open the journal at {place}"), reason: damaged(&panic) }))
 }
 
 fn make_folder(path: &Path) -> Result<()> {
@@ -177,6 +305,77 @@ mod tests {
         drop(journal);
         let (_, last) = Journal::open(Some(&path)).unwrap();
         assert_eq!(last, [records(2), vec![Record::Started { life: 2 }]].concat());
+    }
+
+    #[test]
+    fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (mut journal, _) = Journal::open(Some(&path)).unwrap();
+        journal.append(&records(3)).unwrap();
+        let mut changed = sealed(1, &Record::GidsReserved { below: 1 });
+        *changed.last_mut().unwrap() ^= 1;
+        assert!(unsealed(1, &sealed(1, &Record::GidsReserved { below: 1 })).is_some());
+        assert!(unsealed(2, &sealed(1, &Record::GidsReserved { below: 1 })).is_none(), "a record has its place");
+        journal.write(|table| table.insert(1, changed.as_slice()).map(drop).map_err(redb::Error::from)).unwrap();
+        drop(journal);
+        let error = Journal::open(Some(&path)).map(drop).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()) && error.contains("record 1"), "{error}");
+        assert_eq!(read_journal(&path).unwrap_err().to_string(), error);
+    }
+
+    #[test]
+    fn a_file_with_pages_of_zeros_is_one_line_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("whole");
+        let (mut journal, _) = Journal::open(Some(&whole)).unwrap();
+        journal.append(&records(2000)).unwrap();
+        drop(journal);
+        let bytes = std::fs::read(&whole).unwrap();
+        let mut refused = 0;
+        for page in 0..bytes.len() / 4096 {
+            let path = folder.path().join(format!("page{page}"));
+            let mut damaged = bytes.clone();
+            damaged[page * 4096..][..4096].fill(0);
+            std::fs::write(&path, damaged).unwrap();
+            match Journal::open(Some(&path)) {
+                Ok((_, found)) => assert_eq!(found, records(2000), "page {page} held nothing of use"),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(error.contains(path.to_str().unwrap()) && !error.contains('\n'), "{error}");
+                    refused += 1;
+                }
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+        assert!(refused > 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_what_has_to_be_written_still_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).arg(folder.path()).status();
+        if !mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "none"]).is_ok_and(|status| status.success()) {
+            return println!("skipped: only root makes a small disk");
+        }
+        let path = folder.path().join("journal");
+        let (mut journal, _) = Journal::open(Some(&path)).unwrap();
+        let mut count = 0;
+        while !journal.is_full() {
+            journal.append(&records(500)).unwrap();
+            count += 500;
+            assert!(count < 1_000_000, "the disk is never full");
+        }
+        for _ in 0..50 {
+            journal.append(&records(1)).unwrap();
+        }
+        journal.look();
+        assert!(journal.is_full());
+        drop(journal);
+        let (journal, found) = Journal::open(Some(&path)).unwrap();
+        assert_eq!(found.len(), count + 50);
+        drop(journal);
+        assert!(mount(&["umount"]).unwrap().success());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod pages;
 mod post;
 
 pub use key::{default_key_file, draw_key, new_key_file};
+pub use journal::read_journal;
 pub use options::NodeOptions;
 
 use crate::settings;
@@ -60,6 +61,7 @@ impl Node {
     /// pool it should join was not reached within the bound, [`Error::KeyRefused`], [`Error::VersionMismatch`].
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
+        control::raise_limit();
         let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
@@ -115,7 +117,10 @@ impl Node {
         let mut desk = Desk::new(parts)?;
         let thread = std::thread::Builder::new()
             .name("hanare-control".to_owned())
-            .spawn(move || desk.run())
+            .spawn(move || {
+                hanare_memory::vital::is_vital();
+                desk.run()
+            })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
         match is_ready.recv() {
             Ok(Ok(id)) => Ok(Node { id, address, socket: options.socket, post, thread: Mutex::new(Some(thread)) }),

@@ -69,7 +69,10 @@ impl Lender {
         check_slab_len(slab_len)?;
         let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len)));
         let for_worker = Arc::clone(&stock);
-        let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || worker::run(&for_worker));
+        let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || {
+            crate::vital::is_vital();
+            worker::run(&for_worker);
+        });
         let worker =
             worker.map_err(|error| Error::System { what: "starting the lender".to_owned(), reason: error.to_string() })?;
         Ok(Lender { stock, worker: Some(worker) })

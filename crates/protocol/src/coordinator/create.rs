@@ -8,7 +8,7 @@ use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
 use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, Rights, User};
-use crate::limits::{REGION_COUNT_MAX, SPAN_COUNT_MAX};
+use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::place::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
@@ -52,10 +52,12 @@ impl Coordinator {
     }
 
     fn begin_create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>) -> Result<()> {
-        if self.ledger.regions.len() + self.growths.len() >= REGION_COUNT_MAX {
+        if self.ledger.regions.len().saturating_add(self.growths.len()) >= REGION_COUNT_MAX {
             return Err(Error::LimitReached { what: "regions of a pool".to_owned(), limit: REGION_COUNT_MAX as u64 });
         }
         let uid = task.user.uid;
+        self.check_journal()?;
+        quota::check_count(uid, self.owned_or_asked(uid))?;
         quota::check(self.settings.quota, uid, self.used_or_asked(uid), wish.len)?;
         let plan = self.plan(wish.placement, wish.len, task.node)?;
         let gid = self.take_gid();
@@ -104,15 +106,18 @@ impl Coordinator {
         if len == now {
             return Ok(false);
         }
+        check_len(&region.name, len)?;
+        let more = len.saturating_sub(now);
+        self.check_journal()?;
         if region.layout.spans.len() >= SPAN_COUNT_MAX {
             return Err(Error::LimitReached {
                 what: format!("resizes of region '{}'", region.name),
                 limit: SPAN_COUNT_MAX as u64,
             });
         }
-        quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), len - now)?;
+        quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), more)?;
         let first = region.layout.extents().next().expect("a region has extents").node;
-        let plan = self.plan(region.placement, len - now, first)?;
+        let plan = self.plan(region.placement, more, first)?;
         let RegionRecord { name, owner, mode, placement, .. } = region;
         let (chunk, parts) = (plan.chunk, Vec::new());
         let growth = Growth { gid, name, by: key, owner, mode, placement, chunk, parts, grows: true, since_ms: now_ms };
@@ -154,23 +159,41 @@ impl Coordinator {
         let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent);
         let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
         let parts = self.growths.values().flat_map(|growth| &growth.parts);
-        let promised: u64 = parts.filter(|part| part.node == node).map(|part| part.len).sum();
+        let promised = parts.filter(|part| part.node == node).map(|part| part.len).fold(0, u64::saturating_add);
         Room { node, free: lent.saturating_sub(allotted).saturating_sub(promised) }
     }
 
     /// Bytes that a user has, and is about to have.
     fn used_or_asked(&self, uid: u32) -> u64 {
         let growing = self.growths.values().filter(|growth| growth.owner.uid == uid);
-        self.used(uid) + growing.map(Growth::len).sum::<u64>()
+        growing.map(Growth::len).fold(self.used(uid), u64::saturating_add)
+    }
+
+    /// Regions that a user has, and is about to have.
+    fn owned_or_asked(&self, uid: u32) -> u64 {
+        let growing = self.growths.values().filter(|growth| !growth.grows && growth.owner.uid == uid).count();
+        self.ledger.owned.get(&uid).copied().unwrap_or(0).saturating_add(growing as u64)
+    }
+
+    /// Refuses what makes the journal longer while its disk is full.
+    fn check_journal(&self) -> Result<()> {
+        match self.journal_is_full {
+            false => Ok(()),
+            true => Err(Error::LimitReached {
+                what: "bytes of the disk that holds the coordinator's journal; make room there, or remove regions".to_owned(),
+                limit: 0,
+            }),
+        }
     }
 
     /// A GID that was never used.
     fn take_gid(&mut self) -> Gid {
         if self.gid_next >= self.ledger.gids_below {
-            self.record(Record::GidsReserved { below: self.gid_next + GID_RESERVE });
+            self.record(Record::GidsReserved { below: self.gid_next.saturating_add(GID_RESERVE) });
         }
-        self.gid_next += 1;
-        Gid(self.gid_next - 1)
+        let gid = Gid(self.gid_next);
+        self.gid_next = self.gid_next.saturating_add(1);
+        gid
     }
 
     /// A node carried an order out, or could not.
@@ -255,7 +278,7 @@ impl Coordinator {
     /// Gives up what a live node does not get done.
     pub(super) fn give_up_slow_makes(&mut self, now_ms: u64) {
         let after_ms = self.settings.make_ms;
-        let slow = self.growths.values().filter(|growth| growth.since_ms + after_ms <= now_ms);
+        let slow = self.growths.values().filter(|growth| growth.since_ms.saturating_add(after_ms) <= now_ms);
         let slow: Vec<(Gid, Error)> = slow
             .map(|growth| {
                 let part = growth.parts.iter().find(|part| part.made.is_none()).expect("a complete growth is none");
@@ -282,6 +305,13 @@ impl Coordinator {
     }
 }
 
+fn check_len(name: &str, len: u64) -> Result<()> {
+    if len <= REGION_LEN_MAX {
+        return Ok(());
+    }
+    Err(Error::LimitReached { what: format!("bytes of region '{name}'"), limit: REGION_LEN_MAX })
+}
+
 /// Refuses what can be refused without looking at the pool.
 fn check(wish: &Wish<'_>) -> Result<()> {
     naming::check_name(wish.name)?;
@@ -290,6 +320,7 @@ fn check(wish: &Wish<'_>) -> Result<()> {
         let reason = "a region has at least one byte".to_owned();
         return Err(Error::BadLength { name: wish.name.to_owned(), len: 0, reason });
     }
+    check_len(wish.name, wish.len)?;
     if wish.mode & !permission::MODE_MASK != 0 {
         let reason = "a mode has the nine bits of a file's, at most 0777".to_owned();
         return Err(Error::BadSetting { key: "mode".to_owned(), value: format!("{:#o}", wish.mode), reason });

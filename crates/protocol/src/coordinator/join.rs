@@ -68,7 +68,7 @@ impl Coordinator {
             return Verdict::Late;
         }
         let epoch_was = join.was.map_or(Epoch(0), |(_, epoch)| epoch);
-        let next = Epoch(record.epoch.max(epoch_was).0 + 1);
+        let next = Epoch(record.epoch.max(epoch_was).0.saturating_add(1));
         if record.incarnation != join.incarnation {
             // The coordinator's own node lives and dies with it: a new life proves the old one's end.
             if matches!(phase, Phase::Member | Phase::Awaited) && !is_home {
@@ -98,7 +98,7 @@ impl Coordinator {
         let is_free = |wish: &NodeId| (1..NODE_COUNT_MAX as u32).contains(&wish.0) && !self.ledger.nodes.contains_key(wish);
         let next = NodeId(self.ledger.node_next.max(1));
         let node = if is_home { NodeId(0) } else { join.wish.filter(is_free).unwrap_or(next) };
-        let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0) + 1);
+        let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0).saturating_add(1));
         let (name, address, incarnation) = (join.name.clone(), join.address.clone(), join.incarnation);
         Verdict::Member(NodeRecord { node, name, address, incarnation, epoch, ended: None, past: Vec::new() }, true)
     }
@@ -156,7 +156,7 @@ impl Coordinator {
     /// When a lease that is given at this moment ends. That of the coordinator's own node never does: both are one process, and a
     /// coordinator that has no time to renew it has none to be a coordinator either.
     fn lease_until_ms(&self, now_ms: u64, node: NodeId) -> u64 {
-        if node == NodeId(0) { u64::MAX } else { now_ms + self.settings.lease_ms }
+        if node == NodeId(0) { u64::MAX } else { now_ms.saturating_add(self.settings.lease_ms) }
     }
 
     /// A connection speaks for one node: whoever it spoke for before is gone from it.

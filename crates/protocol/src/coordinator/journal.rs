@@ -156,6 +156,8 @@ pub(super) struct Ledger {
     pub extents: BTreeMap<(NodeId, Slot), (Gid, u64)>,
     /// Bytes of regions by owner.
     pub used: BTreeMap<u32, u64>,
+    /// Regions by owner.
+    pub owned: BTreeMap<u32, u64>,
     /// Bytes of extents by node.
     pub allotted: BTreeMap<NodeId, u64>,
     pub deeds: BTreeMap<AskKey, Deed>,
@@ -183,7 +185,7 @@ impl Ledger {
     }
 
     fn apply_node(&mut self, node: &NodeRecord) {
-        self.node_next = self.node_next.max(node.node.0 + 1);
+        self.node_next = self.node_next.max(node.node.0.saturating_add(1));
         let mut node = node.clone();
         let surplus = node.past.len().saturating_sub(PAST_COUNT_MAX);
         node.past.drain(..surplus);
@@ -208,7 +210,8 @@ impl Ledger {
         let gid = region.gid;
         let before = self.names.insert(region.name.clone(), gid);
         assert_eq!(before, None, "two regions of one name");
-        *self.used.entry(region.owner.uid).or_default() += region.layout.len();
+        add(self.used.entry(region.owner.uid).or_default(), region.layout.len());
+        add(self.owned.entry(region.owner.uid).or_default(), 1);
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.hold(gid, extent);
         }
@@ -223,7 +226,7 @@ impl Ledger {
             self.hold(gid, extent);
         }
         let region = self.regions.get_mut(&gid).expect("only a region that exists grows");
-        *self.used.entry(region.owner.uid).or_default() += span.len;
+        add(self.used.entry(region.owner.uid).or_default(), span.len);
         region.layout.spans.push(span.clone());
         self.deeds.insert(by, Deed::Resized(gid));
     }
@@ -232,6 +235,7 @@ impl Ledger {
         let region = self.regions.remove(&gid).expect("only a region that exists is removed");
         self.names.remove(&region.name);
         sub(&mut self.used, region.owner.uid, region.layout.len());
+        sub(&mut self.owned, region.owner.uid, 1);
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.let_go(extent.node, extent.slot);
         }
@@ -255,7 +259,7 @@ impl Ledger {
     fn hold(&mut self, gid: Gid, extent: &Extent) {
         let before = self.extents.insert((extent.node, extent.slot), (gid, extent.len));
         assert_eq!(before, None, "{} of {} is in two regions", extent.slot, extent.node);
-        *self.allotted.entry(extent.node).or_default() += extent.len;
+        add(self.allotted.entry(extent.node).or_default(), extent.len);
     }
 
     fn let_go(&mut self, node: NodeId, slot: Slot) {
@@ -305,14 +309,19 @@ impl Ledger {
 
     /// How many records [`Ledger::snapshot`] has.
     pub fn snapshot_len(&self) -> usize {
-        2 + self.nodes.len() + self.regions.len() + self.deeds.len()
+        [2, self.nodes.len(), self.regions.len(), self.deeds.len()].into_iter().sum()
     }
+}
+
+/// Adds to a sum.
+fn add(sum: &mut u64, len: u64) {
+    *sum = sum.saturating_add(len);
 }
 
 /// Subtracts from a sum; a sum of zero is not kept.
 fn sub<K: Ord + Copy>(sums: &mut BTreeMap<K, u64>, key: K, len: u64) {
     let sum = sums.get_mut(&key).expect("what was added is there");
-    *sum -= len;
+    *sum = sum.saturating_sub(len);
     if *sum == 0 {
         sums.remove(&key);
     }

@@ -1,11 +1,11 @@
 //! What is shown of the pool: a region, a page of regions, the nodes.
 
-use super::Coordinator;
 use super::journal::RegionRecord;
 use super::region::unknown;
 use super::roster::Phase;
+use super::{Coordinator, permission};
 use crate::error::Result;
-use crate::id::NodeId;
+use crate::id::{NodeId, User};
 use crate::limits::{CONTROL_LEN_MAX, LIST_PAGE_COUNT_MAX};
 use crate::wire::control::{Answer, Memory, NodeStatus, PoolStatus, RegionStat};
 use std::collections::BTreeMap;
@@ -16,21 +16,23 @@ const PAGE_BUDGET: usize = CONTROL_LEN_MAX / 4;
 
 impl Coordinator {
     /// Describes a region.
-    pub(super) fn stat(&self, name: &str) -> Result<Answer> {
-        self.ledger.region_named(name).map(|region| Answer::Stat(self.stat_of(region))).ok_or_else(|| unknown(name))
+    pub(super) fn stat(&self, name: &str, user: User) -> Result<Answer> {
+        let region = self.ledger.region_named(name).ok_or_else(|| unknown(name))?;
+        permission::may_see(region, user)?;
+        Ok(Answer::Stat(self.stat_of(region)))
     }
 
-    /// A page of the regions behind a name, by name.
-    pub(super) fn list(&self, after: &str) -> Answer {
-        let mut names = self.ledger.names.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
+    /// A page of the regions behind a name that a user may see, by name.
+    pub(super) fn list(&self, after: &str, user: User) -> Answer {
+        let names = self.ledger.names.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
         let (mut regions, mut budget) = (Vec::new(), PAGE_BUDGET);
-        for (name, gid) in names.by_ref() {
+        for (name, gid) in names.filter(|(_, gid)| permission::may_see(&self.ledger.regions[gid], user).is_ok()) {
             let stat = self.stat_of(&self.ledger.regions[gid]);
-            let cost = 64 + name.len() + 16 * stat.nodes.len();
+            let cost = 64usize.saturating_add(name.len()).saturating_add(stat.nodes.len().saturating_mul(16));
             if regions.len() == LIST_PAGE_COUNT_MAX || cost > budget {
                 return Answer::List { regions, more: true };
             }
-            budget -= cost;
+            budget = budget.saturating_sub(cost);
             regions.push(stat);
         }
         Answer::List { regions, more: false }
@@ -39,7 +41,8 @@ impl Coordinator {
     fn stat_of(&self, region: &RegionRecord) -> RegionStat {
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
         for extent in region.layout.extents() {
-            *nodes.entry(extent.node).or_default() += extent.len;
+            let sum = nodes.entry(extent.node).or_default();
+            *sum = sum.saturating_add(extent.len);
         }
         let is_gone = |node: &&NodeId| matches!(self.roster.phase(**node), Phase::Absent | Phase::Dead | Phase::Left);
         RegionStat {

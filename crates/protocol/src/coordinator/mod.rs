@@ -139,6 +139,8 @@ pub struct Coordinator {
     asks: Asks,
     /// What is being made, by region.
     growths: BTreeMap<Gid, Growth>,
+    /// Whether nothing is to be recorded that can be refused.
+    journal_is_full: bool,
     ranks: Ranks,
     gid_next: u64,
     /// When time was looked at last, in milliseconds.
@@ -160,7 +162,7 @@ impl Coordinator {
     pub fn restore(settings: Settings, records: impl IntoIterator<Item = Record>, now_ms: u64) -> Coordinator {
         let mut ledger = Ledger::default();
         records.into_iter().for_each(|record| ledger.apply(&record));
-        let life = ledger.life + 1;
+        let life = ledger.life.saturating_add(1);
         let mut roster = Roster::default();
         for node in ledger.nodes.values() {
             roster.restore(node.node, node.ended, now_ms, settings.lease_ms);
@@ -173,6 +175,7 @@ impl Coordinator {
             orders: Orders::new(life),
             asks: Asks::default(),
             growths: BTreeMap::new(),
+            journal_is_full: false,
             ranks: Ranks::default(),
             ticked_ms: now_ms,
             changed: false,
@@ -219,9 +222,14 @@ impl Coordinator {
         self.settle(now_ms);
     }
 
+    /// The journal's disk is full, or not any more: regions are not made and do not grow meanwhile; all else goes on.
+    pub fn set_journal_full(&mut self, is_full: bool) {
+        self.journal_is_full = is_full;
+    }
+
     /// A connection closed: a node behind it is lost at once.
     pub fn disconnected(&mut self, now_ms: u64, peer: Peer, reason: &str) {
-        if let Some((node, was_member)) = self.roster.on_closed(peer, now_ms + self.settings.lease_ms) {
+        if let Some((node, was_member)) = self.roster.on_closed(peer, now_ms.saturating_add(self.settings.lease_ms)) {
             if was_member {
                 self.end_epoch(now_ms, node, Ended::Closed, reason);
             } else if self.ledger.nodes.get(&node).is_some_and(|record| record.ended == Some(Ended::Silent)) {
@@ -238,7 +246,7 @@ impl Coordinator {
     pub fn tick(&mut self, now_ms: u64) {
         let late_ms = self.next_deadline().map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
         if late_ms > self.look_ms() {
-            self.roster.forgive(now_ms + self.settings.lease_ms);
+            self.roster.forgive(now_ms.saturating_add(self.settings.lease_ms));
         }
         self.ticked_ms = now_ms;
         let (silent, died) = self.roster.on_tick(now_ms);
@@ -256,8 +264,8 @@ impl Coordinator {
     /// When [`Coordinator::tick`] has something to do, in milliseconds. While leases are watched that is soon: by when a tick was due
     /// and when it came a coordinator knows that it stood still, and how long.
     pub fn next_deadline(&self) -> Option<u64> {
-        let makes = self.growths.values().map(|growth| growth.since_ms + self.settings.make_ms).min();
-        let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms + self.look_ms()));
+        let makes = self.growths.values().map(|growth| growth.since_ms.saturating_add(self.settings.make_ms)).min();
+        let leases = self.roster.deadline().map(|until_ms| until_ms.min(self.ticked_ms.saturating_add(self.look_ms())));
         [leases, self.orders.deadline(), makes].into_iter().flatten().min()
     }
 
@@ -279,7 +287,7 @@ impl Coordinator {
 
     /// Whether a journal of `record_count` records is worth replacing by [`Coordinator::snapshot`].
     pub fn is_worth_compacting(&self, record_count: usize) -> bool {
-        record_count > 2 * self.ledger.snapshot_len() + 1024
+        record_count / 2 > self.ledger.snapshot_len().saturating_add(512)
     }
 
     /// The regions of the pool, as the journal has them, for checks.
@@ -372,8 +380,8 @@ impl Coordinator {
                 self.create(now_ms, key, task, wish)
             }
             Request::Open { name, rights } => self.open(name, task.user, *rights),
-            Request::Stat { name } => Step::Done(self.stat(name)),
-            Request::List { after } => Step::Done(Ok(self.list(after))),
+            Request::Stat { name } => Step::Done(self.stat(name, task.user)),
+            Request::List { after } => Step::Done(Ok(self.list(after, task.user))),
             Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),
             Request::Remove { name } => self.remove(now_ms, key, task.user, name),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),

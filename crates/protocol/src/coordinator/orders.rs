@@ -34,7 +34,7 @@ impl Orders {
     /// Gives an order; returns its number and what to send.
     pub fn give(&mut self, now_ms: u64, node: NodeId, epoch: Epoch, what: Order) -> (u64, ToNode) {
         let order = self.next;
-        self.next += 1;
+        self.next = self.next.wrapping_add(1);
         self.pending.insert(order, Pending { node, epoch, what, sent_ms: now_ms });
         (order, self.message(order))
     }
@@ -77,7 +77,7 @@ impl Orders {
 
     /// What is to be repeated by now, and to whom.
     pub fn repeat(&mut self, now_ms: u64) -> Vec<(NodeId, ToNode)> {
-        let due = |pending: &Pending| pending.sent_ms + RENEW_MS <= now_ms;
+        let due = |pending: &Pending| pending.sent_ms.saturating_add(RENEW_MS) <= now_ms;
         let orders: Vec<u64> = self.pending.iter().filter(|(_, pending)| due(pending)).map(|(order, _)| *order).collect();
         let mut messages = Vec::new();
         for order in orders {
@@ -89,7 +89,7 @@ impl Orders {
 
     /// When the next repetition is due.
     pub fn deadline(&self) -> Option<u64> {
-        self.pending.values().map(|pending| pending.sent_ms + RENEW_MS).min()
+        self.pending.values().map(|pending| pending.sent_ms.saturating_add(RENEW_MS)).min()
     }
 }
 

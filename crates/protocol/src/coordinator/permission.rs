@@ -45,6 +45,15 @@ pub(super) fn rights(region: &RegionRecord, user: User, asked: Option<Rights>) -
     }
 }
 
+/// Refuses to show a region to those who may do nothing with it: its name and size are its owner's matter.
+pub(super) fn may_see(region: &RegionRecord, user: User) -> Result<()> {
+    let is_owner = user.uid == region.owner.uid;
+    match is_owner || bits(region, user) != 0 {
+        true => Ok(()),
+        false => Err(refusal(region, user, "see")),
+    }
+}
+
 /// Refuses to remove a region to all but its owner and root.
 pub(super) fn may_remove(region: &RegionRecord, user: User) -> Result<()> {
     match user.uid == 0 || user.uid == region.owner.uid {
@@ -86,6 +95,14 @@ mod tests {
         assert_eq!(rights(&region(0o600), OWNER, Some(Rights::Read)), Ok(Rights::Read));
         let refused = rights(&region(0o644), OTHER, Some(Rights::Write));
         assert!(matches!(refused, Err(Error::NoPermission { what, uid: 12, owner: 10, .. }) if what == "write"));
+    }
+
+    #[test]
+    fn who_may_do_nothing_with_a_region_does_not_see_it() {
+        for (mode, user, sees) in [(0o600, OTHER, false), (0o600, GROUP, false), (0o640, GROUP, true), (0o604, OTHER, true)] {
+            assert_eq!(may_see(&region(mode), user).is_ok(), sees, "{mode:o}");
+        }
+        assert!(may_see(&region(0), OWNER).is_ok() && may_see(&region(0), ROOT).is_ok());
     }
 
     #[test]

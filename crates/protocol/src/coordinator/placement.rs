@@ -38,7 +38,7 @@ pub(super) fn interleave(rooms: &[Room], chunk: u64, len: u64, turn: u64) -> Res
     if len > total || rooms.is_empty() {
         return Err(full);
     }
-    let turn = (turn % rooms.len() as u64) as usize;
+    let turn = turn.checked_rem(rooms.len() as u64).unwrap_or(0) as usize;
     rooms.rotate_left(turn);
     while !rooms.is_empty() {
         let count = (rooms.len() as u64).min(len.div_ceil(chunk));

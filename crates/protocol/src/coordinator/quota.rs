@@ -1,6 +1,7 @@
-//! How many bytes a user may have in regions. Regions that are lost count until they are removed.
+//! How many bytes a user may have in regions, and how many regions. Regions that are lost count until they are removed.
 
 use crate::error::{Error, Result};
+use crate::limits::USER_REGION_COUNT_MAX;
 
 /// Refuses `asked` bytes on top of `used` beyond the quota; `None` is no quota.
 pub(super) fn check(quota: Option<u64>, uid: u32, used: u64, asked: u64) -> Result<()> {
@@ -12,9 +13,23 @@ pub(super) fn check(quota: Option<u64>, uid: u32, used: u64, asked: u64) -> Resu
     }
 }
 
+/// Refuses one more region on top of `owned`: each has a name in the journal, however few bytes it has.
+pub(super) fn check_count(uid: u32, owned: u64) -> Result<()> {
+    match owned >= USER_REGION_COUNT_MAX {
+        true => Err(Error::LimitReached { what: format!("regions of user {uid}"), limit: USER_REGION_COUNT_MAX }),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_user_has_all_names_of_a_pool() {
+        assert_eq!(check_count(1, USER_REGION_COUNT_MAX - 1), Ok(()));
+        assert!(matches!(check_count(1, USER_REGION_COUNT_MAX), Err(Error::LimitReached { .. })));
+    }
 
     #[test]
     fn the_quota_itself_may_be_used_but_no_byte_more() {

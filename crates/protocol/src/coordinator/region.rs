@@ -4,7 +4,7 @@ use super::asks::{AskKey, Task};
 use super::journal::{Deed, Record, RegionRecord};
 use super::naming::{self, Event, Growth};
 use super::roster::Phase;
-use super::{Coordinator, Step, permission};
+use super::{Coordinator, Step, check_name, permission};
 use crate::error::{Error, Result};
 use crate::id::{Gid, Grant, NodeId, Rights, Slot, User};
 use crate::wire::control::{Answer, RegionView};
@@ -120,7 +120,8 @@ impl Coordinator {
 }
 
 pub(super) fn unknown(name: &str) -> Error {
-    Error::UnknownRegion { name: name.to_owned() }
+    // No region has a name that is none, and who asks for one is told so in one line.
+    check_name(name).err().unwrap_or_else(|| Error::UnknownRegion { name: name.to_owned() })
 }
 
 /// The answer to a repeated request whose region somebody has removed since.

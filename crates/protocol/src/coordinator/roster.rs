@@ -173,9 +173,9 @@ impl Roster {
     pub fn restore(&mut self, node: NodeId, ended: Option<Ended>, now_ms: u64, lease_ms: u64) {
         let state = match ended {
             // Twice the lease: the node must first notice that its connection is gone and find the way back.
-            None => State::Awaited { until_ms: now_ms + 2 * lease_ms },
+            None => State::Awaited { until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Silent) => State::Silent,
-            Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms + 2 * lease_ms },
+            Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Left) => State::Left,
         };
         self.seats.insert(node, Seat { state, memory: Memory::default(), grants: None, attempt: 0 });

@@ -1,4 +1,4 @@
-//! What the home remembers of every page: 16 bytes each, and nothing until a page is used.
+//! What the home remembers of pages: 16 bytes each, and nothing where no page near is used.
 
 use super::hosts::{HostId, Hosts};
 use super::message::{Page, Version};
@@ -28,34 +28,55 @@ const IS_WIDE: u64 = 4;
 const OWNER_SHIFT: u32 = 16;
 const VERSION_SHIFT: u32 = 32;
 
+/// Pages whose words lie together: 8 KiB of them.
+const CHUNK_PAGES: u64 = 512;
+
 /// All pages of an extent.
 ///
-/// A page is two words, all zero until it is used, so that the kernel need not give memory for pages nobody touches:
+/// A page is two words, all zero until it is used:
 ///
 /// ```text
 /// word 0    flags (16 bits) | owner (16) | versions since the first (32)
 /// word 1    bitmap of the sharers below 64
 /// ```
 ///
-/// Sharers from 64 on are in a map beside, for the pages that have some (`IS_WIDE`).
+/// - Chunks of pages that nobody has used are not there: what somebody says of a region's length takes no memory.
+/// - Sharers from 64 on are in a map beside, for the pages that have some (`IS_WIDE`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entries {
-    words: Vec<u64>,
+    count: u64,
+    chunks: BTreeMap<u64, Box<[u64]>>,
     wide: BTreeMap<u64, BTreeSet<u16>>,
 }
 
 impl Entries {
     pub fn new(count: u64) -> Entries {
-        let len = usize::try_from(count * 2).expect("a directory fits the address space");
-        Entries { words: vec![0; len], wide: BTreeMap::new() }
+        Entries { count, chunks: BTreeMap::new(), wide: BTreeMap::new() }
     }
 
     pub fn count(&self) -> u64 {
-        self.words.len() as u64 / 2
+        self.count
+    }
+
+    /// The words of a page below `count`.
+    fn words(&self, page: Page) -> [u64; 2] {
+        debug_assert!(page.0 < self.count);
+        self.chunks.get(&(page.0 / CHUNK_PAGES)).map_or([0; 2], |chunk| [chunk[at(page)], chunk[at(page) + 1]])
+    }
+
+    fn put(&mut self, page: Page, words: [u64; 2]) {
+        debug_assert!(page.0 < self.count);
+        let chunk = page.0 / CHUNK_PAGES;
+        if words == [0; 2] && !self.chunks.contains_key(&chunk) {
+            return;
+        }
+        let len = (self.count - chunk * CHUNK_PAGES).min(CHUNK_PAGES) as usize * 2;
+        let chunk = self.chunks.entry(chunk).or_insert_with(|| vec![0; len].into());
+        chunk[at(page)..][..2].copy_from_slice(&words);
     }
 
     pub fn get(&self, page: Page) -> Entry {
-        let [first, low] = self.words[at(page)..][..2] else { unreachable!("a page is two words") };
+        let [first, low] = self.words(page);
         let version = Version(((first >> VERSION_SHIFT) as u32).wrapping_add(Version::FIRST.0));
         let high = || match first & IS_WIDE {
             0 => BTreeSet::new(),
@@ -78,21 +99,29 @@ impl Entries {
             Holding::Free { sharers } => {
                 let low = sharers.low();
                 self.wide.insert(page.0, sharers.into_high());
-                self.words[at(page)] = version | IS_WIDE;
-                self.words[at(page) + 1] = low;
-                return;
+                return self.put(page, [version | IS_WIDE, low]);
             }
         };
-        if self.words[at(page)] & IS_WIDE != 0 {
+        if self.words(page)[0] & IS_WIDE != 0 {
             self.wide.remove(&page.0);
         }
-        self.words[at(page)] = version | first;
-        self.words[at(page) + 1] = low;
+        self.put(page, [version | first, low]);
+    }
+
+    /// Pages that were used.
+    ///
+    /// **Cost**: a look at 16 bytes of each page whose neighbours were used.
+    pub fn used(&self) -> impl Iterator<Item = Page> {
+        let is_used = |(index, words): (usize, &[u64])| words.iter().any(|word| *word != 0).then_some(index as u64);
+        self.chunks.iter().flat_map(move |(chunk, words)| {
+            let first = *chunk * CHUNK_PAGES;
+            words.chunks(2).enumerate().filter_map(is_used).map(move |index| Page(first + index))
+        })
     }
 
     /// Pages that `host` owns or shares.
     ///
-    /// **Cost**: a scan of all pages, 16 bytes each; once for each death of a host.
+    /// **Cost**: as of [`Entries::used`]; once for each death of a host.
     pub fn with(&self, host: HostId) -> Vec<Page> {
         let is_there = |page: &Page| match self.get(*page).holding {
             Holding::Free { sharers } => sharers.has(host),
@@ -101,23 +130,17 @@ impl Entries {
         };
         self.used().filter(is_there).collect()
     }
-
-    /// Pages that are not as they were made.
-    ///
-    /// **Cost**: a scan of all pages, 16 bytes each.
-    pub fn used(&self) -> impl Iterator<Item = Page> + '_ {
-        let is_used = |(index, words): (usize, &[u64])| words.iter().any(|word| *word != 0).then_some(Page(index as u64));
-        self.words.chunks(2).enumerate().filter_map(is_used)
-    }
 }
 
+/// Where a page's words lie in its chunk.
 fn at(page: Page) -> usize {
-    page.0 as usize * 2
+    (page.0 % CHUNK_PAGES) as usize * 2
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::PAGE_LEN;
     use proptest::prelude::*;
 
     fn entry() -> impl Strategy<Value = Entry> {
@@ -154,8 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn a_million_pages_take_16_mib() {
-        let entries = Entries::new(1 << 20);
-        assert_eq!(std::mem::size_of_val(entries.words.as_slice()), 16 << 20);
+    fn pages_take_16_bytes_each_once_their_neighbours_are_used() {
+        let mut entries = Entries::new(u64::MAX / PAGE_LEN);
+        assert_eq!(entries.with(HostId(7)), []);
+        let entry = Entry { version: Version::FIRST.next(), holding: Holding::Owned { owner: HostId(7) } };
+        for page in [Page(u64::MAX / PAGE_LEN - 1), Page(0), Page(1)] {
+            entries.set(page, entry.clone());
+        }
+        let words: usize = entries.chunks.values().map(|chunk| chunk.len()).sum();
+        assert!(words as u64 <= 2 * 2 * CHUNK_PAGES, "{words}");
+        assert_eq!(entries.with(HostId(7)), [Page(0), Page(1), Page(u64::MAX / PAGE_LEN - 1)]);
     }
 }

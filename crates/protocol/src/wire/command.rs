@@ -254,7 +254,7 @@ impl Form {
             Form::Strided => 0,
             Form::Narrow => 1,
             Form::Wide => 2,
-            Form::Subarray { outer } => SUBARRAY_FORM + outer,
+            Form::Subarray { outer } => SUBARRAY_FORM.saturating_add(outer),
         }
     }
 
@@ -263,8 +263,8 @@ impl Form {
             0 => Some(Form::Strided),
             1 => Some(Form::Narrow),
             2 => Some(Form::Wide),
-            SUBARRAY_FORM.. if usize::from(byte - SUBARRAY_FORM) < DIM_COUNT_MAX => {
-                Some(Form::Subarray { outer: byte - SUBARRAY_FORM })
+            SUBARRAY_FORM.. if usize::from(byte.saturating_sub(SUBARRAY_FORM)) < DIM_COUNT_MAX => {
+                Some(Form::Subarray { outer: byte.saturating_sub(SUBARRAY_FORM) })
             }
             _ => None,
         }

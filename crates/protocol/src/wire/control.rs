@@ -218,6 +218,28 @@ pub struct PageStat {
     pub contended: Vec<(u64, u32)>,
 }
 
+impl PageStat {
+    /// Adds what happened to pages of the same region that the same node keeps apart.
+    pub fn add(&mut self, other: &PageStat) {
+        self.programs = self.programs.saturating_add(other.programs);
+        let sums = [
+            (&mut self.frames, other.frames),
+            (&mut self.faults, other.faults),
+            (&mut self.fetched, other.fetched),
+            (&mut self.prefetched, other.prefetched),
+            (&mut self.upgraded, other.upgraded),
+            (&mut self.waited, other.waited),
+            (&mut self.invalidated, other.invalidated),
+            (&mut self.forwarded, other.forwarded),
+            (&mut self.recalled, other.recalled),
+            (&mut self.evicted, other.evicted),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
 /// A home of a shared region's pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedHome {

@@ -123,9 +123,9 @@ impl Head {
         let body_len_max = match self.kind {
             Kind::Commands | Kind::Done => BODY_LEN_MAX,
             Kind::Want | Kind::Settled => (WANT_COUNT_MAX * WANT_LEN) as u64,
-            Kind::Granted => (WANT_COUNT_MAX * GRANTED_LEN) as u64 + WANT_COUNT_MAX as u64 * PAGE_LEN,
-            Kind::Control | Kind::Refused | Kind::Arrive | Kind::Ask | Kind::Told => CONTROL_LEN_MAX as u64,
-            Kind::Sync | Kind::Synced => SYNC_LEN_MAX,
+            Kind::Granted => const { WANT_COUNT_MAX as u64 * (GRANTED_LEN as u64 + PAGE_LEN) },
+            Kind::Control | Kind::Refused => CONTROL_LEN_MAX as u64,
+            Kind::Sync | Kind::Synced | Kind::Arrive | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
             Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX

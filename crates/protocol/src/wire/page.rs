@@ -13,7 +13,7 @@
 
 use super::Malformed;
 use crate::error::Error;
-use crate::id::{Epoch, Gid, Grant, Incarnation, NodeId};
+use crate::id::{Epoch, Gid, Grant, Incarnation, NodeId, Rights};
 use crate::limits::PAGE_LEN;
 use crate::page::{Access, Consistency, HostId, Page, Receipt, Ticket, ToHome, ToHost, Version};
 use crate::place::Layout;
@@ -332,6 +332,8 @@ pub struct Join {
     pub node: NodeId,
     /// Its epoch.
     pub epoch: Epoch,
+    /// The user whose programs of that node may only read, and have frames of their own; `None` for those who may write.
+    pub readers: Option<u32>,
     /// Where it is reached.
     pub address: String,
     /// What it is to be called in messages to it.
@@ -345,6 +347,8 @@ pub struct Joined {
     pub host: HostId,
     /// Its right.
     pub share: u64,
+    /// The most that the grants of this [`Join`] allow.
+    pub rights: Rights,
 }
 
 /// The bytes of a frame, and of the page behind it.

@@ -13,6 +13,7 @@
 use super::counters::{FaultTraffic, count};
 use crate::client::pool::Shared;
 use hanare_fabric::ucx;
+use hanare_memory::fork::Withheld;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -77,6 +78,7 @@ struct Buffer {
 /// A connection to one node, for one thread at a time.
 pub(crate) struct Endpoint {
     node: NodeId,
+    _withheld: Withheld,
     socket: OwnedFd,
     bound: Duration,
     traffic: Arc<FaultTraffic>,
@@ -102,7 +104,8 @@ impl Endpoint {
     /// An endpoint over a socket that does not block.
     fn over(node: NodeId, socket: OwnedFd, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
         let buffer = Box::new(UnsafeCell::new(Buffer { bytes: [0; BUFFER_LEN], from: 0, to: 0 }));
-        Endpoint { node, socket, bound, traffic, broken: Cell::new(None), buffer }
+        let withheld = Withheld::new(socket.as_fd());
+        Endpoint { node, _withheld: withheld, socket, bound, traffic, broken: Cell::new(None), buffer }
     }
 
     /// The socket, for another endpoint to adopt.

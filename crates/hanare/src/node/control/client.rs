@@ -29,9 +29,9 @@ impl Client {
         Ok(Client { socket: FrameSocket::polled(socket), user, id, attached: None, waits_for: None, interest: EventFlags::IN })
     }
 
-    /// The next request and its descriptors, unless one is being worked on or none is there.
+    /// The next request and its descriptors, unless one is being worked on, an answer is unread, or none is there.
     pub fn next_request(&mut self) -> io::Result<Option<(Request, Vec<OwnedFd>)>> {
-        if self.waits_for.is_some() {
+        if self.waits() {
             return Ok(None);
         }
         self.socket.receive()?.map(|frame: Frame| Ok((frame.decode()?, frame.fds))).transpose()
@@ -46,10 +46,20 @@ impl Client {
         self.socket.flush()
     }
 
-    /// What epoll should watch: nothing to read while a request is worked on, but always for the end.
+    /// Whether nothing more of it is read: a request is worked on, or it has not read its last answer. So no answers pile up.
+    pub fn waits(&self) -> bool {
+        self.waits_for.is_some() || self.has_unread()
+    }
+
+    /// Whether it has not read its last answer.
+    pub fn has_unread(&self) -> bool {
+        self.socket.has_unsent()
+    }
+
+    /// What epoll should watch: nothing to read while it waits, but always for the end.
     pub fn wanted_interest(&self) -> EventFlags {
-        let mut flags = if self.waits_for.is_some() { EventFlags::empty() } else { EventFlags::IN };
-        if self.socket.has_unsent() {
+        let mut flags = if self.waits() { EventFlags::empty() } else { EventFlags::IN };
+        if self.has_unread() {
             flags |= EventFlags::OUT;
         }
         flags

@@ -1,7 +1,7 @@
 //! What clients ask, and what the node answers by itself: attaching, mapping, proving. The rest goes to the coordinator.
 
 use super::client::Client;
-use super::desk::Desk;
+use super::desk::{Desk, LISTENER};
 use crate::node::data::Mail;
 use crate::node::pages::Wish;
 use hanare_fabric::shm::ShmLink;
@@ -9,15 +9,20 @@ use hanare_fabric::tcp::Hellos;
 use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
+use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::{Error, Result};
+use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::OwnedFd;
 
 /// What a client waits for that waits for the service: no request of the member has this number.
 const WISH: u64 = u64::MAX;
+
+/// New clients that are taken in before others have their turn.
+const ACCEPT_TURN_COUNT: usize = 64;
 
 /// An answer and the descriptors that go with it.
 type Reply = (Result<Answer>, Vec<OwnedFd>);
@@ -27,14 +32,28 @@ fn plain(answer: Result<Answer>) -> Reply {
 }
 
 impl Desk {
-    /// Takes new clients in.
+    /// Takes new clients in: as many as wait, in turns.
     pub(super) fn accept_clients(&mut self) {
-        while let Some(listener) = &self.listener {
+        for _ in 0..ACCEPT_TURN_COUNT {
+            let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok(Some(socket)) => self.accept_client(socket),
                 Ok(None) => return,
-                Err(errno) => return tracing::warn!("clients cannot attach: {errno}"),
+                Err(errno) => {
+                    tracing::warn!("clients cannot attach for {ACCEPT_PAUSE_MS} ms: {errno}");
+                    // Who waits makes the socket ready without end.
+                    self.unwatch(listener.fd());
+                    return self.listens_at_ms = Some(self.now_ms().saturating_add(ACCEPT_PAUSE_MS));
+                }
             }
+        }
+    }
+
+    /// Goes on taking clients in, if that is due.
+    pub(super) fn listen_again(&mut self, now_ms: u64) {
+        let Some(listener) = self.listener.as_ref().filter(|_| self.listens_at_ms.is_some_and(|at| at <= now_ms)) else { return };
+        if self.watch(listener.fd(), LISTENER, EventFlags::IN) {
+            self.listens_at_ms = None;
         }
     }
 
@@ -44,7 +63,15 @@ impl Desk {
         let id = ClientId(u64::from(node.0) << 32 | self.clients_ever);
         let key = self.next_key();
         match Client::new(socket, id) {
+            Ok(client) if *self.users.get(&client.user.uid).unwrap_or(&0) >= self.user_clients_max => {
+                tracing::warn!(
+                    "user {} has {} programs attached already, and no more are taken",
+                    client.user.uid,
+                    self.user_clients_max
+                );
+            }
             Ok(client) if self.watch(client.fd(), key, client.interest) => {
+                *self.users.entry(client.user.uid).or_default() += 1;
                 self.clients.insert(key, client);
             }
             Ok(_) => {}
@@ -52,24 +79,54 @@ impl Desk {
         }
     }
 
-    /// A client's socket has something, or room.
-    pub(super) fn on_client(&mut self, key: u64) {
-        if let Err(error) = self.serve_client(key) {
+    /// A client's socket has something, or room; or it has ended.
+    pub(super) fn on_client(&mut self, key: u64, has_ended: bool) {
+        // What it sent before its end is read as long as it may be; then nobody is left to hear an answer.
+        let is_over = has_ended && self.clients.get(&key).is_some_and(Client::waits);
+        let served = if is_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { self.serve_client(key) };
+        if let Err(error) = served {
             self.client_gone(key, &error);
         }
     }
 
+    /// Answers some requests; who has more has its next turn when others had theirs.
     fn serve_client(&mut self, key: u64) -> io::Result<()> {
-        loop {
+        for _ in 0..CLIENT_TURN_COUNT {
             let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
             client.flush()?;
-            let Some((request, fds)) = client.next_request()? else { break };
+            let Some((request, fds)) = client.next_request()? else {
+                self.rewatch_client(key);
+                return Ok(());
+            };
             if let Some((answer, fds)) = self.answer(key, request, fds) {
                 self.clients.get_mut(&key).expect("still there").answer(&answer, fds)?;
             }
         }
         self.rewatch_client(key);
+        self.eager.insert(key);
         Ok(())
+    }
+
+    /// Answers a client that has waited; its next request has to wait for its turn.
+    fn answer_later(&mut self, key: u64, result: &Result<Answer>, fds: Vec<OwnedFd>) {
+        let Some(client) = self.clients.get_mut(&key) else { return };
+        client.waits_for = None;
+        match client.answer(result, fds) {
+            Ok(()) => {
+                self.rewatch_client(key);
+                self.eager.insert(key);
+            }
+            Err(error) => self.client_gone(key, &error),
+        }
+    }
+
+    /// Cuts off clients that do not read their answers: each holds memory, and maybe descriptors.
+    pub(super) fn cut_off_unread(&mut self, now_ms: u64) {
+        let is_late = |since: &u64| now_ms.saturating_sub(*since) > UNREAD_MS;
+        let late: Vec<u64> = self.unread.iter().filter(|(_, since)| is_late(since)).map(|(key, _)| *key).collect();
+        for key in late {
+            self.client_gone(key, &io::Error::new(io::ErrorKind::TimedOut, "it does not read its answers"));
+        }
     }
 
     /// The node's own answer; `None` when the coordinator was asked.
@@ -97,7 +154,8 @@ impl Desk {
                 if consistency == Consistency::Coherent {
                     self.extents.forget_direct(client.id, Some(view.gid));
                 }
-                self.wish(key, Wish::Share { view: Box::new(view), consistency })
+                let uid = client.user.uid;
+                self.wish(key, Wish::Share { view: Box::new(view), consistency, uid })
             }
             Request::Hold { gid, start, len, features } => match fds.pop() {
                 Some(fd) => {
@@ -133,12 +191,9 @@ impl Desk {
 
     /// The service has answered.
     pub(super) fn shared(&mut self, id: ClientId, result: &Result<Answer>, fds: Vec<OwnedFd>) {
-        let Some((key, client)) = self.clients.iter_mut().find(|(_, client)| client.id == id) else { return };
-        let key = *key;
-        client.waits_for = None;
-        match client.answer(result, fds) {
-            Ok(()) => self.on_client(key),
-            Err(error) => self.client_gone(key, &error),
+        let key = self.clients.iter().find(|(_, client)| client.id == id).map(|(key, _)| *key);
+        if let Some(key) = key {
+            self.answer_later(key, result, fds);
         }
     }
 
@@ -164,18 +219,20 @@ impl Desk {
     /// The coordinator has answered, or was given up.
     pub(super) fn ask_done(&mut self, request: u64, result: Result<Answer>) {
         let Some(key) = self.asks.remove(&request) else { return };
-        let Some(client) = self.clients.get_mut(&key) else { return };
-        client.waits_for = None;
-        match client.answer(&result, Vec::new()) {
-            Ok(()) => self.on_client(key),
-            Err(error) => self.client_gone(key, &error),
-        }
+        self.answer_later(key, &result, Vec::new());
     }
 
     /// A client has ended, or said nonsense.
     fn client_gone(&mut self, key: u64, error: &io::Error) {
         let Some(client) = self.clients.remove(&key) else { return };
         self.unwatch(client.fd());
+        self.unread.remove(&key);
+        if let Some(count) = self.users.get_mut(&client.user.uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(&client.user.uid);
+            }
+        }
         self.extents.forget_direct(client.id, None);
         self.service.post(Mail::ClientGone(client.id));
         if error.kind() != io::ErrorKind::UnexpectedEof {

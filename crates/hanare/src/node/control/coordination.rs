@@ -13,10 +13,15 @@ use std::path::Path;
 /// The peer that is this process's own node.
 pub(crate) const OWN: Peer = Peer(0);
 
+/// How often a full journal's disk is looked at again.
+const JOURNAL_LOOK_MS: u64 = 1000;
+
 pub(crate) struct Coordination {
     machine: Coordinator,
     journal: Journal,
     links: HashMap<u64, PeerLink>,
+    /// When the journal's disk was looked at.
+    looked_ms: u64,
 }
 
 /// A node's link, and what epoll watches of it.
@@ -38,7 +43,7 @@ impl Coordination {
     pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
         let (journal, records) = Journal::open(path)?;
         let machine = Coordinator::restore(settings, records, now_ms);
-        Ok(Coordination { machine, journal, links: HashMap::new() })
+        Ok(Coordination { machine, journal, links: HashMap::new(), looked_ms: 0 })
     }
 
     /// Whether the journal tells of a life before this one.
@@ -59,14 +64,16 @@ impl Coordination {
         self.machine.handle(now_ms, OWN, message);
     }
 
-    /// Something happened on a link: its messages are handled. An error ends the link.
-    pub fn on_event(&mut self, now_ms: u64, id: u64) -> Result<(), LinkError> {
-        let Some(peer) = self.links.get_mut(&id) else { return Ok(()) };
+    /// Something happened on a link: its messages are handled. Returns whether there are more than one turn's. An error ends the
+    /// link.
+    pub fn on_event(&mut self, now_ms: u64, id: u64) -> Result<bool, LinkError> {
+        let Some(peer) = self.links.get_mut(&id) else { return Ok(false) };
         let (messages, ending) = peer.link.receive::<FromNode>();
+        let has_more = peer.link.has_more();
         for message in messages {
             self.machine.handle(now_ms, Peer(id), message);
         }
-        ending
+        ending.map(|()| has_more)
     }
 
     /// A link ended; returns it for its owner to stop watching.
@@ -77,6 +84,11 @@ impl Coordination {
     }
 
     pub fn tick(&mut self, now_ms: u64) {
+        if self.looked_ms.saturating_add(JOURNAL_LOOK_MS) <= now_ms {
+            self.looked_ms = now_ms;
+            self.journal.look();
+            self.machine.set_journal_full(self.journal.is_full());
+        }
         self.machine.tick(now_ms);
     }
 
@@ -112,7 +124,7 @@ impl Coordination {
         }
         self.write(&mut records)?;
         // A snapshot stands for everything polled, so it is taken when nothing is left to poll.
-        if self.machine.is_worth_compacting(self.journal.count()) {
+        if !self.journal.is_full() && self.machine.is_worth_compacting(self.journal.count()) {
             self.journal.replace(&self.machine.snapshot())?;
         }
         Ok(deeds)
@@ -123,6 +135,7 @@ impl Coordination {
             return Ok(());
         }
         self.journal.append(records)?;
+        self.machine.set_journal_full(self.journal.is_full());
         records.clear();
         Ok(())
     }

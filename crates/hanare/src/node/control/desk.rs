@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::coordination::{Coordination, Deed};
+use super::descriptors;
 use super::home::Home;
 use super::listener::UnixListener;
 use super::strangers::Strangers;
@@ -21,7 +22,7 @@ use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -76,8 +77,17 @@ pub(crate) struct Desk {
     begun: Instant,
     epoll: OwnedFd,
     pub(super) listener: Option<UnixListener>,
+    /// When new clients are taken in again, after descriptors ran out.
+    pub(super) listens_at_ms: Option<u64>,
     pub(super) clients: HashMap<u64, Client>,
     pub(super) clients_ever: u64,
+    /// Clients of each user, and the most of one.
+    pub(super) users: HashMap<u32, usize>,
+    pub(super) user_clients_max: usize,
+    /// Who may have more to be read that no event tells of: their turn was cut short.
+    pub(super) eager: BTreeSet<u64>,
+    /// Since when clients have not read their answers.
+    pub(super) unread: HashMap<u64, u64>,
     /// Which client waits for which request of the member.
     pub(super) asks: HashMap<u64, u64>,
     keys_ever: u64,
@@ -87,7 +97,7 @@ pub(crate) struct Desk {
 
 /// Epoll's names; clients and links of other nodes count up from 1.
 const BELL: u64 = u64::MAX;
-const LISTENER: u64 = u64::MAX - 1;
+pub(super) const LISTENER: u64 = u64::MAX - 1;
 const STRANGERS: u64 = u64::MAX - 2;
 const HOME: u64 = u64::MAX - 3;
 
@@ -116,8 +126,13 @@ impl Desk {
             begun,
             epoll,
             listener: None,
+            listens_at_ms: None,
             clients: HashMap::new(),
             clients_ever: 0,
+            users: HashMap::new(),
+            user_clients_max: descriptors::most_clients(),
+            eager: BTreeSet::new(),
+            unread: HashMap::new(),
             asks: HashMap::new(),
             keys_ever: 0,
             strangers_wait: false,
@@ -168,6 +183,8 @@ impl Desk {
         if self.strangers_wait {
             self.strangers_wait = self.strangers.accept();
         }
+        self.listen_again(now_ms);
+        self.cut_off_unread(now_ms);
     }
 
     /// Acts on all outputs of both machines.
@@ -294,22 +311,44 @@ impl Desk {
         if epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)).is_err() {
             return;
         }
+        // The membership and other nodes come first, so that no number of clients costs a lease; then each client has its turn.
+        let mut eager = std::mem::take(&mut self.eager);
+        let (mut clients, mut is_knocking) = (Vec::new(), false);
         for event in &events {
-            match event.data.u64() {
+            let key = event.data.u64();
+            eager.remove(&key);
+            match key {
                 BELL => self.read_letters(),
-                LISTENER => self.accept_clients(),
+                LISTENER => is_knocking = true,
                 STRANGERS => self.strangers_wait = self.strangers.accept(),
                 HOME => self.on_home(),
-                key if self.clients.contains_key(&key) => self.on_client(key),
+                key if self.clients.contains_key(&key) => {
+                    let has_ended = { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR);
+                    clients.push((key, has_ended));
+                }
                 key => self.on_link(key),
             }
+        }
+        for key in eager {
+            match key {
+                HOME => self.on_home(),
+                key if self.clients.contains_key(&key) => clients.push((key, false)),
+                key => self.on_link(key),
+            }
+        }
+        clients.into_iter().for_each(|(key, has_ended)| self.on_client(key, has_ended));
+        if is_knocking {
+            self.accept_clients();
         }
     }
 
     fn patience_ms(&self) -> u64 {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
         let home = self.home.as_ref().and_then(Home::next_deadline);
-        let due = [self.member.next_deadline(), coordinator, home].into_iter().flatten().min();
+        if !self.eager.is_empty() {
+            return 0;
+        }
+        let due = [self.member.next_deadline(), coordinator, home, self.listens_at_ms].into_iter().flatten().min();
         let patience = due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS);
         if self.strangers_wait { patience.min(10) } else { patience }
     }
@@ -343,8 +382,9 @@ impl Desk {
     fn on_link(&mut self, key: u64) {
         let now_ms = self.now_ms();
         let Some(coordination) = &mut self.coordination else { return };
-        if let Err(error) = coordination.on_event(now_ms, key) {
-            self.close_link(key, &error.to_string());
+        match coordination.on_event(now_ms, key) {
+            Ok(has_more) => self.eager.extend(has_more.then_some(key)),
+            Err(error) => self.close_link(key, &error.to_string()),
         }
     }
 
@@ -381,6 +421,7 @@ impl Desk {
     fn on_home(&mut self) {
         let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { return };
         let (messages, ending) = link.receive::<ToNode>();
+        self.eager.extend(link.has_more().then_some(HOME));
         messages.into_iter().for_each(|message| self.member.handle(self.now_ms(), message));
         if let Err(error) = ending {
             self.lose_home(&error.to_string());
@@ -410,7 +451,12 @@ impl Desk {
     }
 
     pub(super) fn rewatch_client(&mut self, key: u64) {
+        let now_ms = self.now_ms();
         if let Some(client) = self.clients.get_mut(&key) {
+            match client.has_unread() {
+                true => drop(self.unread.entry(key).or_insert(now_ms)),
+                false => drop(self.unread.remove(&key)),
+            }
             let wanted = client.wanted_interest();
             if wanted != client.interest && epoll::modify(&self.epoll, client.fd(), EventData::new_u64(key), wanted).is_ok() {
                 client.interest = wanted;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `client` | a client's Unix socket, one request at a time |
 //! | `clients` | what clients ask, and what the node answers by itself |
+//! | `descriptors` | how many this process may have, and what a user's share of them is |
 //! | `listener` | the Unix socket that clients attach to |
 //! | `strangers` | TCP connections: greeted in threads of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
@@ -13,6 +14,7 @@
 mod client;
 mod clients;
 mod coordination;
+mod descriptors;
 mod desk;
 mod home;
 mod listener;
@@ -23,6 +25,7 @@ pub(crate) use home::Home;
 pub(crate) use strangers::{Strangers, Terms};
 
 pub(crate) use coordination::Coordination;
+pub(crate) use descriptors::raise_limit;
 use hanare_protocol::Result;
 use hanare_protocol::coordinator::Settings;
 use std::path::Path;

@@ -98,8 +98,8 @@ impl Seat {
         match self {
             Seat::Client(session) => session.doze(),
             Seat::Peer(peer) => peer.doze(),
-            // It dozes since it was last moved.
-            Seat::Wire(_) => true,
+            // It dozes since it was last moved, unless that was cut short.
+            Seat::Wire(wire) => !wire.has_more(),
         }
     }
 

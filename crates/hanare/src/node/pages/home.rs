@@ -52,6 +52,8 @@ struct Guest {
     key: u64,
     share: u64,
     rights: Rights,
+    /// The user whose programs it shares the region with, where they only read it.
+    readers: Option<u32>,
     /// The others that it knows.
     knows: BTreeSet<HostId>,
 }
@@ -265,17 +267,17 @@ impl Home {
         if let Some(at) = self.hosts.iter().position(|guest| guest.as_ref().is_some_and(|guest| guest.key == join.key)) {
             let guest = self.hosts[at].as_mut().expect("just found");
             guest.rights = guest.rights.max(rights);
-            return Joined { host: HostId(at as u16), share: guest.share };
+            return Joined { host: HostId(at as u16), share: guest.share, rights };
         }
-        let (node, address, key) = (join.node, join.address.clone(), join.key);
-        let guest = Some(Guest { node, life, address, key, share, rights, knows: BTreeSet::new() });
+        let (node, address, key, readers) = (join.node, join.address.clone(), join.key, join.readers);
+        let guest = Some(Guest { node, life, address, key, share, rights, readers, knows: BTreeSet::new() });
         let host = if is_own { OWN } else { HostId(self.hosts.len() as u16) };
         if is_own {
             self.hosts[0] = guest;
         } else {
             self.hosts.push(guest);
         }
-        Joined { host, share }
+        Joined { host, share, rights }
     }
 
     /// Whether as many hosts have mapped it as can be numbered.
@@ -305,7 +307,8 @@ impl Home {
 
     /// The hosts by which the node that joins was known before.
     pub fn earlier_hosts(&self, join: &Join) -> Vec<HostId> {
-        let is_other = |(host, guest): &(HostId, &Guest)| *host != OWN && guest.key != join.key;
+        let was = |guest: &Guest| guest.key != join.key && (guest.life.epoch != join.epoch || guest.readers == join.readers);
+        let is_other = |(host, guest): &(HostId, &Guest)| *host != OWN && was(guest);
         self.hosts_of(join.node).filter(is_other).map(|(host, _)| host).collect()
     }
 
@@ -480,6 +483,10 @@ impl Home {
     ) -> Result<()> {
         if !self.memory.is_here(page.0) {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
+        }
+        let writes = matches!(message, ToHome::Want { access: Access::Write, .. } | ToHome::WriteBack { .. });
+        if writes && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
+            return Err(garbage(format!("who may only read {} wrote to page {} of it", self.gid, page.0)));
         }
         if let Some(Return { rules, .. }) = &mut self.returning {
             let ToHome::WriteBack { version, .. } = message else { return Ok(()) };

@@ -32,7 +32,7 @@ use hanare_protocol::{Error, Result, page::Consistency};
 use home::{Answers, Home, PageBytes, Post};
 pub(crate) use home::{Over, Sealed};
 use host::{HomeDoor, Host, Say};
-use joins::{Joining, Leaving, PendingJoin};
+use joins::{HostKey, Joining, Leaving, PendingJoin};
 use returns::{Dismissed, Handed, Handing};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -50,7 +50,7 @@ pub(crate) enum Ask {
 
 /// What a client asks of its node about shared regions.
 pub(crate) enum Wish {
-    Share { view: Box<RegionView>, consistency: Consistency },
+    Share { view: Box<RegionView>, consistency: Consistency, uid: u32 },
     Hold { gid: Gid, frames: ClientFrames },
     Unshare { gid: Gid },
     Stat,
@@ -86,10 +86,10 @@ pub(crate) struct Pages {
     wires: Wires,
     homes: HashMap<Gid, Home>,
     shares: HashMap<u64, (Gid, HostId)>,
-    hosts: HashMap<Gid, Host>,
-    keys: HashMap<u64, (Gid, usize)>,
-    joining: BTreeMap<Gid, Joining>,
-    leaving: BTreeMap<Gid, Leaving>,
+    hosts: HashMap<HostKey, Host>,
+    keys: HashMap<u64, (HostKey, usize)>,
+    joining: BTreeMap<HostKey, Joining>,
+    leaving: BTreeMap<HostKey, Leaving>,
     pending: Vec<PendingJoin>,
     /// Shares of hosts that leave, and whose last pages are on their way to others.
     leavers: Vec<u64>,
@@ -180,7 +180,8 @@ impl Pages {
     pub fn on_ask(&mut self, session: u64, seq: u64, share: u64, ask: Ask) {
         let outcome = match ask {
             Ask::Crowded(gid) => {
-                self.with_host(gid, Host::on_crowded);
+                let those: Vec<HostKey> = self.hosts.keys().filter(|key| key.gid == gid).copied().collect();
+                those.into_iter().for_each(|key| self.with_host(key, Host::on_crowded));
                 Ok(())
             }
             Ask::Wants(wants) => self.on_wants(session, seq, share, &wants),
@@ -258,10 +259,10 @@ impl Pages {
 
     /// Takes the pages that nobody maps at this moment, neighbours together. Returns whether there were any.
     fn take(&mut self) -> bool {
-        let taking: Vec<Gid> = self.hosts.values().filter(|host| host.is_taking()).map(Host::gid).collect();
+        let taking: Vec<HostKey> = self.hosts.iter().filter(|(_, host)| host.is_taking()).map(|(key, _)| *key).collect();
         let mut moved = false;
-        for gid in taking {
-            self.with_host(gid, |host, says| moved |= host.turn(says));
+        for key in taking {
+            self.with_host(key, |host, says| moved |= host.turn(says));
         }
         moved
     }
@@ -369,7 +370,10 @@ impl Pages {
 
     /// What happened to pages of all regions that are shared or at home here.
     fn stat(&self) -> Vec<PageStat> {
-        let mut stats: BTreeMap<Gid, PageStat> = self.hosts.values().map(|host| (host.gid(), host.stat())).collect();
+        let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
+        for host in self.hosts.values() {
+            stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
+        }
         for home in self.homes.values() {
             let at_home = home.stat();
             match stats.get_mut(&at_home.gid) {
@@ -416,8 +420,8 @@ impl Pages {
                 Ok(())
             }
             Letter::Introduce { key, host, node, address, its_key } => {
-                if let Some((gid, home)) = self.keys.get(&key).copied()
-                    && let Some(known) = self.hosts.get_mut(&gid)
+                if let Some((to, home)) = self.keys.get(&key).copied()
+                    && let Some(known) = self.hosts.get_mut(&to)
                 {
                     known.homes[home].peers.insert(host, host::PeerHost { node, address, key: its_key });
                 }
@@ -429,16 +433,16 @@ impl Pages {
             Letter::ToHost { key, page, message } => {
                 let mut outcome = Ok(());
                 match self.keys.get(&key).copied() {
-                    Some((gid, home)) => {
-                        self.with_host(gid, |host, says| outcome = host.on_message(home, page, message, bytes, says));
+                    Some((to, home)) => {
+                        self.with_host(to, |host, says| outcome = host.on_message(home, page, message, bytes, says));
                     }
                     None => self.give_straight_back(key, page, &message, bytes),
                 }
                 outcome
             }
             Letter::HostGone { key } => {
-                if let Some((gid, home)) = self.keys.get(&key).copied() {
-                    self.with_host(gid, |host, says| host.on_host_gone(home, says));
+                if let Some((to, home)) = self.keys.get(&key).copied() {
+                    self.with_host(to, |host, says| host.on_host_gone(home, says));
                 }
                 Ok(())
             }
@@ -460,22 +464,22 @@ impl Pages {
         outcome
     }
 
-    fn with_host(&mut self, gid: Gid, with: impl FnOnce(&mut Host, &mut Vec<Say>)) {
-        let Some(host) = self.hosts.get_mut(&gid) else { return };
+    fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<Say>)) {
+        let Some(host) = self.hosts.get_mut(&key) else { return };
         let mut says = Vec::new();
         with(host, &mut says);
         let is_given_up = host.is_given_up();
-        self.say(gid, says);
+        self.say(key, says);
         if is_given_up {
             // The homes must not wait for what it does not know any more.
-            self.leaving.entry(gid).or_default();
+            self.leaving.entry(key).or_default();
         }
     }
 
     /// Letters of a host to its homes, and to other hosts.
-    fn say(&mut self, gid: Gid, says: Vec<Say>) {
+    fn say(&mut self, key: HostKey, says: Vec<Say>) {
         for say in says {
-            let Some(host) = self.hosts.get(&gid) else { return };
+            let Some(host) = self.hosts.get(&key) else { return };
             let (node, address, letter, bytes) = match say {
                 Say::Home { home, page, message, bytes } => {
                     let door = &host.homes[home];

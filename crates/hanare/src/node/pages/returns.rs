@@ -12,11 +12,11 @@
 //! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
 
 use super::home::Post;
-use super::joins::want_no_more;
+use super::joins::{HostKey, want_no_more};
 use super::wires::Sheet;
 use super::{Home, PageBytes, Pages};
 use hanare_protocol::Error;
-use hanare_protocol::id::{Gid, NodeId};
+use hanare_protocol::id::NodeId;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::Letter;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ const HANDED_COUNT_MAX: usize = 256;
 
 /// A home that gets what is here.
 pub(super) struct Handing {
-    gid: Gid,
+    place: HostKey,
     at: usize,
     since: Instant,
 }
@@ -84,14 +84,14 @@ impl Pages {
         self.keep_unsent(unheard);
         let (mut posts, is) = (Vec::new(), self.me.map_or(was, |(is, _)| is));
         self.homes.values_mut().for_each(|home| home.begin_return(was, (is, &self.address), &mut posts));
-        let all: Vec<Gid> = self.hosts.keys().copied().collect();
-        all.into_iter().for_each(|gid| self.leave_others_homes(gid));
-        for (gid, joining) in std::mem::take(&mut self.joining) {
+        let all: Vec<HostKey> = self.hosts.keys().copied().collect();
+        all.into_iter().for_each(|place| self.leave_others_homes(place));
+        for (place, joining) in std::mem::take(&mut self.joining) {
             for client in joining.into_clients() {
                 let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
                 self.reply(client, Err(Error::NodeLost { node: is, reason }), Vec::new());
             }
-            self.leave_if_unused(gid);
+            self.leave_if_unused(place);
         }
         // Other homes would not answer to a farewell.
         self.leaving.values_mut().for_each(super::Leaving::begin_again);
@@ -100,34 +100,34 @@ impl Pages {
     }
 
     /// What this host has of a region's pages elsewhere goes.
-    fn leave_others_homes(&mut self, gid: Gid) {
-        let Some(host) = self.hosts.get_mut(&gid) else { return };
-        let home = self.homes.get(&gid);
+    fn leave_others_homes(&mut self, place: HostKey) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let home = self.homes.get(&place.gid);
         let is_others = |at: &usize| !home.is_some_and(|home| home.knows(host.homes[*at].key));
         let others: BTreeSet<usize> = (0..host.homes.len()).filter(is_others).collect();
         let has_lost = host.drop_pages(&others);
         if has_lost {
-            self.note_lost(gid);
+            self.note_lost(place);
         }
-        self.handing.retain(|handing| handing.gid != gid || !others.contains(&handing.at));
-        others.into_iter().for_each(|at| self.begin_anew_with(gid, at));
+        self.handing.retain(|handing| handing.place != place || !others.contains(&handing.at));
+        others.into_iter().for_each(|at| self.begin_anew_with(place, at));
     }
 
     /// Stores of this host were lost while its last program unmaps the region: that one is told by its answer.
-    fn note_lost(&mut self, gid: Gid) {
-        let (Some(leaving), Some((node, _))) = (self.leaving.get_mut(&gid), self.me) else { return };
-        let reason = format!("it was cut off, and stores of its programs to {gid} were lost meanwhile");
+    fn note_lost(&mut self, place: HostKey) {
+        let (Some(leaving), Some((node, _))) = (self.leaving.get_mut(&place), self.me) else { return };
+        let reason = format!("it was cut off, and stores of its programs to {} were lost meanwhile", place.gid);
         leaving.fail(Error::NodeLost { node, reason });
     }
 
     /// A home is another's, or its next life's: it knows this host by no name yet.
-    fn begin_anew_with(&mut self, gid: Gid, at: usize) {
-        let Some(host) = self.hosts.get_mut(&gid) else { return };
+    fn begin_anew_with(&mut self, place: HostKey, at: usize) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
         let before = host.homes[at].key;
         let key = crate::random::bytes().map_or(before.wrapping_add(1), u64::from_le_bytes);
         host.begin_anew_with(at, key);
         self.keys.remove(&before);
-        self.keys.insert(key, (gid, at));
+        self.keys.insert(key, (place, at));
     }
 
     /// Letters that a node may not have heard before it was lost: the pages among them are kept for its return.
@@ -146,30 +146,30 @@ impl Pages {
     /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
         let known = self.keys.get(&key).copied();
-        let is_shared = |(gid, at): &(Gid, usize)| self.hosts.get(gid).is_some_and(|host| host.homes[*at].share == Some(share));
-        let Some((gid, at)) = known.filter(is_shared) else {
+        let is_shared = |(place, at): &(HostKey, usize)| self.hosts.get(place).is_some_and(|host| host.homes[*at].share == Some(share));
+        let Some((place, at)) = known.filter(is_shared) else {
             let handed = self.handed.iter_mut().find(|handed| (handed.key, handed.share) == (key, share));
             let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent)).unwrap_or_default();
             return self.say_farewell((from, address), share, &unsent);
         };
         if !takes {
-            tracing::error!("{gid}: {from} could not reach this node for a while, and did without it");
-            let has_lost = self.hosts.get_mut(&gid).is_some_and(|host| host.drop_pages(&BTreeSet::from([at])));
+            tracing::error!("{}: {from} could not reach this node for a while, and did without it", place.gid);
+            let has_lost = self.hosts.get_mut(&place).is_some_and(|host| host.drop_pages(&BTreeSet::from([at])));
             if has_lost {
-                self.note_lost(gid);
+                self.note_lost(place);
             }
-            self.begin_anew_with(gid, at);
+            self.begin_anew_with(place, at);
             self.say_farewell((from, address), share, &[]);
-            return self.left_one(gid, at);
+            return self.left_one(place, at);
         }
-        if self.leaving.get(&gid).is_some_and(super::Leaving::is_told) {
-            let unsent = self.hosts.get_mut(&gid).map(|host| std::mem::take(&mut host.homes[at].unsent)).unwrap_or_default();
+        if self.leaving.get(&place).is_some_and(super::Leaving::is_told) {
+            let unsent = self.hosts.get_mut(&place).map(|host| std::mem::take(&mut host.homes[at].unsent)).unwrap_or_default();
             return self.say_farewell((from, address), share, &unsent);
         }
-        if !self.handing.iter().any(|handing| (handing.gid, handing.at) == (gid, at)) {
-            self.handing.push(Handing { gid, at, since: Instant::now() });
+        if !self.handing.iter().any(|handing| (handing.place, handing.at) == (place, at)) {
+            self.handing.push(Handing { place, at, since: Instant::now() });
         }
-        if let Some(host) = self.hosts.get_mut(&gid) {
+        if let Some(host) = self.hosts.get_mut(&place) {
             (host.homes[at].node, host.homes[at].address) = (from, address.to_owned());
         }
         self.go_on_handing();
@@ -185,31 +185,31 @@ impl Pages {
     }
 
     /// Whether a home of a region is getting what is here.
-    pub(super) fn is_handing(&self, gid: Gid) -> bool {
-        self.handing.iter().any(|handing| handing.gid == gid)
+    pub(super) fn is_handing(&self, place: HostKey) -> bool {
+        self.handing.iter().any(|handing| handing.place == place)
     }
 
     /// Homes that are back: when all that this host owned is on its way, it leaves them.
     pub(super) fn go_on_handing(&mut self) {
-        for Handing { gid, at, since } in std::mem::take(&mut self.handing) {
+        for Handing { place, at, since } in std::mem::take(&mut self.handing) {
             let (mut is_empty, is_late) = (true, since.elapsed() > self.bound / 2);
-            self.with_host(gid, |host, says| is_empty = host.hand_over(at, says));
+            self.with_host(place, |host, says| is_empty = host.hand_over(at, says));
             if !is_empty && !is_late {
-                self.handing.push(Handing { gid, at, since });
+                self.handing.push(Handing { place, at, since });
                 continue;
             }
-            let Some(host) = self.hosts.get_mut(&gid) else { continue };
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
             if !is_empty {
-                tracing::error!("{gid}: a program that stands still keeps pages from their home, and they are lost");
+                tracing::error!("{}: a program that stands still keeps pages from their home, and they are lost", place.gid);
                 host.drop_pages(&BTreeSet::from([at]));
-                self.note_lost(gid);
+                self.note_lost(place);
             }
-            let Some(host) = self.hosts.get_mut(&gid) else { continue };
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
             let door = &mut host.homes[at];
             let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
             let Some(share) = door.share else { continue };
             self.say_farewell((node, &address), share, &unsent);
-            self.begin_anew_with(gid, at);
+            self.begin_anew_with(place, at);
             if self.handed.len() == HANDED_COUNT_MAX {
                 self.handed.pop_front();
             }

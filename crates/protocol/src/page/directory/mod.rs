@@ -202,11 +202,11 @@ impl Directory {
 
     /// The pages that got a new owner, or were written at home, most often, with how often; the first is the most contended.
     ///
-    /// **Cost**: a scan of the directory, 16 bytes a page.
+    /// **Cost**: a scan of the directory, 16 bytes a page that was used.
     pub fn most_contended(&self, count: usize) -> Vec<(Page, u32)> {
-        let changes = |page: u64| self.entries.get(Page(page)).version.0.wrapping_sub(Version::FIRST.0);
+        let changes = |page: Page| self.entries.get(page).version.0.wrapping_sub(Version::FIRST.0);
         let mut contended: Vec<(Page, u32)> =
-            (0..self.entries.count()).map(|page| (Page(page), changes(page))).filter(|(_, changes)| *changes > 1).collect();
+            self.entries.used().map(|page| (page, changes(page))).filter(|(_, changes)| *changes > 1).collect();
         contended.sort_by_key(|(page, changes)| (std::cmp::Reverse(*changes), *page));
         contended.truncate(count);
         contended

@@ -40,6 +40,7 @@ use crate::client::shared::not_given;
 use crate::client::subject::Subject;
 use crate::settings;
 use hanare_memory::fault::{self, Watch};
+use hanare_memory::fork::Lineage;
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_memory::{Mapping, Window};
@@ -68,6 +69,7 @@ pub(crate) struct Coherent {
     /// Whether the node knows of its end.
     is_told: bool,
     attachment: Arc<Attachment>,
+    lineage: Lineage,
 }
 
 /// What a mapping was made for.
@@ -103,10 +105,10 @@ impl Coherent {
             (other, _) => return Err(attachment.session.nonsense(&other)),
         };
         // From here on the node is told when this fails or ends.
-        let (len, name, attached) = (layout.len(), region.name.clone(), attachment.clone());
+        let (len, name, attached, lineage) = (layout.len(), region.name.clone(), attachment.clone(), Lineage::here());
         let (watch, mapping, lost_before, is_told) = (None, None, 0, false);
         let mut coherent =
-            Coherent { watch, mapping, gid, name, len, rights, purpose, lost_before, is_told, attachment: attached };
+            Coherent { watch, mapping, gid, name, len, rights, purpose, lost_before, is_told, attachment: attached, lineage };
         let files = fds.split_off(2);
         if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
             let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
@@ -280,6 +282,11 @@ impl Coherent {
 
 impl Drop for Coherent {
     fn drop(&mut self) {
+        if !self.lineage.is_here() {
+            // A child of the process that mapped it: what lies at those addresses is not this mapping.
+            std::mem::forget((self.mapping.take(), self.watch.take()));
+            return;
+        }
         if let Err(error) = self.tell_end() {
             tracing::warn!("region '{}' was unmapped: {error}", self.name);
         }

@@ -95,7 +95,10 @@ impl Service {
         desk.sync = Sync::new(began_again);
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
-            .spawn(move || desk.run())
+            .spawn(move || {
+                hanare_memory::vital::is_vital();
+                desk.run();
+            })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
         Ok(Service { post, thread: Some(thread) })
     }

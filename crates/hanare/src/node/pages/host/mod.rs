@@ -73,7 +73,11 @@ pub(crate) struct Host {
     clients: Vec<Client>,
     /// Mappings of clients that count as gone and are not.
     parted: Vec<ClientFrames>,
+    /// From the first client on: its homes agree that the region is as long as that client says.
     pages: Option<Pages>,
+    frames_max: u64,
+    /// Clients wrote nonsense into the words: the region is of no more use here.
+    is_given_up: bool,
 }
 
 /// What is there of a coherent region.
@@ -136,7 +140,6 @@ struct Client {
     id: ClientId,
     /// Its first seat.
     seat: u16,
-    rights: Rights,
     frames: Option<ClientFrames>,
 }
 
@@ -185,20 +188,30 @@ impl Host {
         layout: Layout,
         homes: Vec<HomeDoor>,
         frames_max: u64,
-    ) -> Result<Host> {
+    ) -> Host {
         let home_of = layout
             .extents()
             .map(|extent| homes.iter().position(|home| home.node == extent.node).expect("each extent's node is a home"))
             .collect();
-        let pages = match consistency {
-            Consistency::Explicit => None,
-            Consistency::Coherent => Some(Pages::new(&name, layout.len().div_ceil(PAGE_LEN), frames_max)?),
-        };
-        Ok(Host { gid, name, consistency, layout, homes, home_of, clients: Vec::new(), parted: Vec::new(), pages })
+        let (clients, parted) = (Vec::new(), Vec::new());
+        Host { gid, name, consistency, layout, homes, home_of, clients, parted, pages: None, frames_max, is_given_up: false }
+    }
+
+    /// Makes the page words and the frames of a coherent region.
+    fn begin(&mut self) -> Result<()> {
+        if self.consistency == Consistency::Coherent && self.pages.is_none() && !self.is_given_up {
+            self.pages = Some(Pages::new(&self.name, self.layout.len().div_ceil(PAGE_LEN), self.frames_max)?);
+        }
+        Ok(())
     }
 
     pub fn gid(&self) -> Gid {
         self.gid
+    }
+
+    /// How its bytes lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Whether no client of this host maps it.
@@ -211,8 +224,9 @@ impl Host {
         self.clients.iter().any(|known| known.id == client)
     }
 
-    /// Lets a client in.
-    pub fn admit(&mut self, id: ClientId, rights: Rights) -> Result<Admission> {
+    /// Lets a client in, for whom the homes have agreed.
+    pub fn admit(&mut self, id: ClientId) -> Result<Admission> {
+        self.begin()?;
         if let Some(pages) = &mut self.pages {
             pages.settle_ghosts();
         }
@@ -239,14 +253,9 @@ impl Host {
                 fds.append(&mut own);
             }
         }
-        self.clients.push(Client { id, seat, rights, frames: None });
+        self.clients.push(Client { id, seat, frames: None });
         let frames_max = self.pages.as_ref().map_or(0, |pages| pages.frames_max);
         Ok(Admission { seat_first: seat, seats: SEATS, frames_max, files, fds })
-    }
-
-    /// The most that a client here may do.
-    pub fn rights(&self) -> Rights {
-        self.clients.iter().map(|client| client.rights).max().unwrap_or(Rights::Read)
     }
 
     /// A client has mapped the region.
@@ -334,7 +343,7 @@ impl Host {
 
     /// Whether its page words are of no more use.
     pub fn is_given_up(&self) -> bool {
-        self.consistency == Consistency::Coherent && self.pages.is_none()
+        self.is_given_up
     }
 
     /// All pages of some homes go, unsaved: this node was taken for lost, and they are not its own any more; or who maps them does not
@@ -418,6 +427,7 @@ impl Host {
     fn give_up(&mut self, corrupt: &Corrupt) {
         tracing::error!("region '{}' is given up on this host: {}", self.name, corrupt.0);
         self.pages = None;
+        self.is_given_up = true;
     }
 
     /// What happened to pages here.
