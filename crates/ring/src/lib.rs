@@ -21,7 +21,6 @@ pub mod spsc;
 pub mod wait;
 pub mod words;
 
-pub use bell::Doorbell;
 pub use spsc::{Consumer, Corrupt, Producer, Record};
 pub use wait::{Backoff, Step};
 pub use words::{Exchange, Shared, Words};

@@ -268,11 +268,6 @@ impl Member {
         self.asks.count()
     }
 
-    /// Orders that are not settled, for checks.
-    pub fn order_count(&self) -> usize {
-        self.orders.count()
-    }
-
     /// What the node lends changed; told with the next join or renewal.
     pub fn set_memory(&mut self, memory: Memory) {
         self.memory = memory;

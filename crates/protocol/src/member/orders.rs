@@ -90,6 +90,7 @@ impl Orders {
     }
 
     /// How many are not settled.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.entries.len()
     }

@@ -25,8 +25,7 @@
 //!     +--------- Drop ---------------------------+
 //! ```
 //!
-//! (`Fail` leads back from what was claimed, `Unfill` and `FailFill` from what was being filled, `GiveUp` from what was being taken;
-//! a grant without bytes, `GrantRead` or `GrantWrite`, leads from `Fetching…` straight to `Shared` or `Owned`; see [`word::TABLE`].)
+//! (`Fail` leads back from what was claimed, `Unfill` and `FailFill` from what was being filled; a grant without bytes, `GrantRead` or `GrantWrite`, leads from `Fetching…` straight to `Shared` or `Owned`; see [`word::TABLE`].)
 //!
 //! # A fault, in a client's signal handler
 //!
@@ -78,8 +77,7 @@
 //! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that
 //! died at any step leaves a claim, a count, or both; [`PageWords::bury`], once the node knows (pidfd) that the client is
 //! dead, clears the seat and says which claim is left. The node punches a frame that was being filled ([`PageWords::unfill`]), and goes
-//! on with the request: in the dead seat's name, which nobody gets until then, or in its own ([`PageWords::take_over`], the same
-//! ticket). A count that is left too high costs a look at all seats at the next taking, and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until it
+//! on with the request in the dead seat's name, which nobody gets until then. A count that is left too high costs a look at all seats at the next taking, and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until it
 //! is: the node evicts it.)
 //!
 //! # Costs
@@ -227,7 +225,7 @@ pub struct Changed {
 pub enum Estate {
     /// Nothing that anybody waits for.
     Nothing,
-    /// A page that it was fetching, filling, or asking to write: [`PageWords::take_over`].
+    /// A page that it was fetching, filling, or asking to write: the node goes on in the seat's name.
     Claim {
         /// The page.
         page: u64,
@@ -554,14 +552,6 @@ impl<W: Exchange> PageWords<W> {
         published.map(|(changed, ())| changed)
     }
 
-    /// A marked page stays where it is: there is something better to evict than one whose installer is stopped.
-    pub fn give_up(&self, page: u64) -> Result<Changed, Corrupt> {
-        let given_up = self.change(page, |word| {
-            word.after(Event::GiveUp).map(|word| (word, ())).ok_or(Corrupt("a page given up that was not marked"))
-        });
-        given_up.map(|(changed, ())| changed)
-    }
-
     /// The thread of a seat is dead: nobody waits for it any more. Returns the claim that it leaves.
     pub fn bury(&self, seat: u16) -> Result<Estate, Corrupt> {
         let said = self.words.swap(self.seat_at(seat), 0) & !MAPS;
@@ -569,23 +559,6 @@ impl<W: Exchange> PageWords<W> {
         let word = self.look(page);
         word.state()?;
         Ok(if word.is_claimed() && word.claimer() == seat { Estate::Claim { page } } else { Estate::Nothing })
-    }
-
-    /// The node goes on with the request of a dead seat, in the name of its own seat `heir`. Says whether there was one.
-    pub fn take_over(&self, page: u64, dead: u16, heir: u16) -> Result<bool, Corrupt> {
-        self.words.store(self.seat_at(heir), place(page));
-        let taken = self.change(page, |word| {
-            word.state().map_err(Some)?;
-            let taken = word.after(Event::TakeOver).filter(|_| word.claimer() == dead);
-            taken.map(|word| (word.with_claimer(heir), ())).ok_or(None)
-        });
-        match taken {
-            Ok(_) => Ok(true),
-            Err(refused) => {
-                self.clear_seat(heir);
-                refused.map_or(Ok(false), Err)
-            }
-        }
     }
 
     /// A page is as if it had never been here, whatever was under way: its host was taken for lost, and the page was taken from

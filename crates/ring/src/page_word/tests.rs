@@ -235,13 +235,12 @@ fn an_upgrade_whose_copy_is_taken_fetches() {
 }
 
 #[test]
-fn a_page_is_given_up_or_evicted() {
+fn a_page_is_evicted() {
     let pages = page_in(State::Shared);
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
     assert!(pages.take_to_evict(1).unwrap().is_some() && !pages.is_clear(1));
-    assert!(pages.give_up(1).is_ok(), "its installer is stopped");
-    assert!(pages.leave(1, 0).is_ok(), "and goes on");
-    let word = pages.take_to_evict(1).unwrap().unwrap();
+    assert!(pages.leave(1, 0).is_ok(), "its installer is stopped, and goes on");
+    let word = pages.look(1);
     assert!(pages.is_clear(1) && pages.drop_taken(1, word.floor()).is_ok());
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(4) }), "the same version is good again");
     assert_eq!(pages.take_to_evict(1), Ok(None));
@@ -258,9 +257,8 @@ fn nonsense_in_the_words_is_refused() {
             && pages.grant(1, 0, Version(1), Access::Read).is_err()
             && pages.invalidate(1, Version(1)).is_err()
             && pages.take_owned(1, Version(1)).is_err()
-            && pages.take_to_evict(1).is_err()
-            && pages.take_over(1, 0, NODE).is_err();
-        assert!(corrupt && pages.leave(1, 0).is_err() && pages.fail(1, 0).is_err() && pages.give_up(1).is_err());
+            && pages.take_to_evict(1).is_err();
+        assert!(corrupt && pages.leave(1, 0).is_err() && pages.fail(1, 0).is_err());
         assert!(pages.drop_taken(1, Version(1)).is_err() && pages.keep_taken(1).is_err());
         assert_eq!(pages.words.load(pages.at(1)), value, "nothing is done to it");
     }
@@ -334,7 +332,6 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                         if node.look(page).is_being_filled() {
                             assert!(node.unfill(page, 0).is_ok());
                         }
-                        assert_eq!(node.take_over(page, 0, NODE), Ok(true));
                     }
                     if is_marked {
                         assert!(node.is_clear(1));
@@ -342,10 +339,9 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                     }
                     let word = node.look(1);
                     if matches!(word.state().unwrap(), State::Fetching | State::FetchingWrite | State::Upgrading) {
-                        assert_eq!(word.claimer(), NODE, "nobody waits for the dead: {word:?}");
-                        let granted = node.grant(1, NODE, word.version().next(), access);
+                        assert_eq!(word.claimer(), 0, "in the name of the dead: {word:?}");
+                        let granted = node.grant(1, 0, word.version().next(), access);
                         assert!(matches!(granted, Ok(Granted::Here(_))));
-                        node.clear_seat(NODE);
                     }
                     take_all(&node);
                     // Another thread gets the page, to write.

@@ -49,8 +49,6 @@ pub enum Event {
     Claim,
     /// A thread will ask for the page to write.
     ClaimWrite,
-    /// The seat that claimed it is dead; the node goes on in its place.
-    TakeOver,
     /// A grant is good, and its bytes are going into the frame.
     Fill,
     /// They are there.
@@ -77,8 +75,6 @@ pub enum Event {
     Drop,
     /// The node has taken it, and a copy stays.
     Keep,
-    /// The node leaves the page where it is.
-    GiveUp,
 }
 
 use State::{
@@ -90,10 +86,6 @@ pub const TABLE: &[Row<State, Event>] = &[
     Row { event: Event::Claim, from: &[Absent], to: Fetching },
     Row { event: Event::ClaimWrite, from: &[Absent], to: FetchingWrite },
     Row { event: Event::ClaimWrite, from: &[Shared], to: Upgrading },
-    Row { event: Event::TakeOver, from: &[Fetching], to: Fetching },
-    Row { event: Event::TakeOver, from: &[FetchingWrite], to: FetchingWrite },
-    Row { event: Event::TakeOver, from: &[Upgrading], to: Upgrading },
-    Row { event: Event::TakeOver, from: &[TakingUpgrade], to: TakingUpgrade },
     Row { event: Event::Fill, from: &[Fetching], to: Filling },
     Row { event: Event::Fill, from: &[FetchingWrite], to: FillingWrite },
     Row { event: Event::Unfill, from: &[Filling], to: Fetching },
@@ -124,9 +116,6 @@ pub const TABLE: &[Row<State, Event>] = &[
     Row { event: Event::Drop, from: &[TakingShared, TakingOwned], to: Absent },
     Row { event: Event::Drop, from: &[TakingUpgrade], to: FetchingWrite },
     Row { event: Event::Keep, from: &[TakingOwned], to: Shared },
-    Row { event: Event::GiveUp, from: &[TakingShared], to: Shared },
-    Row { event: Event::GiveUp, from: &[TakingUpgrade], to: Upgrading },
-    Row { event: Event::GiveUp, from: &[TakingOwned], to: Owned },
 ];
 
 /// Most threads that can be mapping one page at a time; one more waits.
@@ -234,7 +223,6 @@ impl Word {
                 | Event::Leave
                 | Event::Drop
                 | Event::Keep
-                | Event::GiveUp
         );
         let kept = if is_end { !STATE_MASK & !PARKED } else { !STATE_MASK };
         Some(Word(self.0 & kept | to as u64))

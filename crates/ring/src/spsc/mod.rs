@@ -98,12 +98,6 @@ impl<W: Words> Producer<W> {
         Ok(Producer { words, data, position: 0, head: 0, claim: None })
     }
 
-    /// The longest record that is certain to fit once the ring is empty, wherever it stands: somewhat below half the
-    /// capacity, because of padding.
-    pub fn record_len_max(&self) -> usize {
-        self.data.capacity / 2 - 2 * WORD_LEN
-    }
-
     /// The longest record that can be claimed now; `None` when not even an empty one can.
     ///
     /// **Cost**: no shared memory is read while at least `enough` bytes are known to be free.
@@ -192,12 +186,6 @@ impl<W: Words> Producer<W> {
         }
         self.commit(len);
         Ok(true)
-    }
-
-    /// Whether the consumer has released everything.
-    pub fn is_drained(&mut self) -> Result<bool, Corrupt> {
-        self.refresh()?;
-        Ok(self.head == self.position)
     }
 
     /// The memory.
