@@ -249,12 +249,6 @@ impl Facts {
         }
     }
 
-    /// The number of a fact in another unit of its kind; panics where the unit does not fit.
-    pub fn number_in(&self, key: &str, unit: &str) -> f64 {
-        let fact = self.fact(key);
-        unit::convert(self.number(key), &fact.unit, unit).unwrap_or_else(|| panic!("fact {key} [{}] is not in {unit}", fact.unit))
-    }
-
     /// A claim by id.
     pub fn claim(&self, id: &str) -> Option<&Claim> {
         self.claims.iter().find(|claim| claim.id == id)
@@ -340,8 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_convert_to_the_asked_unit() {
-        assert_eq!(facts().number_in("d2.testfile_text", "B"), 200.0 * 1024.0 * 1024.0);
+    fn numbers_convert_and_are_cited() {
+        let text = facts().fact("d2.testfile_text");
+        assert_eq!(unit::convert(text.value.numbers()[0], &text.unit, "B"), Some(200.0 * 1024.0 * 1024.0));
         assert_eq!(facts().fact("d2.t4.read.1k").citation(), "[D2 Table 4]");
         assert_eq!(facts().fact("d2.page").citation(), "[D2 §6.1]");
     }

@@ -74,11 +74,6 @@ impl Picos {
     pub fn since(self, earlier: Picos) -> Picos {
         Picos(self.0.saturating_sub(earlier.0))
     }
-
-    /// The first multiple of `period` that is not before this time: when a clocked part sees a signal.
-    pub fn align_up(self, period: Picos) -> Picos {
-        Picos(self.0.next_multiple_of(period.0))
-    }
 }
 
 impl Add for Picos {
@@ -151,11 +146,5 @@ mod tests {
     fn display_picks_the_unit() {
         let shown = [Picos(999), Picos::ns(2), Picos(4_516_000), Picos::ms(1), Picos::ms(2_500)].map(|p| p.to_string());
         assert_eq!(shown, ["999 ps", "2 ns", "4.516 us", "1 ms", "2.5 s"]);
-    }
-
-    #[test]
-    fn signals_are_seen_at_the_next_edge() {
-        assert_eq!(Picos(1).align_up(Picos(40)), Picos(40));
-        assert_eq!(Picos(40).align_up(Picos(40)), Picos(40));
     }
 }

@@ -1,6 +1,6 @@
 //! Where each feature of the papers lives, from the marks that stand beside the code.
 //!
-//! A mark is a comment line `FEATURE: D2-F5 D2-F6`. The recorded table (`facts/features.toml`) is what the report shows, because
+//! A mark is a comment with the word `FEATURE:` and ids behind it. The recorded table (`facts/features.toml`) is what the report shows, because
 //! an installed program has no sources; `cargo run -p hanare-model --example features` records it anew.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,8 +67,10 @@ pub fn places(marks: &Marks, id: &str) -> BTreeSet<Place> {
 /// Folders that hold no sources of ours.
 const SKIPPED: [&str; 5] = ["target", "node_modules", "out", "__pycache__", "venv"];
 const EXTENSIONS: [&str; 6] = ["rs", "c", "h", "py", "pyi", "md"];
-/// How a line with a mark begins, in the languages of the repository.
-const OPENINGS: [&str; 6] = ["// FEATURE: ", "/* FEATURE: ", "# FEATURE: ", "<!-- FEATURE: ", "//! FEATURE: ", "* FEATURE: "];
+/// How a line of a comment begins, in the languages of the repository: with `//` also `///` and `//!`.
+const OPENINGS: [&str; 5] = ["//", "/*", "*", "#", "<!--"];
+/// What stands before the ids of a mark, anywhere in a comment.
+const MARK: &str = "FEATURE: ";
 
 /// Every mark below `root`.
 ///
@@ -99,8 +101,9 @@ fn scan_folder(folder: &Path, prefix: &str, marks: &mut Marks) -> io::Result<()>
 /// The ids that the marks of a text name; a word that is no feature's id is no mark.
 fn marked(text: &str) -> Vec<String> {
     let ids = |line: &str| -> Vec<String> {
-        let rest = OPENINGS.iter().find_map(|opening| line.trim_start().strip_prefix(opening)).unwrap_or_default();
-        let words = rest.split(|letter: char| letter.is_whitespace() || letter == ',');
+        let is_comment = OPENINGS.iter().any(|opening| line.trim_start().starts_with(opening));
+        let marks = line.split(MARK).skip(usize::from(is_comment)).filter(|_| is_comment);
+        let words = marks.flat_map(|mark| mark.split(|letter: char| letter.is_whitespace() || ",`.)".contains(letter)));
         words.filter(|word| facts().features.iter().any(|feature| feature.id == *word)).map(String::from).collect()
     };
     text.lines().flat_map(ids).collect()
@@ -161,8 +164,8 @@ mod tests {
 
     #[test]
     fn marks_are_read_in_every_language() {
-        let text = "// FEATURE: D2-F5 D2-F6\n  /* FEATURE: EU-F3 */\n# FEATURE: VQ-F1\n<!-- FEATURE: RF-F19 -->\nlet s = \"// FEATURE: D3-F1\";\n// FEATURE: D2-F99\n";
-        assert_eq!(marked(text), ["D2-F5", "D2-F6", "EU-F3", "VQ-F1", "RF-F19"]);
+        let text = "// FEATURE: D2-F5 D2-F6\n  /* FEATURE: EU-F3 */\n# FEATURE: VQ-F1\n<!-- FEATURE: RF-F19 -->\n/// FEATURE: EU-F12\n/// As [D2 §2]. (`FEATURE: EU-F13`)\nlet s = \"// FEATURE: D3-F1\";\n// FEATURE: D2-F99\n";
+        assert_eq!(marked(text), ["D2-F5", "D2-F6", "EU-F3", "VQ-F1", "RF-F19", "EU-F12", "EU-F13"]);
     }
 
     #[test]
