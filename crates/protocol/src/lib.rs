@@ -13,15 +13,13 @@
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
-//! | [`barrier`] | the barrier of a job's ranks |
-//! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups, a heap in a region |
+//! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
 //! | [`table`] | the form in which every state machine declares its transitions |
 //! | [`wire`] | what travels: heads, commands, control messages, the greeting |
 #![forbid(unsafe_code)]
 
-pub mod barrier;
 pub mod coordinator;
 pub mod element;
 pub mod error;

@@ -87,8 +87,6 @@ pub(crate) struct Needs {
 enum What {
     #[default]
     Commands,
-    /// A rank arrives at a barrier.
-    Arrival,
     /// What became of a request of a connection that broke.
     Question,
     /// Something that clients share.
@@ -278,11 +276,6 @@ impl Request {
         self.results.push(result);
     }
 
-    /// Makes it a rank's arrival at a barrier.
-    pub fn set_arrival(&mut self, arrival: &control::Arrival) {
-        (self.front, self.what, self.patience) = (control::encode(arrival), What::Arrival, Patience::Endless);
-    }
-
     /// Makes it a question for what became of a request.
     pub fn set_question(&mut self, question: &control::Question) {
         (self.front, self.what) = (control::encode(question), What::Question);
@@ -290,7 +283,8 @@ impl Request {
 
     /// Makes it ask for something that clients share.
     pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
-        (self.front, self.what, self.patience, self.is_once) = (control::encode(request), What::Sync, patience, true);
+        (self.front, self.what, self.patience) = (control::encode(request), What::Sync, patience);
+        self.is_once = !matches!(request, SyncRequest::Arrive(_));
     }
 
     /// How long its answer may take where `usual` is how long any may; `None` for ever.
@@ -338,7 +332,6 @@ impl Request {
     pub fn head(&self, seq: u64) -> Head {
         let kind = match self.what {
             What::Commands => Kind::Commands,
-            What::Arrival => Kind::Arrive,
             What::Question => Kind::Ask,
             What::Sync => Kind::Sync,
         };
@@ -383,7 +376,6 @@ impl Request {
     pub fn answered(&mut self, head: &Head) -> bool {
         let outcome = match head.kind {
             Kind::Done if self.what == What::Commands && head.body_len == self.result_len => Ok(()),
-            Kind::Released if self.what == What::Arrival => Ok(()),
             Kind::Told if self.what == What::Question && self.told().is_some() => Ok(()),
             Kind::Synced if self.synced().is_some() => Ok(()),
             Kind::Refused => match control::decode(&self.said) {

@@ -87,7 +87,6 @@ impl Desk {
             self.graves.bury(&session);
             self.pages.on_session_closed(id);
         }
-        self.barriers.forget(id);
         self.sync.forget(id);
     }
 }
