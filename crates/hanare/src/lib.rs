@@ -48,3 +48,8 @@ pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};
+
+/// The programs in README.md compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
