@@ -27,7 +27,7 @@ run: build apps
 ## test     every test
 test:
 	@scripts/prepare.sh test
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 ## bench    the benches beside their peers
 bench: build apps

@@ -15,8 +15,7 @@
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`request`] | the life of a client's request |
-//! | [`barrier`] | the barrier of a job's ranks |
-//! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups, a heap in a region |
+//! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
@@ -24,7 +23,6 @@
 //! | [`wire`] | what travels: heads, commands, control messages, the greeting |
 #![forbid(unsafe_code)]
 
-pub mod barrier;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
 pub mod element;

@@ -3,6 +3,7 @@
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
+use super::request::Patience;
 use super::session::Session;
 use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{launch, settings, trace};
@@ -13,8 +14,9 @@ use hanare_fabric::ucx;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
-use hanare_protocol::wire::control::{Answer, Arrival, Attached, PageStat, PoolStatus, RegionStat, RegionView, Request};
+use hanare_protocol::wire::control::{Answer, Attached, PageStat, PoolStatus, RegionStat, RegionView, Request};
 use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -252,14 +254,13 @@ impl Pool {
         let Some(who) = self.shared.job else { return Ok(()) };
         fence(Ordering::SeqCst);
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
-        let home = &self.shared.attached.home;
-        let remote = self.shared.remote(home.node, Some(&home.address))?;
-        let mut request = remote.draft();
-        request.set_arrival(&Arrival { who, generation: *generation });
+        let home = self.shared.home()?;
+        let mut request = home.draft();
+        request.set_sync(&SyncRequest::Arrive(Arrival { who, generation: *generation }), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
-            let seq = unsafe { remote.post(request) }?;
-            remote.wait(seq)
+            let seq = unsafe { home.post(request) }?;
+            home.wait(seq)
         })?;
         *generation += 1;
         Ok(())

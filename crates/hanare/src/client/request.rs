@@ -50,12 +50,12 @@ enum What {
     Commands,
     /// Vector commands that were refused so before, or are sent for their sake: the sender sees to a refusal.
     Again,
-    /// A rank arrives at a barrier.
-    Arrival,
     /// The outcome of a request of a connection that broke.
     Question,
     /// Something that clients share.
     Sync(Patience),
+    /// A rank arrives at its job's barrier.
+    Arrival,
 }
 
 /// How long an answer may take.
@@ -96,11 +96,6 @@ impl Request {
         (self.message, self.what) = (message, What::Again);
     }
 
-    /// Makes it a rank's arrival at a barrier.
-    pub fn set_arrival(&mut self, arrival: &control::Arrival) {
-        (self.form, self.what) = (control::encode(arrival), What::Arrival);
-    }
-
     /// Makes it a question for what became of a request.
     pub fn set_question(&mut self, question: &control::Question) {
         (self.form, self.what) = (control::encode(question), What::Question);
@@ -108,7 +103,12 @@ impl Request {
 
     /// Makes it ask for something that clients share.
     pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
-        (self.form, self.what, self.until) = (control::encode(request), What::Sync(patience), patience.end());
+        self.what = match request {
+            // It may be repeated.
+            SyncRequest::Arrive(_) => What::Arrival,
+            _ => What::Sync(patience),
+        };
+        (self.form, self.until) = (control::encode(request), patience.end());
     }
 
     fn own_patience(&self) -> Patience {
@@ -160,15 +160,14 @@ impl Request {
 
     /// What was answered where something that clients share was asked for.
     pub fn synced(&self) -> Option<SyncAnswer> {
-        matches!(self.what, What::Sync(_)).then(|| control::decode(&self.said).ok()).flatten()
+        matches!(self.what, What::Sync(_) | What::Arrival).then(|| control::decode(&self.said).ok()).flatten()
     }
 
     pub fn head(&self) -> Head {
         let (kind, body_len) = match self.what {
             What::Commands | What::Again => (Kind::Commands, self.message.len()),
-            What::Arrival => (Kind::Arrive, self.form.len() as u64),
             What::Question => (Kind::Ask, self.form.len() as u64),
-            What::Sync(_) => (Kind::Sync, self.form.len() as u64),
+            What::Sync(_) | What::Arrival => (Kind::Sync, self.form.len() as u64),
         };
         Head { kind, count: self.message.count(), seq: self.seq, body_len, detail: 0 }
     }
@@ -218,7 +217,6 @@ impl Request {
     pub fn answered(&mut self, head: &Head) -> bool {
         let outcome = match head.kind {
             Kind::Done if self.has_commands() && head.body_len == self.message.result_len() => Ok(()),
-            Kind::Released if self.what == What::Arrival => Ok(()),
             Kind::Told if self.what == What::Question && self.told().is_some() => Ok(()),
             Kind::Synced if self.synced().is_some() => Ok(()),
             Kind::Refused => match control::decode(&self.said) {

@@ -201,7 +201,7 @@ impl Trace {
     /// Begins the slice of a request.
     pub(crate) fn request(&self, node: NodeId, head: &Head) -> Sent {
         let kind = match head.kind {
-            Kind::Arrive => "arrival",
+            Kind::Sync => "shared",
             Kind::Ask => "question",
             _ => "commands",
         };

@@ -530,15 +530,6 @@ pub struct HeldExtent {
     pub write: Grant,
 }
 
-/// A rank's arrival at its job's barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrival {
-    /// Who arrives.
-    pub who: JobRank,
-    /// Which barrier of the job: 0 for the first, then 1, and so on.
-    pub generation: u64,
-}
-
 /// What a client asks after a connection has broken: did that request happen? The connection ends where it has not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {

@@ -21,10 +21,6 @@ pub enum Kind {
     Refused = 3,
     /// A control message or its answer: the body is postcard, see [`super::control`].
     Control = 4,
-    /// A rank arrives at its job's barrier: the body is a postcard [`super::control::Arrival`].
-    Arrive = 5,
-    /// The barrier of generation `detail` is complete.
-    Released = 6,
     /// Nothing but a sign of life; answered by `Pong` with the same sequence number.
     Ping = 7,
     /// Answer to `Ping`.
@@ -125,8 +121,8 @@ impl Head {
             Kind::Want | Kind::Settled => (WANT_COUNT_MAX * WANT_LEN) as u64,
             Kind::Granted => const { WANT_COUNT_MAX as u64 * (GRANTED_LEN as u64 + PAGE_LEN) },
             Kind::Control | Kind::Refused => CONTROL_LEN_MAX as u64,
-            Kind::Sync | Kind::Synced | Kind::Arrive | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
-            Kind::Released | Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
+            Kind::Sync | Kind::Synced | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
+            Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
     }
@@ -135,12 +131,9 @@ impl Head {
 impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [
-            Commands, Done, Refused, Control, Arrive, Released, Ping, Pong, Name, Ask, Told, Working, Sync, Synced, Want,
-            Granted, Settled, Crowded,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u8 == byte)
+        [Commands, Done, Refused, Control, Ping, Pong, Name, Ask, Told, Working, Sync, Synced, Want, Granted, Settled, Crowded]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -1,11 +1,11 @@
-//! What clients ask of each other through a node: locks, named groups, words waited for, a region's heap. One postcard value in
+//! What clients ask of each other through a node: locks, named groups, barriers of jobs, words waited for, a region's heap. One postcard value in
 //! the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in the body of its answer.
 //!
 //! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the
 //! connection that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a
 //! request that is repeated on another connection.
 
-use crate::id::{ClientId, Grant, Slot};
+use crate::id::{ClientId, Grant, JobRank, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Whether others may have a lock at the same time.
@@ -102,6 +102,17 @@ pub enum SyncRequest {
         /// The number of the taking.
         number: u64,
     },
+    /// A rank arrives at its job's barrier, at the pool's home; answered by [`SyncAnswer::Done`] when all have. It may be repeated.
+    Arrive(Arrival),
+}
+
+/// A rank's arrival at its job's barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Who arrives.
+    pub who: JobRank,
+    /// Which barrier of the job: 0 for the first, then 1, and so on.
+    pub generation: u64,
 }
 
 /// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.

@@ -5,9 +5,10 @@ use crate::check::{Check, check};
 use crate::cluster::Sabotage;
 use crate::cluster::{Cluster, Event};
 use hanare_protocol::Error;
-use hanare_protocol::barrier::Output;
+use hanare_protocol::group::Output;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
-use hanare_protocol::wire::control::{Arrival, Request};
+use hanare_protocol::wire::control::Request;
+use hanare_protocol::wire::sync::Arrival;
 
 /// How often a rank that waits says again that it has arrived.
 const REPEAT_MS: u64 = 1_000;

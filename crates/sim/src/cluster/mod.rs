@@ -24,11 +24,12 @@ use crate::cluster::process::{Home, Host, Process, name};
 use crate::dice::Dice;
 use crate::network::{Connections, Weather};
 use crate::report::{Counts, Failure, Plan};
-use hanare_protocol::barrier::{self, Jobs};
 use hanare_protocol::coordinator::{self, Coordinator, Peer, Record};
+use hanare_protocol::group::{self, Jobs};
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
-use hanare_protocol::wire::control::{Answer, Arrival, FromNode, HeldExtent, ToNode};
+use hanare_protocol::wire::control::{Answer, FromNode, HeldExtent, ToNode};
+use hanare_protocol::wire::sync::Arrival;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -59,7 +60,7 @@ pub(crate) enum Event {
     RankDies { job: usize, rank: usize },
     RankEnded { job: usize, rank: usize },
     Arrive { life: u64, arrival: Arrival },
-    BarrierAnswer { output: barrier::Output },
+    BarrierAnswer { output: group::Output },
     Fault,
     Restart { node: usize },
     Resume { node: usize },

@@ -16,7 +16,7 @@ use hanare_memory::Window;
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
-use hanare_protocol::wire::control::{self, Arrival, Question};
+use hanare_protocol::wire::control::{self, Question};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::page::{Settled, WANT_LEN, Want};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -36,16 +36,12 @@ pub(crate) enum Asks {
     Work(Vec<Work>),
     /// It was refused.
     Refused(Error),
-    /// A rank arrives at its job's barrier.
-    Arrival(Arrival),
     /// What became of a request of a connection that broke.
     Question(Question),
     /// Something that clients share.
     Sync(SyncRequest),
     /// The answer to that.
     Synced(SyncAnswer),
-    /// The barrier that it arrived at is complete.
-    Released,
     /// The answer to a question.
     Told(hanare_protocol::error::Happened),
     /// A sign of life.
@@ -306,7 +302,6 @@ impl Inbox {
                 return None;
             }
             Kind::Ping => Asks::Pong,
-            Kind::Arrive => self.decoded().map_or_else(Asks::Refused, Asks::Arrival),
             Kind::Ask => self.decoded().map_or_else(Asks::Refused, Asks::Question),
             Kind::Want | Kind::Settled | Kind::Crowded => {
                 self.pages(head).map_or_else(Asks::Refused, |ask| Asks::Pages(head.detail, ask))
@@ -370,7 +365,7 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
 unsafe impl Sink for Inbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         match head.kind {
-            Kind::Arrive | Kind::Ask | Kind::Sync | Kind::Want | Kind::Settled if at == 0 => Ok(self.place_front(head.body_len)),
+            Kind::Ask | Kind::Sync | Kind::Want | Kind::Settled if at == 0 => Ok(self.place_front(head.body_len)),
             Kind::Commands => self.place_commands(head, at),
             _ => Err(refusal("a message that only nodes send")),
         }

@@ -1,12 +1,11 @@
-//! Who waits for which lock or group, on which link and for how long: the driver of their state machines.
+//! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
-use super::barriers::Waiter;
-use super::sync::{Answered, deadline};
+use super::sync::{Answered, Waiter, deadline};
 use hanare_protocol::coordinator::check_name;
-use hanare_protocol::group::{Groups, Met};
-use hanare_protocol::id::ClientId;
+use hanare_protocol::group::{Groups, Jobs, Met, Output};
+use hanare_protocol::id::{ClientId, JobId, Rank};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
-use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -19,6 +18,9 @@ pub(crate) struct Locks {
     waiting: HashMap<Claimant, Waiting>,
     /// Those that wait for their group, and the number of their request.
     meeting: HashMap<Claimant, u64>,
+    jobs: Jobs,
+    /// Ranks that wait for their job, and the generation of their barrier.
+    arrived: HashMap<(JobId, Rank, u64), Waiter>,
     /// When whose bound is over.
     bounds: BTreeSet<(Instant, Claimant)>,
     answers: VecDeque<Answered>,
@@ -103,8 +105,21 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
-    /// A link ended: what was taken on it goes to others.
+    pub fn arrive(&mut self, arrival: Arrival, waiter: Waiter) -> AtOnce {
+        self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
+        self.jobs.on_arrive(arrival);
+        self.settle();
+        Ok(None)
+    }
+
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
+        self.jobs.on_rank_gone(job, rank, ranks, reason);
+        self.settle();
+    }
+
+    /// A link ended: what was taken on it goes to others. A rank's end is told by its own node or by the launcher.
     pub fn forget(&mut self, session: u64) {
+        self.arrived.retain(|_, waiter| waiter.session != session);
         self.meeting.retain(|who, _| who.link != session);
         self.waiting.retain(|who, waiting| {
             let stays = who.link != session;
@@ -153,6 +168,15 @@ impl Locks {
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };
             self.answers.push_back((Waiter { session: told.who.link, seq }, told.outcome.map(|()| SyncAnswer::Done)));
+        }
+        while let Some(output) = self.jobs.poll() {
+            let (key, outcome) = match output {
+                Output::Release { job, rank, generation } => ((job, rank, generation), Ok(SyncAnswer::Done)),
+                Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
+            };
+            if let Some(waiter) = self.arrived.remove(&key) {
+                self.answers.push_back((waiter, outcome));
+            }
         }
     }
 }

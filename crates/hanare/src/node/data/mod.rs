@@ -16,11 +16,9 @@
 //! | `seat` | what sits at a link: a client or a peer |
 //! | `graves` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
-//! | `barriers` | who waits at which barrier, on which link |
 //! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
 //! | `sync` | what clients share: requests to who decides them, answers to who asked |
 
-mod barriers;
 mod fetches;
 mod graves;
 mod inbox;

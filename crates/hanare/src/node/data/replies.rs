@@ -178,7 +178,6 @@ impl Replies {
                 Ok(())
             }
             Asks::Refused(error) => self.refuse(link, seq, &error),
-            Asks::Released => self.send_small(link, Head::new(Kind::Released, seq), &[]),
             Asks::Pong => self.send_small(link, Head::new(Kind::Pong, seq), &[]),
             Asks::Told(happened) => {
                 let body = control::encode(&happened);
@@ -199,7 +198,7 @@ impl Replies {
                 let body = control::encode(&answer);
                 self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Synced, seq) }, &body)
             }
-            Asks::Arrival(_) | Asks::Question(_) | Asks::Sync(_) | Asks::Pages(..) => unreachable!("the service answers them"),
+            Asks::Question(_) | Asks::Sync(_) | Asks::Pages(..) => unreachable!("the service answers them"),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::node::pages::Ask;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
-use hanare_protocol::wire::control::{Arrival, Question};
+use hanare_protocol::wire::control::Question;
 use hanare_protocol::wire::sync::SyncRequest;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -32,8 +32,6 @@ pub(crate) struct Session {
 pub(crate) struct Turn {
     /// Whether anything moved.
     pub moved: bool,
-    /// Ranks that arrived at barriers, with the number of their request.
-    pub arrivals: Vec<(u64, Arrival)>,
     /// Questions for what became of requests, with the number of theirs.
     pub questions: Vec<(u64, Question)>,
     /// What threads say of pages, with the number of their request.
@@ -66,7 +64,6 @@ impl Session {
             let progress = self.link.progress(&mut self.inbox)?;
             for finished in self.inbox.finished.drain(..) {
                 match finished.asks {
-                    Asks::Arrival(arrival) => turn.arrivals.push((finished.seq, arrival)),
                     Asks::Pages(about, ask) => turn.pages.push((finished.seq, about, ask)),
                     Asks::Question(question) => turn.questions.push((finished.seq, question)),
                     Asks::Sync(request) => self.syncs.push((finished.seq, request)),
@@ -87,7 +84,7 @@ impl Session {
         Ok(turn)
     }
 
-    /// Answers a barrier's arrival or a question.
+    /// Answers a question, or a request for what clients share.
     pub fn answer(&mut self, seq: u64, asks: Asks) -> Result<(), LinkError> {
         self.replies.push(Finished { seq, asks });
         self.replies.pump(&mut *self.link).map(|_| ())

@@ -1,16 +1,22 @@
 //! What clients share through this node: each request goes to who decides it, and each answer waits here for the service to
 //! send it.
 
-use super::barriers::Waiter;
 use super::locks::{AtOnce, Locks};
 use super::words::{Watched, Words};
 use crate::node::extents::Extents;
 use hanare_protocol::Result;
-use hanare_protocol::id::Rights;
+use hanare_protocol::id::{JobId, Rank, Rights};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+/// Where an answer goes: the session and the number of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub session: u64,
+    pub seq: u64,
+}
 
 /// An answer, and where it goes.
 pub(crate) type Answered = (Waiter, Result<SyncAnswer>);
@@ -53,6 +59,7 @@ impl Sync {
             SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
+            SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
             SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
                 self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, extents)
             }
@@ -73,6 +80,11 @@ impl Sync {
     pub fn forget(&mut self, session: u64) {
         self.words.forget(session);
         self.locks.forget(session);
+    }
+
+    /// A rank of a job is gone: its job's barriers fail.
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
+        self.locks.on_rank_gone(job, rank, ranks, reason);
     }
 
     /// A client's turn may have changed words.

@@ -1,9 +1,8 @@
 //! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs
 //! that map them store directly.
 
-use super::barriers::Waiter;
 use super::inbox::lost_memory;
-use super::sync::{Answered, deadline};
+use super::sync::{Answered, Waiter, deadline};
 use crate::node::extents::Extents;
 use hanare_memory::vector;
 use hanare_protocol::id::{Grant, Rights, Slot};

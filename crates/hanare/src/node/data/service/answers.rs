@@ -7,10 +7,6 @@ impl Desk {
     pub(super) fn act(&mut self, id: u64, did: Did) -> bool {
         match did {
             Did::Client(turn) => {
-                for (seq, arrival) in turn.arrivals {
-                    let answers = self.barriers.on_arrival(arrival, Waiter { session: id, seq });
-                    self.answer_arrivals(answers);
-                }
                 for (seq, question) in turn.questions {
                     let happened = self.inquire(question);
                     self.answer(id, seq, Asks::Told(happened));
@@ -53,12 +49,6 @@ impl Desk {
             self.close(id);
         }
         self.graves.happened(question)
-    }
-
-    pub(super) fn answer_arrivals(&mut self, answers: Vec<Answered>) {
-        for (waiter, outcome) in answers {
-            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, |()| Asks::Released));
-        }
     }
 
     /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.

@@ -13,14 +13,13 @@ mod answers;
 mod peers;
 mod seats;
 
-use super::barriers::{Answered, Barriers, Waiter};
 use super::fetches::{Ended, Fetch};
 use super::graves::Graves;
 use super::inbox::Asks;
 use super::peers::{Dial, Peers};
 use super::seat::{Did, Seat};
 use super::session::Session;
-use super::sync::Sync;
+use super::sync::{Sync, Waiter};
 use crate::node::control::Letter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
@@ -161,7 +160,6 @@ struct Desk {
     begun: Instant,
     next_id: u64,
     awake: Vec<u64>,
-    barriers: Barriers,
     sync: Sync,
     peers: Peers,
     graves: Graves,
@@ -195,7 +193,6 @@ impl Desk {
             begun: Instant::now(),
             next_id: 0,
             awake: Vec::new(),
-            barriers: Barriers::default(),
             sync: Sync::default(),
             peers: Peers::new(dial),
             graves: Graves::default(),
@@ -343,8 +340,7 @@ impl Desk {
                 Mail::Wish { client, wish } => self.pages.on_wish(client, wish),
                 Mail::ClientGone(client) => self.pages.on_client_gone(client),
                 Mail::RankGone { job, rank, ranks, reason } => {
-                    let answers = self.barriers.on_rank_gone(job, rank, ranks, &reason);
-                    self.answer_arrivals(answers);
+                    self.sync.on_rank_gone(job, rank, ranks, &reason);
                 }
                 Mail::Stop => {
                     self.pages.stop();

@@ -120,7 +120,6 @@ impl Desk {
             self.sessions.on_ended(id);
             self.end_fetches(id);
         }
-        self.barriers.forget(id);
         self.sync.forget(id);
     }
 }

@@ -1,78 +1,15 @@
-//! The job barrier: decides for the ranks of a job when all have arrived, and that no one waits for a rank that is gone.
+//! The barriers of jobs: groups whose parties are ranks, from the first arrival on, whether they have arrived or not.
 //!
-//! It lives at the pool's home node and is used by everything that makes ranks wait for each other. One round after
-//! another has a *generation*: 0, 1, 2 …
-//!
-//! ```text
-//!                 Arrive                Gone
-//!        +-------------------+   +---------------+
-//!        |                   v   |               v            GoneLast
-//!      Idle <----------- Gathering ---------> Broken ------------------> Over
-//!        |   ArriveLast                        ^  ^ Arrive, Gone |
-//!        +-------------------------------------+  +--------------+
-//!                 Gone
-//! ```
-//!
-//! (`GoneLast` leads from every state to `Over`.) A job that is over is remembered as long as there is room: a rank that was taken for
-//! gone because its node was, and that arrives all the same, must not begin the job anew and wait for ever.
-//!
-//! | event | what is answered |
-//! |---|---|
-//! | `Arrive` | nothing yet; when broken: the failure, at once |
-//! | `ArriveLast` | everyone's release |
-//! | `Repeat` of a round that completed | the release again, even when broken since |
-//! | `Gone` | the failure, to all who wait |
-//!
-//! An arrival is idempotent: repeating it while the round gathers changes nothing.
+//! Each round of a job has a *generation*: 0, 1, 2 … A rank says at which one it arrives, so it may say so again over another connection.
+//! A job that is over is remembered as long as there is room: a rank that was taken for gone because its node was, and that arrives all
+//! the same, must not begin the job anew and wait for ever.
 
+use super::{Phase, Rounds};
 use crate::error::Error;
 use crate::id::{JobId, JobRank, Rank};
 use crate::limits::{JOB_COUNT_MAX, RANK_COUNT_MAX};
-use crate::table::{self, Row};
-use crate::wire::control::Arrival;
+use crate::wire::sync::Arrival;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The states of a job's barrier, as the table names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Nobody waits.
-    Idle,
-    /// Some ranks have arrived, some have not.
-    Gathering,
-    /// A rank is gone: no round can complete any more.
-    Broken,
-    /// All ranks are gone, as far as is known.
-    Over,
-}
-
-/// What happens to a job's barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A rank arrives, and others are still missing.
-    Arrive,
-    /// The last missing rank arrives.
-    ArriveLast,
-    /// A rank repeats its arrival at a round that completed.
-    Repeat,
-    /// A rank is gone, and others may still come.
-    Gone,
-    /// The last rank is gone.
-    GoneLast,
-}
-
-/// Every transition of a job's barrier.
-pub const TABLE: &[Row<Phase, Event>] = &[
-    Row { event: Event::Arrive, from: &[Phase::Idle, Phase::Gathering], to: Phase::Gathering },
-    Row { event: Event::Arrive, from: &[Phase::Broken], to: Phase::Broken },
-    Row { event: Event::Arrive, from: &[Phase::Over], to: Phase::Over },
-    Row { event: Event::ArriveLast, from: &[Phase::Idle, Phase::Gathering], to: Phase::Idle },
-    Row { event: Event::Repeat, from: &[Phase::Idle], to: Phase::Idle },
-    Row { event: Event::Repeat, from: &[Phase::Gathering], to: Phase::Gathering },
-    Row { event: Event::Repeat, from: &[Phase::Broken], to: Phase::Broken },
-    Row { event: Event::Repeat, from: &[Phase::Over], to: Phase::Over },
-    Row { event: Event::Gone, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Broken },
-    Row { event: Event::GoneLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken, Phase::Over], to: Phase::Over },
-];
 
 /// What a rank that waits at a barrier is told. The driver knows on which link the rank waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,45 +36,20 @@ pub enum Output {
     },
 }
 
-/// Who waits, or why nobody can.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    /// Those that have arrived at the round that gathers; empty while idle.
-    Gathering { arrived: BTreeSet<Rank> },
-    /// The first rank that was gone, and how it went.
-    Broken { rank: Rank, reason: String },
-}
-
-/// The barrier of one job.
+/// One job: its ranks, and their rounds.
 ///
-/// - `completed` rounds have released everyone: an arrival below it is a repetition.
-/// - `gone` is not empty exactly when the state is broken; it is complete exactly when the job is over.
+/// - `gone` is not empty exactly when the rounds are broken or empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Barrier {
+struct Job {
     /// How many ranks the job has; unknown until one has arrived.
     ranks: Option<u32>,
-    completed: u64,
-    state: State,
+    rounds: Rounds<Rank>,
     gone: BTreeSet<Rank>,
     /// Order of creation, for forgetting the oldest.
     birth: u64,
 }
 
-impl Barrier {
-    fn phase(&self) -> Phase {
-        match &self.state {
-            State::Gathering { arrived } if arrived.is_empty() => Phase::Idle,
-            State::Gathering { .. } => Phase::Gathering,
-            State::Broken { .. } if self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize) => Phase::Over,
-            State::Broken { .. } => Phase::Broken,
-        }
-    }
-
-    /// Checks a transition that was made against the table.
-    fn assert_step(from: Phase, event: Event, to: Phase) {
-        assert_eq!(table::next(TABLE, from, event), Some(to), "{event:?} in {from:?}");
-    }
-
+impl Job {
     /// Refuses ranks that do not agree on the job's size.
     fn check(&self, who: JobRank) -> Result<(), Error> {
         let bad = |key: &str, value: u32, reason: String| {
@@ -157,54 +69,30 @@ impl Barrier {
         }
     }
 
-    /// A rank arrives; returns what is answered, to whom.
-    fn on_arrive(&mut self, who: JobRank, generation: u64) -> Result<Vec<Rank>, Error> {
+    /// A rank arrives; returns who is released.
+    fn on_arrive(&mut self, who: JobRank, generation: u64) -> Result<BTreeSet<Rank>, Error> {
         self.check(who)?;
         self.ranks = Some(who.ranks);
-        let from = self.phase();
-        if generation < self.completed {
-            Self::assert_step(from, Event::Repeat, from);
-            return Ok(vec![who.rank]);
+        let completed = self.rounds.completed;
+        if generation < completed {
+            self.rounds.on_repeat();
+            return Ok(BTreeSet::from([who.rank]));
         }
-        let arrived = match &mut self.state {
-            State::Broken { rank, reason } => {
-                Self::assert_step(from, Event::Arrive, from);
-                return Err(Error::RankGone { rank: *rank, reason: reason.clone() });
-            }
-            State::Gathering { arrived } => arrived,
-        };
-        if generation > self.completed {
+        self.rounds.check()?;
+        if generation > completed {
             return Err(Error::Garbage {
                 peer: who.rank.to_string(),
-                reason: format!("it is at barrier {generation} of the job while barrier {} has not completed", self.completed),
+                reason: format!("it is at barrier {generation} of the job while barrier {completed} has not completed"),
             });
         }
-        arrived.insert(who.rank);
-        if arrived.len() < who.ranks as usize {
-            Self::assert_step(from, Event::Arrive, self.phase());
-            return Ok(Vec::new());
-        }
-        let released = std::mem::take(arrived);
-        self.completed += 1;
-        Self::assert_step(from, Event::ArriveLast, self.phase());
-        Ok(released.into_iter().collect())
+        self.rounds.on_meet(who.rank, who.ranks)
     }
 
-    /// A rank is gone; returns those who wait in vain.
-    fn on_gone(&mut self, rank: Rank, reason: &str) -> BTreeSet<Rank> {
-        let from = self.phase();
+    /// A rank is gone; returns those who wait in vain, this one too: it may have been taken for gone with its node.
+    fn on_gone(&mut self, rank: Rank, error: Error) -> BTreeSet<Rank> {
         self.gone.insert(rank);
-        let waiting = match &mut self.state {
-            State::Broken { .. } => BTreeSet::new(),
-            State::Gathering { arrived } => {
-                let waiting = std::mem::take(arrived);
-                self.state = State::Broken { rank, reason: reason.to_owned() };
-                waiting
-            }
-        };
-        let to = self.phase();
-        Self::assert_step(from, if to == Phase::Over { Event::GoneLast } else { Event::Gone }, to);
-        waiting
+        let is_last = self.ranks.is_some_and(|ranks| self.gone.len() >= ranks as usize);
+        self.rounds.on_go(error, is_last)
     }
 }
 
@@ -215,7 +103,7 @@ impl Barrier {
 // FEATURE: D2-F8
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
-    jobs: BTreeMap<JobId, Barrier>,
+    jobs: BTreeMap<JobId, Job>,
     births: u64,
     outputs: VecDeque<Output>,
 }
@@ -228,12 +116,12 @@ impl Jobs {
 
     /// How many jobs have ranks that are not gone.
     pub fn count(&self) -> usize {
-        self.jobs.values().filter(|barrier| barrier.phase() != Phase::Over).count()
+        self.jobs.values().filter(|job| job.rounds.phase() != Phase::Empty).count()
     }
 
     /// The state of a job's barrier, if the job is remembered.
     pub fn phase(&self, job: JobId) -> Option<Phase> {
-        self.jobs.get(&job).map(Barrier::phase)
+        self.jobs.get(&job).map(|job| job.rounds.phase())
     }
 
     /// A rank arrives at its job's barrier. Answers follow by [`Jobs::poll`], some of them later.
@@ -243,7 +131,7 @@ impl Jobs {
     /// ranks or jobs.
     pub fn on_arrive(&mut self, arrival: Arrival) {
         let Arrival { who: who @ JobRank { job, rank, .. }, generation } = arrival;
-        let answer = self.barrier(job).and_then(|barrier| barrier.on_arrive(who, generation));
+        let answer = self.job(job).and_then(|job| job.on_arrive(who, generation));
         match answer {
             Ok(released) => {
                 self.outputs.extend(released.into_iter().map(|rank| Output::Release { job, rank, generation }));
@@ -251,7 +139,7 @@ impl Jobs {
             Err(error) => self.outputs.push_back(Output::Fail { job, rank, generation, error }),
         }
         // A job that came into being with an arrival that was refused has nothing to remember.
-        if self.jobs.get(&job).is_some_and(|barrier| barrier.ranks.is_none() && barrier.gone.is_empty()) {
+        if self.jobs.get(&job).is_some_and(|job| job.ranks.is_none() && job.gone.is_empty()) {
             self.jobs.remove(&job);
         }
     }
@@ -260,11 +148,11 @@ impl Jobs {
     ///
     /// `ranks` is the job's size where it is known.
     pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
-        let Ok(barrier) = self.barrier(job) else { return };
-        barrier.ranks = barrier.ranks.or(ranks);
-        let generation = barrier.completed;
-        let waiting = barrier.on_gone(rank, reason);
+        let Ok(state) = self.job(job) else { return };
+        state.ranks = state.ranks.or(ranks);
+        let generation = state.rounds.completed;
         let error = Error::RankGone { rank, reason: reason.to_owned() };
+        let waiting = state.on_gone(rank, error.clone());
         let fail = |rank| Output::Fail { job, rank, generation, error: error.clone() };
         self.outputs.extend(waiting.into_iter().map(fail));
     }
@@ -274,11 +162,11 @@ impl Jobs {
         self.outputs.pop_front()
     }
 
-    /// The job's barrier, made when it is not there yet.
-    fn barrier(&mut self, job: JobId) -> Result<&mut Barrier, Error> {
+    /// The job, made when it is not there yet.
+    fn job(&mut self, job: JobId) -> Result<&mut Job, Error> {
         if !self.jobs.contains_key(&job) && self.jobs.len() >= JOB_COUNT_MAX {
-            let ended = self.jobs.iter().filter(|(_, barrier)| matches!(barrier.phase(), Phase::Broken | Phase::Over));
-            let age = |(_, barrier): &(&JobId, &Barrier)| (barrier.phase() != Phase::Over, barrier.birth);
+            let ended = self.jobs.iter().filter(|(_, job)| matches!(job.rounds.phase(), Phase::Broken | Phase::Empty));
+            let age = |(_, job): &(&JobId, &Job)| (job.rounds.phase() != Phase::Empty, job.birth);
             let Some(oldest) = ended.min_by_key(age).map(|(job, _)| *job) else {
                 return Err(Error::LimitReached { what: "jobs with a barrier".to_owned(), limit: JOB_COUNT_MAX as u64 });
             };
@@ -287,8 +175,7 @@ impl Jobs {
         let births = &mut self.births;
         Ok(self.jobs.entry(job).or_insert_with(|| {
             *births += 1;
-            let state = State::Gathering { arrived: BTreeSet::new() };
-            Barrier { ranks: None, completed: 0, state, gone: BTreeSet::new(), birth: *births }
+            Job { ranks: None, rounds: Rounds::new(), gone: BTreeSet::new(), birth: *births }
         }))
     }
 }
@@ -316,26 +203,6 @@ mod tests {
     fn fail(rank: u32, generation: u64, who: u32) -> Output {
         let error = Error::RankGone { rank: Rank(who), reason: "killed by signal 9".into() };
         Output::Fail { job: JOB, rank: Rank(rank), generation, error }
-    }
-
-    #[test]
-    fn the_table_is_this() {
-        assert_eq!(table::contradiction(TABLE), None);
-        assert_eq!(
-            table::print(TABLE),
-            "\
-Arrive         Idle, Gathering                    -> Gathering
-Arrive         Broken                             -> Broken
-Arrive         Over                               -> Over
-ArriveLast     Idle, Gathering                    -> Idle
-Repeat         Idle                               -> Idle
-Repeat         Gathering                          -> Gathering
-Repeat         Broken                             -> Broken
-Repeat         Over                               -> Over
-Gone           Idle, Gathering, Broken            -> Broken
-GoneLast       Idle, Gathering, Broken, Over      -> Over
-"
-        );
     }
 
     #[test]
@@ -368,8 +235,9 @@ GoneLast       Idle, Gathering, Broken, Over      -> Over
         assert_eq!(gone(&mut jobs, 1), []);
         assert_eq!(jobs.phase(JOB), Some(Phase::Broken));
         assert_eq!(gone(&mut jobs, 0), []);
-        assert_eq!((jobs.count(), jobs.phase(JOB)), (0, Some(Phase::Over)));
+        assert_eq!((jobs.count(), jobs.phase(JOB)), (0, Some(Phase::Empty)));
         assert_eq!(arrive(&mut jobs, 1, 3, 0), [fail(1, 0, 2)], "who was taken for gone does not begin the job anew");
+        assert_eq!(gone(&mut jobs, 0), [], "told twice");
     }
 
     #[test]
@@ -377,6 +245,13 @@ GoneLast       Idle, Gathering, Broken, Over      -> Over
         let mut jobs = Jobs::new();
         gone(&mut jobs, 1);
         assert_eq!(arrive(&mut jobs, 0, 2, 0), [fail(0, 0, 1)]);
+    }
+
+    #[test]
+    fn a_rank_that_waits_and_is_taken_for_gone_with_its_node_is_told_too() {
+        let mut jobs = Jobs::new();
+        arrive(&mut jobs, 0, 2, 0);
+        assert_eq!(gone(&mut jobs, 0), [fail(0, 0, 0)]);
     }
 
     #[test]

@@ -1,75 +1,15 @@
-//! Barriers of named groups: decides for clients when all parties of a group have met, and that no one waits for a party that
-//! is gone.
+//! Named groups: any client may be a party, or several. Those who join under a name come into one *sitting* until it has as many as the
+//! group has parties.
 //!
-//! It lives at the pool's home node. A group is a name and a number of parties; any client may be a party, or several. Those
-//! who join under a name come into one *sitting* until it has as many as the group has parties; they meet round after round.
-//!
-//! ```text
-//!                  Meet
-//!        +-------------------+   Go   +--------+
-//!        |                   v        v        |
-//!      Idle <----------- Gathering -----> Broken <-+ Meet, Go
-//!   Join ^ |  MeetLast    ^ | Join          ^  | +-+
-//!        +-+              +-+               |  |
-//!        +-------------- Go ----------------+  |
-//!                 GoLast (from any state)      +-----> Empty
-//! ```
-//!
-//! | event | what is answered |
-//! |---|---|
-//! | `Join` | that it is a party; where the sitting is broken, a new one begins |
-//! | `Meet` | nothing yet; when broken: the failure, at once |
-//! | `MeetLast` | everyone's release |
-//! | `Go` | the failure, to all who wait |
-//!
-//! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and
-//! join again to go on: under the same name a new sitting has begun by then, with those who came anew.
+//! A party goes by leaving or by the end of its connection; the others are told which it was and how it went. They leave and join again to
+//! go on: under the same name a new sitting has begun by then, with those who came anew. A sitting that all have left is not kept.
 
+use super::{Phase, Rounds};
 use crate::error::{Error, Result};
 use crate::id::ClientId;
 use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
-use crate::table::{self, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The states of a sitting, as the table names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Nobody waits.
-    Idle,
-    /// Some parties have arrived, some have not.
-    Gathering,
-    /// A party went: no round can complete any more.
-    Broken,
-    /// All parties went; it is not kept.
-    Empty,
-}
-
-/// What happens to a sitting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// One becomes a party.
-    Join,
-    /// A party arrives, and others are still missing.
-    Meet,
-    /// The last missing party arrives.
-    MeetLast,
-    /// A party goes, and others are still there.
-    Go,
-    /// The last party goes.
-    GoLast,
-}
-
-/// Every transition of a sitting.
-pub const TABLE: &[Row<Phase, Event>] = &[
-    Row { event: Event::Join, from: &[Phase::Idle, Phase::Empty], to: Phase::Idle },
-    Row { event: Event::Join, from: &[Phase::Gathering], to: Phase::Gathering },
-    Row { event: Event::Meet, from: &[Phase::Idle, Phase::Gathering], to: Phase::Gathering },
-    Row { event: Event::Meet, from: &[Phase::Broken], to: Phase::Broken },
-    Row { event: Event::MeetLast, from: &[Phase::Idle, Phase::Gathering], to: Phase::Idle },
-    Row { event: Event::Go, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Broken },
-    Row { event: Event::GoLast, from: &[Phase::Idle, Phase::Gathering, Phase::Broken], to: Phase::Empty },
-];
 
 /// What comes of an arrival at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,14 +29,6 @@ pub struct Told {
     pub outcome: Result<()>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    /// Those that have arrived at the round that gathers; empty while idle.
-    Gathering { arrived: BTreeSet<Claimant> },
-    /// The first party that went, and how.
-    Broken { party: ClientId, reason: String },
-}
-
 /// Parties that meet.
 ///
 /// - There are never more parties than the group has; in a broken one, fewer.
@@ -106,22 +38,12 @@ struct Sitting {
     name: String,
     count: u32,
     parties: BTreeMap<Claimant, ClientId>,
-    state: State,
+    rounds: Rounds<Claimant>,
 }
 
 impl Sitting {
     fn phase(&self) -> Phase {
-        match &self.state {
-            _ if self.parties.is_empty() => Phase::Empty,
-            State::Gathering { arrived } if arrived.is_empty() => Phase::Idle,
-            State::Gathering { .. } => Phase::Gathering,
-            State::Broken { .. } => Phase::Broken,
-        }
-    }
-
-    /// Checks a transition that was made against the table.
-    fn assert_step(&self, from: Phase, event: Event) {
-        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
+        self.rounds.phase()
     }
 
     fn bad(&self, asked: u32, reason: &str) -> Error {
@@ -135,48 +57,26 @@ impl Sitting {
         if self.parties.len() >= self.count as usize {
             return Err(self.bad(count, "all of its parties are there; wait until one leaves, or use another name"));
         }
-        let from = self.phase();
         self.parties.insert(who, client);
-        self.assert_step(from, Event::Join);
+        self.rounds.on_join();
         Ok(())
     }
 
     /// A party arrives; returns whom to release when it was the last.
-    fn on_meet(&mut self, who: Claimant) -> Result<Option<BTreeSet<Claimant>>> {
-        let from = self.phase();
-        match &mut self.state {
-            State::Broken { party, reason } => {
-                let error = Error::PartyGone { group: self.name.clone(), party: *party, reason: reason.clone() };
-                self.assert_step(from, Event::Meet);
-                Err(error)
-            }
-            State::Gathering { arrived } => {
-                if !arrived.insert(who) {
-                    return Err(self.bad(self.count, "this party waits there already; let each thread be a party of its own"));
-                }
-                if arrived.len() < self.count as usize {
-                    self.assert_step(from, Event::Meet);
-                    return Ok(None);
-                }
-                let released = std::mem::take(arrived);
-                self.assert_step(from, Event::MeetLast);
-                Ok(Some(released))
-            }
+    fn on_meet(&mut self, who: Claimant) -> Result<BTreeSet<Claimant>> {
+        if self.rounds.waits(who) {
+            return Err(self.bad(self.count, "this party waits there already; let each thread be a party of its own"));
         }
+        self.rounds.on_meet(who, self.count)
     }
 
-    /// A party goes; returns those who wait in vain, and why.
+    /// A party goes; returns the others that wait in vain, and why.
     fn on_go(&mut self, who: Claimant, reason: &str) -> (BTreeSet<Claimant>, Error) {
-        let from = self.phase();
         let party = self.parties.remove(&who).expect("the caller found it here");
-        let mut waiting = BTreeSet::new();
-        if let State::Gathering { arrived } = &mut self.state {
-            waiting = std::mem::take(arrived);
-            waiting.remove(&who);
-            self.state = State::Broken { party, reason: reason.to_owned() };
-        }
-        self.assert_step(from, if self.parties.is_empty() { Event::GoLast } else { Event::Go });
-        (waiting, Error::PartyGone { group: self.name.clone(), party, reason: reason.to_owned() })
+        let error = Error::PartyGone { group: self.name.clone(), party, reason: reason.to_owned() };
+        let mut waiting = self.rounds.on_go(error.clone(), self.parties.is_empty());
+        waiting.remove(&who);
+        (waiting, error)
     }
 }
 
@@ -245,8 +145,7 @@ impl Groups {
             return Err(Error::LimitReached { what: "named groups at once".to_owned(), limit: GROUP_COUNT_MAX as u64 });
         }
         self.births += 1;
-        let state = State::Gathering { arrived: BTreeSet::new() };
-        let sitting = Sitting { name: name.to_owned(), count, parties: BTreeMap::new(), state };
+        let sitting = Sitting { name: name.to_owned(), count, parties: BTreeMap::new(), rounds: Rounds::new() };
         self.sittings.insert(self.births, sitting);
         self.latest.insert(name.to_owned(), self.births);
         Ok(self.births)
@@ -257,7 +156,9 @@ impl Groups {
     /// **Errors**: [`Error::PartyGone`] when another party went; [`Error::BadGroup`] when it waits there already, or is no party.
     pub fn on_meet(&mut self, who: Claimant) -> Result<Met> {
         let released = self.sitting(who)?.on_meet(who)?;
-        let Some(released) = released else { return Ok(Met::Waits) };
+        if released.is_empty() {
+            return Ok(Met::Waits);
+        }
         let others = released.into_iter().filter(|other| *other != who);
         self.told.extend(others.map(|who| Told { who, outcome: Ok(()) }));
         Ok(Met::All)
@@ -320,23 +221,6 @@ mod tests {
 
     fn told(groups: &mut Groups) -> Vec<(u64, bool)> {
         std::iter::from_fn(|| groups.poll()).map(|told| (told.who.link, told.outcome.is_ok())).collect()
-    }
-
-    #[test]
-    fn the_table_is_this() {
-        assert_eq!(table::contradiction(TABLE), None);
-        assert_eq!(
-            table::print(TABLE),
-            "\
-Join           Idle, Empty                        -> Idle
-Join           Gathering                          -> Gathering
-Meet           Idle, Gathering                    -> Gathering
-Meet           Broken                             -> Broken
-MeetLast       Idle, Gathering                    -> Idle
-Go             Idle, Gathering, Broken            -> Broken
-GoLast         Idle, Gathering, Broken            -> Empty
-"
-        );
     }
 
     #[test]
