@@ -447,7 +447,8 @@ static inline hanare_shape hanare_shape_indexed64(uint64_t offset, uint64_t elem
  *            On bytes of this host no message, but for regions below 64 KiB that are seldom used. Work is done at the
  *            memory's side.
  * Ordering   none among the blocks of one command, nor among the commands of one batch, but as said above for blocks
- *            that repeat. Of one client's commands, one that begins when another has ended comes after it.
+ *            that repeat. A command that begins when another was answered comes after it, whoever sent the two. One that
+ *            failed, or whose program was killed, is not carried out after a later one was answered.
  * Errors     OUT_OF_RANGE, BAD_SHAPE, BAD_DIMENSION, BAD_INDEX (each names what is wrong; nothing was moved);
  *            NO_PERMISSION, BAD_USE, NODE_LOST, REGION_LOST, GRANT_REFUSED, TIMEOUT; LIMIT_REACHED.
  */
