@@ -141,7 +141,6 @@ fn remote(
 }
 
 /// See `dimmnet.h`.
-// FEATURE: D2-F10
 ///
 /// # Safety
 /// As the header says.
@@ -152,7 +151,6 @@ pub unsafe extern "C" fn VL(host: *mut c_void, offset: usize, len: usize) -> c_i
 }
 
 /// See `dimmnet.h`.
-// FEATURE: D2-F10
 ///
 /// # Safety
 /// As the header says.
