@@ -3,7 +3,7 @@
  * Put right against the figure: rows that n / ranks leaves over are made too, and rank 0 updates C.
  * Run by `hanare run --nodes 2 -n 2 -- ./distributed 1024`. With --loaded A and B are in the pool already.
  */
-/* FEATURE: D2-F5 D2-F6 D2-F7 D2-F8 D2-F19 D2-F24 */
+/* FEATURE: D2-F5 D2-F6 D2-F7 D2-F8 D2-F19 */
 #define _DEFAULT_SOURCE
 #include "options.h"
 #include <dimmnet.h>

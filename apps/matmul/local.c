@@ -1,7 +1,7 @@
 /* The matrix product of the drivers paper's figure 2: three matrices in pool memory, and the loops of main memory.
  * Run by `hanare run -- ./local 1024`.
  */
-/* FEATURE: D2-F19 D2-F24 */
+/* FEATURE: D2-F19 */
 #define _DEFAULT_SOURCE
 #include "options.h"
 #include <dimmnet.h>

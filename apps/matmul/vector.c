@@ -3,7 +3,7 @@
  * Two defects of the figure as printed are put right: the sum goes to element j of the row, and starts from zero.
  * Run by `HANARE_SODIMM=64M hanare run -- ./vector 1024`.
  */
-/* FEATURE: D2-F10 D2-F11 D2-F19 */
+/* FEATURE: D2-F11 D2-F19 */
 #define _DEFAULT_SOURCE
 #include "options.h"
 #include <dimmnet.h>

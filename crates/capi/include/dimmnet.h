@@ -123,7 +123,7 @@ int dn_traffic(hanare_traffic *traffic);
 
 /* ---- Vector memory ---------------------------------------------------------------------------------------------- */
 
-/* FEATURE: D2-F10 D2-F11 D2-F12 */
+/* FEATURE: D2-F11 D2-F12 */
 
 /* Every rank has vector memory of HANARE_SODIMM bytes (default 64M) on its own node, zero at first, and gone with the
  * rank. It is the region dimmnet.JOB.RANK. A job of several ranks has it from dn_init on, a single program from its first

@@ -30,7 +30,7 @@ fn a_coherent_map_beside_shared_regions_is_refused_on_every_host() {
     }
 }
 
-// FEATURE: D2-F10 D2-F11
+// FEATURE: D2-F11
 #[test]
 fn vector_memory_is_there_without_dn_init() {
     let Some(program) = stage::program("vector_memory") else { return };

@@ -18,14 +18,14 @@ fn assert_right(line: &str, ranks: usize) {
     assert!(line.trim_end().ends_with(" wrong=0"), "{line}");
 }
 
-// FEATURE: D2-F19 D2-F24
+// FEATURE: D2-F19
 #[test]
 fn figure_2_multiplies_in_local_regions() {
     let stage = Stage::of(1);
     each("local", |program| assert_right(&stage.pass(program, &["100", "--check"], 1)[0], 1));
 }
 
-// FEATURE: D2-F10 D2-F11 D2-F19
+// FEATURE: D2-F11 D2-F19
 #[test]
 fn figure_3_multiplies_with_and_without_stride() {
     let stage = Stage::of(1);

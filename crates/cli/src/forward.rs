@@ -4,11 +4,13 @@ use crate::print::{self, Column};
 use crate::progress::{Count, Step};
 use anyhow::{Result, ensure};
 use clap::Args;
-use hanare_model::claim::Verdict;
 use hanare_model::{command, report};
 use hanare_protocol::limits::NODE_COUNT_MAX;
 use serde_json::json;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+mod measure;
 
 /// The name that stands for every bench.
 const ALL: &str = "all";
@@ -69,9 +71,12 @@ pub struct ModelOptions {
 /// Writes the report.
 #[derive(Args, Clone, Debug)]
 pub struct ReportOptions {
-    /// Measure this machine for it.
+    /// Measure this machine for it. Results are kept beside the page, bench by bench; a run that was stopped goes on there.
     #[arg(long)]
     pub measure: bool,
+    /// Measure anew what an earlier run has measured.
+    #[arg(long, requires = "measure")]
+    pub afresh: bool,
     /// Where to write it.
     #[arg(long, value_name = "FILE.html", default_value = "report.html")]
     pub out: PathBuf,
@@ -160,39 +165,52 @@ pub fn model(options: &ModelOptions) -> Result<()> {
 
 /// Writes the report, or prints its numbers.
 pub fn report(options: &ReportOptions) -> Result<()> {
-    let measured = if options.measure { Some(measure()?) } else { None };
     let mut bar = Count::start();
     let mut progress = |done: usize, count: usize, what: &str| bar.at(done, count, what);
+    let mut gathered = report::gather(hanare_model::papers(), &mut progress)?;
+    bar.finish();
+    let made = made();
+    if options.measure {
+        // A page after every bench: whoever stops half-way has what was measured.
+        let mut page = |measured: &report::Measurements| -> Result<()> {
+            gathered = gathered.clone().measured(measured)?;
+            if !options.json {
+                report::write(&options.out, &gathered, &made)?;
+            }
+            Ok(())
+        };
+        measure::all(&options.out, options.afresh, &mut page)?;
+    }
     if options.json {
-        print::text(&report::json(measured.as_ref(), &mut progress)?);
+        print::text(&report::json(&gathered, &made));
         return Ok(());
     }
-    let summary = report::write(&options.out, measured.as_ref(), &mut progress)?;
-    bar.finish();
-    print::line(&format!(
-        "{}: {} claims reproduced, {} differ, {} only the papers' hardware could show, {} not tried",
-        options.out.display(),
-        summary.reproduced,
-        summary.differs,
-        summary.hardware_only,
-        summary.not_tried
-    ));
+    let summary = report::write(&options.out, &gathered, &made)?;
+    print::line(&format!("{}: {summary}", options.out.display()));
     Ok(())
 }
 
-/// What every bench says of the papers' claims on this machine.
-fn measure() -> Result<report::Measurements> {
-    let mut measured = report::Measurements::new();
-    for bench in hanare_bench::list() {
-        for claim in run_bench(bench.name, false, None, None)?.claims {
-            let verdict = match claim.verdict {
-                hanare_bench::report::Verdict::Reproduced => Verdict::Reproduced,
-                hanare_bench::report::Verdict::NotReproduced => Verdict::Differs,
-            };
-            measured.insert(claim.id.to_owned(), report::Measured { value: claim.value.to_string(), verdict });
-        }
+/// Today, this version, and the commit it was built from.
+fn made() -> report::Made {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    report::Made {
+        date: day(seconds / 86_400),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("HANARE_COMMIT").unwrap_or_default().to_owned(),
     }
-    Ok(measured)
+}
+
+/// The date of a day counted from 1 January 1970, as `2026-01-31`: years of March to February, in eras of 400.
+fn day(days: u64) -> String {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Runs the simulator; a check that does not hold is told with the line that replays it.
@@ -223,6 +241,18 @@ pub fn sim(options: &SimOptions) -> Result<i32> {
         Err(failure) => {
             eprintln!("{failure}");
             Ok(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::day;
+
+    #[test]
+    fn days_have_their_dates() {
+        for (days, date) in [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_484, "2026-01-31")] {
+            assert_eq!(day(days), date);
         }
     }
 }

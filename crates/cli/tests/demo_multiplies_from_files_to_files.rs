@@ -29,7 +29,7 @@ fn build(folder: &Path) -> Result<(), &'static str> {
     Ok(())
 }
 
-// FEATURE: D2-F19 D2-F24
+// FEATURE: D2-F19
 #[test]
 fn the_product_of_two_files_is_right_and_saved() {
     let folder = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ fn who_waits_is_told_when_the_home_goes() {
 }
 
 #[test]
-// FEATURE: RF-F15 RF-F16
+// FEATURE: RF-F15
 fn a_barrier_carries_what_its_parties_have_stored() {
     const PART: u64 = 3 * 4096 + 100;
     let pool = TestPool::start(2, 16 << 20);

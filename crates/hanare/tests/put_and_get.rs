@@ -11,7 +11,7 @@ fn place(placement: Placement) -> CreateOptions {
     CreateOptions { placement, ..CreateOptions::default() }
 }
 
-// FEATURE: RF-F1 RF-F2 RF-F4 RF-F5 RF-F6 EU-F3 D3-F1 D3-F2 D2-F9 D2-F10 D2-F12
+// FEATURE: RF-F1 RF-F2 RF-F4 RF-F5 RF-F6 EU-F3 D3-F1 D2-F9 D2-F12
 #[test]
 fn what_one_client_puts_every_other_gets_whatever_the_placement() {
     let pool = TestPool::start(2, 128 * MIB);
@@ -237,7 +237,7 @@ fn a_local_region_is_plain_memory_for_all_who_map_it() {
     }
 }
 
-// FEATURE: D3-F21 RF-F2 RF-F3
+// FEATURE: RF-F2
 #[test]
 fn a_put_from_another_node_lands_in_mapped_memory_that_nobody_registered() {
     let pool = TestPool::start(2, 192 * MIB);

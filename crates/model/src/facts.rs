@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::outcome::Tolerance;
+use crate::outcome::{Cell, Tolerance};
+use crate::reads;
+use crate::unit;
 
 /// A fact's value as printed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -97,8 +99,8 @@ pub enum Status {
 pub struct Fact {
     /// Its name, `paper.topic.detail`.
     pub key: String,
-    /// What is printed.
-    pub value: Value,
+    /// What is printed; it leaves through [`Fact::input`] or [`Fact::printed`].
+    value: Value,
     /// The unit as in the paper.
     pub unit: String,
     /// The paper's id.
@@ -119,6 +121,51 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// The value as an input of a model. The read is recorded ([`crate::reads`]).
+    pub fn input(&'static self) -> &'static Value {
+        reads::fact(&self.key);
+        &self.value
+    }
+
+    /// The value to be shown or compared with. Not recorded, so no model may compute with it.
+    pub(crate) fn printed(&self) -> &Value {
+        &self.value
+    }
+
+    /// What it is, in words made of its key: `Table 8, T_all, 1 node`.
+    pub fn label(&self) -> String {
+        let word = |part: &str| -> String {
+            let digits = |prefix: char| {
+                part.strip_prefix(prefix).filter(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
+            };
+            match (part, digits('t'), digits('p')) {
+                (_, Some(table), _) => format!("Table {table}"),
+                (_, _, Some("1")) => "1 node".to_string(),
+                (_, _, Some(nodes)) => format!("{nodes} nodes"),
+                ("t_all", ..) => "T_all".to_string(),
+                ("t_calc", ..) => "T_calc".to_string(),
+                ("t_barrier", ..) => "T_barrier".to_string(),
+                ("n_page", ..) => "N_page".to_string(),
+                ("n_flush", ..) => "N_flush".to_string(),
+                ("nr0", ..) => "Nr_0".to_string(),
+                ("nw0", ..) => "Nw_0".to_string(),
+                ("env", ..) => "environment".to_string(),
+                ("check", ..) => "derived".to_string(),
+                ("mm", ..) => "matrix product".to_string(),
+                ("him", ..) => "Himeno".to_string(),
+                ("wis", ..) => "Wisconsin".to_string(),
+                ("speedup2", ..) => "gain on 2 nodes".to_string(),
+                _ => part.replace('_', " "),
+            }
+        };
+        self.key.split('.').skip(1).map(word).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The value with its unit and place, as `48 MB/s [RF §5]`, for people.
+    pub fn named(&self) -> String {
+        format!("{} {}", format!("{} {}", self.value, self.unit).trim_end(), self.citation())
+    }
+
     /// Whether a model that produces it is held to it: printed, and not suspect.
     pub fn is_asserted(&self) -> bool {
         self.status == Status::Printed && !self.suspect
@@ -190,6 +237,7 @@ struct FactsFile {
 
 #[derive(Deserialize)]
 struct ClaimsFile {
+    qualitative: Vec<String>,
     states: BTreeMap<String, Vec<String>>,
     derived: BTreeMap<String, Vec<String>>,
 }
@@ -206,6 +254,7 @@ pub struct Facts {
     pub features: Vec<Feature>,
     states: BTreeMap<String, Vec<String>>,
     derived: BTreeMap<String, Vec<String>>,
+    qualitative: Vec<String>,
 }
 
 /// The facts, read once.
@@ -227,6 +276,7 @@ impl Facts {
             features: file.feature,
             states: links.states,
             derived: links.derived,
+            qualitative: links.qualitative,
         }
     }
 
@@ -240,12 +290,26 @@ impl Facts {
         self.equations.get(key).unwrap_or_else(|| panic!("facts.toml has no equation {key}"))
     }
 
-    /// The number of a fact with exactly one, in the fact's own unit; panics for words and lists.
-    pub fn number(&self, key: &str) -> f64 {
-        match &self.fact(key).value {
+    /// The number of a fact with exactly one, in the fact's own unit, as an input; panics for words and lists.
+    pub fn number(&'static self, key: &str) -> f64 {
+        match self.fact(key).input() {
             Value::Number(number) => *number,
             other => panic!("fact {key} is not one number: {other}"),
         }
+    }
+
+    /// A printed value for a table beside the model's; words and lists stay text.
+    pub fn cell(&self, key: &str) -> Cell {
+        match self.fact(key).printed() {
+            Value::Number(number) => Cell::Number(*number),
+            other => Cell::Text(other.to_string()),
+        }
+    }
+
+    /// The number of a fact in another unit of its kind; panics where the unit does not fit.
+    pub fn number_in(&'static self, key: &str, unit: &str) -> f64 {
+        let fact = self.fact(key);
+        unit::convert(self.number(key), &fact.unit, unit).unwrap_or_else(|| panic!("fact {key} [{}] is not in {unit}", fact.unit))
     }
 
     /// A claim by id.
@@ -256,6 +320,11 @@ impl Facts {
     /// The facts a claim itself states: a model calibrated on one of them proves nothing about the claim.
     pub fn stated_by(&self, claim: &str) -> &[String] {
         self.states.get(claim).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether a claim states an order or a cause and no number.
+    pub fn is_qualitative(&self, claim: &str) -> bool {
+        self.qualitative.iter().any(|id| id == claim)
     }
 
     /// The keys, and every fact they were derived from, directly or through others.
@@ -333,9 +402,18 @@ mod tests {
     }
 
     #[test]
-    fn numbers_convert_and_are_cited() {
-        let text = facts().fact("d2.testfile_text");
-        assert_eq!(unit::convert(text.value.numbers()[0], &text.unit, "B"), Some(200.0 * 1024.0 * 1024.0));
+    fn every_claim_states_facts_or_is_qualitative() {
+        let facts = facts();
+        for claim in &facts.claims {
+            let states = !facts.stated_by(&claim.id).is_empty();
+            assert!(states != facts.is_qualitative(&claim.id), "{}: one of [states] and qualitative must name it", claim.id);
+        }
+        assert!(facts.qualitative.iter().all(|id| facts.claim(id).is_some()));
+    }
+
+    #[test]
+    fn numbers_convert_to_the_asked_unit() {
+        assert_eq!(facts().number_in("d2.testfile_text", "B"), 200.0 * 1024.0 * 1024.0);
         assert_eq!(facts().fact("d2.t4.read.1k").citation(), "[D2 Table 4]");
         assert_eq!(facts().fact("d2.page").citation(), "[D2 §6.1]");
     }

@@ -245,9 +245,39 @@ impl Plot {
         Plot { is_stacked: true, ..self }
     }
 
+    /// The points as CSV: a head, then a line a point with series, group or x, and y.
+    pub fn to_csv(&self) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let head = |axis: &Axis, name: &str| {
+            let label = if axis.label.is_empty() { name } else { &axis.label };
+            quoted(&if axis.unit.is_empty() { label.to_string() } else { format!("{label} [{}]", axis.unit) })
+        };
+        let mut csv = format!("series,{},{}\n", head(&self.x, "group"), head(&self.y, "row"));
+        for line in &self.lines {
+            for (x, y) in &line.points {
+                let group = if self.is_timeline { None } else { self.groups.get(*x as usize) };
+                let x = group.map_or_else(|| x.to_string(), |name| quoted(name));
+                csv += &format!("{},{x},{y}\n", quoted(&line.name));
+            }
+        }
+        csv
+    }
+
     /// Adds a line.
     pub fn line(&mut self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) {
         self.lines.push(Line { name: name.into(), points: points.into_iter().collect() });
+    }
+
+    /// Adds printed facts as points of a line plot, beside the model's lines.
+    pub fn printed_at(&mut self, name: impl Into<String>, points: &[(f64, &str)]) {
+        let value = |key: &str| facts().fact(key).printed().numbers()[0];
+        self.line(name, points.iter().map(|(x, key)| (*x, value(key))));
+    }
+
+    /// Adds the bars of printed facts, one a group, beside the model's.
+    pub fn printed(&mut self, name: impl Into<String>, keys: &[&str]) {
+        let values: Vec<f64> = keys.iter().map(|key| facts().fact(key).printed().numbers()[0]).collect();
+        self.bar(name, &values);
     }
 
     /// Adds the bars of one colour, one value a group.

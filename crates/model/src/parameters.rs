@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::facts::facts;
 use crate::network::Network;
+use crate::reads;
 use crate::time::Picos;
 use crate::unit;
 
@@ -18,6 +19,8 @@ pub enum Source {
     Fact(&'static str),
     /// Not in the paper: why this value was chosen, or where it is from.
     Chosen(&'static str),
+    /// Solved for one claim from facts that were read for it.
+    Fitted,
 }
 
 impl fmt::Display for Source {
@@ -25,6 +28,7 @@ impl fmt::Display for Source {
         match self {
             Source::Fact(key) => f.write_str(&facts().fact(key).citation()),
             Source::Chosen(why) => write!(f, "chosen: {why}"),
+            Source::Fitted => f.write_str("fitted for this claim"),
         }
     }
 }
@@ -48,6 +52,12 @@ pub struct Parameter {
     pub meaning: &'static str,
     /// The names of a choice's values; empty for a number.
     pub choices: &'static [&'static str],
+    /// Facts that a chosen value was chosen from.
+    pub from: &'static [&'static str],
+    /// Whether the text allows the other choices too: a claim is judged in each.
+    pub is_reading: bool,
+    /// Whether it says how much is simulated, or with which seed, and nothing of the machine.
+    pub is_effort: bool,
 }
 
 const SWITCH: &[&str] = &["off", "on"];
@@ -65,6 +75,9 @@ impl Parameter {
             source: Source::Fact(fact),
             meaning,
             choices: &[],
+            from: &[],
+            is_reading: false,
+            is_effort: false,
         }
     }
 
@@ -77,7 +90,9 @@ impl Parameter {
         why: &'static str,
         meaning: &'static str,
     ) -> Parameter {
-        Parameter { key, value, unit, low, high, source: Source::Chosen(why), meaning, choices: &[] }
+        let source = Source::Chosen(why);
+        let choices = &[];
+        Parameter { key, value, unit, low, high, source, meaning, choices, from: &[], is_reading: false, is_effort: false }
     }
 
     /// One of several named ways; `value` is the index of the default.
@@ -89,7 +104,41 @@ impl Parameter {
         meaning: &'static str,
     ) -> Parameter {
         let high = (choices.len() - 1) as f64;
-        Parameter { key, value: value as f64, unit: "choice", low: 0.0, high, source, meaning, choices }
+        Parameter {
+            key,
+            value: value as f64,
+            unit: "choice",
+            low: 0.0,
+            high,
+            source,
+            meaning,
+            choices,
+            from: &[],
+            is_reading: false,
+            is_effort: false,
+        }
+    }
+
+    /// The same, with the facts it was chosen from.
+    pub fn from(self, facts: &'static [&'static str]) -> Parameter {
+        Parameter { from: facts, ..self }
+    }
+
+    /// The same as a reading: the text allows every choice, and the default is ours.
+    pub fn reading(self) -> Parameter {
+        Parameter { is_reading: true, ..self }
+    }
+
+    /// The same as effort: how much is simulated.
+    pub fn effort(self) -> Parameter {
+        Parameter { is_effort: true, ..self }
+    }
+
+    /// The facts behind the value: the one it is, or those it was chosen from.
+    pub fn facts(&self) -> impl Iterator<Item = &'static str> {
+        let cited = if let Source::Fact(key) = self.source { Some(key) } else { None };
+        let from = if self.source == Source::Fitted { &[] } else { self.from };
+        cited.into_iter().chain(from.iter().copied())
     }
 
     /// On or off.
@@ -151,8 +200,13 @@ impl Parameter {
         Ok(value)
     }
 
+    /// Whether the model counts in it, so that a step is one.
+    pub fn is_counted(&self) -> bool {
+        self.is_whole() || (matches!(self.unit, "cycles" | "clocks") && self.value.fract() == 0.0)
+    }
+
     /// Whether only whole numbers make sense: counts of things.
-    fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         matches!(self.unit, "count" | "nodes" | "order" | "cells" | "pages" | "entries" | "processors" | "B" | "seed")
     }
 }
@@ -223,14 +277,17 @@ impl Parameters {
         self.find(key).unwrap_or_else(|| panic!("the model asks for the unknown parameter {key}"))
     }
 
-    /// The value in the parameter's own unit; an unknown key is a defect of the model and panics.
+    /// The value in the parameter's own unit; an unknown key is a defect of the model and panics. The read is recorded.
     pub fn get(&self, key: &str) -> f64 {
-        self.expect(key).value
+        let parameter = self.expect(key);
+        reads::parameter(parameter);
+        parameter.value
     }
 
     /// The value in another unit of its kind; a unit of another kind is a defect of the model and panics.
     pub fn get_in(&self, key: &str, unit: &str) -> f64 {
         let parameter = self.expect(key);
+        reads::parameter(parameter);
         unit::convert(parameter.value, parameter.unit, unit)
             .unwrap_or_else(|| panic!("parameter {key} [{}] is not in {unit}", parameter.unit))
     }
@@ -306,6 +363,24 @@ impl Parameters {
         assert!((parameter.low..=parameter.high).contains(&value), "{key} = {value} is out of range");
         parameter.value = value;
         copy
+    }
+
+    /// A copy with one value fitted: it no longer rests on the facts behind its default.
+    pub fn fitted(&self, key: &str, value: f64) -> Parameters {
+        // A fit to other parameters than the defaults may leave the range; its edge is then the nearest that can be run.
+        let (low, high) = self.find(key).map_or((value, value), |parameter| (parameter.low, parameter.high));
+        let mut copy = self.with(key, if value.is_nan() { low } else { value.clamp(low, high) });
+        if let Some(parameter) = copy.table.iter_mut().find(|parameter| parameter.key == key) {
+            parameter.source = Source::Fitted;
+        }
+        copy
+    }
+
+    /// Whether both tables hold the same values from the same sources, on the same network.
+    pub fn is_same(&self, other: &Parameters) -> bool {
+        let same =
+            |(one, two): (&Parameter, &Parameter)| one.key == two.key && one.value == two.value && one.source == two.source;
+        self.table.len() == other.table.len() && self.network == other.network && self.table.iter().zip(&other.table).all(same)
     }
 
     /// The values of a sweep `KEY=A..B`, `KEY=A..B..STEP` or `KEY=A..B*FACTOR`, each end with an optional unit.

@@ -143,7 +143,6 @@ fn remote(
 }
 
 /// See `dimmnet.h`.
-// FEATURE: D2-F10
 ///
 /// # Safety
 /// As the header says.
@@ -154,7 +153,6 @@ pub unsafe extern "C" fn VL(host: *mut c_void, offset: usize, len: usize) -> c_i
 }
 
 /// See `dimmnet.h`.
-// FEATURE: D2-F10
 ///
 /// # Safety
 /// As the header says.

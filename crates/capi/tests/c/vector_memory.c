@@ -1,5 +1,5 @@
 /* VL, VS, VLS, VSS, RVL, RVS. Vector memory is 4 MiB here (HANARE_SODIMM=4M). */
-/* FEATURE: D2-F10 D2-F11 D2-F12 */
+/* FEATURE: D2-F11 D2-F12 */
 #include "expect.h"
 #include <dimmnet.h>
 

@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 
 use super::{CommandError, Options, find_experiments, find_paper, list, sweep, write_file};
-use crate::claim::{ClaimResult, Verdict};
+use crate::claim::ClaimResult;
 use crate::experiment::{Experiment, Paper};
 use crate::facts::{Agreement, facts};
 use crate::network::Network;
@@ -43,7 +43,6 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
         if parameters.network().is_some() {
             // Facts and claims are about the paper's network.
             outcome.produced.clear();
-            outcome.claims.clear();
         }
         outcomes.push((experiment, outcome));
     }
@@ -54,7 +53,7 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
 
 /// One run; a refusal of the experiment becomes an error line.
 pub(super) fn outcome_of(experiment: &'static Experiment, parameters: &Parameters) -> Result<Outcome, CommandError> {
-    let outcome = (experiment.run)(parameters);
+    let outcome = experiment.outcome(parameters);
     match outcome.refused {
         Some(reason) => Err(CommandError::Refused { experiment: experiment.name, reason }),
         None => Ok(outcome),
@@ -140,7 +139,7 @@ fn facts_as_text(produced: &[Produced]) -> String {
             vec![
                 place,
                 fact.key.clone(),
-                fact.value.to_string(),
+                fact.printed().to_string(),
                 values.join(", "),
                 fact.unit.clone(),
                 agreement(produced).to_string(),
@@ -162,25 +161,26 @@ fn agreement(produced: &Produced) -> String {
     }
 }
 
-/// The verdict that counts: a circular one is refused.
-fn verdict(claim: &ClaimResult) -> (Verdict, String) {
-    match claim.admit() {
-        Ok(()) => (claim.verdict, claim.reason.clone()),
-        Err(circular) => (Verdict::NotTried, format!("Refused: {circular}.")),
-    }
-}
-
 fn claim_as_text(claim: &ClaimResult) -> String {
     let text = facts().claim(claim.id).map_or("", |claim| claim.text.as_str());
-    let (verdict, reason) = verdict(claim);
-    format!(
-        "{} {}\n{}{}{}",
-        claim.id,
-        verdict.name(),
-        text::wrapped(&format!("paper: {text}"), "    ", 100),
-        text::wrapped(&format!("model: {}", claim.model), "    ", 100),
-        text::wrapped(&reason, "    ", 100)
-    )
+    let wrapped = |line: String| text::wrapped(&line, "    ", 100);
+    let mut lines = format!("{} {}\n{}", claim.id, claim.verdict.name(), wrapped(format!("paper: {text}")));
+    if !claim.model.is_empty() {
+        lines += &wrapped(format!("model: {}", claim.model));
+    }
+    for check in &claim.checks {
+        let sign = if check.holds() { "holds" } else { "fails" };
+        lines += &wrapped(format!("{sign}: {} is {}, demanded {}", check.what, check.shown(), check.demand()));
+    }
+    if let (Some(fit), Some(plain)) = (claim.fit, &claim.on_defaults) {
+        let sign = if plain.holds { "holds" } else { "fails" };
+        lines += &wrapped(format!("judged with {fit}; at the defaults: {} ({sign})", plain.model));
+    }
+    lines += &wrapped(claim.reason.clone());
+    if let Some(finding) = &claim.finding {
+        lines += &wrapped(format!("found: {finding}"));
+    }
+    lines
 }
 
 fn as_json(paper: &Paper, parameters: &Parameters, outcomes: &[(&'static Experiment, Outcome)]) -> String {
@@ -190,13 +190,9 @@ fn as_json(paper: &Paper, parameters: &Parameters, outcomes: &[(&'static Experim
 }
 
 fn one_as_json(experiment: &Experiment, outcome: &Outcome) -> Value {
-    let claims = outcome.claims.iter().map(|claim| {
-        let (verdict, reason) = verdict(claim);
-        json!({"id": claim.id, "model": claim.model, "verdict": verdict, "reason": reason, "calibrated_on": claim.calibrated_on})
-    });
     let produced = outcome.produced.iter().map(|produced| {
         let fact = facts().fact(produced.fact);
-        json!({"fact": fact.key, "unit": fact.unit, "paper": fact.value.to_string(), "model": produced.values, "agreement": agreement(produced)})
+        json!({"fact": fact.key, "unit": fact.unit, "paper": fact.printed().to_string(), "model": produced.values, "agreement": agreement(produced)})
     });
     json!({
         "name": experiment.name,
@@ -205,7 +201,7 @@ fn one_as_json(experiment: &Experiment, outcome: &Outcome) -> Value {
         "tables": outcome.tables,
         "plots": outcome.plots,
         "facts": produced.collect::<Vec<_>>(),
-        "claims": claims.collect::<Vec<_>>(),
+        "claims": outcome.claims,
         "notes": outcome.notes,
     })
 }
@@ -235,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_circular_verdict_is_shown_as_refused() {
-        let asked = Options { set: vec!["transfer.own=on".to_string()], ..options("matrix") };
-        assert!(run(&asked).unwrap().contains("D2-C10 not tried"));
+    fn a_fit_to_the_own_table_is_told_as_such() {
+        let asked = Options { set: vec!["transfer.from=himeno".to_string()], ..options("himeno") };
+        assert!(run(&asked).unwrap().contains("D2-C14 by construction"));
     }
 
     #[test]

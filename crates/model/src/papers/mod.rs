@@ -18,3 +18,31 @@ pub fn papers() -> &'static [&'static Paper] {
 pub fn find(id: &str) -> Option<&'static Paper> {
     papers().iter().copied().find(|paper| paper.id == id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::facts;
+    use crate::parameters::Source;
+
+    #[test]
+    fn a_parameter_chosen_from_a_table_names_the_facts() {
+        for paper in papers() {
+            for parameter in (paper.parameters)().iter() {
+                parameter.from.iter().for_each(|key| assert_eq!(&facts().fact(key).key, key));
+                if let Source::Chosen(why) = parameter.source {
+                    let is_linked = !why.contains("Table ") || !parameter.from.is_empty();
+                    assert!(is_linked, "{} {}: \"{why}\" names no fact", paper.id, parameter.key);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_claim_has_one_judge() {
+        for claim in &facts().claims {
+            let judges = papers().iter().flat_map(|paper| paper.judges()).filter(|(_, judge)| judge.id == claim.id);
+            assert_eq!(judges.count(), 1, "{}", claim.id);
+        }
+    }
+}

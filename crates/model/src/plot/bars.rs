@@ -44,19 +44,14 @@ fn side_by_side(out: &mut String, plot: &Plot, values: &[f64], y: &Scale, left: 
     let margin = wide * 0.12;
     let one = (wide - 2.0 * margin) / values.len() as f64;
     let is_named = values.len() * plot.groups.len() <= NAMED_BARS_MOST;
+    let place = |index: usize| left + margin + one * index as f64;
     for (index, value) in values.iter().enumerate() {
-        let at = left + margin + one * index as f64;
-        bar(out, index, at, one - 2.0, y.place(*value), y.base());
-        if is_named {
-            text(
-                out,
-                at + one / 2.0 - 1.0,
-                y.place(*value).min(y.base()) - 4.0,
-                "middle",
-                "faint",
-                &crate::text::number(round3(*value)),
-            );
-        }
+        bar(out, index, place(index), one - 2.0, y.place(*value), y.base());
+    }
+    // Behind all bars: a wide name of a low bar lies on its neighbours.
+    for (index, value) in values.iter().enumerate().filter(|_| is_named) {
+        let name = crate::text::number(round3(*value));
+        text(out, place(index) + one / 2.0 - 1.0, y.place(*value).min(y.base()) - 4.0, "middle", "faint value", &name);
     }
 }
 

@@ -37,9 +37,9 @@ pub(super) fn draw(out: &mut String, plot: &Plot, y: &Scale, (top, bottom): (f64
     }
 }
 
-/// Every second series is dashed, so that lines which lie on each other are both seen.
+/// Every second series is dashed and thin on a broad one, so that lines which lie on each other are both seen.
 pub(super) fn dash(index: usize) -> &'static str {
-    if index % 2 == 1 { " stroke-dasharray=\"6 4\"" } else { "" }
+    if index % 2 == 1 { " stroke-dasharray=\"6 5\" style=\"stroke-width:1.7\"" } else { "" }
 }
 
 /// The point of a series: circle, square, diamond, triangle.

@@ -1,6 +1,6 @@
 //! Where each feature of the papers lives, from the marks that stand beside the code.
 //!
-//! A mark is a comment with the word `FEATURE:` and ids behind it. The recorded table (`facts/features.toml`) is what the report shows, because
+//! A mark is `FEATURE:` and ids in a comment, alone on its line or behind other words. The recorded table (`facts/features.toml`) is what the report shows, because
 //! an installed program has no sources; `cargo run -p hanare-model --example features` records it anew.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,10 +67,8 @@ pub fn places(marks: &Marks, id: &str) -> BTreeSet<Place> {
 /// Folders that hold no sources of ours.
 const SKIPPED: [&str; 5] = ["target", "node_modules", "out", "__pycache__", "venv"];
 const EXTENSIONS: [&str; 6] = ["rs", "c", "h", "py", "pyi", "md"];
-/// How a line of a comment begins, in the languages of the repository: with `//` also `///` and `//!`.
+/// How a comment begins, in the languages of the repository.
 const OPENINGS: [&str; 5] = ["//", "/*", "*", "#", "<!--"];
-/// What stands before the ids of a mark, anywhere in a comment.
-const MARK: &str = "FEATURE: ";
 
 /// Every mark below `root`.
 ///
@@ -100,11 +98,14 @@ fn scan_folder(folder: &Path, prefix: &str, marks: &mut Marks) -> io::Result<()>
 
 /// The ids that the marks of a text name; a word that is no feature's id is no mark.
 fn marked(text: &str) -> Vec<String> {
+    let is_id = |word: &&str| facts().features.iter().any(|feature| feature.id == **word);
     let ids = |line: &str| -> Vec<String> {
-        let is_comment = OPENINGS.iter().any(|opening| line.trim_start().starts_with(opening));
-        let marks = line.split(MARK).skip(usize::from(is_comment)).filter(|_| is_comment);
-        let words = marks.flat_map(|mark| mark.split(|letter: char| letter.is_whitespace() || ",`.)".contains(letter)));
-        words.filter(|word| facts().features.iter().any(|feature| feature.id == *word)).map(String::from).collect()
+        let line = line.trim_start();
+        let is_comment = OPENINGS.iter().any(|opening| line.starts_with(opening));
+        let Some((_, rest)) = line.split_once("FEATURE: ").filter(|_| is_comment) else { return Vec::new() };
+        // The ids stand first; what follows may speak of others.
+        let words = rest.split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '`'));
+        words.filter(|word| !word.is_empty()).take_while(is_id).map(String::from).collect()
     };
     text.lines().flat_map(ids).collect()
 }
@@ -152,9 +153,19 @@ pub fn features_markdown(marks: &Marks) -> String {
     text
 }
 
-/// The places as words, or `not yet`.
+/// Whether a marked file is a test or a program that tests run: a mark elsewhere shows where a feature is, not that it works.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("crates/bench/") || path.starts_with("apps/")
+}
+
+/// The places as words, or `not yet`; a product's feature without a mark on a test says so.
 pub fn lives_in(marks: &Marks, id: &str) -> String {
-    let names: Vec<&str> = places(marks, id).into_iter().map(Place::name).collect();
+    let is_tested = marks.get(id).into_iter().flatten().any(|path| Place::of(path) == Place::Product && is_test(path));
+    let name = |place: Place| match place {
+        Place::Product if !is_tested => "product (no test marked)",
+        place => place.name(),
+    };
+    let names: Vec<&str> = places(marks, id).into_iter().map(name).collect();
     if names.is_empty() { "not yet".to_string() } else { names.join(", ") }
 }
 
@@ -164,8 +175,8 @@ mod tests {
 
     #[test]
     fn marks_are_read_in_every_language() {
-        let text = "// FEATURE: D2-F5 D2-F6\n  /* FEATURE: EU-F3 */\n# FEATURE: VQ-F1\n<!-- FEATURE: RF-F19 -->\n/// FEATURE: EU-F12\n/// As [D2 §2]. (`FEATURE: EU-F13`)\nlet s = \"// FEATURE: D3-F1\";\n// FEATURE: D2-F99\n";
-        assert_eq!(marked(text), ["D2-F5", "D2-F6", "EU-F3", "VQ-F1", "RF-F19", "EU-F12", "EU-F13"]);
+        let text = "// FEATURE: D2-F5 D2-F6\n  /* FEATURE: EU-F3 */\n# FEATURE: VQ-F1\n<!-- FEATURE: RF-F19 -->\nlet s = \"// FEATURE: D3-F1\";\n// FEATURE: D2-F99\n/// FEATURE: D2-F14\n/// One message. `FEATURE: EU-F12 EU-F13`. See D3-F2.\n";
+        assert_eq!(marked(text), ["D2-F5", "D2-F6", "EU-F3", "VQ-F1", "RF-F19", "D2-F14", "EU-F12", "EU-F13"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@ use crate::claim::{ClaimResult, Verdict};
 use crate::experiment::Paper;
 use crate::facts::{Claim, Fact, facts};
 use crate::outcome::{Plot, Produced};
+use crate::sensitivity::{Record, recorded};
 
 use super::{Measured, Measurements, ReportError, Summary};
 
@@ -13,21 +14,20 @@ pub struct Row {
     pub claim: &'static Claim,
     /// The facts the claim states, as values.
     pub paper: String,
-    /// What the model says; empty where no model tried.
-    pub model: String,
+    /// What the model says; none where no experiment speaks of the claim.
+    pub result: Option<ClaimResult>,
     /// What was measured here.
     pub measured: Option<Measured>,
-    /// The verdict that counts: the model's, or the bench's where no model can say.
+    /// The verdict that counts.
     pub verdict: Verdict,
-    /// Why, from the model.
-    pub reason: String,
-    /// The facts the model was calibrated on.
-    pub calibrated_on: Vec<&'static Fact>,
+    /// How much it depends on chosen parameters, where that was examined.
+    pub sensitivity: Option<&'static Record>,
     /// The experiment that judged it, `dimmnet2-drivers matrix`; empty where none did.
     pub experiment: String,
 }
 
 /// A plot with the experiment that drew it.
+#[derive(Clone)]
 pub struct Drawn {
     /// The paper's id.
     pub paper: &'static str,
@@ -38,6 +38,7 @@ pub struct Drawn {
 }
 
 /// A produced fact with the experiment that produced it.
+#[derive(Clone)]
 pub struct ProducedBy {
     /// The experiment's name.
     pub experiment: &'static str,
@@ -46,6 +47,7 @@ pub struct ProducedBy {
 }
 
 /// Everything a report shows.
+#[derive(Clone)]
 pub struct Gathered {
     /// One row a claim, all of them, in the papers' order.
     pub rows: Vec<Row>,
@@ -60,29 +62,30 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// How many claims came out how.
+    /// How many claims came out how, in the order of [`Verdict::ALL`].
     pub fn summary(&self) -> Summary {
-        let count = |verdict: Verdict| self.rows.iter().filter(|row| row.verdict == verdict).count();
-        Summary {
-            reproduced: count(Verdict::Reproduced),
-            differs: count(Verdict::Differs),
-            hardware_only: count(Verdict::HardwareOnly),
-            not_tried: count(Verdict::NotTried),
+        Summary { counts: Verdict::ALL.map(|verdict| self.rows.iter().filter(|row| row.verdict == verdict).count()) }
+    }
+
+    /// The same with what was measured here.
+    ///
+    /// **Errors**: [`ReportError::Claim`], for a measurement of no claim.
+    pub fn measured(mut self, measured: &Measurements) -> Result<Gathered, ReportError> {
+        if let Some(id) = measured.keys().find(|id| facts().claim(id).is_none()) {
+            return Err(ReportError::Claim(id.clone()));
         }
+        for row in &mut self.rows {
+            row.measured = measured.get(&row.claim.id).cloned();
+        }
+        self.is_measured = true;
+        Ok(self)
     }
 }
 
-/// Runs every experiment of `papers` at its defaults.
+/// Runs every experiment of `papers` at its defaults and judges every claim.
 ///
-/// **Errors**: [`ReportError`]; the first circular verdict ends it.
-pub fn gather(
-    papers: &'static [&'static Paper],
-    measured: Option<&Measurements>,
-    progress: &mut dyn FnMut(usize, usize, &str),
-) -> Result<Gathered, ReportError> {
-    if let Some(id) = measured.into_iter().flat_map(|map| map.keys()).find(|id| facts().claim(id).is_none()) {
-        return Err(ReportError::Claim(id.clone()));
-    }
+/// **Errors**: [`ReportError::Refused`], where an experiment refuses its own defaults.
+pub fn gather(papers: &'static [&'static Paper], progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Gathered, ReportError> {
     let total = papers.iter().map(|paper| paper.experiments.len()).sum();
     let mut results: Vec<(String, ClaimResult)> = Vec::new();
     let (mut plots, mut produced, mut done) = (Vec::new(), Vec::new(), 0);
@@ -90,72 +93,69 @@ pub fn gather(
         let parameters = (paper.parameters)();
         for experiment in paper.experiments {
             progress(done, total, &format!("{} {}", paper.id, experiment.name));
-            let outcome = (experiment.run)(&parameters);
+            let outcome = experiment.outcome(&parameters);
             if let Some(reason) = outcome.refused {
                 return Err(ReportError::Refused { paper: paper.id, experiment: experiment.name, reason });
             }
-            for claim in outcome.claims {
-                claim.admit()?;
-                results.push((format!("{} {}", paper.id, experiment.name), claim));
-            }
+            results.extend(outcome.claims.into_iter().map(|claim| (format!("{} {}", paper.id, experiment.name), claim)));
             plots.extend(outcome.plots.into_iter().map(|plot| Drawn { paper: paper.id, experiment: experiment.name, plot }));
             produced.extend(outcome.produced.into_iter().map(|produced| ProducedBy { experiment: experiment.name, produced }));
             done += 1;
         }
     }
     progress(total, total, "done");
-    let rows = facts().claims.iter().map(|claim| row(claim, &results, measured.and_then(|map| map.get(&claim.id)))).collect();
-    Ok(Gathered { rows, plots, produced, is_measured: measured.is_some(), papers })
+    let rows = facts().claims.iter().map(|claim| row(claim, &results)).collect();
+    Ok(Gathered { rows, plots, produced, is_measured: false, papers })
 }
 
-/// The row of a claim. Where two experiments judge it, the first that tried counts.
-fn row(claim: &'static Claim, results: &[(String, ClaimResult)], measured: Option<&Measured>) -> Row {
-    let tried = results.iter().filter(|(_, result)| result.id == claim.id);
-    let best = tried.clone().find(|(_, result)| result.verdict != Verdict::NotTried).or(tried.clone().next());
-    let (experiment, model, verdict, reason, keys) = match best {
-        Some((experiment, result)) => {
-            (experiment.clone(), result.model.clone(), result.verdict, result.reason.clone(), result.calibrated_on.clone())
-        }
-        None => (String::new(), String::new(), Verdict::NotTried, NO_MODEL.to_string(), Vec::new()),
-    };
-    let verdict = match (verdict, measured) {
-        (Verdict::NotTried | Verdict::HardwareOnly, Some(measured)) => measured.verdict,
-        _ => verdict,
-    };
+/// The row of a claim; a step that flips a reproduced one makes it a knife-edge.
+fn row(claim: &'static Claim, results: &[(String, ClaimResult)]) -> Row {
+    let found = results.iter().find(|(_, result)| result.id == claim.id);
+    let result = found.map(|(_, result)| result.clone());
+    let sensitivity = result.as_ref().and_then(|result| recorded().of(&claim.id, &result.checks));
+    let judged = result.as_ref().map_or(Verdict::NothingToTest, |result| result.verdict);
+    let is_edge = judged == Verdict::Reproduced && sensitivity.is_some_and(|record| !record.flips.is_empty());
     Row {
         claim,
         paper: stated(&claim.id),
-        model,
-        measured: measured.cloned(),
-        verdict,
-        reason,
-        calibrated_on: keys.into_iter().map(|key| facts().fact(key)).collect(),
-        experiment,
+        result,
+        measured: None,
+        verdict: if is_edge { Verdict::KnifeEdge } else { judged },
+        sensitivity,
+        experiment: found.map(|(experiment, _)| experiment.clone()).unwrap_or_default(),
     }
 }
 
-const NO_MODEL: &str = "No experiment of the paper's model speaks of this claim.";
+/// Facts of a claim that its card names.
+const STATED_MAX: usize = 4;
 
 /// The values of the facts a claim states, or nothing where it states an order and no number.
 fn stated(id: &str) -> String {
     match facts().stated_by(id) {
         [key] => value(facts().fact(key)),
-        keys => keys.iter().map(|key| format!("{key}: {}", value(facts().fact(key)))).collect::<Vec<_>>().join("; "),
+        keys => {
+            // The rest stands among the facts of the paper.
+            let facts = keys.iter().take(STATED_MAX).map(|key| facts().fact(key));
+            facts.map(|fact| format!("{}: {}", fact.label(), value(fact))).collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
 /// A fact's value with its relation and unit, as `about 1.99 x`.
 pub(super) fn value(fact: &Fact) -> String {
     use crate::facts::Relation;
+    // Words carry their own relation.
+    let is_number = !fact.printed().numbers().is_empty();
     let relation = match fact.rel {
+        _ if !is_number => "",
         Relation::About => "about ",
         Relation::AtLeast => "at least ",
         Relation::AtMost => "at most ",
         Relation::Equal | Relation::Range | Relation::Set => "",
     };
-    let value = match (fact.rel, fact.value.numbers().as_slice()) {
+    let value = match (fact.rel, fact.printed().numbers().as_slice()) {
         (Relation::Range, [low, high]) => format!("{low} to {high}"),
-        _ => fact.value.to_string(),
+        _ => fact.printed().to_string(),
     };
     format!("{relation}{value} {}", fact.unit).trim_end().to_string()
 }
@@ -164,25 +164,38 @@ pub(super) fn value(fact: &Fact) -> String {
 #[cfg(test)]
 pub(super) fn gathered_once() -> &'static Gathered {
     static GATHERED: std::sync::OnceLock<Gathered> = std::sync::OnceLock::new();
-    GATHERED.get_or_init(|| gather(crate::papers(), None, &mut |_, _, _| {}).expect("every verdict stands on other facts"))
+    GATHERED.get_or_init(|| gather(crate::papers(), &mut |_, _, _| {}).expect("every experiment runs at its defaults"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
     use crate::facts::Agreement;
-    use crate::outcome::Outcome;
-    use crate::parameters::Parameters;
 
     #[test]
-    fn all_86_claims_have_a_row_and_a_reason() {
+    fn every_claim_is_judged_with_a_reason() {
         let gathered = gathered_once();
-        assert_eq!(gathered.rows.len(), 86);
+        assert_eq!(gathered.rows.len(), facts().claims.len());
         for row in &gathered.rows {
-            assert!(!row.reason.trim().is_empty(), "{} has no reason", row.claim.id);
-            let has_value = !row.model.is_empty();
-            assert!(has_value || !matches!(row.verdict, Verdict::Reproduced | Verdict::Differs), "{} has no value", row.claim.id);
+            let result = row.result.as_ref().unwrap_or_else(|| panic!("no experiment judges {}", row.claim.id));
+            assert!(!result.reason.trim().is_empty(), "{} has no reason", row.claim.id);
+            assert_eq!(result.checks.is_empty(), row.verdict == Verdict::NothingToTest, "{}", row.claim.id);
+        }
+    }
+
+    #[test]
+    fn every_verdict_but_nothing_is_counted() {
+        let summary = gathered_once().summary();
+        assert_eq!(summary.counts.iter().sum::<usize>(), facts().claims.len());
+        assert!(summary.counts.iter().all(|count| *count > 0), "{summary:?}");
+    }
+
+    #[test]
+    fn no_reproduced_claim_read_what_it_states() {
+        for row in gathered_once().rows.iter().filter(|row| matches!(row.verdict, Verdict::Reproduced | Verdict::KnifeEdge)) {
+            let result = row.result.as_ref().unwrap();
+            assert!(result.own.is_empty(), "{}: {:?}", row.claim.id, result.own);
+            assert!(result.readings.iter().all(|reading| reading.holds), "{}", row.claim.id);
         }
     }
 
@@ -193,40 +206,17 @@ mod tests {
         assert!(differ.is_empty(), "{differ:#?}");
     }
 
-    fn circular(_: &Parameters) -> Outcome {
-        let mut outcome = Outcome::new();
-        outcome.claims.push(ClaimResult::judged("D2-C10", true, "1.99x", "fitted", &["d2.mm.speedup2"]));
-        outcome
-    }
-
-    static FITTED: Paper = Paper {
-        id: "fitted",
-        title: "",
-        summary: "",
-        parameters: || Parameters::new(Vec::new()),
-        experiments: &[Experiment { name: "fit", shows: "", takes_network: false, run: circular }],
-    };
-
     #[test]
-    fn a_circular_verdict_stops_the_report() {
-        static PAPERS: [&Paper; 1] = [&FITTED];
-        let error = gather(&PAPERS, None, &mut |_, _, _| {}).err();
-        assert!(matches!(&error, Some(ReportError::Circular(circular)) if circular.id == "D2-C10"), "{error:?}");
-    }
-
-    #[test]
-    fn a_bench_decides_what_no_model_can() {
-        let claim = facts().claim("D2-C20").unwrap();
-        let bench = Measured { value: "one source".to_string(), verdict: Verdict::Reproduced };
-        assert_eq!(row(claim, &[], Some(&bench)).verdict, Verdict::Reproduced);
-        let model = ClaimResult::judged("D2-C20", false, "no", "because", &[]);
-        assert_eq!(row(claim, &[("x y".to_string(), model)], Some(&bench)).verdict, Verdict::Differs);
+    fn a_relation_is_said_once() {
+        assert_eq!(value(facts().fact("d3.server_reduction")), "about one order of magnitude");
+        assert_eq!(value(facts().fact("d2.mm.speedup2")), "about 1.99 x");
     }
 
     #[test]
     fn a_measurement_of_no_claim_is_refused() {
         let bench = Measured { value: String::new(), verdict: Verdict::Reproduced };
-        let error = gather(&[], Some(&Measurements::from([("D2-C99".to_string(), bench)])), &mut |_, _, _| {}).err();
+        let empty = Gathered { rows: Vec::new(), plots: Vec::new(), produced: Vec::new(), is_measured: false, papers: &[] };
+        let error = empty.measured(&Measurements::from([("D2-C99".to_string(), bench)])).err();
         assert_eq!(error, Some(ReportError::Claim("D2-C99".to_string())));
     }
 }

@@ -1,26 +1,83 @@
-//! The report as JSON.
+//! The report as JSON: numbers with units and tolerances, parameters with sources, plots as CSV.
 use serde_json::{Value, json};
 
-use super::gather::{Gathered, Row};
+use super::Made;
+use super::gather::{Drawn, Gathered, Row};
+use crate::claim::{Check, Verdict};
 
-/// `{"claims": [...]}`, one object a claim.
-pub(super) fn claims(gathered: &Gathered) -> String {
-    let claims: Vec<Value> = gathered.rows.iter().map(claim).collect();
-    format!("{:#}\n", json!({ "claims": claims }))
+/// One object: `made`, `counts`, `papers`, `claims`, `plots`.
+pub(super) fn report(gathered: &Gathered, made: &Made) -> String {
+    let counts: serde_json::Map<String, Value> = Verdict::ALL
+        .iter()
+        .zip(gathered.summary().counts)
+        .map(|(verdict, count)| (verdict.name().to_string(), count.into()))
+        .collect();
+    let papers: Vec<Value> = gathered
+        .papers
+        .iter()
+        .map(|paper| {
+            json!({
+                "id": paper.id,
+                "name": paper.name,
+                "title": paper.title,
+                "original_title": paper.citation.original_title,
+                "authors": paper.citation.authors,
+                "published": paper.citation.published,
+                "tolerance": paper.rules.closeness(),
+            })
+        })
+        .collect();
+    let object = json!({
+        "made": {"date": made.date, "version": made.version, "commit": made.commit},
+        "counts": counts,
+        "papers": papers,
+        "claims": gathered.rows.iter().map(claim).collect::<Vec<_>>(),
+        "plots": gathered.plots.iter().map(plot).collect::<Vec<_>>(),
+    });
+    format!("{object:#}\n")
+}
+
+fn check(check: &Check) -> Value {
+    json!({
+        "what": check.what,
+        "value": check.value,
+        "unit": check.unit,
+        "limit": check.limit,
+        "holds": check.holds(),
+        "refuted_by": check.refutation(),
+    })
 }
 
 fn claim(row: &Row) -> Value {
-    let keys: Vec<&str> = row.calibrated_on.iter().map(|fact| fact.key.as_str()).collect();
-    let paper = if row.paper.is_empty() { &row.claim.text } else { &row.paper };
+    let result = row.result.as_ref();
     json!({
         "id": row.claim.id,
-        "paper": paper,
-        "model": text_or_null(&row.model),
-        "measured": row.measured.as_ref().map(|measured| measured.value.as_str()),
+        "text": row.claim.text,
+        "paper": text_or_null(&row.paper),
         "verdict": row.verdict,
-        "calibrated_on": keys,
-        "reason": row.reason,
+        "model": result.map(|result| result.model.as_str()),
+        "checks": result.map(|result| result.checks.iter().map(check).collect::<Vec<_>>()),
+        "readings": result.map(|result| &result.readings),
+        "reason": result.map(|result| result.reason.as_str()),
+        "finding": result.and_then(|result| result.finding.as_deref()),
+        "calibrated_on": result.map(|result| &result.calibrated_on),
+        "own_facts_read": result.map(|result| &result.own),
+        "fit": result.and_then(|result| result.fit),
+        "at_the_defaults": result.and_then(|result| result.on_defaults.as_ref()),
+        "parameters": result.map(|result| &result.parameters),
+        "sensitivity": row.sensitivity,
+        "measured": row.measured,
         "experiment": text_or_null(&row.experiment),
+    })
+}
+
+fn plot(drawn: &Drawn) -> Value {
+    json!({
+        "paper": drawn.paper,
+        "experiment": drawn.experiment,
+        "figure": drawn.plot.figure,
+        "title": drawn.plot.title,
+        "csv": drawn.plot.to_csv(),
     })
 }
 
@@ -33,15 +90,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_has_the_promised_keys() {
-        let text = claims(crate::report::gather::gathered_once());
+    fn every_claim_has_numbers_units_and_limits() {
+        let text = report(crate::report::gather::gathered_once(), &Made::default());
         let value: Value = serde_json::from_str(&text).unwrap();
         let claims = value["claims"].as_array().unwrap();
         assert_eq!(claims.len(), 86);
-        for claim in claims {
-            for key in ["id", "paper", "model", "measured", "verdict", "calibrated_on"] {
-                assert!(claim.get(key).is_some(), "{key} is missing in {claim}");
-            }
+        for claim in claims.iter().filter(|claim| claim["verdict"] != "nothing-to-test") {
+            let checks = claim["checks"].as_array().unwrap();
+            assert!(!checks.is_empty() && claim["parameters"].is_array(), "{claim}");
+            assert!(checks.iter().all(|check| check["value"].is_number() && check["limit"].is_null() == false), "{claim}");
         }
+        assert!(value["plots"].as_array().unwrap().iter().all(|plot| plot["csv"].as_str().unwrap().lines().count() > 1));
     }
 }

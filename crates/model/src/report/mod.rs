@@ -1,14 +1,16 @@
 //! The report: every claim of the five papers beside what the models say and what was measured here.
 //!
-//! One self-contained HTML page ([`write()`]) or one JSON object ([`json()`]). Both run every experiment at its defaults.
-//! A verdict that rests on a fit to its own claim stops the report: there is no page that shows one.
+//! [`gather()`] runs every experiment at its defaults; from that come one self-contained HTML page ([`write()`]) and one
+//! JSON object ([`json()`]).
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::claim::{Circular, Verdict};
+use crate::claim::Verdict;
 
+mod claim_card;
 mod features;
 mod figures;
 mod findings;
@@ -22,7 +24,7 @@ pub use features::{Place, features_markdown, features_toml, recorded, scan};
 pub use gather::{Gathered, Row, gather};
 
 /// What a bench measured for a claim on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// The value with its unit, as one short text.
     pub value: String,
@@ -33,26 +35,35 @@ pub struct Measured {
 /// Measurements by claim id.
 pub type Measurements = BTreeMap<String, Measured>;
 
+/// When and of what a page was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// The day, `2026-01-31`.
+    pub date: String,
+    /// The version of the program.
+    pub version: String,
+    /// The commit of its sources; empty where it is not known.
+    pub commit: String,
+}
+
 /// What a report came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Claims a model or a bench showed.
-    pub reproduced: usize,
-    /// Claims that came out otherwise.
-    pub differs: usize,
-    /// Claims only the papers' hardware could show.
-    pub hardware_only: usize,
-    /// Claims nobody tried, each with its reason.
-    pub not_tried: usize,
+    /// Claims of each verdict, in the order of [`Verdict::ALL`].
+    pub counts: [usize; 6],
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let each = Verdict::ALL.iter().zip(self.counts).map(|(verdict, count)| format!("{count} {}", verdict.name()));
+        f.write_str(&each.collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Why there is no report; one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A verdict rests on a fit to its own claim.
-    #[error(transparent)]
-    Circular(#[from] Circular),
     /// An experiment refuses its own defaults, which is a defect of the model.
     #[error("{experiment} of {paper}: {reason}")]
     Refused {
@@ -76,24 +87,16 @@ pub enum ReportError {
     },
 }
 
-/// Writes the page to `out`. `progress` hears, before each experiment, how many are done, how many there are, and its name,
-/// and once more at the end.
+/// Writes the page to `out`.
 ///
-/// **Errors**: [`ReportError`]; nothing is written where one occurs before the page is whole.
-pub fn write(
-    out: &Path,
-    measured: Option<&Measurements>,
-    progress: &mut dyn FnMut(usize, usize, &str),
-) -> Result<Summary, ReportError> {
-    let gathered = gather(crate::papers(), measured, progress)?;
-    std::fs::write(out, html::page(&gathered))
+/// **Errors**: [`ReportError::Write`].
+pub fn write(out: &Path, gathered: &Gathered, made: &Made) -> Result<Summary, ReportError> {
+    std::fs::write(out, html::page(gathered, made))
         .map_err(|error| ReportError::Write { file: out.display().to_string(), problem: error.to_string() })?;
     Ok(gathered.summary())
 }
 
-/// The claims as JSON, `{"claims": [{"id", "paper", "model", "measured", "verdict", "calibrated_on"}]}`, with a newline at the end.
-///
-/// **Errors**: [`ReportError`], as [`write()`].
-pub fn json(measured: Option<&Measurements>, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, ReportError> {
-    Ok(json::claims(&gather(crate::papers(), measured, progress)?))
+/// Everything the page says of claims and plots, as JSON with a newline at the end.
+pub fn json(gathered: &Gathered, made: &Made) -> String {
+    json::report(gathered, made)
 }

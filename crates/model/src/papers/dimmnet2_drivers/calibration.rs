@@ -42,7 +42,7 @@ fn column(program: Program, node_count: u64, parameters: &Parameters) -> Printed
         Program::Wisconsin => "d2.t7",
         Program::Himeno => "d2.t8",
     };
-    let printed = |row: &str| facts().facts.get(&format!("{prefix}.{row}.p{node_count}")).map(|fact| fact.value.numbers()[0]);
+    let printed = |row: &str| facts().facts.get(&format!("{prefix}.{row}.p{node_count}")).map(|fact| fact.input().numbers()[0]);
     // A row that a table does not have is zero there: the query writes and flushes nothing.
     let row = |name: &str| printed(name).unwrap_or(0.0);
     let per_page = parameters.get_in("os.page", "ms");
@@ -74,21 +74,24 @@ pub fn solved(node_count: u64, parameters: &Parameters) -> Operations {
     }
 }
 
-/// The operations' times a prediction of `program` uses, and the facts they rest on.
+/// Whose table the times of an operation come from, in the order of `transfer.from`.
+pub const SOURCES: &[&str] = &["other", "solved", "matrix", "wisconsin", "himeno"];
+
+/// The operations' times a prediction of `program` uses.
 ///
 /// More than two nodes use the two-node times, as the paper's own prediction does. A user's network replaces them: a
 /// remote operation is then a local one and a message, and (P-1)/P of all are remote.
-pub fn operations(program: Program, node_count: u64, parameters: &Parameters) -> (Operations, &'static [&'static str]) {
+pub fn operations(program: Program, node_count: u64, parameters: &Parameters) -> Operations {
     let columns = if node_count == 1 || parameters.network().is_some() { 1 } else { 2 };
-    let both = |time: f64| Operations { read: time, write: time };
-    let (mut times, facts) = if parameters.is_on("transfer.own") {
-        (both(mean_of(program, columns, parameters)), own_facts(program))
-    } else {
-        match program {
-            Program::Matrix => (both(mean_of(Program::Himeno, columns, parameters)), HIMENO),
-            Program::Himeno => (both(mean_of(Program::Matrix, columns, parameters)), MATRIX),
-            Program::Wisconsin => (solved(columns, parameters), BOTH),
-        }
+    let mean = |of: Program| {
+        let time = mean_of(of, columns, parameters);
+        Operations { read: time, write: time }
+    };
+    let mut times = match (SOURCES[parameters.choice("transfer.from")], program) {
+        ("other", Program::Matrix) | ("himeno", _) => mean(Program::Himeno),
+        ("other", Program::Himeno) | ("matrix", _) => mean(Program::Matrix),
+        ("wisconsin", _) => mean(Program::Wisconsin),
+        _ => solved(columns, parameters),
     };
     if let Some(network) = parameters.network() {
         let remote_share = 1.0 - 1.0 / node_count as f64;
@@ -96,39 +99,8 @@ pub fn operations(program: Program, node_count: u64, parameters: &Parameters) ->
         times.read += remote_share * message;
         times.write += remote_share * message;
     }
-    (times, facts)
+    times
 }
-
-fn own_facts(program: Program) -> &'static [&'static str] {
-    match program {
-        Program::Matrix => MATRIX,
-        Program::Wisconsin => WISCONSIN,
-        Program::Himeno => HIMENO,
-    }
-}
-
-/// What a time solved from Table 6 rests on.
-pub const MATRIX: &[&str] =
-    &["d2.t6.t_all.p1", "d2.t6.t_all.p2", "d2.t6.t_calc.p1", "d2.t6.t_calc.p2", "d2.t5.mmfread", "d2.t5.mmfwrite"];
-/// What a time solved from Table 7 rests on.
-pub const WISCONSIN: &[&str] =
-    &["d2.t7.t_all.p1", "d2.t7.t_all.p2", "d2.t7.t_calc.p1", "d2.t7.t_calc.p2", "d2.t5.mmfread", "d2.t5.mmfwrite"];
-/// What a time solved from Table 8 rests on.
-pub const HIMENO: &[&str] =
-    &["d2.t8.t_all.p1", "d2.t8.t_all.p2", "d2.t8.t_calc.p1", "d2.t8.t_calc.p2", "d2.t5.mmfread", "d2.t5.mmfwrite"];
-/// What times solved from Tables 6 and 8 rest on.
-pub const BOTH: &[&str] = &[
-    "d2.t6.t_all.p1",
-    "d2.t6.t_all.p2",
-    "d2.t6.t_calc.p1",
-    "d2.t6.t_calc.p2",
-    "d2.t8.t_all.p1",
-    "d2.t8.t_all.p2",
-    "d2.t8.t_calc.p1",
-    "d2.t8.t_calc.p2",
-    "d2.t5.mmfread",
-    "d2.t5.mmfwrite",
-];
 
 #[cfg(test)]
 mod tests {
@@ -160,14 +132,19 @@ mod tests {
 
     #[test]
     fn no_program_uses_its_own_table_unless_asked() {
-        let mut parameters = parameters();
-        for (program, own) in [(Program::Matrix, "d2.t6"), (Program::Wisconsin, "d2.t7"), (Program::Himeno, "d2.t8")] {
-            let rests_on_own =
-                |parameters: &Parameters| operations(program, 2, parameters).1.iter().any(|key| key.starts_with(own));
-            parameters.set("transfer.own", "off").unwrap();
-            assert!(!rests_on_own(&parameters), "{program:?}");
-            parameters.set("transfer.own", "on").unwrap();
-            assert!(rests_on_own(&parameters), "{program:?}");
+        let rests_on_own = |program, own: &str, from: &str| {
+            let mut parameters = parameters();
+            parameters.set("transfer.from", from).unwrap();
+            let (_, reads) = crate::reads::during(|| operations(program, 2, &parameters));
+            reads.facts.iter().any(|key| key.starts_with(own))
+        };
+        for (program, own, name) in [
+            (Program::Matrix, "d2.t6", "matrix"),
+            (Program::Wisconsin, "d2.t7", "wisconsin"),
+            (Program::Himeno, "d2.t8", "himeno"),
+        ] {
+            assert!(!rests_on_own(program, own, "other"), "{program:?}");
+            assert!(rests_on_own(program, own, name), "{program:?}");
         }
     }
 }

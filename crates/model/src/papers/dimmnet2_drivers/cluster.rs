@@ -89,8 +89,7 @@ fn calc_of_one(program: Program, parameters: &Parameters) -> f64 {
 
 /// The prediction of a program for a number of nodes, with operation times from another program's table.
 pub fn predict(program: Program, node_count: u64, parameters: &Parameters) -> Prediction {
-    let (times, _) = operations(program, node_count, parameters);
-    predict_with(program, node_count, times, parameters)
+    predict_with(program, node_count, operations(program, node_count, parameters), parameters)
 }
 
 /// The prediction with operation times of the caller's choice.
@@ -202,12 +201,3 @@ pub fn produce(outcome: &mut Outcome, cells: &[PrintedCell], predictions: &[Pred
         }
     }
 }
-
-/// Whether a value is within the share that counts as reproducing a printed ratio.
-pub fn matches_ratio(printed: f64, model: f64) -> bool {
-    Tolerance::Relative(RATIO_TOLERANCE).accepts(printed, model)
-}
-
-/// Ratios of times of two programs calibrated across each other: 3 % is what the printed whole milliseconds and the 8 %
-/// between the two programs' operation times leave.
-pub const RATIO_TOLERANCE: f64 = 0.03;

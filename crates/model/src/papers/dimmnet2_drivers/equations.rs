@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn printed_and_corrected_pages_are_those_of_the_facts() {
         let both = |pages: fn(f64, f64, f64) -> f64| [1.0, 2.0, 4.0].map(|nodes| pages(1024.0, nodes, 4096.0)).to_vec();
-        assert_eq!(both(matrix_pages_printed), facts().fact("d2.check.eq10_printed").value.numbers());
-        assert_eq!(both(matrix_pages), facts().fact("d2.check.eq10_corrected").value.numbers());
+        assert_eq!(both(matrix_pages_printed), facts().fact("d2.check.eq10_printed").printed().numbers());
+        assert_eq!(both(matrix_pages), facts().fact("d2.check.eq10_corrected").printed().numbers());
         assert_eq!(himeno_pages(facts().number("d2.check.himeno_cells"), 1.0, 4096.0), facts().number("d2.check.himeno_pages"));
         let bytes = wisconsin_pages(facts().number("d2.wis.tuples"), facts().number("d2.wis.tuple_size"), 1.0);
         assert_eq!(bytes, facts().number("d2.check.wis_bytes"));

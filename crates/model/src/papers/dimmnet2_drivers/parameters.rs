@@ -118,20 +118,34 @@ fn cluster() -> Vec<Parameter> {
             0,
             Source::Chosen("the text prints P - 1, Table 6 needs log2 P"),
             "exponent of the counts' scaling",
-        ),
+        )
+        .from(&["d2.t6.nr0.p4"])
+        .reading(),
         Parameter::choice(
             "scaling.pages",
             PAGE_READINGS,
             0,
             Source::Chosen("Table 6 on four nodes is 6144/1.5^2; both forms of equation (10) miss it"),
             "how pages of the matrix product are counted",
-        ),
-        Parameter::switch(
-            "transfer.own",
-            false,
-            Source::Chosen("a fit to the own table proves nothing"),
-            "take the time of an operation from the program's own table instead of the other program's",
-        ),
+        )
+        .from(&["d2.t6.n_page.p4"])
+        .reading(),
+        Parameter::choice(
+            "transfer.from",
+            super::calibration::SOURCES,
+            0,
+            Source::Chosen("not printed; a program that takes it from its own table repeats that table"),
+            "whose table the time of an operation comes from: another program's, all solved together, or one",
+        )
+        .reading(),
+        Parameter::choice(
+            "disk.call",
+            super::disk::CALL_NAMES,
+            2,
+            Source::Chosen("figure 7 is lost; the largest call of the paper's file benchmark"),
+            "bytes of a call in the comparison of AT-dRAM and MT-dNET",
+        )
+        .reading(),
         Parameter::cited("smb.rate", "d2.smb_limit", 0.1, 1e5, "bound of file sharing by SMB over Gigabit Ethernet"),
         Parameter::chosen("disk.rate", 50.0, "MB/s", (0.1, 1e5), PERIOD, "sequential rate of the hard disk"),
         Parameter::chosen("disk.seek", 9.0, "ms", (0.0, 1e3), PERIOD, "one random access of the hard disk"),

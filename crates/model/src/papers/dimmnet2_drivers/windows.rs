@@ -1,11 +1,12 @@
 //! What one command through the windows costs, with uncached windows and with the intended attributes.
 //!
 //! The Write Window is written and the Prefetch Window read by the host; between them stand a command and the SO-DIMMs.
-use crate::claim::ClaimResult;
+use crate::claim::{Check, Judgement, Limit};
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::parameters::Parameters;
 
 use super::equations::{driver_default_from_os, driver_default_from_uncached};
+use super::rules::RULES;
 
 /// Cache attributes of the windows. SOURCE: [D2 §3, "Uncached" and "DriverDefault"]
 // FEATURE: D2-F13
@@ -66,6 +67,7 @@ impl<'a> Windows<'a> {
         self.ns("window.uncached_read")
     }
 
+    // FEATURE: D2-F10
     fn by_window(&self, bytes: u64, one: impl Fn(u64) -> f64) -> f64 {
         let window = self.parameters.bytes("window.size");
         let (full, rest) = (bytes / window, bytes % window);
@@ -136,18 +138,22 @@ pub fn run(parameters: &Parameters) -> Outcome {
         (uncached.load(window) / intended.load(window), uncached.store(window) / intended.store(window));
     outcome.headline("gain of the intended attributes, read", "x", read_gain);
     outcome.headline("gain of the intended attributes, write", "x", write_gain);
-    outcome.claims.push(ClaimResult::judged(
-        "D2-C4",
-        read_gain >= GREATLY && write_gain >= GREATLY,
-        format!("a full window: reads {read_gain:.1}x, writes {write_gain:.1}x faster"),
-        "\"Greatly\" is read as at least twice. A window's 512 B are 64 uncached accesses or 8 lines; no number of the lost figure is used.",
-        &["d3.window_limit", "d3.t3.mem_bw.d2"],
-    ));
     outcome
 }
 
-/// The least gain that counts as "improves greatly".
-const GREATLY: f64 = 2.0;
+/// D2-C4.
+pub fn improves(parameters: &Parameters) -> Option<Judgement> {
+    let [uncached, intended] =
+        [Attribute::Uncached, Attribute::DriverDefault].map(|attribute| Windows::new(parameters, attribute));
+    let window = parameters.bytes("window.size");
+    let (read, write) = (uncached.load(window) / intended.load(window), uncached.store(window) / intended.store(window));
+    let check = |what: &str, gain| Check::new(what, gain, "x", Limit::AtLeast(RULES.word("greatly")));
+    Some(Judgement::new(
+        format!("a full window: reads {read:.1}x, writes {write:.1}x faster"),
+        "A window's 512 B are 64 uncached accesses or 8 lines; no number of the lost figure is used.",
+        vec![check("read of a window, intended over uncached", read), check("write of a window, intended over uncached", write)],
+    ))
+}
 
 /// Equations (4) and (5) on a read of the whole test file by 16 KB calls.
 fn estimates(parameters: &Parameters, uncached: &Windows, intended: &Windows) -> Table {

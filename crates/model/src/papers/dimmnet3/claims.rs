@@ -1,15 +1,32 @@
-//! Verdicts on what the paper says of its measurement.
-use super::exchange::ping_pong;
-use super::machine::{Machine, Nic};
-use super::ping_pong::Measurement;
-use super::programs::{Command, Condition, Step, entry_data_bytes, receive, send};
-use crate::claim::ClaimResult;
+//! How the paper's statements on its measurement are judged.
+use std::rc::Rc;
 
-/// What the machine of the measurement was fitted to, and the printed inputs it is built of.
-const CALIBRATION: &[&str] =
-    &["d3.public.d2_min_oneway", "d3.env.cpu_clock", "d3.env.dimmnet2_clock", "d3.env.cable", "d3.header", "d3.envelope"];
+use super::exchange::ping_pong;
+use super::machine::Machine;
+use super::ping_pong::{Measurement, measure, paper_sizes};
+use super::programs::{Command, Condition, Step, entry_data_bytes, receive, send};
+use super::rules::RULES;
+use crate::claim::{Check, Judgement, Limit};
+use crate::parameters::Parameters;
+use crate::reads::memo;
 
 const FITTED: &str = "The interface's pipeline is fitted to a public one-way time; nothing is fitted to figure 7, which is lost.";
+
+/// A message far beyond every window.
+const LONG: u64 = 65_536;
+
+/// The machine, where its sizes go together.
+fn machine(parameters: &Parameters) -> Option<Machine> {
+    let machine = Machine::new(parameters);
+    machine.contradiction().is_none().then_some(machine)
+}
+
+/// The four conditions at the paper's sizes.
+fn measured(parameters: &Parameters) -> Option<Rc<Measurement>> {
+    let machine = machine(parameters)?;
+    let rounds = parameters.count("pingpong.rounds");
+    Some(memo("dimmnet3 conditions", parameters, || measure(&machine, &paper_sizes(), rounds)))
+}
 
 /// How much longer VL+BOTF takes than LHC, in microseconds.
 pub struct Gap {
@@ -47,23 +64,15 @@ fn external_reads(steps: &[Step]) -> usize {
     steps.iter().filter(|step| matches!(step, Step::Issue(Command::VectorLoad { .. }))).count()
 }
 
-/// The claims on figure 7.
-pub fn ping_pong_claims(machine: &Machine, measured: &Measurement) -> Vec<ClaimResult> {
-    vec![
-        shortest(measured),
-        near(measured),
-        far(measured),
-        two_reads(machine, measured),
-        behind_vector_load(measured),
-        sizes(machine, measured),
-        step(machine, measured),
-    ]
-}
-
-fn shortest(measured: &Measurement) -> ClaimResult {
+/// D3-C1.
+pub fn shortest(parameters: &Parameters) -> Option<Judgement> {
+    let measured = measured(parameters)?;
     let others = [Condition::Botf, Condition::VlBotfLhs, Condition::LhcLhs];
-    let least = others.map(|other| ratios(measured, other, Condition::BotfLhs).0);
-    let holds = least.iter().all(|ratio| *ratio >= 1.0);
+    let least = others.map(|other| ratios(&measured, other, Condition::BotfLhs).0);
+    let names = ["BOTF+IPUSH", "VL+BOTF+IPUSH+LHS", "LHC+IPUSH+LHS"];
+    let checks = names.iter().zip(least).map(|(name, ratio)| {
+        Check::new(format!("{name} over BOTF+IPUSH+LHS at the closest size"), ratio, "x", Limit::AtLeast(1.0))
+    });
     let text = format!(
         "against BOTF+IPUSH+LHS, at the closest size: BOTF+IPUSH {:.2}x, VL+BOTF {:.2}x, LHC {:.2}x",
         least[0], least[1], least[2]
@@ -71,28 +80,34 @@ fn shortest(measured: &Measurement) -> ClaimResult {
     let reason = format!(
         "{FITTED} With no data VL+BOTF has nothing to load and is the same as BOTF. BOTF writes data that LHC has to read from SO-DIMM; how close the two come depends on the time of a window store."
     );
-    ClaimResult::judged("D3-C1", holds, text, reason, CALIBRATION)
+    Some(Judgement::new(text, reason, checks.collect()))
 }
 
-fn near(measured: &Measurement) -> ClaimResult {
-    let (least, greatest) = ratios(measured, Condition::LhcLhs, Condition::BotfLhs);
-    // "Somewhat" is read as at most a third.
-    let text = format!("LHC takes {least:.2} to {greatest:.2} times as long");
-    ClaimResult::judged("D3-C2", least >= 1.0 && greatest <= 1.33, text, FITTED, CALIBRATION)
+/// D3-C2.
+pub fn near(parameters: &Parameters) -> Option<Judgement> {
+    let (least, greatest) = ratios(&*measured(parameters)?, Condition::LhcLhs, Condition::BotfLhs);
+    let checks = vec![
+        Check::new("LHC over BOTF+IPUSH+LHS, least", least, "x", Limit::AtLeast(1.0)),
+        Check::new("LHC over BOTF+IPUSH+LHS, greatest", greatest, "x", Limit::AtMost(RULES.word("somewhat"))),
+    ];
+    Some(Judgement::new(format!("LHC takes {least:.2} to {greatest:.2} times as long"), FITTED, checks))
 }
 
-fn far(measured: &Measurement) -> ClaimResult {
-    let (least, greatest) = ratios(measured, Condition::Botf, Condition::LhcLhs);
-    let leads = gaps(measured, Condition::Botf, Condition::LhcLhs);
-    let lags = gaps(measured, Condition::LhcLhs, Condition::BotfLhs);
+/// D3-C3.
+pub fn far(parameters: &Parameters) -> Option<Judgement> {
+    let measured = measured(parameters)?;
+    let (least, greatest) = ratios(&measured, Condition::Botf, Condition::LhcLhs);
+    let leads = gaps(&measured, Condition::Botf, Condition::LhcLhs);
+    let lags = gaps(&measured, Condition::LhcLhs, Condition::BotfLhs);
     let text = format!(
         "BOTF+IPUSH takes {:.2} to {:.2} us longer than LHC ({least:.2} to {greatest:.2} times); LHC takes {:.2} to {:.2} us longer than BOTF+IPUSH+LHS",
         leads.0, leads.1, lags.0, lags.1
     );
     let reason = format!(
-        "{FITTED} \"Somewhat\" of the same figure is read as at most a third, so \"far\" as more than a third at every size. The lead in time is several times the distance that \"somewhat\" names, but the ratio falls with size since every condition ends in the same uncached loads."
+        "{FITTED} The lead in time is several times the distance that \"somewhat\" names, but the ratio falls with size because every condition ends in the same uncached loads."
     );
-    ClaimResult::judged("D3-C3", least > 1.33, text, reason, CALIBRATION)
+    let check = Check::new("BOTF+IPUSH over LHC, least", least, "x", Limit::Above(RULES.word("far")));
+    Some(Judgement::new(text, reason, vec![check]))
 }
 
 /// Least and greatest lead, in microseconds, of the second condition over the first.
@@ -101,8 +116,10 @@ fn gaps(measured: &Measurement, first: Condition, second: Condition) -> (f64, f6
     (gaps.iter().copied().fold(f64::INFINITY, f64::min), gaps.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
-fn two_reads(machine: &Machine, measured: &Measurement) -> ClaimResult {
-    let reads = [Condition::Botf, Condition::BotfLhs].map(|condition| external_reads(&receive(machine, condition, 8)));
+/// D3-C4.
+pub fn two_reads(parameters: &Parameters) -> Option<Judgement> {
+    let (machine, measured) = (machine(parameters)?, measured(parameters)?);
+    let reads = [Condition::Botf, Condition::BotfLhs].map(|condition| external_reads(&receive(&machine, condition, 8)));
     let gap = |size| measured.us(Condition::Botf, size).unwrap_or(0.0) - measured.us(Condition::BotfLhs, size).unwrap_or(0.0);
     // The second read begins with the first data byte.
     let second = gap(16) - gap(8);
@@ -116,11 +133,17 @@ fn two_reads(machine: &Machine, measured: &Measurement) -> ClaimResult {
     let reason = format!(
         "{FITTED} A host reads SO-DIMM by a vector load, a poll of its flag and loads of the window, which is the reading of the procedure taken here."
     );
-    ClaimResult::judged("D3-C4", reads == [2, 0] && gap(16) > 0.5 && second > 0.0, text, reason, CALIBRATION)
+    let checks = vec![
+        Check::is("two SO-DIMM reads without LHS and none with it", reads == [2, 0]),
+        Check::new("cost of leaving LHS out, 16 B", gap(16), "us", Limit::Above(RULES.word("strongly"))),
+        Check::new("cost of the second read", second, "us", Limit::Above(0.0)),
+    ];
+    Some(Judgement::new(text, reason, checks))
 }
 
-fn behind_vector_load(measured: &Measurement) -> ClaimResult {
-    let gap = vector_load_gap(measured);
+/// D3-C5.
+pub fn behind_vector_load(parameters: &Parameters) -> Option<Judgement> {
+    let gap = vector_load_gap(&*measured(parameters)?);
     let from = gap.size.map_or("at no size".to_string(), |size| format!("from {size} B on"));
     let text = format!(
         "{:.2} to {:.2} us one way (over 1 us {from}), {:.2} to {:.2} us a round trip",
@@ -130,98 +153,123 @@ fn behind_vector_load(measured: &Measurement) -> ClaimResult {
         2.0 * gap.greatest
     );
     let reason = format!(
-        "{FITTED} Judged at every size and one way, the stricter reading, since the paper does not say whether its figure halves the round trip."
+        "{FITTED} Judged at every size. The paper lists send, receive, receive and send as one trial and does not say whether its figure halves it."
     );
-    ClaimResult::judged("D3-C5", gap.least > 1.0, text, reason, CALIBRATION).stating(&["d3.vl_botf_excess"])
+    let check = |trips: f64| vec![Check::fact(&RULES, "d3.vl_botf_excess", "lead of LHC over VL+BOTF, least", trips * gap.least)];
+    let finding = format!(
+        "One way only the smallest message misses ({:.2} us at 16 B); as a round trip, which section 6.1 describes, every size exceeds 1 us.",
+        gap.least
+    );
+    Some(Judgement::new(text, reason, check(1.0)).or("one way", "a round trip", check(2.0)).finding(finding))
 }
 
-fn sizes(machine: &Machine, measured: &Measurement) -> ClaimResult {
+/// D3-C8.
+pub fn sizes(parameters: &Parameters) -> Option<Judgement> {
+    let (machine, measured) = (machine(parameters)?, measured(parameters)?);
     let first = Condition::MEASURED
         .map(|condition| measured.sizes.iter().find(|size| measured.us(condition, **size).is_some()).copied().unwrap_or(0));
     let text = format!("first sizes in the order of the conditions: {first:?} B");
     let reason = format!(
-        "An LHC body cannot be empty; its least is taken as one word of the module's bus ({} B), and 16 B follow with the envelope.",
+        "The shortest LHC body is {} B, chosen so that with the envelope 16 B follow; any other value gives another first size.",
         machine.lhc_body_bytes_min
     );
-    ClaimResult::judged("D3-C8", first == [8, 8, 8, 16], text, reason, &["d3.envelope"]).stating(&["d3.lhc_size_min"])
+    let check = Check::fact(&RULES, "d3.lhc_size_min", "first size of LHC", first[3] as f64);
+    let others =
+        Check::is("all others start with the envelope alone", first[..3].iter().all(|size| *size == machine.envelope_bytes));
+    Some(Judgement::new(text, reason, vec![check, others]))
 }
 
-fn step(machine: &Machine, measured: &Measurement) -> ClaimResult {
-    let limit = entry_data_bytes(machine) + machine.envelope_bytes;
+/// D3-C9.
+pub fn step(parameters: &Parameters) -> Option<Judgement> {
+    let (machine, measured) = (machine(parameters)?, measured(parameters)?);
+    let limit = entry_data_bytes(&machine) + machine.envelope_bytes;
     let rise = |from: u64, to: u64| {
         measured.us(Condition::BotfLhs, to).unwrap_or(0.0) - measured.us(Condition::BotfLhs, from).unwrap_or(0.0)
     };
     let (at_limit, before) = (rise(limit, limit + 8), rise(limit - 8, limit));
     let text =
         format!("BOTF+IPUSH+LHS rises by {at_limit:.2} us from {limit} to {} B, by {before:.2} us a step before", limit + 8);
-    let reason = "The entry is chosen as one 64 B line of the host; with the 16 B envelope part the 48 B limit follows, and with it the step of one SO-DIMM read.";
-    ClaimResult::judged(
-        "D3-C9",
-        limit == 56 && at_limit > 2.0 * before.max(0.0) && at_limit > 0.2,
-        text,
-        reason,
-        &["d3.lhs_envelope_part", "d3.envelope"],
-    )
-    .stating(&["d3.lhs_data_limit"])
+    let reason = "An entry of 64 B is the 48 B of the claim and the 16 B that the receiver reads for the envelope. Taken as one line of the host, which has 128 B by section 2.1.1, the limit would be 112 B.";
+    let data = Check::fact(&RULES, "d3.lhs_data_limit", "data served from the LH buffer", entry_data_bytes(&machine) as f64);
+    let step = Check::new(
+        "step at the limit over the step before",
+        at_limit / before.max(1e-3),
+        "x",
+        Limit::Above(RULES.word("well above")),
+    );
+    Some(Judgement::new(text, reason, vec![data, step]))
 }
 
-/// The claims that need messages longer than measured, or the processors' time.
-pub fn lengths(machine: &Machine, measured: &Measurement) -> Vec<ClaimResult> {
+/// D3-C6.
+pub fn load(parameters: &Parameters) -> Option<Judgement> {
+    let machine = machine(parameters)?;
+    let (short, long) = (128, LONG);
+    let measured = memo("dimmnet3 long messages", parameters, || measure(&machine, &[short, long], 2));
     let busy = |condition, size| measured.exchange(condition, size).map_or(0.0, |exchange| exchange.send_busy.as_us());
-    let (short, long) = (128, 65_536);
     let loads = [short, long].map(|size| busy(Condition::VlBotfLhs, size) / busy(Condition::LhcLhs, size));
-    vec![
-        ClaimResult::judged(
-            "D3-C6",
-            loads.iter().all(|ratio| *ratio > 1.5),
-            format!("sender's processor: {:.1}x that of LHC at {short} B, {:.0}x at {long} B", loads[0], loads[1]),
-            format!("{FITTED} Loads of the Prefetch Window and stores to the Write Window are counted, polling is not."),
-            CALIBRATION,
-        ),
-        whole_messages(machine, measured),
-    ]
+    let check = |size: u64, ratio| {
+        Check::new(
+            format!("sender's processor time over LHC's, {size} B"),
+            ratio,
+            "x",
+            Limit::Above(RULES.word("raises the load")),
+        )
+    };
+    Some(Judgement::new(
+        format!("sender's processor: {:.1}x that of LHC at {short} B, {:.0}x at {long} B", loads[0], loads[1]),
+        format!("{FITTED} Loads of the Prefetch Window and stores to the Write Window are counted, polling is not."),
+        vec![check(short, loads[0]), check(long, loads[1])],
+    ))
 }
 
-/// BOTF is cut by the window whatever its size, LHC by none: the printed 512 B take no part in the verdict.
-fn whole_messages(machine: &Machine, measured: &Measurement) -> ClaimResult {
-    let long = 65_536;
-    let windows = [128, 256, 512, 1024, 4096];
-    let counts = windows.map(|window_bytes| {
-        let other = Machine { nic: Nic { window_bytes, ..machine.nic.clone() }, ..machine.clone() };
+/// D3-C7: BOTF is cut by the window whatever its size, LHC by none. The printed 512 B take no part.
+pub fn whole_messages(parameters: &Parameters) -> Option<Judgement> {
+    let windows = [128_u64, 256, 1024, 4096];
+    let mut is_cut = true;
+    let mut is_free = true;
+    let mut busy = Vec::new();
+    for window_bytes in windows {
+        let machine = machine(&parameters.fitted("nic.window", window_bytes as f64))?;
         let issues =
-            |condition, data: u64| send(&other, condition, data).iter().filter(|step| matches!(step, Step::Issue(_))).count();
-        let room = window_bytes - other.header_bytes - other.envelope_bytes;
-        (issues(Condition::BotfLhs, room), issues(Condition::BotfLhs, room + 1), issues(Condition::LhcLhs, long))
-    });
-    let written: u64 =
-        send(machine, Condition::LhcLhs, long).iter().map(|step| if let Step::Fill(len) = step { *len } else { 0 }).sum();
-    let busy = |size| measured.exchange(Condition::LhcLhs, size).map(|exchange| exchange.send_busy);
-    let packets = measured.exchange(Condition::BotfLhs, long).map_or(0, |exchange| exchange.packets);
-    let holds = counts.iter().all(|count| *count == (1, 2, 1)) && written == machine.envelope_bytes && busy(16) == busy(long);
-    ClaimResult::judged(
-        "D3-C7",
-        holds,
-        format!(
-            "{long} B take {packets} BOTF messages of the host, or one LHC request with {written} B written and {:.2} us of processor at any length",
-            busy(long).map_or(0.0, |busy| busy.as_us())
+            |condition, data: u64| send(&machine, condition, data).iter().filter(|step| matches!(step, Step::Issue(_))).count();
+        let room = window_bytes - machine.header_bytes - machine.envelope_bytes;
+        is_cut &= issues(Condition::BotfLhs, room) == 1 && issues(Condition::BotfLhs, room + 1) == 2;
+        let steps = send(&machine, Condition::LhcLhs, LONG);
+        let written: u64 = steps.iter().map(|step| if let Step::Fill(len) = step { *len } else { 0 }).sum();
+        is_free &= issues(Condition::LhcLhs, LONG) == 1 && written == machine.envelope_bytes;
+        let bodies = [machine.lhc_body_bytes_min, LONG];
+        busy.extend(bodies.map(|body| ping_pong(&machine, Condition::LhcLhs, body, 2, None).send_busy));
+    }
+    let text = format!(
+        "one byte more than fits makes a second BOTF message of each; {LONG} B are one LHC request and {:.2} us of processor at any length",
+        busy[0].as_us()
+    );
+    let reason = format!("Run with windows of {windows:?} B in place of the printed 512, which takes no part.");
+    let checks = vec![
+        Check::is("a BOTF message ends at the window, whatever its size", is_cut),
+        Check::is("one LHC request, with the envelope alone written by the host, carries any length", is_free),
+        Check::is(
+            "the sender's processor time of LHC does not depend on the length",
+            busy.windows(2).all(|pair| pair[0] == pair[1]),
         ),
-        format!(
-            "Run with windows of {windows:?} B: one byte more than fits makes a second BOTF message of each, and none of LHC. That the window has 512 B is an input."
-        ),
-        &["d3.header", "d3.envelope"],
-    )
+    ];
+    Some(Judgement::new(text, reason, checks))
 }
 
-/// The claim on pure control messages: envelope alone.
-pub fn control(machine: &Machine, rounds: u64) -> Vec<ClaimResult> {
+/// D3-C10: pure control messages, envelope alone.
+pub fn control(parameters: &Parameters) -> Option<Judgement> {
+    let machine = machine(parameters)?;
+    let rounds = parameters.count("pingpong.rounds");
     let us =
-        |condition: Condition| ping_pong(machine, condition, condition.data_bytes_min(machine), rounds, None).one_way.as_us();
+        |condition: Condition| ping_pong(&machine, condition, condition.data_bytes_min(&machine), rounds, None).one_way.as_us();
     let best = us(Condition::BotfLhs);
     let others = [Condition::Botf, Condition::VlBotfLhs, Condition::LhcLhs].map(us);
     let aotf = us(Condition::AotfLhs);
-    vec![ClaimResult::judged(
-        "D3-C10",
-        others.iter().all(|other| *other >= best),
+    let names = ["BOTF+IPUSH", "VL+BOTF+IPUSH+LHS", "LHC+IPUSH+LHS"];
+    let check = |(name, other): (&&str, &f64)| {
+        Check::new(format!("{name} over BOTF+IPUSH+LHS, shortest message"), other / best, "x", Limit::AtLeast(1.0))
+    };
+    Some(Judgement::new(
         format!(
             "{best:.2} us against BOTF+IPUSH {:.2}, VL+BOTF {:.2}, LHC {:.2} us (its shortest, 16 B)",
             others[0], others[1], others[2]
@@ -229,6 +277,6 @@ pub fn control(machine: &Machine, rounds: u64) -> Vec<ClaimResult> {
         format!(
             "{FITTED} Among the measured conditions; AOTF, which the paper names and did not measure, would take {aotf:.2} us with LHS."
         ),
-        CALIBRATION,
-    )]
+        names.iter().zip(&others).map(check).collect(),
+    ))
 }

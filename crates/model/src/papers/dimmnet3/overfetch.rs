@@ -1,6 +1,7 @@
 //! What commodity memory moves beside the bytes a program wants: whole lines, pages, and the transfers of Cell's bus.
 use super::machine::Machine;
-use crate::claim::ClaimResult;
+use super::rules::RULES;
+use crate::claim::{Check, Judgement, Limit};
 use crate::engine::Engine;
 use crate::outcome::{Axis, Outcome, Plot, Table, Tolerance};
 use crate::parameters::Parameters;
@@ -91,17 +92,26 @@ pub fn lines(parameters: &Parameters) -> Outcome {
     let (four, eight) = (scan(4), scan(8));
     outcome.produce_all("d3.overfetch", &[eight, four], Tolerance::Exact);
     outcome.headline("over-fetch of a 4 B scan", "x", four);
-    outcome.claims.push(
-        ClaimResult::judged(
-            "D3-C11",
-            four == 32.0 && eight == 16.0,
-            format!("{four:.0}x for 4 B, {eight:.0}x for 8 B of a {line_bytes} B line"),
-            "Counted over the lines a walk with a large stride touches; the line length and the 4 B field are the paper's, the factors follow.",
-            &["d3.p4_line", "d3.scan_useful"],
-        )
-        .stating(&["d3.overfetch"]),
-    );
     outcome
+}
+
+/// D3-C11: a walk of one field a record longer than a line.
+pub fn whole_lines(parameters: &Parameters) -> Option<Judgement> {
+    let line_bytes = parameters.bytes("host.line");
+    let tlb_entries = parameters.count("host.tlb_entries") as usize;
+    let scan =
+        |element_bytes| walk(Pattern { element_bytes, stride_bytes: 4096, count: 1000 }, line_bytes, tlb_entries).overfetch();
+    let (four, eight) = (scan(4), scan(8));
+    let near = |printed: f64| Limit::Near { printed, tolerance: RULES.allowed(printed) };
+    let checks = vec![
+        Check::new("moved over wanted, 4 B", four, "x", near(32.0)),
+        Check::new("moved over wanted, 8 B", eight, "x", near(16.0)),
+    ];
+    Some(Judgement::new(
+        format!("{four:.0}x for 4 B, {eight:.0}x for 8 B of a {line_bytes} B line"),
+        "Counted over the lines a walk with a large stride touches; the line and the field are those of the claim's own sentence, and the factors are their quotients.",
+        checks,
+    ).identity("128 B over 4 B and over 8 B, each number from the claim's own sentence."))
 }
 
 /// The constants of Cell's bus.
@@ -218,38 +228,41 @@ pub fn cell(parameters: &Parameters) -> Outcome {
     plot.line("all processors", points);
     outcome.tables.push(table);
     outcome.plots.push(plot.figure("D3 figure 3"));
-    let share = |len_bytes| 100.0 * cell.gigabytes_per_second(len_bytes, PIECES) / peak;
-    let [four, eight, gathered] = [4, 8, 512].map(share);
-    outcome.headline("bus share of 512 B transfers", "%", gathered);
-    outcome.claims = cell_claims(&cell, parameters, [four, eight, gathered]);
+    outcome.headline("bus share of 512 B transfers", "%", 100.0 * cell.gigabytes_per_second(512, PIECES) / peak);
     outcome
 }
 
 /// Enough that the start of the first transfer does not count.
 const PIECES: u64 = 400;
 
-fn cell_claims(cell: &Cell, parameters: &Parameters, [four, eight, gathered]: [f64; 3]) -> Vec<ClaimResult> {
+/// D3-C12.
+pub fn granule(parameters: &Parameters) -> Option<Judgement> {
+    let cell = Cell::new(parameters);
     let ratio = cell.access(128).as_ns() / cell.access(1).as_ns();
-    // The board must also yield the elements: random 8 B out of all its banks, against its own slot's bandwidth.
+    Some(Judgement::new(
+        format!("128 B cost {ratio:.3} times what 1 B costs"),
+        "A single access is latency (issue, DMA, memory), the data of 128 B are eight bus clocks of it; constants of the bus are public ones.",
+        vec![Check::new("128 B over 1 B", ratio, "x", Limit::Below(RULES.word("about the same")))],
+    ))
+}
+
+/// D3-C13. The board must also yield the elements: random 8 B out of all its banks.
+pub fn gathered(parameters: &Parameters) -> Option<Judgement> {
+    let cell = Cell::new(parameters);
+    let peak = cell.peak_gigabytes_per_second();
+    let [four, eight, gathered] = [4, 8, 512].map(|len_bytes| 100.0 * cell.gigabytes_per_second(len_bytes, PIECES) / peak);
     let gather = super::vector::random_gather(&Machine::new(&parameters.with("board.kind", 1.0)).memory, 8, 1);
-    vec![
-        ClaimResult::judged(
-            "D3-C12",
-            ratio < 1.1,
-            format!("128 B cost {ratio:.3} times what 1 B costs"),
-            "A single access is latency (issue, DMA, memory), the data of 128 B are eight bus clocks of it; constants of the bus are public ones.",
-            &["d3.cbe_spe"],
-        )
-        .stating(&["d3.cbe_granule"]),
-        ClaimResult::judged(
-            "D3-C13",
-            gathered > 90.0 && four < 10.0 && eight < 10.0,
-            format!("4 B use {four:.1} %, 8 B {eight:.1} %, 512 B {gathered:.0} % of the bus; the board gathers 8 B elements at {gather:.0} MB/s"),
-            "Each transfer costs its processor an issue and the bus a command whatever its length; 512 B hide both.",
-            &["d3.cbe_spe"],
-        )
-        .stating(&["d3.cell_gather_unit"]),
-    ]
+    Some(Judgement::new(
+        format!(
+            "4 B use {four:.1} %, 8 B {eight:.1} %, 512 B {gathered:.0} % of the bus; the board gathers 8 B elements at {gather:.0} MB/s"
+        ),
+        "Each transfer costs its processor an issue and the bus a command whatever its length; 512 B hide both.",
+        vec![
+            Check::new("512 B, of the bus", gathered, "%", Limit::Above(RULES.word("efficient"))),
+            Check::new("4 B, of the bus", four, "%", Limit::Below(RULES.word("inefficient"))),
+            Check::new("8 B, of the bus", eight, "%", Limit::Below(RULES.word("inefficient"))),
+        ],
+    ))
 }
 
 #[cfg(test)]

@@ -40,7 +40,8 @@ fn message() -> Vec<Parameter> {
             (1.0, 64.0),
             "one word of the module's bus; the prototype cannot send 0 B [D3 6.1.4]",
             "fewest body bytes of an LHC message",
-        ),
+        )
+        .from(&["d3.lhc_size_min"]),
         Parameter::chosen(
             "pingpong.rounds",
             16.0,
@@ -48,7 +49,8 @@ fn message() -> Vec<Parameter> {
             (1.0, 1000.0),
             "enough that the phase of the polling averages out",
             "round trips of one measurement",
-        ),
+        )
+        .effort(),
     ]
 }
 
@@ -62,7 +64,8 @@ fn host() -> Vec<Parameter> {
             "host interface of Table 1",
         ),
         Parameter::cited("host.cpu_clock", "d3.env.cpu_clock", 0.1, 10.0, "processor clock"),
-        Parameter::chosen("host.access", 4.0, "B", (4.0, 64.0), NO_OPTIMISATION, "bytes of one uncached load or store"),
+        Parameter::chosen("host.access", 4.0, "B", (4.0, 64.0), NO_OPTIMISATION, "bytes of one uncached load or store")
+            .from(&["d3.env.compiler"]),
         Parameter::chosen("host.request", 50.0, "ns", (5.0, 1000.0), FRONT_SIDE_BUS, "processor to chipset"),
         Parameter::chosen(
             "host.chipset",
@@ -109,16 +112,18 @@ fn host() -> Vec<Parameter> {
             "host.window_attribute",
             &["uncached", "write-combining"],
             1,
-            Source::Chosen("DIMMnet papers write their windows combining"),
+            Source::Chosen("the intended attribute; the boards ran uncached for a fault of the hardware [D2 §6.2]"),
             "attribute of the Write Window",
-        ),
+        )
+        .reading(),
         Parameter::choice(
             "host.read_attribute",
             &["uncached", "cached"],
             0,
-            Source::Chosen("a polled window must not be cached"),
+            Source::Chosen("a polled window must not be cached; the drivers paper intends it cached [D2 §3]"),
             "attribute of the Prefetch Window",
-        ),
+        )
+        .reading(),
         Parameter::chosen(
             "host.line_flush",
             100.0,
@@ -196,7 +201,8 @@ fn board() -> Vec<Parameter> {
             (1.0, 8.0),
             "the largest of the printed range 1 to 8 GB [D3 Table 2]",
             "capacity of a registered DDR2-DIMM",
-        ),
+        )
+        .from(&["d3.t2.d3.dimm_reg"]),
         Parameter::choice("board.form", boards::FORM_NAMES, 1, Source::Fact("d3.backend_forms"), "form of the Backend"),
         Parameter::chosen(
             "board.backends",
@@ -207,9 +213,12 @@ fn board() -> Vec<Parameter> {
             "Backends of one host",
         ),
         Parameter::cited("nic.clock", "d3.env.dimmnet2_clock", 10.0, 2000.0, "clock of the network interface"),
-        Parameter::chosen("nic.command", 2.0, "cycles", pipeline, FITTED, "taking a command apart"),
-        Parameter::chosen("nic.packetise", 4.0, "cycles", pipeline, FITTED, "making a packet of window and memory contents"),
-        Parameter::chosen("nic.receive", 4.0, "cycles", pipeline, FITTED, "taking a packet apart"),
+        Parameter::chosen("nic.command", 2.0, "cycles", pipeline, FITTED, "taking a command apart")
+            .from(&["d3.public.d2_min_oneway"]),
+        Parameter::chosen("nic.packetise", 4.0, "cycles", pipeline, FITTED, "making a packet of window and memory contents")
+            .from(&["d3.public.d2_min_oneway"]),
+        Parameter::chosen("nic.receive", 4.0, "cycles", pipeline, FITTED, "taking a packet apart")
+            .from(&["d3.public.d2_min_oneway"]),
         Parameter::chosen("nic.onchip", 1.0, "cycles", pipeline, "block memory of an FPGA", "one access to an on-chip memory"),
         Parameter::cited("nic.window", "d3.window_limit", 64.0, 65_536.0, "bytes of the Write Window and of the Prefetch Window"),
         Parameter::chosen(
@@ -225,9 +234,10 @@ fn board() -> Vec<Parameter> {
             64.0,
             "B",
             (32.0, 4096.0),
-            "one line of the host; not printed",
+            "48 B of data and 16 B of envelope part [D3 §6.1]; not printed",
             "bytes of an LH buffer entry",
-        ),
+        )
+        .from(&["d3.lh_entry"]),
         Parameter::cited(
             "nic.envelope_part",
             "d3.lhs_envelope_part",
@@ -331,13 +341,15 @@ fn memory() -> Vec<Parameter> {
             (1.0, 16.0),
             "12.8 GB/s is three channels of DDR2-533 [D3 Table 3]",
             "independent channels of DIMMnet-3",
-        ),
+        )
+        .from(&["d3.t3.mem_bw.d3"]),
     ]
 }
 
 fn network() -> Vec<Parameter> {
     vec![
-        Parameter::chosen("link.lanes", 4.0, "count", (1.0, 12.0), "InfiniBand 4X [D3 Table 3]", "lanes of the network link"),
+        Parameter::chosen("link.lanes", 4.0, "count", (1.0, 12.0), "InfiniBand 4X [D3 Table 3]", "lanes of the network link")
+            .from(&["d3.env.switch"]),
         Parameter::chosen(
             "link.lane_rate",
             2.5,
@@ -423,7 +435,8 @@ fn serial() -> Vec<Parameter> {
             (100.0, 1000.0),
             "printed as a question mark [D3 Table 1]; as the other DDR2 interfaces",
             "clock of the FB-DIMM interface",
-        ),
+        )
+        .from(&["d3.t1.d3.ddr2_dimm_reg.speed"]),
         Parameter::chosen(
             "fbdimm.latency",
             12.0,
@@ -620,7 +633,8 @@ fn servers() -> Vec<Parameter> {
             (1.0, 100_000_000.0),
             "tens of thousands of PCs [D3 5.3] with 2 to 4 GB each",
             "memory of the whole service",
-        ),
+        )
+        .from(&["d3.google_pcs"]),
         Parameter::chosen(
             "server.main_memory",
             4.0,

@@ -110,7 +110,7 @@ pub enum Step {
 }
 
 /// The sender's steps for one message of `data_bytes` beside the envelope.
-// FEATURE: D3-F2 D3-F3 D3-F4 D3-F5 D3-F9
+// FEATURE: D3-F2 D3-F3 D3-F4 D3-F9
 pub fn send(machine: &Machine, condition: Condition, data_bytes: u64) -> Vec<Step> {
     let (header, envelope) = (machine.header_bytes, machine.envelope_bytes);
     match condition {
@@ -175,7 +175,7 @@ pub fn entry_data_bytes(machine: &Machine) -> u64 {
 }
 
 /// The receiver's steps for one message, from its first poll until the data are in main memory.
-// FEATURE: D3-F7 D3-F8 D3-F10 D3-F14
+// FEATURE: D3-F7 D3-F8 D3-F10
 pub fn receive(machine: &Machine, condition: Condition, data_bytes: u64) -> Vec<Step> {
     let mut steps = Vec::new();
     if condition.has_lhs() {

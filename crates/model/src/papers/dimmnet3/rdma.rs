@@ -3,7 +3,8 @@
 //! The first keeps target pages pinned and must release one to pin another; the second needs no pinned target and
 //! interrupts its host for every message; the third is never paged, so that the board stores what arrives.
 use super::machine::Machine;
-use crate::claim::ClaimResult;
+use super::rules::RULES;
+use crate::claim::{Check, Judgement, Limit};
 use crate::engine::Engine;
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::parameters::Parameters;
@@ -169,42 +170,66 @@ pub fn updates(parameters: &Parameters) -> Outcome {
     }
     outcome.tables.push(table);
     outcome.plots.push(plot.figure("D3 figure 6"));
-    outcome.claims = judge(&runs[0], &runs[runs.len() - 1]);
     outcome.headline("pin-down cache, most pages", "us", runs[runs.len() - 1][0].latency.as_us());
     outcome
 }
 
-fn judge(few: &[Updates; 3], many: &[Updates; 3]) -> Vec<ClaimResult> {
-    let rise = |index: usize| many[index].latency.as_us() / few[index].latency.as_us();
-    let text = format!(
+/// The fewest and the most target pages.
+fn extremes(parameters: &Parameters) -> [[Updates; 3]; 2] {
+    let costs = Costs::new(parameters);
+    [1 << 8, 1 << 20].map(|pages| Target::ALL.map(|target| run(&costs, target, pages)))
+}
+
+fn rise([few, many]: &[[Updates; 3]; 2], target: usize) -> f64 {
+    many[target].latency.as_us() / few[target].latency.as_us()
+}
+
+fn in_words(runs: &[[Updates; 3]; 2]) -> String {
+    let [few, many] = runs;
+    format!(
         "from few to many pages: pin-down cache x{:.1} ({:.1} to {:.1} us), Active Zero-copy x{:.2}, extended memory x{:.2} at {:.1} us",
-        rise(0),
+        rise(runs, 0),
         few[0].latency.as_us(),
         many[0].latency.as_us(),
-        rise(1),
-        rise(2),
+        rise(runs, 1),
+        rise(runs, 2),
         many[2].latency.as_us()
-    );
-    vec![
-        ClaimResult::judged(
-            "D3-C15",
-            rise(2) < 1.01 && many[2].host == Picos::ZERO && rise(0) > 1.5,
-            text.clone(),
-            "Pinning, releasing and interrupt costs are public ones; that the board's memory needs neither is its design, that the cache's misses grow with the pages is run.",
-            &["d3.env.dimmnet2_clock"],
+    )
+}
+
+/// D3-C15.
+pub fn never_paged(parameters: &Parameters) -> Option<Judgement> {
+    let runs = extremes(parameters);
+    Some(Judgement::new(
+        in_words(&runs),
+        "Pinning, releasing and interrupt costs are public ones; that the board's memory needs neither is its design, that the cache's misses grow with the pages is run.",
+        vec![
+            Check::new("extended memory, many pages over few", rise(&runs, 2), "x", Limit::Below(RULES.word("not degrade"))),
+            Check::is("extended memory takes none of the target's processor", runs[1][2].host == Picos::ZERO),
+            Check::new("pin-down cache, many pages over few", rise(&runs, 0), "x", Limit::Above(RULES.word("degrade"))),
+        ],
+    ))
+}
+
+/// D3-C20.
+pub fn pinned(parameters: &Parameters) -> Option<Judgement> {
+    let runs = extremes(parameters);
+    let (cache, active) = (&runs[1][0], &runs[1][1]);
+    Some(Judgement::new(
+        format!(
+            "{}; {:.1} % of pages still pinned; {:.0} us of the target's processor for each Active Zero-copy message",
+            in_words(&runs),
+            100.0 * cache.hit_ratio,
+            active.host.as_us()
         ),
-        ClaimResult::judged(
-            "D3-C20",
-            rise(0) > 1.5 && many[0].hit_ratio < 0.1 && rise(1) < 1.01 && many[1].host > Picos::ZERO,
-            format!(
-                "{text}; {:.1} % of pages still pinned; {:.0} us of the target's processor for each Active Zero-copy message",
-                100.0 * many[0].hit_ratio,
-                many[1].host.as_us()
-            ),
-            "Run with pages drawn evenly; nothing of it is calibrated on the paper, which prints no latency here.",
-            &[],
-        ),
-    ]
+        "Run with pages drawn evenly; nothing of it is calibrated on the paper, which prints no latency here.",
+        vec![
+            Check::new("pin-down cache, many pages over few", rise(&runs, 0), "x", Limit::Above(RULES.word("degrade"))),
+            Check::new("pages still pinned", 100.0 * cache.hit_ratio, "%", Limit::Below(RULES.word("inefficient"))),
+            Check::new("Active Zero-copy, many pages over few", rise(&runs, 1), "x", Limit::Below(RULES.word("not degrade"))),
+            Check::new("Active Zero-copy, target's processor a message", active.host.as_us(), "us", Limit::Above(0.0)),
+        ],
+    ))
 }
 
 #[cfg(test)]

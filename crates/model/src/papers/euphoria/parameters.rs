@@ -23,7 +23,8 @@ fn node() -> Vec<Parameter> {
             (3.0, 64.0),
             "the least with a third node that holds a block dirty",
             "nodes of the cluster",
-        ),
+        )
+        .effort(),
         Parameter::cited("cache.block", "eu.block", 8.0, 256.0, "coherence block, and length of a burst"),
         Parameter::chosen(
             "cache.capacity",
@@ -63,7 +64,8 @@ fn node() -> Vec<Parameter> {
             (1.0, 50.0),
             "[EU §6.3]: Twb has 21 cycles, a local burst write 14",
             "address tenure up to its acknowledgement or retry",
-        ),
+        )
+        .from(&["eu.twb.cycles", "eu.t1.burst.write.cycles"]),
         Parameter::chosen(
             "bus.back_off",
             1.0,
@@ -71,7 +73,8 @@ fn node() -> Vec<Parameter> {
             (0.0, 50.0),
             "[EU Table 3]: the 25-cycle write interval with 7 cycles of tenure",
             "cycles between a retry and the next request",
-        ),
+        )
+        .from(&["eu.t3.throughput.write"]),
         Parameter::chosen(
             "bus.next_address",
             6.0,
@@ -79,7 +82,8 @@ fn node() -> Vec<Parameter> {
             (1.0, 50.0),
             "[EU Table 3]: the 19-cycle read interval less the check of 13",
             "from an accepted address to the end of the next address tenure",
-        ),
+        )
+        .from(&["eu.t3.throughput.read", "eu.t3.extra_cycles"]),
         Parameter::chosen(
             "bus.restart",
             3.0,
@@ -87,7 +91,8 @@ fn node() -> Vec<Parameter> {
             (0.0, 50.0),
             "[EU §6.3]: Thr and Thw less their transfers",
             "request and grant before an address",
-        ),
+        )
+        .from(&["eu.thr.cycles", "eu.thw.cycles"]),
         Parameter::chosen(
             "memory.wait_single",
             2.0,
@@ -95,7 +100,8 @@ fn node() -> Vec<Parameter> {
             (0.0, 100.0),
             "[EU Table 1]: single read less single write",
             "wait for a word of the memory, hidden from writes by the write buffer",
-        ),
+        )
+        .from(&["eu.t1.single.read.cycles", "eu.t1.single.write.cycles"]),
         Parameter::chosen(
             "memory.wait_burst",
             6.0,
@@ -103,7 +109,8 @@ fn node() -> Vec<Parameter> {
             (0.0, 100.0),
             "[EU Table 1]: burst read less burst write",
             "wait for a block of the memory, hidden from writes by the write buffer",
-        ),
+        )
+        .from(&["eu.t1.burst.read.cycles", "eu.t1.burst.write.cycles"]),
         Parameter::chosen(
             "memory.recovery",
             2.0,
@@ -163,7 +170,8 @@ fn optics() -> Vec<Parameter> {
             (0.0, 1e5),
             "[EU Table 2]: remote read throughput of 10.7 MB/s",
             "removable processing of OPC at each of an access's four passes",
-        ),
+        )
+        .from(&["eu.t2.throughput.read"]),
         Parameter::cited("line.distance", "eu.distance", 0.0, 1e5, "fibre between two nodes, d of the equations"),
         Parameter::cited(
             "line.arbiter_share",
@@ -237,7 +245,8 @@ fn arbiter() -> Vec<Parameter> {
             (0.0, 1e7),
             "as long as the wavelength arbitration, the only step measured [EU §5.1.3]",
             "every other step of the software: one packet taken in and acted on",
-        ),
+        )
+        .from(&["eu.arbitration_time"]),
         Parameter::cited("arbiter.clock", "eu.arbiter_bus", 1.0, 1000.0, "clock of the arbiter's bus"),
         Parameter::chosen(
             "arbiter.hardware_step",
@@ -246,19 +255,22 @@ fn arbiter() -> Vec<Parameter> {
             (1.0, 100.0),
             "one single read of memory on a 33 MHz bus [EU Table 1]",
             "a step of the arbiter in hardware",
-        ),
+        )
+        .from(&["eu.t1.single.read.cycles"]),
         Parameter::switch(
             "arbiter.write_end",
             false,
             Source::Chosen("the paper names a read-end notice only"),
             "whether the end of a remote write costs the arbiter a step",
-        ),
+        )
+        .reading(),
         Parameter::switch(
             "arbiter.is_overlapped",
             false,
             Source::Chosen("the equations do not tell"),
             "whether the access goes ahead while the arbiter checks its coherence, and waits at its end",
-        ),
+        )
+        .reading(),
         Parameter::cited("icc.capacity", "eu.icc", 0.0001, 4096.0, "memory of the arbiter's directory cache ICC"),
         Parameter::chosen("icc.entry", 8.0, "B", (1.0, 64.0), "not given: presence bits and an owner", "bytes of an ICC entry"),
         Parameter::choice(
@@ -289,7 +301,8 @@ fn workloads() -> Vec<Parameter> {
             (1.0, 1000.0),
             "each copy after the first eight repeats",
             "copies simulated; the time is scaled to copy.times",
-        ),
+        )
+        .effort(),
         Parameter::chosen(
             "copy.loop",
             8.0,

@@ -31,7 +31,6 @@ pub struct HostCosts {
 
 impl HostCosts {
     /// The costs on a network whose hosts wait for nothing else: both sides poll, or block in a socket.
-    // FEATURE: RF-F12
     pub fn new(parameters: &Parameters, transport: &Transport) -> HostCosts {
         let handle = parameters.picos("fagus.handle");
         match transport {
@@ -178,7 +177,6 @@ impl<'a> World<'a> {
 }
 
 /// The server writes: each client's time until the server knows its copy invalid.
-// FEATURE: RF-F14
 pub fn invalidate(parameters: &Parameters, transport: &Transport, nodes: usize) -> Extremes {
     let mut world = World::new(parameters, transport, nodes, false, None);
     world.engine.schedule(Picos::ZERO, Event::Tell(SERVER + 1));

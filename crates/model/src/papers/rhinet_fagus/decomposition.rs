@@ -1,5 +1,4 @@
 //! The LU experiment: figure 6, with the completions and barrier orders the authors suspect or plan.
-use super::claims;
 use super::lu::{Completion, Run, run};
 use super::transport::Transport;
 use crate::facts::facts;
@@ -19,7 +18,7 @@ pub struct Runs {
 
 /// All runs for the parameters.
 pub fn runs(parameters: &Parameters) -> Runs {
-    let range = facts().fact("rf.lu.nodes").value.numbers();
+    let range = facts().fact("rf.lu.nodes").input().numbers();
     let nodes: Vec<usize> = (range[0] as usize..=range[1] as usize).collect();
     let [rhinet, ethernet] = Transport::both(parameters);
     let each = |transport: &Transport, completion| {
@@ -58,7 +57,6 @@ pub fn lu(parameters: &Parameters) -> Outcome {
     let last = runs.nodes.len() - 1;
     outcome.headline("Fagus/RHiNET, 4 nodes", "s", runs.rhinet[chosen][last].total.as_s());
     outcome.headline("Fagus/Ethernet, 4 nodes", "s", runs.ethernet[last].total.as_s());
-    outcome.claims = claims::lu(&runs, &other);
     outcome.note(
         "The element type is not stated (double taken), nor is the order in which the barrier's server lets its own thread go.",
     );

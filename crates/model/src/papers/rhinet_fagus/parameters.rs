@@ -61,7 +61,8 @@ fn interface() -> Vec<Parameter> {
             (0.0, 100.0),
             "fitted to the bandwidth of Push (rf.push_bw)",
             "setting up a DMA and waiting for its start, once a page",
-        ),
+        )
+        .from(&["rf.push_bw"]),
         Parameter::chosen("nic.decode", 16.0, "cycles", cycles, FPGA, "taking a command or packet apart"),
         Parameter::chosen("nic.lookup", 6.0, "cycles", cycles, FPGA, "one look-up in the page table or the GID table"),
         Parameter::chosen(
@@ -267,7 +268,8 @@ fn lu() -> Vec<Parameter> {
             0,
             Source::Chosen("a thread that polls a count in memory sees it complete before any message leaves; not printed"),
             "when the barrier's server lets its own thread go",
-        ),
+        )
+        .reading(),
     ]
 }
 
@@ -280,7 +282,8 @@ fn defect() -> Vec<Parameter> {
             (1.0, 1_000_000.0),
             "enough to see a lock that can happen",
             "messages received in the test of the bus",
-        ),
+        )
+        .effort(),
         Parameter::chosen(
             "lock.interval",
             200.0,

@@ -105,7 +105,7 @@ struct World<'a> {
 }
 
 /// Time of one transfer of `len_bytes`: half of a round trip, or for a Pull from issue to arrival.
-// FEATURE: RF-F1 RF-F5 RF-F6 RF-F7 RF-F8 RF-F10 RF-F11 RF-F20
+// FEATURE: RF-F1 RF-F5 RF-F6 RF-F7 RF-F10 RF-F11 RF-F20
 pub fn transfer(parameters: &Parameters, primitive: Primitive, len_bytes: u64, trace: Option<&mut Trace>) -> Picos {
     let mut world = World {
         rhinet: Rhinet::new(parameters),
@@ -209,13 +209,13 @@ pub fn fitted(parameters: &Parameters, primitive: Primitive, megabytes_per_secon
     let (mut low, mut high) = (0.0, 50.0);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
-        if bandwidth(&parameters.with("dma.setup", middle), primitive) > megabytes_per_second {
+        if bandwidth(&parameters.fitted("dma.setup", middle), primitive) > megabytes_per_second {
             low = middle;
         } else {
             high = middle;
         }
     }
-    parameters.with("dma.setup", high)
+    parameters.fitted("dma.setup", high)
 }
 
 #[cfg(test)]

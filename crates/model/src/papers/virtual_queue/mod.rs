@@ -1,5 +1,4 @@
 //! Virtual Queue: A Message Communication Mechanism for Massively Parallel Computers.
-pub mod address;
 pub mod cache;
 pub mod contexts;
 pub mod crossbar;
@@ -9,16 +8,24 @@ pub mod node;
 mod parameters;
 pub mod product;
 pub mod queue;
+mod rules;
 pub mod traffic;
 pub mod write_port;
 
-use crate::experiment::Paper;
+use crate::experiment::{Citation, Paper};
 
 /// The model of the paper.
 pub static PAPER: Paper = Paper {
     id: "virtual-queue",
+    name: "Virtual Queue",
     title: "Virtual Queue: A Message Communication Mechanism for Massively Parallel Computers",
+    citation: Citation {
+        original_title: "Virtual Queue: 超並列計算機向きメッセージ通信機構",
+        authors: "M. Goshima, S. Mori, H. Nakashima, S. Tomita (Kyoto University)",
+        published: "July 1996, Transactions of the Information Processing Society of Japan 37 (7), pages 1399 to 1408; received 1 September 1995, accepted 12 March 1996",
+    },
     summary: "Nodes cycle by cycle with the three units and their context caches; the matrix product in four schemes",
+    rules: &rules::RULES,
     parameters: parameters::parameters,
     experiments: experiments::EXPERIMENTS,
 };

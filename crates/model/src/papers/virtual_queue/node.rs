@@ -122,7 +122,7 @@ impl Node {
     }
 
     /// The block of a write port is complete; returns when it may leave.
-    // FEATURE: VQ-F8 VQ-F14
+    // FEATURE: VQ-F8
     pub fn send(&mut self, now: Picos, port: u32) -> Picos {
         if self.machine.are_units_in_cache {
             self.stolen += self.machine.cache_busy;
@@ -246,7 +246,7 @@ impl Node {
     /// Steps 1 and 2 of an overflow: save the later half of the ring buffer elsewhere and set the read-pointer interrupt.
     ///
     /// Returns the processor's time. Where blocks are saved already the later ones join them at once.
-    // FEATURE: VQ-F19 VQ-F20
+    // FEATURE: VQ-F20
     pub fn spill(&mut self, now: Picos, queue: u32) -> Picos {
         self.counts.interrupts += 1;
         let state = &mut self.queues[queue as usize];

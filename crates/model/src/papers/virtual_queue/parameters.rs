@@ -48,7 +48,8 @@ fn units() -> Vec<Parameter> {
             (1.0, 64.0),
             "[VQ Fig 5]: 4 to 16",
             "contexts of the write port's cache, fully associative",
-        ),
+        )
+        .from(&["vq.fig5.write_port.entries"]),
         Parameter::chosen(
             "ring.entries",
             1024.0,
@@ -56,8 +57,10 @@ fn units() -> Vec<Parameter> {
             (1.0, 65_536.0),
             "[VQ Fig 5]: 1K to 64K",
             "contexts of the ring buffer's cache",
-        ),
-        Parameter::chosen("ring.ways", 4.0, "count", (1.0, 4.0), "[VQ Fig 5]: 1 to 4", "ways of the ring buffer's cache"),
+        )
+        .from(&["vq.fig5.ring.entries"]),
+        Parameter::chosen("ring.ways", 4.0, "count", (1.0, 4.0), "[VQ Fig 5]: 1 to 4", "ways of the ring buffer's cache")
+            .from(&["vq.fig5.ring.assoc"]),
         Parameter::chosen(
             "ring.access",
             4.0,
@@ -73,7 +76,8 @@ fn units() -> Vec<Parameter> {
             (1.0, 64.0),
             "[VQ Fig 5]: 4 to 16",
             "contexts of the read port's cache, fully associative",
-        ),
+        )
+        .from(&["vq.fig5.read_port.entries"]),
         Parameter::cited("read_port.frames", "vq.ports.read_frames", 2.0, 2.0, "blocks a read port shows"),
         Parameter::switch(
             "units.are_in_cache",
@@ -88,7 +92,8 @@ fn units() -> Vec<Parameter> {
             (0.0, 1e6),
             "[VQ §5]: a fraction of the handling cost",
             "how long a block without room waits before the receiver is interrupted",
-        ),
+        )
+        .from(&["vq.grace"]),
         Parameter::chosen(
             "queue.interrupt",
             400.0,
@@ -111,7 +116,8 @@ fn programs() -> Vec<Parameter> {
             (1.0, 1024.0),
             "the paper's counts are lost with figure 6",
             "largest processor count of the product",
-        ),
+        )
+        .effort(),
         Parameter::chosen(
             "product.rounds",
             1.0,
@@ -119,15 +125,16 @@ fn programs() -> Vec<Parameter> {
             (1.0, 256.0),
             "quick; 256 runs the whole product",
             "rounds simulated: in a round each column a processor brings in passes all",
-        ),
-        Parameter::chosen(
-            "product.reuse",
-            256.0,
-            "count",
-            (1.0, 256.0),
-            "each streamed column meets every row of a processor",
-            "rows of A a streamed column is used for before it goes on; fewer mean more passes",
-        ),
+        )
+        .effort(),
+        Parameter::choice(
+            "product.order",
+            super::product::ORDER_NAMES,
+            0,
+            Source::Chosen("\"a simple program\" [VQ §5.3]; each streamed column then passes once"),
+            "rows of A that a block of a column meets before the next block, in every scheme",
+        )
+        .reading(),
         Parameter::chosen(
             "scale.order",
             128.0,
@@ -135,7 +142,8 @@ fn programs() -> Vec<Parameter> {
             (64.0, 256.0),
             "quick; 256 is the paper's order",
             "rows of the matrices where more processors than rows are tried",
-        ),
+        )
+        .effort(),
         Parameter::chosen(
             "overflow.reading",
             300.0,
@@ -144,7 +152,8 @@ fn programs() -> Vec<Parameter> {
             "longer than the grace period, so that the reader cannot keep up",
             "time the reader of the overflow experiment takes over a block",
         ),
-        Parameter::chosen("users.turns", 400.0, "count", (16.0, 1e6), "quick", "turns of the processes that share a processor"),
+        Parameter::chosen("users.turns", 400.0, "count", (16.0, 1e6), "quick", "turns of the processes that share a processor")
+            .effort(),
         Parameter::chosen("users.blocks", 8.0, "count", (1.0, 64.0), "not given", "blocks a process sends and reads in a turn"),
         Parameter::chosen(
             "traffic.processors",
@@ -154,7 +163,7 @@ fn programs() -> Vec<Parameter> {
             "not given: the authors' future work",
             "processors of the irregular program",
         ),
-        Parameter::chosen("traffic.messages", 500.0, "count", (1.0, 1e6), "quick", "messages each processor sends"),
+        Parameter::chosen("traffic.messages", 500.0, "count", (1.0, 1e6), "quick", "messages each processor sends").effort(),
         Parameter::chosen("traffic.streams", 16.0, "count", (1.0, 4096.0), "not given", "queues each processor reads"),
         Parameter::chosen(
             "traffic.work",
@@ -187,7 +196,8 @@ fn programs() -> Vec<Parameter> {
             (1.0, 1e6),
             "[VQ §2.1]: hundreds of cycles",
             "a message by shared memory with a remote lock",
-        ),
+        )
+        .from(&["vq.remote_latency"]),
         Parameter::chosen(
             "baseline.call",
             1000.0,
@@ -195,7 +205,8 @@ fn programs() -> Vec<Parameter> {
             (1.0, 1e6),
             "[VQ §2.1]: hundreds to thousands of cycles",
             "a message by a system call",
-        ),
+        )
+        .from(&["vq.sw_overhead"]),
         Parameter::chosen("seed", 1.0, "seed", (0.0, 1e9), "any", "seed of the irregular program"),
     ]
 }

@@ -142,7 +142,7 @@ struct Run<'a> {
 const SENDERS: u64 = 1 << 12;
 
 /// Runs the program.
-// FEATURE: VQ-F5 VQ-F15 VQ-F30
+// FEATURE: VQ-F5 VQ-F30
 pub fn run(machine: &Machine, shape: &Shape) -> Measured {
     let mut state = shape.seed;
     let mut draw = |below: u64| {
@@ -314,7 +314,7 @@ impl Run<'_> {
     }
 
     /// The grace period is over: without any room meanwhile, the receiver is interrupted.
-    // FEATURE: VQ-F19 VQ-F20
+    // FEATURE: VQ-F20
     fn on_grace(&mut self, now: Picos, to: usize, queue: u32, room_made: u64) {
         let room = &mut self.rooms[to][queue as usize];
         if room.held.is_empty() {

@@ -26,7 +26,6 @@ pub enum Grant {
 }
 
 /// All channels of the star.
-// FEATURE: EU-F8
 pub struct Lines {
     channels: Vec<Channel>,
 }

@@ -1,7 +1,8 @@
 //! The arbiter in software and in hardware, step by step of the optimisation.
 use super::cases::{Case, measure};
-use crate::claim::ClaimResult;
+use crate::claim::{Check, Judgement, Limit};
 use crate::outcome::{Axis, Outcome, Plot, Table};
+use crate::papers::euphoria::rules::RULES;
 use crate::papers::euphoria::timing::Timing;
 use crate::parameters::Parameters;
 
@@ -33,17 +34,24 @@ pub fn run(parameters: &Parameters) -> Outcome {
     outcome.tables.push(table);
     outcome.plots.push(plot);
     let step = Timing::new(&hardware).step.as_ns();
-    let program = Timing::new(&software).step.as_us();
     outcome.headline("a step in hardware", "ns", step);
-    outcome.claims.push(
-        ClaimResult::judged(
-            "EU-C18",
-            (100.0..1000.0).contains(&step) && program >= 10.0,
+    outcome
+}
+
+/// EU-C18.
+pub fn hardware_step(parameters: &Parameters) -> Option<Judgement> {
+    let step = Timing::new(&parameters.with("arbiter.kind", 1.0)).step.as_ns();
+    let program = Timing::new(&parameters.with("arbiter.kind", 0.0)).step.as_us();
+    Some(
+        Judgement::new(
             format!("{step:.0} ns against {program:.1} us"),
             "A step in hardware is one look into the memory that holds ICC, a single read at 33 MHz; the program's step is the measured arbitration.",
-            &["eu.t1.single.read.cycles", "eu.arbiter_bus", "eu.arbitration_time"],
+            vec![
+                Check::new("a step in hardware", step, "ns", Limit::AtLeast(RULES.word("a few hundred ns, least"))),
+                Check::new("a step in hardware", step, "ns", Limit::Below(RULES.word("a few hundred ns, most"))),
+                Check::new("a step of the program", program, "us", Limit::AtLeast(RULES.word("tens of microseconds"))),
+            ],
         )
-        .stating(&["eu.hw_arbiter_step"]),
-    );
-    outcome
+        .identity("both steps are inputs: 13 cycles were chosen, and the arbitration was measured."),
+    )
 }

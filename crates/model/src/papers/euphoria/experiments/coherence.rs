@@ -1,15 +1,13 @@
 //! Coherence between nodes: every case of figure 9, the steps of figure 8, and the claims on them.
 use super::cases::{Case, Measured, measure};
-use crate::claim::ClaimResult;
+use crate::claim::{Check, Judgement, Limit};
 use crate::outcome::{Axis, Outcome, Plot, Table, Tolerance};
 use crate::papers::euphoria::flow::Cause;
+use crate::papers::euphoria::rules::RULES;
 use crate::parameters::Parameters;
 
 const OWN_DIRTY: Case = Case { is_own: true, is_dirty: true, ..Case::BEST };
 const OWN_CLEAN: Case = Case { is_own: true, ..Case::BEST };
-
-const CALIBRATED_ON: [&str; 4] =
-    ["eu.arbitration_time", "eu.t2.throughput.read", "eu.t1.single.write.cycles", "eu.t3.extra_cycles"];
 
 fn cases() -> Vec<Case> {
     let other = |is_dirty, is_icc_hit| Case { is_dirty, is_icc_hit, ..Case::BEST };
@@ -44,11 +42,6 @@ pub fn run(parameters: &Parameters) -> Outcome {
     let worst = measure(parameters, Case::WORST);
     let ratio = worst.response().as_us() / measure(parameters, Case::BEST).response().as_us();
     outcome.produce("eu.worst_best_ratio", ratio, Tolerance::Relative(0.1));
-    outcome.claims.extend([
-        software_dominates(parameters),
-        worst_against_best(parameters, ratio),
-        write_back_overhead(parameters),
-    ]);
     outcome
         .note("Of the arbiter's steps only the wavelength arbitration was measured; every other step is taken to cost as much.");
     outcome.trace = Some(worst.cluster.log().to_trace());
@@ -67,45 +60,56 @@ fn ck_delays(parameters: &Parameters) -> Plot {
     plot
 }
 
-fn software_dominates(parameters: &Parameters) -> ClaimResult {
+/// EU-C7.
+pub fn software_dominates(parameters: &Parameters) -> Option<Judgement> {
     let run = measure(parameters, OWN_DIRTY);
+    let all = run.response().as_us();
     let of = |cause| run.share(cause).as_us();
     let (software, nodes, fibre) = (of(Cause::Arbiter), of(Cause::Node) + of(Cause::Opc), of(Cause::Fibre));
     let lines = of(Cause::Serial) + of(Cause::Conversion);
-    let holds = software > run.response().as_us() / 2.0 && nodes > fibre && fibre < 0.05 * run.response().as_us();
-    ClaimResult::judged(
-        "EU-C7",
-        holds,
-        format!(
-            "software {software:.1} us, nodes {nodes:.1} us, bytes and conversion {lines:.1} us, fibre {fibre:.2} us of {:.1} us",
-            run.response().as_us()
-        ),
-        "Own memory, block dirty in another node, ICC hit; judged on the three parts the claim names, with fibre below a twentieth. Bytes on the lines and their conversion, which it does not name, take as long as the nodes; control packets' length is our choice.",
-        &CALIBRATED_ON,
+    let named = || {
+        vec![
+            Check::new("the arbiter's software, of the response", software / all, "", Limit::Above(RULES.word("dominates"))),
+            Check::new("nodes over fibre", nodes / fibre, "x", Limit::Above(1.0)),
+            Check::new("fibre, of the response", fibre / all, "", Limit::Below(RULES.word("negligible"))),
+        ]
+    };
+    let second = Check::new("nodes over bytes and conversion", nodes / lines, "x", Limit::Above(1.0));
+    Some(
+        Judgement::new(
+            format!("software {software:.1} us, nodes {nodes:.1} us, bytes and conversion {lines:.1} us, fibre {fibre:.2} us of {all:.1} us"),
+            "Own memory, block dirty in another node, ICC hit. Bytes on the lines and their conversion, which the claim does not name, take longer than the nodes; control packets' length is our choice.",
+            named(),
+        )
+        .or("rank of the three parts that are named", "nodes second of all parts", named().into_iter().chain([second]).collect()),
     )
 }
 
-fn worst_against_best(parameters: &Parameters, ratio: f64) -> ClaimResult {
-    let dark = |case: Case| measure(parameters, Case { is_line_up: false, ..case }).response().as_us();
-    let dark_ratio = dark(Case::WORST) / dark(Case::BEST);
-    ClaimResult::judged(
-        "EU-C8",
-        (ratio / 3.0 - 1.0).abs() <= 0.1,
-        format!("{ratio:.2} times with the lines up, {dark_ratio:.2} times when each line is set up first"),
-        "The count of the arbiter's steps follows from the packets of section 2; each costs the measured arbitration. Judged with the lines up, as in figure 4.",
-        &CALIBRATED_ON,
+/// EU-C8.
+pub fn worst_against_best(parameters: &Parameters) -> Option<Judgement> {
+    let ratio = |is_line_up| {
+        let us = |case: Case| measure(parameters, Case { is_line_up, ..case }).response().as_us();
+        us(Case::WORST) / us(Case::BEST)
+    };
+    let (up, dark) = (ratio(true), ratio(false));
+    let check = |ratio| vec![Check::fact(&RULES, "eu.worst_best_ratio", "worst case over best", ratio)];
+    Some(
+        Judgement::new(
+            format!("{up:.2} times with the lines up, {dark:.2} times when each line is set up first"),
+            "The count of the arbiter's steps follows from the packets of section 2; each is taken to cost what the one measured step costs.",
+            check(up),
+        )
+        .or("lines up, as in figure 4", "each line set up first", check(dark)),
     )
-    .stating(&["eu.worst_best_ratio"])
 }
 
-fn write_back_overhead(parameters: &Parameters) -> ClaimResult {
+/// EU-C9.
+pub fn write_back_overhead(parameters: &Parameters) -> Option<Judgement> {
     let dirty = measure(parameters, OWN_DIRTY).response().as_us();
     let clean = measure(parameters, OWN_CLEAN).response().as_us();
-    ClaimResult::judged(
-        "EU-C9",
-        dirty > 10.0 * clean,
+    Some(Judgement::new(
         format!("{dirty:.1} us against {clean:.2} us"),
-        "The request, the dummy access, the write-back and the result pass through the arbiter's program; large is judged as ten times the clean access.",
-        &CALIBRATED_ON,
-    )
+        "The request, the dummy access, the write-back and the result pass through the arbiter's program.",
+        vec![Check::new("own memory, dirty elsewhere over clean", dirty / clean, "x", Limit::Above(RULES.word("large")))],
+    ))
 }

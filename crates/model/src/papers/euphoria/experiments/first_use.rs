@@ -1,8 +1,9 @@
 //! The first remote access, packet by packet: line request, arbitration, set-up, access, end.
 use super::cases::{Case, measure};
-use crate::claim::ClaimResult;
+use crate::claim::{Check, Judgement, Limit};
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::papers::euphoria::flow::{Cause, remote, total};
+use crate::papers::euphoria::rules::RULES;
 use crate::papers::euphoria::timing::{Access, Timing};
 use crate::parameters::Parameters;
 use crate::time::Picos;
@@ -32,22 +33,21 @@ pub fn run(parameters: &Parameters) -> Outcome {
     outcome.plots.push(plot);
     outcome.plots.push(link_delay(parameters));
     outcome.headline("first remote read", "us", measured.response().as_us());
-    outcome.claims.push(most_of_the_delay(&measured.by_cause(), measured.response()));
     outcome.trace = Some(measured.cluster.log().to_trace());
     outcome
 }
 
-fn most_of_the_delay(by_cause: &[(Cause, Picos)], response: Picos) -> ClaimResult {
-    let spent = |cause| by_cause.iter().find(|entry| entry.0 == cause).map_or(0.0, |entry| entry.1.as_us());
-    let (arbiter, set_up) = (spent(Cause::Arbiter), spent(Cause::SetUp));
-    let share = (arbiter + set_up) / response.as_us();
-    ClaimResult::judged(
-        "EU-C6",
-        share > 0.5,
-        format!("{:.0} % of {:.1} us: arbiter {arbiter:.1}, set-up {set_up:.1} us", share * 100.0, response.as_us()),
+/// EU-C6.
+pub fn most_of_the_delay(parameters: &Parameters) -> Option<Judgement> {
+    let run = measure(parameters, FIRST);
+    let all = run.response().as_us();
+    let (arbiter, set_up) = (run.share(Cause::Arbiter).as_us(), run.share(Cause::SetUp).as_us());
+    let share = (arbiter + set_up) / all;
+    Some(Judgement::new(
+        format!("{:.0} % of {all:.1} us: arbiter {arbiter:.1}, set-up {set_up:.1} us", share * 100.0),
         "Run packet by packet with the two measured times of the arbiter and the set-up; everything else of the access comes from tables 1 and 2.",
-        &["eu.arbitration_time", "eu.line_setup", "eu.t2.throughput.read"],
-    )
+        vec![Check::new("arbiter and set-up, of the response", share, "", Limit::Above(RULES.word("most")))],
+    ))
 }
 
 fn link_delay(parameters: &Parameters) -> Plot {

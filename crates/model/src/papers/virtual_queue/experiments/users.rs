@@ -1,9 +1,9 @@
 //! Processes that share a processor in turns: queue contexts replaced on demand, or vector registers saved and restored.
-use super::claims::CALIBRATED_ON;
-use crate::claim::ClaimResult;
+use crate::claim::{Check, Judgement, Limit};
 use crate::outcome::{Axis, Outcome, Plot, Table};
 use crate::papers::virtual_queue::machine::{Machine, count, cycles};
 use crate::papers::virtual_queue::node::{Head, Node};
+use crate::papers::virtual_queue::rules::RULES;
 use crate::parameters::Parameters;
 use crate::time::Picos;
 
@@ -40,14 +40,15 @@ fn registers(machine: &Machine, row_blocks: u64) -> f64 {
     count(through * 2) as f64
 }
 
+const USERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
 /// The price of a turn against the number of processes.
 pub fn run(parameters: &Parameters) -> Outcome {
     let machine = Machine::new(parameters);
     let row_blocks = parameters.count("matrix.order") / machine.words;
-    let counts = [1, 2, 4, 8, 16, 32, 64];
     let mut table = Table::new("What a turn loses", &[("processes", "count"), ("VQ", "cycles"), ("VR", "cycles")]);
     let mut plot = Plot::new("What a turn loses", Axis::log("processes", "count"), Axis::new("cycles a turn", ""));
-    let rows = counts.map(|users| {
+    let rows = USERS.map(|users| {
         let register = if users == 1 { 0.0 } else { registers(&machine, row_blocks) };
         let row = (f64::from(users), queues(parameters, &machine, users), register);
         table.row(vec![row.0.into(), row.1.into(), row.2.into()]);
@@ -58,15 +59,29 @@ pub fn run(parameters: &Parameters) -> Outcome {
     let mut outcome = Outcome::new();
     outcome.tables.push(table);
     outcome.plots.push(plot);
-    let worst = rows.iter().skip(1).map(|row| row.1 / row.2).fold(0.0, f64::max);
-    let alone = rows[0].1;
-    let within = rows.iter().filter(|row| row.0 <= parameters.get("read_port.entries")).map(|row| row.1).fold(0.0, f64::max);
-    outcome.claims.push(ClaimResult::judged(
-        "VQ-C12",
-        worst < 0.5,
-        format!("a turn loses {:.0} cycles for a register; for queues {alone:.0} alone, {within:.0} at most while the contexts fit, {:.0} with 64 processes", rows[1].2, rows[6].1),
-        "A register of a row is state of its process and must be saved and restored at every turn; contexts are replaced by hardware when they are used, a frame each.",
-        &CALIBRATED_ON,
-    ));
     outcome
+}
+
+/// VQ-C12.
+pub fn registers_are_context(parameters: &Parameters) -> Option<Judgement> {
+    let machine = Machine::new(parameters);
+    let register = registers(&machine, parameters.count("matrix.order") / machine.words);
+    let lost = |users: u32| queues(parameters, &machine, users);
+    let worst = USERS.into_iter().skip(1).map(|users| lost(users) / register).fold(0.0, f64::max);
+    let fitting = USERS.into_iter().filter(|users| f64::from(*users) <= parameters.get("read_port.entries"));
+    let within = fitting.map(lost).fold(0.0, f64::max);
+    Some(Judgement::new(
+        format!(
+            "a turn loses {register:.0} cycles for a register; for queues {:.0} alone, {within:.0} at most while the contexts fit, {:.0} with 64 processes",
+            lost(1),
+            lost(64)
+        ),
+        "A register of a row is state of its process and must be saved and restored at every turn; contexts are replaced by hardware when they are used, a frame each.",
+        vec![Check::new(
+            "a turn's loss with queues over registers, greatest",
+            worst,
+            "x",
+            Limit::Below(RULES.word("hard to use")),
+        )],
+    ))
 }

@@ -1,9 +1,9 @@
 //! The matrix product C = A B on a ring of processors, in the paper's four schemes.
 //!
 //! Processor p keeps rows of A and C; columns of B start at their owners and pass every processor once a round. A column's
-//! block is used for all of the processor's rows before the next block is looked at, so a stream is read once. More
-//! processors than rows form several rings, each with a share of every row's and column's length; the additions of their
-//! partial sums are not simulated.
+//! block meets some or all of the processor's rows before the next block is looked at ([`ORDERS`]); the order is one for
+//! all schemes. More processors than rows form several rings, each with a share of every row's and column's length; the
+//! additions of their partial sums are not simulated.
 //!
 //! What is exact: every look-up of the cache, every use of a memory and a port, every block of a queue with its contexts.
 //! What is abstract: the loads of a block that hits take their cycles in one piece, C's elements take a store each and no
@@ -12,6 +12,7 @@ mod plain;
 mod streams;
 
 use crate::parameters::Parameters;
+use crate::reads::memo;
 
 use super::contexts::Use;
 use super::machine::Machine;
@@ -43,6 +44,14 @@ impl Scheme {
         }
     }
 }
+
+/// Loop orders by name, with the rows of A that a block of a column meets before the next block; fewer rows mean more passes
+/// over the columns. All schemes run the same order.
+pub const ORDERS: [(&str, usize); 4] =
+    [("every row at a block", usize::MAX), ("32 rows at a block", 32), ("8 rows at a block", 8), ("one row at a time", 1)];
+
+/// The names of [`ORDERS`], as the choices of `product.order`.
+pub const ORDER_NAMES: &[&str] = &[ORDERS[0].0, ORDERS[1].0, ORDERS[2].0, ORDERS[3].0];
 
 /// What is computed and how much of it is simulated.
 #[derive(Clone, Debug)]
@@ -83,7 +92,7 @@ impl Plan {
             rows,
             ring,
             rounds: (parameters.count("product.rounds") as usize).min(rows),
-            reuse: divisor(rows, parameters.count("product.reuse") as usize),
+            reuse: divisor(rows, ORDERS[parameters.choice("product.order")].1),
             blocks: order / words / rings,
             words,
         })
@@ -137,9 +146,10 @@ pub fn run(parameters: &Parameters, scheme: Scheme, plan: &Plan) -> Measured {
     }
 }
 
-/// Runs the product on a number of processors.
+/// Runs the product on a number of processors; equal runs are made once.
 pub fn run_on(parameters: &Parameters, scheme: Scheme, processors: usize) -> Option<Measured> {
-    Plan::new(parameters, processors).map(|plan| run(parameters, scheme, &plan))
+    let run = || Plan::new(parameters, processors).map(|plan| run(parameters, scheme, &plan));
+    (*memo(&format!("virtual-queue {} {processors}", scheme.name()), parameters, run)).clone()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! CC': the plain triple loop. A processor runs through all columns for each of its rows and loads them where they are.
+//! CC': the same loops as the streams, without explicit communication. A processor loads columns where they are.
 use super::{Measured, Plan};
 use crate::engine::Engine;
 use crate::papers::virtual_queue::cache::Cache;
@@ -19,15 +19,19 @@ enum Event {
 /// Where a processor is in its loops; the column's block is fetched when `is_fetched`.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    row: usize,
+    pass: usize,
     column: usize,
     block: usize,
+    row: usize,
     is_fetched: bool,
 }
 
 struct Run<'a> {
     machine: &'a Machine,
     plan: &'a Plan,
+    /// Passes and columns of a pass that are simulated.
+    passes: usize,
+    columns: usize,
     engine: Engine<Event>,
     nodes: Vec<Node>,
     caches: Vec<Cache>,
@@ -37,13 +41,17 @@ struct Run<'a> {
     done: Picos,
 }
 
-/// Runs `plan.rounds` of every processor's rows.
+/// Runs `plan.rounds` passes. A pass holds every column, because a column may stay in the cache from pass to pass; where
+/// there is one pass only, `plan.rounds` columns of each processor are enough.
 // FEATURE: VQ-F25
 pub(super) fn run(machine: &Machine, plan: &Plan) -> Measured {
     let count_of = plan.processors;
+    let passes = plan.rows / plan.reuse;
     let mut run = Run {
         machine,
         plan,
+        passes: passes.min(plan.rounds),
+        columns: if passes == 1 { plan.ring * plan.rounds } else { plan.order },
         engine: Engine::new(),
         nodes: (0..count_of).map(|_| Node::new(machine, 0)).collect(),
         caches: (0..count_of).map(|_| Cache::new(machine.cache_blocks)).collect(),
@@ -65,16 +73,18 @@ pub(super) fn run(machine: &Machine, plan: &Plan) -> Measured {
 }
 
 impl Run<'_> {
-    /// The home of a column: its owner in the processor's own ring. Processors start at their own columns, so that they do
-    /// not ask one home at once.
+    /// The owner of the column in a processor's ring. Columns come in the order of the streams: own first, then the one
+    /// before's, so that no two processors ask one home at once.
     fn home(&self, processor: usize, column: usize) -> usize {
         let ring = self.plan.ring;
-        processor / ring * ring + self.column(processor, column) / (self.plan.order / ring)
+        processor / ring * ring + (processor + ring - column % ring) % ring
     }
 
-    fn column(&self, processor: usize, column: usize) -> usize {
-        let own = processor % self.plan.ring * (self.plan.order / self.plan.ring);
-        (own + column) % self.plan.order
+    /// Rows of A and columns have numbers of their own in a cache.
+    fn number_of_column_block(&self, processor: usize, place: Place) -> usize {
+        let owner = self.home(processor, place.column) % self.plan.ring;
+        let column = owner * self.plan.rows + place.column / self.plan.ring;
+        (self.plan.rows + column) * self.plan.blocks + place.block
     }
 
     fn touch(&mut self, processor: usize, number: usize) -> bool {
@@ -84,56 +94,65 @@ impl Run<'_> {
         is_hit
     }
 
+    /// Goes on up to the next miss, which happens at its own time: hits before it are charged first.
     fn step(&mut self, now: Picos, processor: usize) {
         let mut at = now;
         loop {
             let place = self.places[processor];
-            if place.row == self.plan.rounds {
+            if place.pass == self.passes {
                 self.done = self.done.max(at);
                 return;
             }
-            let row_block = place.row * self.plan.blocks + place.block;
-            let column_block = (self.plan.rows + self.column(processor, place.column)) * self.plan.blocks + place.block;
-            if !place.is_fetched {
-                // Misses happen at their own time, so hits before one are charged first.
-                let is_column_present = self.caches[processor].contains(column_block as u32);
-                let is_row_present = self.caches[processor].contains(row_block as u32);
-                if at > now && !(is_column_present && is_row_present) {
-                    return self.engine.schedule(at, Event::Step(processor as u32));
+            let later = |run: &mut Self| run.engine.schedule(at, Event::Step(processor as u32));
+            if place.row == 0 && !place.is_fetched {
+                let number = self.number_of_column_block(processor, place);
+                let is_present = self.caches[processor].contains(number as u32);
+                if !is_present && at > now {
+                    return later(self);
                 }
-                self.touch(processor, row_block);
-                self.touch(processor, column_block);
-                if !is_row_present {
-                    at = self.nodes[processor].miss(at);
-                }
-                if !is_column_present {
+                self.touch(processor, number);
+                self.places[processor].is_fetched = true;
+                if !is_present {
                     return self.load(at, processor);
                 }
             }
-            self.places[processor].is_fetched = false;
+            let number = (place.pass * self.plan.reuse + place.row) * self.plan.blocks + place.block;
+            let is_present = self.caches[processor].contains(number as u32);
+            if !is_present && at > now {
+                return later(self);
+            }
+            self.touch(processor, number);
+            if !is_present {
+                at = self.nodes[processor].miss(at);
+            }
             at += cycles(2 * self.machine.words) + self.machine.cache_latency * 2;
             at += self.go_on(processor);
         }
     }
 
-    /// The next block; returns the time of C's store where a column ended.
+    /// The next row of the pass, block, column, pass; returns the time of C's stores where a column ended.
     fn go_on(&mut self, processor: usize) -> Picos {
         let place = &mut self.places[processor];
+        place.row += 1;
+        if place.row < self.plan.reuse {
+            return Picos::ZERO;
+        }
+        place.row = 0;
+        place.is_fetched = false;
         place.block += 1;
         if place.block < self.plan.blocks {
             return Picos::ZERO;
         }
         place.block = 0;
         place.column += 1;
-        if place.column == self.plan.order {
+        if place.column == self.columns {
             place.column = 0;
-            place.row += 1;
+            place.pass += 1;
         }
-        cycles(1)
+        cycles(self.plan.reuse as u64)
     }
 
     fn load(&mut self, at: Picos, processor: usize) {
-        self.places[processor].is_fetched = true;
         let home = self.home(processor, self.places[processor].column);
         if home == processor {
             let end = self.nodes[processor].miss(at);
@@ -153,10 +172,10 @@ impl Run<'_> {
     fn measure(&self) -> Measured {
         let busy: Picos = self.nodes.iter().map(Node::memory_busy).sum();
         let all = count(self.done) as f64 * self.plan.processors as f64;
+        let work = self.passes * self.plan.reuse * self.columns * self.plan.blocks * self.plan.words;
         Measured {
             cycles: count(self.done),
-            efficiency: 2.0 * (self.plan.rounds * self.plan.order * self.plan.blocks * self.plan.words) as f64
-                / count(self.done) as f64,
+            efficiency: 2.0 * work as f64 / count(self.done) as f64,
             hit_ratio: self.lookups.hit_ratio(),
             memory_use: count(busy) as f64 / all,
             events: self.engine.event_count(),

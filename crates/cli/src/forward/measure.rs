@@ -1,0 +1,139 @@
+//! Measures this machine for the report, bench by bench: kept after each, so that a run that was stopped goes on.
+
+use super::run_bench;
+use anyhow::{Context, Result, bail};
+use hanare_model::claim::Verdict;
+use hanare_model::report::{Measured, Measurements};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// One bench's results.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// How long it took.
+    seconds: f64,
+    claims: Measurements,
+}
+
+/// What was measured so far, by bench; only for the version that measured it.
+#[derive(Default, Serialize, Deserialize)]
+struct Progress {
+    version: String,
+    benches: BTreeMap<String, Kept>,
+}
+
+impl Progress {
+    /// What an earlier run of this version left; another version's results are not this one's.
+    fn read(file: &Path) -> Result<Progress> {
+        let fresh = || Progress { version: env!("CARGO_PKG_VERSION").to_owned(), ..Progress::default() };
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(fresh()),
+            Err(error) => bail!("{}: {error}", file.display()),
+        };
+        let kept: Progress = serde_json::from_str(&text)
+            .with_context(|| format!("{}: not a record of measurements; remove it or measure with --afresh", file.display()))?;
+        Ok(if kept.version == env!("CARGO_PKG_VERSION") { kept } else { fresh() })
+    }
+
+    fn write(&self, file: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self)?;
+        // Whole or not at all: a run that is killed here must find a record that can be read.
+        let beside = file.with_extension("json.new");
+        std::fs::write(&beside, text).with_context(|| format!("{}", beside.display()))?;
+        std::fs::rename(&beside, file).with_context(|| format!("{}", file.display()))
+    }
+
+    fn claims(&self) -> Measurements {
+        self.benches.values().flat_map(|kept| kept.claims.clone()).collect()
+    }
+}
+
+/// The record beside the page: `report.html` has `report.measured.json`.
+fn file_beside(page: &Path) -> PathBuf {
+    page.with_extension("measured.json")
+}
+
+/// Runs every bench that no earlier run has done. `page` is called after each with all that is known.
+pub fn all(out: &Path, afresh: bool, page: &mut dyn FnMut(&Measurements) -> Result<()>) -> Result<()> {
+    let file = file_beside(out);
+    let mut progress = if afresh {
+        Progress { version: env!("CARGO_PKG_VERSION").to_owned(), ..Progress::default() }
+    } else {
+        Progress::read(&file)?
+    };
+    page(&progress.claims())?;
+    let names: Vec<&str> = hanare_bench::list().iter().map(|bench| bench.name).collect();
+    let known = names.iter().filter(|name| progress.benches.contains_key(**name)).count();
+    if known > 0 {
+        eprintln!("{known} of {} benches were measured before ({}); --afresh measures them again", names.len(), file.display());
+    }
+    for (position, name) in names.iter().enumerate() {
+        if progress.benches.contains_key(*name) {
+            continue;
+        }
+        eprintln!("bench {} of {}: {name}{}", position + 1, names.len(), estimate(&progress, &names));
+        let started = Instant::now();
+        let report = run_bench(name, false, None, None)?;
+        let claims = report.claims.into_iter().map(|claim| {
+            let verdict = match claim.verdict {
+                hanare_bench::report::Verdict::Reproduced => Verdict::Reproduced,
+                hanare_bench::report::Verdict::NotReproduced => Verdict::Differs,
+            };
+            (claim.id.to_owned(), Measured { value: claim.value.to_string(), verdict })
+        });
+        let kept = Kept { seconds: started.elapsed().as_secs_f64(), claims: claims.collect() };
+        progress.benches.insert((*name).to_owned(), kept);
+        progress.write(&file)?;
+        page(&progress.claims())?;
+    }
+    Ok(())
+}
+
+/// How long the rest takes, from what a bench took so far; nothing before the first.
+fn estimate(progress: &Progress, names: &[&str]) -> String {
+    let done = progress.benches.len();
+    if done == 0 {
+        return ", some minutes a bench".to_owned();
+    }
+    let mean = progress.benches.values().map(|kept| kept.seconds).sum::<f64>() / done as f64;
+    let left = names.iter().filter(|name| !progress.benches.contains_key(**name)).count();
+    format!(", about {:.0} min to go", (mean * left as f64 / 60.0).max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(seconds: f64) -> Kept {
+        let measured = Measured { value: "1.9x".to_owned(), verdict: Verdict::Differs };
+        Kept { seconds, claims: Measurements::from([("D2-C10".to_owned(), measured)]) }
+    }
+
+    #[test]
+    fn a_record_is_read_back_and_another_versions_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file_beside(&folder.path().join("report.html"));
+        assert!(Progress::read(&file).unwrap().benches.is_empty());
+        let mut progress = Progress::read(&file).unwrap();
+        progress.benches.insert("get".to_owned(), kept(30.0));
+        progress.write(&file).unwrap();
+        assert_eq!(Progress::read(&file).unwrap().claims()["D2-C10"].value, "1.9x");
+        progress.version = "0.0.1".to_owned();
+        progress.write(&file).unwrap();
+        assert!(Progress::read(&file).unwrap().benches.is_empty());
+        std::fs::write(&file, "{").unwrap();
+        assert!(Progress::read(&file).err().unwrap().to_string().contains("--afresh"));
+    }
+
+    #[test]
+    fn the_estimate_counts_what_is_left() {
+        let mut progress = Progress::default();
+        progress.benches.insert("one".to_owned(), kept(90.0));
+        progress.benches.insert("two".to_owned(), kept(150.0));
+        assert_eq!(estimate(&progress, &["one", "two", "three", "four", "five"]), ", about 6 min to go");
+    }
+}

@@ -1,0 +1,159 @@
+//! The record of which parameters and facts a computation reads.
+//!
+//! [`Parameters`] and [`facts`](crate::facts) write here whenever a number leaves them. [`during`] returns what a computation read, so a
+//! claim's calibration is observed and never typed. [`memo`] keeps results together with their reads: a result that is used
+//! again counts as read again.
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::parameters::{Parameter, Parameters};
+
+/// What a computation read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Keys of parameters.
+    pub parameters: BTreeSet<&'static str>,
+    /// Keys of facts: read as such, or as the source of a parameter.
+    pub facts: BTreeSet<&'static str>,
+}
+
+impl Reads {
+    fn add(&mut self, other: &Reads) {
+        self.parameters.extend(&other.parameters);
+        self.facts.extend(&other.facts);
+    }
+}
+
+thread_local! {
+    static OPEN: RefCell<Vec<Reads>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that a parameter was read, and with it the facts it is or was chosen from.
+pub(crate) fn parameter(parameter: &Parameter) {
+    OPEN.with_borrow_mut(|open| {
+        if let Some(reads) = open.last_mut() {
+            reads.parameters.insert(parameter.key);
+            reads.facts.extend(parameter.facts());
+        }
+    });
+}
+
+/// Notes that a fact was read as an input.
+pub(crate) fn fact(key: &'static str) {
+    OPEN.with_borrow_mut(|open| {
+        if let Some(reads) = open.last_mut() {
+            reads.facts.insert(key);
+        }
+    });
+}
+
+/// Closes the innermost record even where the computation panics.
+struct Scope {
+    depth: usize,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        OPEN.with_borrow_mut(|open| open.truncate(self.depth));
+    }
+}
+
+/// Runs `compute` and returns its result with what it read. An outer record receives the same reads.
+pub fn during<T>(compute: impl FnOnce() -> T) -> (T, Reads) {
+    let depth = OPEN.with_borrow_mut(|open| {
+        open.push(Reads::default());
+        open.len() - 1
+    });
+    let scope = Scope { depth };
+    let result = compute();
+    let reads = OPEN.with_borrow_mut(|open| std::mem::take(&mut open[depth]));
+    drop(scope);
+    replay(&reads);
+    (result, reads)
+}
+
+fn replay(reads: &Reads) {
+    OPEN.with_borrow_mut(|open| {
+        if let Some(outer) = open.last_mut() {
+            outer.add(reads);
+        }
+    });
+}
+
+struct Kept {
+    name: String,
+    parameters: Parameters,
+    result: Rc<dyn Any>,
+    reads: Reads,
+}
+
+/// A run of the slowest model takes seconds, and a paper's claims share a few dozen runs.
+const KEPT_COUNT_MAX: usize = 256;
+
+/// The result of `compute` for these parameters, computed once. `name` tells computations apart.
+///
+/// **Cost**: a comparison with each result kept, at most 256 a thread; the oldest leaves first.
+pub fn memo<T: 'static>(name: &str, parameters: &Parameters, compute: impl FnOnce() -> T) -> Rc<T> {
+    let known = KEPT.with_borrow(|kept| {
+        let found = kept.iter().find(|kept| kept.name == name && kept.parameters.is_same(parameters));
+        found.and_then(|kept| Some((kept.result.clone().downcast::<T>().ok()?, kept.reads.clone())))
+    });
+    if let Some((result, reads)) = known {
+        replay(&reads);
+        return result;
+    }
+    let (result, reads) = during(compute);
+    let result = Rc::new(result);
+    let entry = Kept { name: name.to_string(), parameters: parameters.clone(), result: result.clone(), reads };
+    KEPT.with_borrow_mut(|kept| {
+        if kept.len() == KEPT_COUNT_MAX {
+            kept.remove(0);
+        }
+        kept.push(entry);
+    });
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::facts;
+
+    fn table() -> Parameters {
+        Parameters::new(vec![
+            Parameter::cited("file.size", "d2.testfile_text", 1.0, 4096.0, "size"),
+            Parameter::chosen("opc", 202.0, "ns", (0.0, 1e5), "[EU Table 2]", "processing").from(&["eu.t2.throughput.read"]),
+        ])
+    }
+
+    #[test]
+    fn a_parameter_brings_the_facts_it_is_or_was_chosen_from() {
+        let parameters = table();
+        let (_, reads) = during(|| parameters.get("opc"));
+        assert_eq!(reads.parameters, BTreeSet::from(["opc"]));
+        assert_eq!(reads.facts, BTreeSet::from(["eu.t2.throughput.read"]));
+        let (_, reads) = during(|| parameters.get("file.size") + facts().number("d2.t5.read"));
+        assert_eq!(reads.facts, BTreeSet::from(["d2.testfile_text", "d2.t5.read"]));
+        let (_, reads) = during(|| parameters.find("opc").map(|parameter| parameter.unit));
+        assert_eq!(reads, Reads::default(), "a listing is no read");
+    }
+
+    #[test]
+    fn an_outer_record_holds_the_inner_one_and_what_is_kept() {
+        let parameters = table();
+        let once = || memo("once", &parameters, || parameters.get("opc"));
+        once();
+        let (_, reads) = during(|| during(once));
+        assert!(reads.parameters.contains("opc"), "a kept result counts as read again");
+    }
+
+    #[test]
+    fn a_value_that_is_fitted_no_longer_rests_on_its_default() {
+        let fitted = table().fitted("opc", 1.0);
+        let (_, reads) = during(|| fitted.get("opc"));
+        assert!(reads.facts.is_empty(), "{reads:?}");
+    }
+}
