@@ -4,7 +4,7 @@ use crate::layer::retransmit::raw_frames;
 use crate::layer::{Count, Delay, Fault, FaultPlan, Retransmit};
 use crate::link::Link;
 use crate::shm::{ShmLink, Side};
-use crate::tcp::{Socket, TcpLink};
+use crate::tcp::{Channel, Socket, TcpLink, sealed_pair};
 use crate::ucx::tests as ucx;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -23,12 +23,15 @@ pub(crate) struct Fabric {
 #[derive(Clone, Copy)]
 enum Base {
     Tcp,
+    /// TCP, its bytes sealed.
+    Sealed,
     Shm,
     /// UCX with these transports only.
     Ucx(ucx::Transports),
 }
 
 pub(crate) const TCP: Fabric = Fabric { base: Base::Tcp, layer: |link| link, raw: |raw| raw };
+pub(crate) const SEALED: Fabric = Fabric { base: Base::Sealed, layer: |link| link, raw: |raw| raw };
 pub(crate) const SHM: Fabric = Fabric { base: Base::Shm, layer: |link| link, raw: |raw| raw };
 
 /// UCX as users have it: whatever it finds best between two workers of one host.
@@ -68,7 +71,7 @@ impl Fabric {
     /// Why this machine cannot have it, if it cannot.
     pub(crate) fn lack(&self) -> Option<String> {
         match self.base {
-            Base::Tcp | Base::Shm => None,
+            Base::Tcp | Base::Sealed | Base::Shm => None,
             Base::Ucx(transports) => ucx::lack(transports),
         }
     }
@@ -79,6 +82,11 @@ impl Fabric {
             Base::Tcp => {
                 let (one, other) = sockets();
                 (Box::new(tcp(one)), Box::new(tcp(other)))
+            }
+            Base::Sealed => {
+                let (one, other) = sockets();
+                let (one, other) = sealed_pair(one, other);
+                (Box::new(TcpLink::new(one, "one".into())), Box::new(TcpLink::new(other, "other".into())))
             }
             Base::Shm => {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
@@ -104,6 +112,11 @@ impl Fabric {
                 let (one, other) = sockets();
                 ((self.layer)(Box::new(tcp(one))), Box::new(other))
             }
+            Base::Sealed => {
+                let (one, other) = sockets();
+                let (one, other) = sealed_pair(one, other);
+                ((self.layer)(Box::new(TcpLink::new(one, "one".into()))), Box::new(other))
+            }
             Base::Shm => {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
                 ((self.layer)(Box::new(one)), Box::new(Side::open(parts).unwrap()))
@@ -128,7 +141,7 @@ pub(crate) fn sockets() -> (TcpStream, TcpStream) {
 
 fn tcp(stream: TcpStream) -> TcpLink {
     let peer = stream.peer_addr().unwrap().to_string();
-    TcpLink::new(Socket::new(stream).unwrap(), peer)
+    TcpLink::new(Channel::plain(Socket::new(stream).unwrap()), peer)
 }
 
 /// A raw peer whose bytes travel in the frames of the retransmission layer.
@@ -140,6 +153,19 @@ struct RawFrames {
 impl Raw for RawFrames {
     fn send(&mut self, bytes: &[u8]) {
         self.raw.send(&raw_frames(&mut self.seq, bytes));
+    }
+}
+
+/// A peer with the keys, that may say anything.
+impl Raw for Channel {
+    fn send(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() || !self.flush_sealed().unwrap() {
+            match self.send_slices(&[std::io::IoSlice::new(bytes)]) {
+                Ok(len) => bytes = &bytes[len..],
+                Err(rustix::io::Errno::AGAIN) => std::thread::yield_now(),
+                Err(errno) => panic!("{errno}"),
+            }
+        }
     }
 }
 

@@ -7,12 +7,16 @@ use crate::stream::Stream;
 use hanare_protocol::limits::{ANSWER_MS, LEASE_MS, RENEW_MS};
 use rustix::net::sockopt;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A connected TCP socket that never blocks.
-pub struct Socket(OwnedFd);
+pub struct Socket {
+    fd: OwnedFd,
+    ours: SocketAddr,
+    theirs: SocketAddr,
+}
 
 impl Socket {
     /// Takes a connection over: no delay for small messages, no blocking, and an end to a silent peer's host.
@@ -22,30 +26,36 @@ impl Socket {
     pub fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let socket = Socket(stream.into());
-        sockopt::set_socket_keepalive(&socket.0, true)?;
-        sockopt::set_tcp_keepidle(&socket.0, Duration::from_millis(LEASE_MS))?;
-        sockopt::set_tcp_keepintvl(&socket.0, Duration::from_millis(RENEW_MS))?;
-        sockopt::set_tcp_user_timeout(&socket.0, ANSWER_MS as u32)?;
+        let (ours, theirs) = (stream.local_addr()?, stream.peer_addr()?);
+        let socket = Socket { fd: stream.into(), ours, theirs };
+        sockopt::set_socket_keepalive(&socket.fd, true)?;
+        sockopt::set_tcp_keepidle(&socket.fd, Duration::from_millis(LEASE_MS))?;
+        sockopt::set_tcp_keepintvl(&socket.fd, Duration::from_millis(RENEW_MS))?;
+        sockopt::set_tcp_user_timeout(&socket.fd, ANSWER_MS as u32)?;
         Ok(socket)
+    }
+
+    /// This side's address, and the other side's.
+    pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.ours, self.theirs)
     }
 }
 
 impl From<Socket> for OwnedFd {
     fn from(socket: Socket) -> OwnedFd {
-        socket.0
+        socket.fd
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Stream for Socket {
     unsafe fn send(&mut self, pieces: &[libc::iovec]) -> io::Result<usize> {
-        let fd = self.0.as_raw_fd();
+        let fd = self.fd.as_raw_fd();
         let sent = match pieces {
             // SAFETY: the caller's promise on the piece.
             [piece] => unsafe { libc::send(fd, piece.iov_base, piece.iov_len, libc::MSG_NOSIGNAL) },
@@ -56,7 +66,7 @@ impl Stream for Socket {
     }
 
     unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize> {
-        let fd = self.0.as_raw_fd();
+        let fd = self.fd.as_raw_fd();
         let received = match places {
             // SAFETY: the caller's promise on the place.
             [place] => unsafe { libc::recv(fd, place.iov_base, place.iov_len, 0) },

@@ -374,7 +374,7 @@ impl Shared {
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
     pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
         let client = self.attached.client.0;
-        let caller = Caller { role: Role::Data, from: client, client };
+        let caller = Caller { role: Role::Data, from: client, client, sealing: self.attached.sealing };
         tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline).map_err(|error| match error {
             // Nobody listens where the node was: to a client that is a lost node.
             Error::NoNode { reason, .. } => Error::NodeLost { node, reason },

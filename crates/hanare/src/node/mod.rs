@@ -27,7 +27,7 @@ pub use options::NodeOptions;
 use crate::settings;
 use control::{Desk, Letter, Parts};
 use extents::Extents;
-use hanare_fabric::tcp::{Hellos, Keys, Listener, Proof};
+use hanare_fabric::tcp::{Hellos, Keys, Listener, Secret};
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
@@ -40,8 +40,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// How a node proves what it is when it connects to another.
-fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Proof> + '_ {
-    |hellos| keys.proof(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
+fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
+    |hellos| keys.secret(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
 }
 
 /// A node that runs in threads of this process. Dropping it ends it in good order.
@@ -60,7 +60,7 @@ impl Node {
     /// pool it should join was not reached within the bound, [`Error::KeyRefused`], [`Error::VersionMismatch`].
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
-        let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?);
+        let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
         let extents = Arc::new(Extents::new(lender.clone()));
@@ -86,11 +86,11 @@ impl Node {
             member: Member::new(life),
             coordination,
             home,
-            strangers: control::Strangers::new(
+            strangers: control::Strangers::start(
                 listener,
                 control::Terms { keys: keys.clone(), join: options.join, bound, fabric },
                 post.clone(),
-            ),
+            )?,
             service: data::Service::start(
                 data::Terms { extents: extents.clone(), keys: keys.clone(), bound, fabric },
                 Pages::new(

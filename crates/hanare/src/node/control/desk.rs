@@ -16,6 +16,7 @@ use hanare_protocol::coordinator;
 use hanare_protocol::id::{ClientId, Epoch, NodeId};
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
+use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -64,7 +65,8 @@ pub(crate) struct Desk {
     pub(super) member: Member,
     coordination: Option<Coordination>,
     home: Option<Home>,
-    strangers: Strangers,
+    /// Greets who connects, for as long as the node lives.
+    _strangers: Strangers,
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
@@ -80,15 +82,13 @@ pub(crate) struct Desk {
     /// Which client waits for which request of the member.
     pub(super) asks: HashMap<u64, u64>,
     keys_ever: u64,
-    strangers_wait: bool,
     stopping: bool,
 }
 
 /// Epoll's names; clients and links of other nodes count up from 1.
 const BELL: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
-const STRANGERS: u64 = u64::MAX - 2;
-const HOME: u64 = u64::MAX - 3;
+const HOME: u64 = u64::MAX - 2;
 
 /// How long the last words to the coordinator may take.
 const LAST_WORDS_MS: u64 = 500;
@@ -104,7 +104,7 @@ impl Desk {
             member,
             coordination,
             home,
-            strangers,
+            _strangers: strangers,
             extents,
             lender,
             service,
@@ -119,11 +119,9 @@ impl Desk {
             clients_ever: 0,
             asks: HashMap::new(),
             keys_ever: 0,
-            strangers_wait: false,
             stopping: false,
         };
-        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.post.bell()), BELL, EventFlags::IN)
-            && desk.watch(desk.strangers.fd(), STRANGERS, EventFlags::IN);
+        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.post.bell()), BELL, EventFlags::IN);
         if watched { Ok(desk) } else { Err(system("watch the node's sockets", rustix::io::Errno::NOSPC)) }
     }
 
@@ -151,7 +149,8 @@ impl Desk {
     }
 
     fn tell_memory(&mut self) {
-        self.member.set_memory(Memory { clients: self.clients.len() as u32, ..self.lender.memory() });
+        let is_plain = self.keys.sealing() == Sealing::Plain;
+        self.member.set_memory(Memory { clients: self.clients.len() as u32, is_plain, ..self.lender.memory() });
     }
 
     fn tick(&mut self) {
@@ -163,9 +162,6 @@ impl Desk {
         }
         if let Some(home) = &mut self.home {
             home.dial(now_ms);
-        }
-        if self.strangers_wait {
-            self.strangers_wait = self.strangers.accept();
         }
     }
 
@@ -294,7 +290,6 @@ impl Desk {
             match event.data.u64() {
                 BELL => self.read_letters(),
                 LISTENER => self.accept_clients(),
-                STRANGERS => self.strangers_wait = self.strangers.accept(),
                 HOME => self.on_home(),
                 key if self.clients.contains_key(&key) => self.on_client(key),
                 key => self.on_link(key),
@@ -306,8 +301,7 @@ impl Desk {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
         let home = self.home.as_ref().and_then(Home::next_deadline);
         let due = [self.member.next_deadline(), coordinator, home].into_iter().flatten().min();
-        let patience = due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS);
-        if self.strangers_wait { patience.min(10) } else { patience }
+        due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
     }
 
     fn read_letters(&mut self) {
