@@ -130,6 +130,7 @@ mod tests {
             "hanare run --hosts a,b:2 -n 3 --memory 1G -- ./program",
             "hanare run --hostfile hosts -- ./program",
             "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",
+            "hanare node --memory 4GiB --plain",
             "hanare status --json",
             "hanare key new",
             "hanare key new pool.key",

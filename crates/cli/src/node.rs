@@ -7,6 +7,7 @@ use crate::{print, size};
 use anyhow::{Context, Result};
 use clap::Args;
 use hanare::node::{Node, NodeOptions};
+use hanare_protocol::wire::greeting::Sealing;
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
@@ -38,6 +39,9 @@ pub struct Options {
     /// File with the pool's key [default: HANARE_KEY, else pool.key beside the journal].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Seal nothing, where the other side is told so too: whoever is on the wire reads and changes all of it.
+    #[arg(long)]
+    pub plain: bool,
     /// Name shown in listings [default: the host's name].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -164,6 +168,9 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
     node.listen = options.listen.clone().unwrap_or_else(|| port.to_owned());
     node.join = options.join.clone();
     node.key = options.key.clone().or(node.key);
+    if options.plain {
+        node.sealing = Sealing::Plain;
+    }
     node.name = options.name.clone().unwrap_or(node.name);
     node.number = options.number;
     node.socket = options.socket.clone().unwrap_or(node.socket);

@@ -70,7 +70,12 @@ fn summary(status: &PoolStatus) -> String {
     let alive = status.nodes.iter().filter(|node| node.alive);
     let free: u64 = alive.clone().map(|node| node.memory.lent.saturating_sub(node.memory.used)).sum();
     let plural = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    format!("{}, {}, {} free", plural(alive.count() as u64, "node"), plural(status.regions, "region"), size::show(free))
+    let plain: Vec<String> = alive.clone().filter(|node| node.memory.is_plain).map(|node| node.node.0.to_string()).collect();
+    let plain = match plain.is_empty() {
+        true => String::new(),
+        false => format!("; not sealed (--plain): node {}", plain.join(", ")),
+    };
+    format!("{}, {}, {} free{plain}", plural(alive.count() as u64, "node"), plural(status.regions, "region"), size::show(free))
 }
 
 fn value(status: &PoolStatus) -> Value {
@@ -78,7 +83,7 @@ fn value(status: &PoolStatus) -> Value {
         json!({
             "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive,
             "lent": node.memory.lent, "populated": node.memory.populated, "used": node.memory.used,
-            "page": node.memory.page, "clients": node.memory.clients,
+            "page": node.memory.page, "clients": node.memory.clients, "plain": node.memory.is_plain,
         })
     });
     json!({ "regions": status.regions, "nodes": nodes.collect::<Vec<_>>() })

@@ -99,3 +99,17 @@ fn a_key_is_drawn_once_into_a_file_for_one_user() {
     run(&mut command(&["key", "new", name])).refused(&[name, "there already"]);
     assert_eq!(std::fs::read(&file).unwrap(), drawn);
 }
+
+#[test]
+fn a_node_that_does_not_seal_says_so() {
+    let first = pool::Node::start(None, &["--plain"]);
+    let second = pool::Node::start(Some(&first.address), &[]);
+    let status = |words: &[&str]| run(command(words).env("HANARE_NODE", &second.socket));
+    // The coordinator hears of it when the node renews its lease.
+    pool::wait_until("the status says so", || status(&["status"]).done().contains("not sealed (--plain): node 0"));
+    let nodes = status(&["status", "--json"]).json();
+    assert_eq!((&nodes["nodes"][0]["plain"], &nodes["nodes"][1]["plain"]), (&true.into(), &false.into()));
+    // One that was told and one that was not still understand each other, and seal.
+    status(&["region", "create", "both", "128K", "--place", "node=0"]).done();
+    assert_eq!(status(&["region", "stat", "both", "--json"]).json()["len"], 131_072);
+}

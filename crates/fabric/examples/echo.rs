@@ -6,11 +6,11 @@
 //! the machine hardly touch: it shows what the link adds to the system calls.
 
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Caller, Greeted, Listener, Socket, TcpLink, connect};
+use hanare_fabric::tcp::{Channel, Greeted, Keys, Listener, Socket, TcpLink, connect};
 use hanare_fabric::ucx::{self, Choice};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
-use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::wire::greeting::{Role, Sealing};
 use hanare_protocol::wire::head::{Head, Kind};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::spin_loop;
@@ -160,9 +160,13 @@ fn greeted<T: Send + 'static>(accepted: impl FnOnce(Greeted) -> T + Send + 'stat
             }
             thread::yield_now();
         };
-        accepted(incoming.greet(1, &|_, _, _| Ok(()), soon()).expect("a greeting"))
+        accepted(incoming.greet(&keys(), &|_| Ok(()), soon()).expect("a greeting"))
     });
-    (connect(&address, Caller::node(Role::Data, 2), &|_| Ok([0; 32]), soon()).expect("a connection"), server)
+    (
+        connect(&address, keys().caller(Role::Data, 2), &|hellos| Ok(keys().secret(hellos).unwrap()), soon())
+            .expect("a connection"),
+        server,
+    )
 }
 
 fn tcp_round_trip(len: usize, rounds: usize) -> f64 {
@@ -268,7 +272,7 @@ fn moved(outcome: std::io::Result<usize>) -> usize {
 
 fn tcp_cost(len: usize, rounds: usize) -> f64 {
     let (one, other) = sockets();
-    let link = |stream| TcpLink::new(Socket::new(stream).expect("a socket"), "loopback".to_owned());
+    let link = |stream| TcpLink::new(Channel::plain(Socket::new(stream).expect("a socket")), "loopback".to_owned());
     link_cost(link(one), link(other), len, rounds)
 }
 
@@ -312,6 +316,10 @@ fn pass_link(from: &mut impl Link, to: &mut impl Link, bytes: Window, into: Wind
         }
         to.progress(&mut sink).expect("a live link");
     }
+}
+
+fn keys() -> Keys {
+    Keys::of(&[1; 32], Sealing::Auto)
 }
 
 fn soon() -> Instant {

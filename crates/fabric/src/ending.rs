@@ -40,6 +40,9 @@ impl Ending {
                 | libc::EHOSTUNREACH
                 | libc::ENETUNREACH,
             ) => Ending::Closed(error.to_string()),
+            Some(libc::EBADMSG) => {
+                Ending::Garbage("a sealed record does not open: it was changed on the way, or is not the next one".into())
+            }
             Some(libc::EFAULT) => Ending::System { what, reason: "the memory of a body is gone".into() },
             _ => Ending::System { what, reason: error.to_string() },
         }

@@ -47,6 +47,21 @@ pub trait Stream: Send + AsFd {
     /// # Safety
     /// Each place is a mapped range that may be written to; its bytes may change meanwhile.
     unsafe fn receive(&mut self, places: &[libc::iovec]) -> io::Result<usize>;
+
+    /// Sends on what [`Stream::send`] took and holds back, for a stream that has a form of its own on the wire.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Bytes that it holds back.
+    fn unsent_len(&self) -> usize {
+        0
+    }
+
+    /// Whether one call to [`Stream::send`] takes all that there is room for.
+    fn takes_all(&self) -> bool {
+        true
+    }
 }
 
 /// A [`Link`] over a [`Stream`].
@@ -91,8 +106,16 @@ impl<S: Stream> StreamLink<S> {
         &mut self.stream
     }
 
+    /// The stream of a link that nothing was sent over and nothing has come from.
+    pub fn into_channel(self) -> S {
+        self.into_stream().0
+    }
+
     /// Sends what goes. A broken connection is no error here: what the peer said before comes first.
     fn push(&mut self, done: &mut Progress) -> Result<(), Ending> {
+        if self.held_back_len() > 0 && !self.push_held_back(done)? {
+            return Ok(());
+        }
         while !self.outbox.is_empty() {
             let len = self.outbox.unsent_len();
             let (outcome, len) = if len <= JOIN_LEN as u64 { self.send_joined(len as usize)? } else { self.send_gathered() };
@@ -100,7 +123,7 @@ impl<S: Stream> StreamLink<S> {
                 Ok(sent) => {
                     self.outbox.sent(sent);
                     done.sent_len += sent as u64;
-                    if sent < len {
+                    if sent < len && (self.stream.takes_all() || self.stream.unsent_len() > 0) {
                         return Ok(());
                     }
                     if done.sent_len >= FAIR_LEN && !self.outbox.is_empty() {
@@ -109,16 +132,40 @@ impl<S: Stream> StreamLink<S> {
                     }
                 }
                 Err(error) if is_wait(&error) => return Ok(()),
-                Err(error) => {
-                    let Ending::Closed(reason) = Ending::of_call("sending", &error) else {
-                        return Err(Ending::of_call("sending", &error));
-                    };
-                    self.broken = Some(Ending::Closed(reason));
-                    self.outbox.clear();
-                }
+                Err(error) => self.lose(&error)?,
             }
         }
         Ok(())
+    }
+
+    /// Sends on what the stream holds back. Returns whether it holds nothing any more.
+    #[cold]
+    fn push_held_back(&mut self, done: &mut Progress) -> Result<bool, Ending> {
+        let before = self.stream.unsent_len();
+        if let Err(error) = self.stream.flush() {
+            self.lose(&error)?;
+        }
+        let after = self.held_back_len();
+        done.sent_len += before.saturating_sub(after) as u64;
+        Ok(after == 0)
+    }
+
+    /// Nothing more can be sent; what the peer said before comes first.
+    #[cold]
+    fn lose(&mut self, error: &io::Error) -> Result<(), Ending> {
+        match Ending::of_call("sending", error) {
+            ending @ Ending::Closed(_) => {
+                self.broken = Some(ending);
+                self.outbox.clear();
+                Ok(())
+            }
+            ending => Err(ending),
+        }
+    }
+
+    /// Bytes that the stream holds back and may still send.
+    fn held_back_len(&self) -> usize {
+        if self.broken.is_some() || self.end.is_some() { 0 } else { self.stream.unsent_len() }
     }
 
     /// One sending call for few bytes, put side by side: the kernel takes one piece faster than several.
@@ -239,7 +286,7 @@ impl<S: Stream> Link for StreamLink<S> {
     }
 
     fn unsent_len(&self) -> u64 {
-        self.outbox.unsent_len()
+        self.outbox.unsent_len() + self.held_back_len() as u64
     }
 
     fn progress(&mut self, sink: &mut dyn Sink) -> Result<Progress, LinkError> {
@@ -257,7 +304,7 @@ impl<S: Stream> Link for StreamLink<S> {
     }
 
     fn needs_write_event(&self) -> bool {
-        !self.outbox.is_empty()
+        !self.outbox.is_empty() || self.held_back_len() > 0
     }
 
     fn doze(&mut self) -> bool {

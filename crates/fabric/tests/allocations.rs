@@ -1,11 +1,11 @@
 //! The small path allocates nothing, on either side, once a link has warmed up.
 
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{Caller, Greeted, Listener, connect};
+use hanare_fabric::tcp::{Greeted, Keys, Listener, connect};
 use hanare_fabric::ucx::{self, Choice};
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
-use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::wire::greeting::{Role, Sealing};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -47,6 +47,10 @@ unsafe impl Sink for Place {
     fn message(&mut self, _: &Head) {
         self.count += 1;
     }
+}
+
+fn keys() -> Keys {
+    Keys::of(&[1; 32], Sealing::Auto)
 }
 
 fn soon() -> Instant {
@@ -93,12 +97,12 @@ fn greeted() -> (Greeted, Greeted) {
     let greeter = thread::spawn(move || {
         loop {
             if let Some(incoming) = listener.accept().unwrap() {
-                return incoming.greet(0, &|_, _, _| Ok(()), soon()).unwrap();
+                return incoming.greet(&keys(), &|_| Ok(()), soon()).unwrap();
             }
             thread::yield_now();
         }
     });
-    let one = connect(&address, Caller::node(Role::Data, 0), &|_| Ok([0; 32]), soon()).unwrap();
+    let one = connect(&address, keys().caller(Role::Data, 0), &|hellos| Ok(keys().secret(hellos).unwrap()), soon()).unwrap();
     (one, greeter.join().unwrap())
 }
 

@@ -1,10 +1,10 @@
 //! Two sides meet over TCP: versions, keys, strangers and silence.
 
-use hanare_fabric::tcp::{Caller, Greeted, Hellos, Keys, Listener, Proof, connect};
+use hanare_fabric::tcp::{Caller, Greeted, Keys, Listener, connect};
 use hanare_fabric::{Link, Refusal, Sink, wait};
 use hanare_memory::Window;
 use hanare_protocol::wire::VERSION;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::io::{Read, Write};
@@ -18,6 +18,10 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
+fn keys(key: [u8; 32], sealing: Sealing) -> Keys {
+    Keys::of(&key, sealing)
+}
+
 /// A node of that pool that greets one connector.
 fn node(key: [u8; 32], deadline: Instant) -> (String, JoinHandle<Result<Greeted>>) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
@@ -29,24 +33,17 @@ fn node(key: [u8; 32], deadline: Instant) -> (String, JoinHandle<Result<Greeted>
                 None => thread::yield_now(),
             }
         };
-        let peer = incoming.peer().to_owned();
-        incoming.greet(
-            11,
-            &|_: &Hello, hellos: &Hellos, given: &Proof| {
-                Keys::of(&key).is_proof(hellos, given).then_some(()).ok_or(Error::KeyRefused { peer: peer.clone() })
-            },
-            deadline,
-        )
+        incoming.greet(&keys(key, Sealing::Auto), &|_| Ok(()), deadline)
     });
     (address, greeter)
 }
 
 fn join(address: &str, key: [u8; 32]) -> Result<Greeted> {
-    join_as(Caller::node(Role::Data, 22), address, key)
+    join_as(keys(key, Sealing::Auto).caller(Role::Data, 22), address, key)
 }
 
 fn join_as(caller: Caller, address: &str, key: [u8; 32]) -> Result<Greeted> {
-    connect(address, caller, &|hellos| Ok(Keys::of(&key).proof(hellos).unwrap()), soon())
+    connect(address, caller, &|hellos| Ok(keys(key, Sealing::Auto).secret(hellos).unwrap()), soon())
 }
 
 struct Heads(Vec<Head>);
@@ -65,10 +62,9 @@ unsafe impl Sink for Heads {
 fn two_sides_with_one_key_meet_and_talk() {
     for client in [0, 7] {
         let (address, greeter) = node(KEY, soon());
-        let mut here = join_as(Caller { role: Role::Data, from: 22, client }, &address, KEY).unwrap();
+        let mut here = join_as(Caller { role: Role::Data, from: 22, client, sealing: Sealing::Auto }, &address, KEY).unwrap();
         let mut there = greeter.join().unwrap().unwrap();
         assert_eq!((there.hello.from, there.hello.role, there.hello.client), (22, Role::Data, client));
-        assert_eq!(here.hello.from, 11);
         assert_eq!(here.link.peer(), address);
         // SAFETY: there are no windows.
         unsafe { here.link.send(&Head::new(Kind::Ping, 5), &[]) }.unwrap();
@@ -85,9 +81,121 @@ fn without_the_key_nobody_enters_and_is_told_why() {
     assert!(matches!(greeter.join().unwrap(), Err(Error::KeyRefused { .. })));
 
     let (address, greeter) = node(KEY, soon());
-    let outcome = connect(&address, Caller::node(Role::Control, 0), &|_| Ok([0; 32]), soon());
+    let outcome = connect(&address, keys(KEY, Sealing::Auto).caller(Role::Control, 0), &|_| Ok([0; 32]), soon());
     assert_eq!(outcome.map(drop), Err(Error::KeyRefused { peer: address }));
     assert!(matches!(greeter.join().unwrap(), Err(Error::KeyRefused { .. })));
+}
+
+#[test]
+fn an_acceptor_without_the_key_is_refused_by_who_has_it() {
+    let (address, greeter) = node([8; 32], soon());
+    // A liar that tells the connector that all is well.
+    assert_eq!(join(&address, KEY).map(drop), Err(Error::KeyRefused { peer: address }));
+    assert!(greeter.join().unwrap().is_err());
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let liar = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let mut theirs = [0; HELLO_LEN];
+        stream.read_exact(&mut theirs).unwrap();
+        stream.write_all(&theirs).unwrap();
+        stream.read_exact(&mut [0; 48]).unwrap();
+        stream.write_all(&[48, 0]).unwrap();
+        stream.write_all(&[3; 48]).unwrap();
+    });
+    assert_eq!(join(&address, KEY).map(drop), Err(Error::KeyRefused { peer: address }));
+    liar.join().unwrap();
+}
+
+#[test]
+fn what_a_node_refuses_with_is_told_to_who_has_the_key() {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().to_string();
+    let away = Error::NoCoordinator { reason: "away".into() };
+    let why = away.clone();
+    let greeter = thread::spawn(move || {
+        let incoming = loop {
+            if let Some(incoming) = listener.accept().unwrap() {
+                break incoming;
+            }
+        };
+        incoming.greet(&keys(KEY, Sealing::Auto), &|_| Err(why.clone()), soon()).map(drop)
+    });
+    assert_eq!(join(&address, KEY).map(drop), Err(away.clone()));
+    assert_eq!(greeter.join().unwrap(), Err(away));
+}
+
+/// Both sides of a connection, through somebody who changes byte `at` of what one of them says.
+fn through(at: usize, is_answer: bool) -> (Result<Greeted>, Result<Greeted>) {
+    let (to, greeter) = node(KEY, Instant::now() + Duration::from_millis(300));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        let one = listener.accept().unwrap().0;
+        let other = TcpStream::connect(to).unwrap();
+        let pass = |mut from: TcpStream, mut into: TcpStream, mut left: usize| {
+            let mut bytes = [0; 1024];
+            while let Ok(len @ 1..) = from.read(&mut bytes) {
+                if left < len {
+                    bytes[left] ^= 1;
+                }
+                left = left.checked_sub(len).unwrap_or(usize::MAX);
+                let _ = into.write_all(&bytes[..len]);
+            }
+            let _ = into.shutdown(std::net::Shutdown::Both);
+        };
+        let (to_one, to_other) = (one.try_clone().unwrap(), other.try_clone().unwrap());
+        let (there, back) = if is_answer { (usize::MAX, at) } else { (at, usize::MAX) };
+        thread::spawn(move || pass(one, to_other, there));
+        pass(other, to_one, back);
+    });
+    let deadline = Instant::now() + Duration::from_millis(300);
+    let caller = keys(KEY, Sealing::Auto).caller(Role::Data, 22);
+    let here = connect(&address, caller, &|hellos| Ok(keys(KEY, Sealing::Auto).secret(hellos).unwrap()), deadline);
+    (here, greeter.join().unwrap())
+}
+
+#[test]
+fn who_stands_between_reads_nothing_and_changes_nothing_of_the_greeting() {
+    // A relay that changes nothing sees sealed bytes, though all is on this host.
+    let (here, there) = through(usize::MAX - 1, false);
+    assert!(here.unwrap().link.into_channel().is_sealed() && there.unwrap().link.into_channel().is_sealed());
+    // Every byte of either hello (the magic and the version have errors of their own), and some of the proofs.
+    for at in (8..HELLO_LEN + 48).step_by(5).chain(HELLO_LEN - 8..HELLO_LEN + 2) {
+        let (here, there) = through(at, false);
+        assert!(here.is_err() && there.is_err(), "byte {at} of the connector's");
+        let (here, _) = through(at, true);
+        assert!(here.is_err(), "byte {at} of the acceptor's");
+    }
+}
+
+#[test]
+fn a_connection_is_plain_where_both_say_so_and_nowhere_else() {
+    use Sealing::{Always, Auto, Plain};
+    for (ours, theirs, is_sealed) in [
+        (Auto, Auto, false),
+        (Plain, Plain, false),
+        (Always, Always, true),
+        (Auto, Always, true),
+        (Plain, Auto, true),
+        (Plain, Always, true),
+    ] {
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let address = listener.address().to_string();
+        let greeter = thread::spawn(move || {
+            let incoming = loop {
+                if let Some(incoming) = listener.accept().unwrap() {
+                    break incoming;
+                }
+            };
+            incoming.greet(&keys(KEY, theirs), &|_| Ok(()), soon()).unwrap()
+        });
+        let ours = keys(KEY, ours);
+        let here = connect(&address, ours.caller(Role::Data, 0), &|hellos| Ok(ours.secret(hellos).unwrap()), soon()).unwrap();
+        let there = greeter.join().unwrap();
+        assert_eq!((here.link.into_channel().is_sealed(), there.link.into_channel().is_sealed()), (is_sealed, is_sealed));
+    }
 }
 
 #[test]
@@ -147,7 +255,7 @@ fn silence_ends_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let deadline = Instant::now() + Duration::from_millis(30);
-    let outcome = connect(&address, Caller::node(Role::Data, 0), &|_| Ok([0; 32]), deadline);
+    let outcome = connect(&address, keys(KEY, Sealing::Auto).caller(Role::Data, 0), &|_| Ok([0; 32]), deadline);
     assert!(matches!(outcome.map(drop), Err(Error::Timeout { .. })));
 }
 
@@ -165,7 +273,7 @@ fn nobody_there_is_no_node() {
 fn what_stops_the_proof_is_passed_on() {
     let (address, greeter) = node(KEY, soon());
     let away = Error::NoCoordinator { reason: "away".into() };
-    let outcome = connect(&address, Caller::node(Role::Control, 0), &|_| Err(away.clone()), soon());
+    let outcome = connect(&address, keys(KEY, Sealing::Auto).caller(Role::Control, 0), &|_| Err(away.clone()), soon());
     assert_eq!(outcome.map(drop), Err(away.clone()));
     assert!(matches!(greeter.join().unwrap().map(drop), Err(Error::NoNode { .. })));
 }

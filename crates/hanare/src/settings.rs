@@ -2,6 +2,7 @@
 
 use hanare_fabric::ucx::Choice;
 use hanare_memory::uffd::Features;
+use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result, limits, size};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +52,11 @@ pub const SETTINGS: &[Setting] = &[
         "HANARE_KEY",
         "pool.key in HANARE_STATE",
         "file (mode 0600) with the pool's key, drawn by a coordinator where it is not there; the same on all hosts",
+    ),
+    setting(
+        "HANARE_SEAL",
+        "auto",
+        "connections that a node and its clients seal: auto (those that leave the host), always, or plain (none; also --plain)",
     ),
     setting(
         "HANARE_ADVERTISE",
@@ -182,6 +188,20 @@ pub(crate) fn frames_len() -> Result<u64> {
         about.totalram as u64 * u64::from(about.mem_unit) / 4
     };
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(machine))
+}
+
+/// Which connections are sealed.
+pub(crate) fn sealing() -> Result<Sealing> {
+    match text("HANARE_SEAL").as_deref() {
+        None | Some("auto") => Ok(Sealing::Auto),
+        Some("always") => Ok(Sealing::Always),
+        Some("plain") => Ok(Sealing::Plain),
+        Some(other) => Err(Error::BadSetting {
+            key: "HANARE_SEAL".to_owned(),
+            value: other.to_owned(),
+            reason: "it must be auto, always or plain".to_owned(),
+        }),
+    }
 }
 
 /// What moves bytes between hosts.

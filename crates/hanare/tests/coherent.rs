@@ -610,7 +610,19 @@ fn a_program_s_traffic_has_the_pages_that_its_faults_brought_whichever_way() {
 }
 
 #[test]
+fn faults_over_sealed_connections() {
+    support::once_more_sealed(&[
+        "what_one_stores_another_loads",
+        "commands_and_pointers_see_the_same_bytes",
+        "any_order_of_accesses_by_anybody_shows_one_memory",
+        "more_pages_than_frames_come_and_go",
+        "programs_killed_at_any_moment_hold_nothing_up",
+        "a_home_that_is_lost_is_an_error_and_what_is_here_stays",
+    ]);
+}
+
+#[test]
 fn all_of_it_as_on_linux_6_1() {
     // There the home's own host is to it like any other, and the messages are those of another host.
-    support::once_more_as_on_linux("6.1", &["all_of_it_as_on_linux", "messages_are_as_many"]);
+    support::once_more_as_on_linux("6.1", &["all_of_it_as_on_linux", "messages_are_as_many", "sealed"]);
 }

@@ -3,10 +3,10 @@
 mod support;
 
 use hanare::{CreateOptions, Error, Pool};
-use hanare_fabric::tcp::{Caller, Hellos, Keys, Proof, connect};
+use hanare_fabric::tcp::{Caller, Hellos, Keys, Secret, connect};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{self, Answer, Attached, Request};
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -45,7 +45,7 @@ impl Control {
         control::decode(&value).unwrap()
     }
 
-    fn prove(&mut self, hellos: &[u8]) -> Result<Proof, Error> {
+    fn prove(&mut self, hellos: &[u8]) -> Result<Secret, Error> {
         match self.ask(&Request::Prove { hellos: hellos.to_vec() })? {
             Answer::Proof(proof) => Ok(proof),
             other => panic!("{other:?}"),
@@ -68,10 +68,10 @@ fn without_the_key_nobody_is_a_node_nor_a_client() {
     let at = pool.nodes[0].address();
     for role in [Role::Control, Role::Pages, Role::Data] {
         for client in [0, 7] {
-            let caller = Caller { role, from: 0, client };
+            let caller = Caller { role, from: 0, client, sealing: Sealing::Auto };
             assert!(is_refused(connect(at, caller, &|_| Ok([0; 32]), soon())), "{caller:?} with nothing");
-            let other = Keys::of(&[0; 32]);
-            let guess = |hellos: &Hellos| Ok(other.proof(hellos).unwrap_or([1; 32]));
+            let other = Keys::of(&[0; 32], Sealing::Auto);
+            let guess = |hellos: &Hellos| Ok(other.secret(hellos).unwrap_or([1; 32]));
             assert!(is_refused(connect(at, caller, &guess, soon())), "{caller:?} with another pool's key");
         }
     }
@@ -85,7 +85,7 @@ fn a_node_proves_nothing_for_a_client_but_its_own_data_links() {
     let client = attached.client.0;
     let hello = |role, client| Hello { client, ..Hello::new(role, 0, [1; NONCE_LEN]) };
     let own = control.prove(&hellos(hello(Role::Data, client))).unwrap();
-    assert_eq!(own, support::keys().proof(&hellos(hello(Role::Data, client))).unwrap());
+    assert_eq!(own, support::keys().secret(&hellos(hello(Role::Data, client))).unwrap());
     for (role, named) in [
         (Role::Control, 0),
         (Role::Control, client),
@@ -119,7 +119,7 @@ fn a_client_s_proof_makes_no_node_of_it() {
                 proofs.set(proofs.get() + 1);
                 asked.borrow_mut().prove(&lied)
             };
-            let outcome = connect(&at, Caller { role, from: 0, client: named }, &prove, soon());
+            let outcome = connect(&at, Caller { role, from: 0, client: named, sealing: Sealing::Auto }, &prove, soon());
             assert_eq!(proofs.get(), 1, "the node proved what it was asked for");
             if role == Role::Data && named == client {
                 outcome.unwrap();
@@ -129,4 +129,54 @@ fn a_client_s_proof_makes_no_node_of_it() {
         }
     }
     Pool::attach_to(pool.nodes[1].socket(), None).unwrap().create("still", 4096, &CreateOptions::default()).unwrap();
+}
+
+/// Connections that say nothing, or only hello, and come again whenever they are dropped.
+fn crowd(at: &str, count: usize, says_hello: bool, is_over: &std::sync::atomic::AtomicBool) {
+    use std::sync::atomic::Ordering::Relaxed;
+    let mut crowd: Vec<std::net::TcpStream> = Vec::new();
+    let hello = Hello::new(Role::Control, 0, [9; NONCE_LEN]).encode();
+    while !is_over.load(Relaxed) {
+        crowd.retain_mut(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            match stream.read(&mut [0; HELLO_LEN]) {
+                Ok(len) => len > 0,
+                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        });
+        while crowd.len() < count && !is_over.load(Relaxed) {
+            let Ok(mut stream) = std::net::TcpStream::connect(at) else { break };
+            if says_hello {
+                let _ = stream.write_all(&hello);
+            }
+            crowd.push(stream);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_crowd_that_says_nothing_keeps_nobody_out() {
+    use hanare::node::{Node, NodeOptions};
+    use hanare::{NodeId, Placement};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let pool = TestPool::start(1, 16 << 20);
+    let at = pool.nodes[0].address().to_owned();
+    for says_hello in [false, true] {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| crowd(&at, 600, says_hello, &is_over));
+            std::thread::sleep(Duration::from_millis(300));
+            let options = NodeOptions { join: Some(at.clone()), ..support::options(16 << 20) };
+            let joined = Node::start(options).map(|node| {
+                let near = Pool::attach_to(node.socket(), None).unwrap();
+                let placement = Placement::Node(NodeId(0));
+                let region = near.create("far", 4096, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
+                region.put(0, b"through the crowd").unwrap();
+                near.remove("far").unwrap();
+            });
+            is_over.store(true, Ordering::Relaxed);
+            joined.unwrap();
+        });
+    }
 }

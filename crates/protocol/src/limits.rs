@@ -136,6 +136,20 @@ pub const PAUSE_MS: u64 = 10;
 /// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
 /// trip and a pause of a busy machine, and short beside what a user takes for the bound.
 pub const LATE_MS: u64 = 500;
+/// How long a stranger may take to say hello: it has nothing to wait for.
+pub const GREETING_MS: u64 = 1_000;
+
+/// How long it may take from there to its proof, if nobody else wants its place: a client asks its own node, which may be busy.
+pub const PROVING_MS: u64 = ANSWER_MS / 2;
+
+/// Most strangers that are greeted at once, each with a descriptor; others wait in the listener's queue.
+pub const GREETING_COUNT_MAX: usize = 256;
+
+/// Most of those from one address: seven of them that say nothing leave room for an eighth.
+pub const HOST_GREETING_COUNT_MAX: usize = GREETING_COUNT_MAX / 8;
+
+/// Most connections at once whose sides agree on a fabric, each with a thread. They have the pool's key behind them.
+pub const AGREEING_COUNT_MAX: usize = 128;
 
 /// How long a node whose connection broke may take to be reached, and then to say what became of an update: a live one does so at once, and
 /// the caller has waited for its answer already.

@@ -5,7 +5,7 @@ pub mod remote;
 
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_fabric::ucx;
-use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::wire::greeting::{Role, Sealing};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -117,10 +117,11 @@ pub fn data_link(address: &str) -> TcpStream {
     for (index, byte) in bytes.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
     }
-    let (keys, deadline) = (Keys::of(&bytes), Instant::now() + BOUND);
-    let caller = Caller { role: Role::Data, from: 1, client: 1 };
-    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.proof(hellos).unwrap()), deadline).unwrap();
-    let socket = TcpStream::from(ucx::take_socket(greeted, deadline).unwrap());
+    let (keys, deadline) = (Keys::of(&bytes, Sealing::Auto), Instant::now() + BOUND);
+    let caller = Caller { role: Role::Data, from: 1, client: 1, sealing: Sealing::Auto };
+    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
+    let socket = ucx::take_channel(greeted, deadline).unwrap().into_socket().expect("both ends are on this host");
+    let socket = TcpStream::from(std::os::fd::OwnedFd::from(socket));
     socket.set_nonblocking(false).unwrap();
     socket
 }

@@ -2,7 +2,7 @@
 
 use crate::link::Link;
 use crate::shm::{ShmLink, Side};
-use crate::tcp::{Socket, TcpLink};
+use crate::tcp::{Channel, Socket, TcpLink, sealed_pair};
 use crate::ucx::tests as ucx;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -13,12 +13,15 @@ pub(crate) type Boxed = Box<dyn Link>;
 #[derive(Clone, Copy)]
 pub(crate) enum Fabric {
     Tcp,
+    /// TCP, its bytes sealed.
+    Sealed,
     Shm,
     /// UCX with these transports only.
     Ucx(ucx::Transports),
 }
 
 pub(crate) const TCP: Fabric = Fabric::Tcp;
+pub(crate) const SEALED: Fabric = Fabric::Sealed;
 pub(crate) const SHM: Fabric = Fabric::Shm;
 
 /// UCX as users have it: the best that it finds between two workers of one host.
@@ -35,7 +38,7 @@ impl Fabric {
     /// Why this machine cannot have it, if it cannot.
     pub(crate) fn lack(&self) -> Option<String> {
         match *self {
-            Fabric::Tcp | Fabric::Shm => None,
+            Fabric::Tcp | Fabric::Sealed | Fabric::Shm => None,
             Fabric::Ucx(transports) => ucx::lack(transports),
         }
     }
@@ -46,6 +49,11 @@ impl Fabric {
             Fabric::Tcp => {
                 let (one, other) = sockets();
                 (Box::new(tcp(one)), Box::new(tcp(other)))
+            }
+            Fabric::Sealed => {
+                let (one, other) = sockets();
+                let (one, other) = sealed_pair(one, other);
+                (Box::new(TcpLink::new(one, "one".into())), Box::new(TcpLink::new(other, "other".into())))
             }
             Fabric::Shm => {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
@@ -64,6 +72,11 @@ impl Fabric {
             Fabric::Tcp => {
                 let (one, other) = sockets();
                 (Box::new(tcp(one)), Box::new(other))
+            }
+            Fabric::Sealed => {
+                let (one, other) = sockets();
+                let (one, other) = sealed_pair(one, other);
+                (Box::new(TcpLink::new(one, "one".into())), Box::new(other))
             }
             Fabric::Shm => {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
@@ -89,7 +102,20 @@ pub(crate) fn sockets() -> (TcpStream, TcpStream) {
 
 fn tcp(stream: TcpStream) -> TcpLink {
     let peer = stream.peer_addr().unwrap().to_string();
-    TcpLink::new(Socket::new(stream).unwrap(), peer)
+    TcpLink::new(Channel::plain(Socket::new(stream).unwrap()), peer)
+}
+
+/// A peer with the keys, that may say anything.
+impl Raw for Channel {
+    fn send(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() || !self.flush_sealed().unwrap() {
+            match self.send_slices(&[std::io::IoSlice::new(bytes)]) {
+                Ok(len) => bytes = &bytes[len..],
+                Err(rustix::io::Errno::AGAIN) => std::thread::yield_now(),
+                Err(errno) => panic!("{errno}"),
+            }
+        }
+    }
 }
 
 impl Raw for TcpStream {

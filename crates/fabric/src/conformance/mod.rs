@@ -14,7 +14,7 @@ mod store;
 
 use crate::link::{Link, LinkError, Progress, Sink};
 use crate::wait::wait;
-use fabrics::{Fabric, UCX, UCX_SHM, UCX_TCP};
+use fabrics::{Fabric, SEALED, UCX, UCX_SHM, UCX_TCP};
 pub(crate) use fabrics::{SHM, TCP};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -140,6 +140,7 @@ macro_rules! conformance {
 
 conformance! {
     tcp = TCP;
+    sealed = SEALED;
     shm = SHM;
     ucx = UCX;
     ucx_shm = UCX_SHM;

@@ -1,32 +1,35 @@
-//! The side that begins: connect, say hello, prove the key, and wait for the first message.
+//! The side that begins: connect, say hello, prove the key and have it proved.
 
 use super::exact::Exact;
-use super::{Caller, Greeted, Hellos, Proof, Socket, TcpLink, join, random};
+use super::handshake::{Handshake, SECOND_LEN_MAX};
+use super::path::PlainOver;
+use super::seal::Seal;
+use super::{Caller, Channel, Greeted, Hellos, Secret, Socket, TcpLink, join, random};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
-use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::{Malformed, VERSION};
 use hanare_protocol::{Error, Result};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Instant;
 
-/// Longest refusal taken from a peer at the greeting; an error is a few hundred bytes.
-const REFUSAL_LEN_MAX: u64 = 64 << 10;
-
-/// Connects to a node at `host:port`, greets it, and proves the pool's key by `prove`.
+/// Connects to a node at `host:port`, greets it, and proves the pool's key as it proves that it has it; `secret` tells what only
+/// the two sides of these hellos know.
 ///
 /// It waits, at most until `deadline` (the look-up of a host's name aside), for the connection and for three messages
 /// one after another.
 ///
 /// **Errors**: [`Error::NoNode`] where nobody listens or the connection ends; [`Error::VersionMismatch`];
-/// [`Error::Timeout`]; [`Error::Garbage`] where something else than a node answers; what `prove` returns; what the node
-/// refused with, as [`Error::KeyRefused`].
-pub fn connect(address: &str, caller: Caller, prove: &dyn Fn(&Hellos) -> Result<Proof>, deadline: Instant) -> Result<Greeted> {
+/// [`Error::Timeout`]; [`Error::Garbage`] where something else than a node answers; [`Error::KeyRefused`] where either side has not the
+/// other's key; what `secret` returns; what the node refused with.
+pub fn connect(address: &str, caller: Caller, secret: &dyn Fn(&Hellos) -> Result<Secret>, deadline: Instant) -> Result<Greeted> {
     let begun = Instant::now();
-    let socket = open(address, begun, deadline)?;
-    let exact = Exact { socket: &socket, peer: address, begun, deadline };
+    let mut socket = open(address, begun, deadline)?;
+    let (here, there) = socket.ends();
+    let plain = caller.sealing.plain_over(here, there);
+    let mut exact = Exact { stream: &mut socket, peer: address, begun, deadline };
 
-    let ours = Hello { client: caller.client, ..Hello::new(caller.role, caller.from, random()?) }.encode();
+    let said = Hello { client: caller.client, plain, ..Hello::new(caller.role, caller.from, random()?) };
+    let ours = said.encode();
     exact.send(&ours)?;
     let mut theirs = [0; HELLO_LEN];
     exact.receive(&mut theirs)?;
@@ -34,9 +37,12 @@ pub fn connect(address: &str, caller: Caller, prove: &dyn Fn(&Hellos) -> Result<
     if hello.version != VERSION {
         return Err(Error::VersionMismatch { peer: address.to_owned(), ours: VERSION, theirs: hello.version });
     }
-    exact.send(&prove(&join(&ours, &theirs))?)?;
-    welcome(&exact)?;
-    Ok(Greeted { link: TcpLink::new(socket, address.to_owned()), hello })
+    let hellos = join(&ours, &theirs);
+    let mut handshake = Handshake::connector(&hellos, &secret(&hellos)?)?;
+    exact.send(&handshake.first()?)?;
+    welcome(&mut exact, &mut handshake)?;
+    let seal = if said.is_plain_with(&hello) { None } else { Some(Seal::new(handshake.keys()?)) };
+    Ok(Greeted { link: TcpLink::new(Channel::new(socket, seal), address.to_owned()), hello })
 }
 
 /// Tries the addresses of the name one after another.
@@ -57,25 +63,26 @@ fn open(address: &str, begun: Instant, deadline: Instant) -> Result<Socket> {
     Err(last)
 }
 
-/// The acceptor's first message: welcome, or a refusal that says why.
-fn welcome(exact: &Exact) -> Result<()> {
-    let mut bytes = [0; HEAD_LEN];
-    exact.receive(&mut bytes)?;
-    let head = Head::decode(&bytes).map_err(|malformed| garbage(exact.peer, malformed))?;
-    match head.kind {
-        Kind::Pong => Ok(()),
-        Kind::Refused if head.body_len <= REFUSAL_LEN_MAX => {
-            let mut body = vec![0; head.body_len as usize];
-            exact.receive(&mut body)?;
-            let refusal = control::decode::<Error>(&body).map_err(|malformed| garbage(exact.peer, malformed))?;
-            Err(match refusal {
-                // The acceptor cannot know by which name it was reached.
-                Error::KeyRefused { .. } => Error::KeyRefused { peer: exact.peer.to_owned() },
-                other => other,
-            })
-        }
-        _ => Err(garbage(exact.peer, Malformed("no welcome after the greeting"))),
+/// The acceptor's message: its proof, and a welcome or a refusal that says why.
+fn welcome(exact: &mut Exact<Socket>, handshake: &mut Handshake) -> Result<()> {
+    let refused = |exact: &Exact<Socket>| Error::KeyRefused { peer: exact.peer.to_owned() };
+    let mut len = [0; 2];
+    exact.receive(&mut len)?;
+    let len = usize::from(u16::from_le_bytes(len));
+    // Anybody may say that it refuses: nothing else is believed without a proof.
+    if len == 0 {
+        return Err(refused(exact));
     }
+    if len > SECOND_LEN_MAX {
+        return Err(garbage(exact.peer, Malformed("no welcome after the greeting")));
+    }
+    let mut message = vec![0; len];
+    exact.receive(&mut message)?;
+    let said = handshake.take_second(&message).map_err(|_| refused(exact))?;
+    if said.is_empty() {
+        return Ok(());
+    }
+    Err(control::decode::<Error>(&said).unwrap_or_else(|malformed| garbage(exact.peer, malformed)))
 }
 
 fn garbage(peer: &str, malformed: Malformed) -> Error {

@@ -1,14 +1,19 @@
-//! The side that waits: accept without blocking, then greet in a thread of its own, since a stranger may be slow.
+//! The side that waits: accept and greet, neither of which waits for a stranger, who may be slow.
 
 use super::exact::Exact;
-use super::{Greeted, Hellos, Proof, Socket, TcpLink, join, random};
+use super::handshake::{FIRST_LEN, Handshake};
+use super::path::PlainOver;
+use super::seal::Seal;
+use super::{Channel, Greeted, Keys, Socket, TcpLink, join, random};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN};
-use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
 use hanare_protocol::{Error, Result};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
@@ -44,7 +49,10 @@ impl Listener {
     pub fn accept(&self) -> Result<Option<Incoming>> {
         match self.0.accept() {
             Ok((stream, address)) => match Socket::new(stream) {
-                Ok(socket) => Ok(Some(Incoming { socket, peer: address.to_string() })),
+                Ok(socket) => {
+                    let peer = address.to_string();
+                    Ok(Some(Incoming { socket, peer, stage: Stage::Hello, bytes: [0; HELLO_LEN], have: 0 }))
+                }
                 // It was reset before we looked at it.
                 Err(_) => Ok(None),
             },
@@ -59,10 +67,37 @@ fn is_none(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
 }
 
-/// A connection that nothing is known about.
+/// Said to who has not the key: that nothing follows.
+const REFUSED: [u8; 2] = [0; 2];
+
+/// A connection that nothing is known about, until its greeting is through.
+///
+/// ```text
+/// Hello --64 bytes, version--> Key --48 bytes that open--> greeted
+///   |                           |
+///   +--- anything else ---------+---------------------> an error, and the connection closes
+/// ```
 pub struct Incoming {
     socket: Socket,
     peer: String,
+    stage: Stage,
+    bytes: [u8; HELLO_LEN],
+    have: usize,
+}
+
+enum Stage {
+    /// The connector has to say hello.
+    Hello,
+    /// Both have, and the connector has to prove that it has the key.
+    Key { connector: Hello, acceptor: Hello },
+}
+
+/// What a step of a greeting came to.
+pub enum Step {
+    /// The connector has to say more.
+    Waits(Incoming),
+    /// Both sides know each other.
+    Greeted(Greeted),
 }
 
 impl Incoming {
@@ -71,33 +106,110 @@ impl Incoming {
         &self.peer
     }
 
-    /// Greets the connector and checks its proof by `verify`; it is told what `verify` refuses with.
+    /// The host that it comes from.
+    pub fn host(&self) -> IpAddr {
+        self.socket.ends().1.ip().to_canonical()
+    }
+
+    /// Whether it has said hello.
+    pub fn has_said_hello(&self) -> bool {
+        matches!(self.stage, Stage::Key { .. })
+    }
+
+    /// Readable when it says more.
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Goes on with the greeting as far as the connector has come. A connector that has the key is told what `admit` refuses with.
     ///
-    /// It waits for the connector, at most until `deadline`.
-    ///
-    /// **Errors**: [`Error::VersionMismatch`], [`Error::Garbage`], [`Error::Timeout`], [`Error::NoNode`] where the
-    /// connection ends, and what `verify` returned.
-    pub fn greet(self, from: u64, verify: &dyn Fn(&Hello, &Hellos, &Proof) -> Result<()>, deadline: Instant) -> Result<Greeted> {
-        let exact = Exact { socket: &self.socket, peer: &self.peer, begun: Instant::now(), deadline };
-        let mut theirs = [0; HELLO_LEN];
-        exact.receive(&mut theirs)?;
-        let hello = Hello::decode(&theirs)
-            .map_err(|malformed| Error::Garbage { peer: self.peer.clone(), reason: malformed.0.to_owned() })?;
-        // Said to another version too: it must be able to name ours.
-        let ours = Hello::new(hello.role, from, random()?).encode();
-        exact.send(&ours)?;
-        if hello.version != VERSION {
-            return Err(Error::VersionMismatch { peer: self.peer, ours: VERSION, theirs: hello.version });
+    /// Never waits. **Errors**: [`Error::VersionMismatch`], [`Error::Garbage`], [`Error::KeyRefused`], [`Error::NoNode`] where the
+    /// connection ends or takes nothing, and what `admit` returned. **Cost**: to a stranger some hashes, to others two
+    /// public-key operations.
+    pub fn step(mut self, keys: &Keys, admit: &dyn Fn(&Hello) -> Result<()>) -> Result<Step> {
+        let wanted = if self.has_said_hello() { FIRST_LEN } else { HELLO_LEN };
+        while self.have < wanted {
+            match recv(&self.socket, &mut self.bytes[self.have..wanted], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(self.gone("it closed the connection during the greeting")),
+                Ok((len, _)) => self.have += len,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Step::Waits(self)),
+                Err(errno) => return Err(self.gone(&errno.to_string())),
+            }
         }
-        let mut proof = [0; PROOF_LEN];
-        exact.receive(&mut proof)?;
-        if let Err(refusal) = verify(&hello, &join(&theirs, &ours), &proof) {
-            let body = control::encode(&refusal);
-            let head = Head { body_len: body.len() as u64, ..Head::new(Kind::Refused, 0) };
-            exact.send(&[&head.encode()[..], &body].concat())?;
+        match self.stage {
+            Stage::Hello => self.on_hello(keys)?.step(keys, admit),
+            Stage::Key { connector, acceptor } => self.on_key(keys, admit, connector, acceptor),
+        }
+    }
+
+    fn on_hello(self, keys: &Keys) -> Result<Incoming> {
+        let connector = Hello::decode(&self.bytes).map_err(|malformed| self.garbage(malformed.0))?;
+        let (here, there) = self.socket.ends();
+        let plain = keys.sealing().plain_over(there, here);
+        // Said to another version too: it must be able to name ours.
+        let acceptor = Hello { plain, ..Hello::new(connector.role, 0, random()?) };
+        self.send(&acceptor.encode())?;
+        if connector.version != VERSION {
+            return Err(Error::VersionMismatch { peer: self.peer, ours: VERSION, theirs: connector.version });
+        }
+        Ok(Incoming { stage: Stage::Key { connector, acceptor }, have: 0, ..self })
+    }
+
+    fn on_key(self, keys: &Keys, admit: &dyn Fn(&Hello) -> Result<()>, connector: Hello, acceptor: Hello) -> Result<Step> {
+        let hellos = join(&connector.encode(), &acceptor.encode());
+        let secret = match keys.secret(&hellos) {
+            Ok(secret) => secret,
+            Err(malformed) => {
+                self.send(&REFUSED)?;
+                return Err(self.garbage(malformed.0));
+            }
+        };
+        let mut handshake = Handshake::acceptor(&hellos, &secret)?;
+        if handshake.take_first(self.bytes.first_chunk().expect("a hello is longer")).is_err() {
+            self.send(&REFUSED)?;
+            return Err(Error::KeyRefused { peer: self.peer });
+        }
+        let refusal = admit(&connector).err();
+        let message = handshake.second(&refusal.as_ref().map_or(Vec::new(), control::encode))?;
+        let len = u16::try_from(message.len()).expect("a refusal is a few hundred bytes");
+        self.send(&[&len.to_le_bytes()[..], &message].concat())?;
+        if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        exact.send(&Head::new(Kind::Pong, 0).encode())?;
-        Ok(Greeted { link: TcpLink::new(self.socket, self.peer), hello })
+        let seal = if connector.is_plain_with(&acceptor) { None } else { Some(Seal::new(handshake.keys()?)) };
+        Ok(Step::Greeted(Greeted { link: TcpLink::new(Channel::new(self.socket, seal), self.peer), hello: connector }))
+    }
+
+    /// Sends to a connection that has room for all that a greeting says, unless its peer means no good.
+    fn send(&self, bytes: &[u8]) -> Result<()> {
+        match send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(len) if len == bytes.len() => Ok(()),
+            Ok(_) => Err(self.gone("it takes no greeting")),
+            Err(errno) => Err(self.gone(&errno.to_string())),
+        }
+    }
+
+    fn gone(&self, reason: &str) -> Error {
+        Error::NoNode { address: self.peer.clone(), reason: reason.to_owned() }
+    }
+
+    fn garbage(&self, reason: &str) -> Error {
+        Error::Garbage { peer: self.peer.clone(), reason: reason.to_owned() }
+    }
+
+    /// [`Incoming::step`] to the end, waiting for the connector until `deadline` at most.
+    ///
+    /// **Errors**: as those of a step, and [`Error::Timeout`].
+    pub fn greet(mut self, keys: &Keys, admit: &dyn Fn(&Hello) -> Result<()>, deadline: Instant) -> Result<Greeted> {
+        let begun = Instant::now();
+        loop {
+            self = match self.step(keys, admit)? {
+                Step::Greeted(greeted) => return Ok(greeted),
+                Step::Waits(incoming) => incoming,
+            };
+            let peer = self.peer.clone();
+            Exact { stream: &mut self.socket, peer: &peer, begun, deadline }.wait(PollFlags::IN)?;
+        }
     }
 }

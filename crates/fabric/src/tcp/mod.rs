@@ -1,37 +1,48 @@
-//! Links between any two machines: a TCP connection, greeted and proved.
+//! Links between any two machines: a TCP connection, greeted, proved by both sides, and sealed where it leaves the host.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `socket` | the two system calls, and the options of a connection |
 //! | `connect` | the side that begins |
 //! | `listen` | the side that waits: accept, then greet in a thread of its own |
-//! | `proof` | the keyed hash over both hellos |
+//! | `proof` | the secret of both hellos |
+//! | `handshake` | both sides prove that they have it, and get the keys of what follows |
+//! | `seal` | records |
+//! | `channel` | the stream of a greeted connection, sealed or not |
+//! | `path` | which connections are sealed |
 //! | `exact` | sending and receiving a known length before a deadline |
 
+mod channel;
 mod connect;
 pub(crate) mod exact;
+mod handshake;
 mod listen;
+mod path;
 mod proof;
+mod seal;
 mod socket;
 
+pub use channel::Channel;
+#[cfg(test)]
+pub(crate) use channel::sealed_pair;
 pub use connect::connect;
-pub use listen::{Incoming, Listener};
+pub use listen::{Incoming, Listener, Step};
 pub use proof::Keys;
 pub use socket::Socket;
 
 use crate::stream::StreamLink;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, PROOF_LEN, Role};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role, SECRET_LEN, Sealing};
 use std::io;
 use std::time::Duration;
 
 /// A link over TCP.
-pub type TcpLink = StreamLink<Socket>;
+pub type TcpLink = StreamLink<Channel>;
 
-/// Both hellos, the connector's first: what a proof is made over.
+/// Both hellos, the connector's first: what a secret belongs to.
 pub type Hellos = [u8; 2 * HELLO_LEN];
 
-/// The connector's proof that it has the pool's key, or a node that has it behind it.
-pub type Proof = [u8; PROOF_LEN];
+/// What only the two sides of one pair of hellos know, and who has the key of the connector's kind.
+pub type Secret = [u8; SECRET_LEN];
 
 /// What a connector says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +53,8 @@ pub struct Caller {
     pub from: u64,
     /// The client that it is, and 0 for a node.
     pub client: u64,
-}
-
-impl Caller {
-    /// A node.
-    pub fn node(role: Role, from: u64) -> Caller {
-        Caller { role, from, client: 0 }
-    }
+    /// What it would do without sealing for.
+    pub sealing: Sealing,
 }
 
 /// A connection on which both sides know each other.

@@ -8,7 +8,7 @@ use hanare_memory::fork::Withheld;
 use hanare_protocol::limits::{ANSWER_MS, LEASE_MS};
 use rustix::net::sockopt;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub struct Socket {
     fd: OwnedFd,
     /// Whether closing it discards what was not sent.
     ends_by_reset: bool,
+    ours: SocketAddr,
+    theirs: SocketAddr,
 }
 
 impl Socket {
@@ -29,8 +31,9 @@ impl Socket {
     pub fn new(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        let (ours, theirs) = (stream.local_addr()?, stream.peer_addr()?);
         let fd = OwnedFd::from(stream);
-        let socket = Socket { withheld: Withheld::new(fd.as_fd()), fd, ends_by_reset: false };
+        let socket = Socket { withheld: Withheld::new(fd.as_fd()), fd, ends_by_reset: false, ours, theirs };
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, Duration::from_millis(LEASE_MS))?;
         sockopt::set_tcp_keepintvl(&socket, Duration::from_millis(LEASE_MS / 3))?;
@@ -38,6 +41,11 @@ impl Socket {
         sockopt::set_tcp_thin_linear_timeouts(&socket, true)?;
         sockopt::set_tcp_user_timeout(&socket, ANSWER_MS as u32)?;
         Ok(socket)
+    }
+
+    /// This side's address, and the other side's.
+    pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.ours, self.theirs)
     }
 
     /// From now on the kernel discards what was not sent, and resets the connection, when it is closed or its process dies; it waits for

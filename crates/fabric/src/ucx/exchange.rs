@@ -13,13 +13,13 @@ use super::endpoint::Endpoint;
 use super::link::UcxLink;
 use super::{Reason, available};
 use crate::link::{Link, LinkError};
+use crate::stream::Stream;
 use crate::tcp::exact::Exact;
-use crate::tcp::{Greeted, Socket, TcpLink, random};
+use crate::tcp::{Channel, Greeted, Socket, TcpLink, random};
 use hanare_protocol::wire::greeting::Hello;
 use hanare_protocol::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// Which fabric a side wants between hosts.
@@ -162,32 +162,43 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
 /// other side goes; [`Error::Garbage`], [`Error::Timeout`]; [`Error::System`] where UCX fails.
 pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
     let Greeted { link, hello } = greeted;
-    let (socket, peer) = link.into_stream();
-    let ours = Offer::ours(choice);
-    let theirs = offer(&ours, &socket, &peer, deadline)?;
+    let (mut channel, peer) = link.into_stream();
+    let ours = Offer::ours(if channel.is_sealed() { sealed(choice, &peer)? } else { choice });
+    let theirs = offer(&ours, &mut channel, &peer, deadline)?;
     let is_ucx = is_ucx(&ours, &theirs).map_err(|why| refused(choice, &peer, &why))?;
     if !is_ucx {
-        return Ok(Agreed { link: Box::new(TcpLink::new(socket, peer)), hello, fabric: "tcp" });
+        return Ok(Agreed { link: Box::new(TcpLink::new(channel, peer)), hello, fabric: "tcp" });
     }
+    let socket = channel.into_socket().ok_or_else(|| refused(choice, &peer, "UCX does not seal what it carries"))?;
     let context = context().map_err(|reason| failed(&peer, reason))?;
     Ok(Agreed { link: Box::new(upgrade(socket, peer, context, deadline)?), hello, fabric: "ucx" })
 }
 
-/// The socket of a connection that has just been greeted, for one who makes its system calls itself: it stays TCP, whatever
+/// The stream of a connection that has just been greeted, for one who makes its calls itself: it stays TCP, whatever
 /// either side is set to. The other side calls [`agree`].
 ///
 /// It waits, at most until `deadline`. **Cost**: one round trip. **Errors**: [`Error::NoNode`] where the other side goes;
 /// [`Error::Garbage`], [`Error::Timeout`].
-pub fn take_socket(greeted: Greeted, deadline: Instant) -> Result<OwnedFd> {
-    let (socket, peer) = greeted.link.into_stream();
+pub fn take_channel(greeted: Greeted, deadline: Instant) -> Result<Channel> {
+    let (mut channel, peer) = greeted.link.into_stream();
     let ours = Offer { choice: Choice::Tcp, ucx: None, has_rdma: false, is_bare: true };
-    offer(&ours, &socket, &peer, deadline)?;
-    Ok(socket.into())
+    offer(&ours, &mut channel, &peer, deadline)?;
+    Ok(channel)
+}
+
+/// What a side may choose over a connection that is sealed: UCX carries bytes as they are.
+fn sealed(choice: Choice, peer: &str) -> Result<Choice> {
+    match choice {
+        Choice::Ucx => {
+            Err(refusal("ucx", format!("{peer} is reached over a sealed connection and UCX does not seal; --plain does without")))
+        }
+        Choice::Auto | Choice::Tcp => Ok(Choice::Tcp),
+    }
 }
 
 /// Tells the other side ours and takes its own.
-fn offer(ours: &Offer, socket: &Socket, peer: &str, deadline: Instant) -> Result<Offer> {
-    let exact = Exact { socket, peer, begun: Instant::now(), deadline };
+fn offer(ours: &Offer, stream: &mut impl Stream, peer: &str, deadline: Instant) -> Result<Offer> {
+    let mut exact = Exact { stream, peer, begun: Instant::now(), deadline };
     exact.send(&ours.encode())?;
     let mut theirs = [0; OFFER_LEN];
     exact.receive(&mut theirs)?;
@@ -213,8 +224,8 @@ fn refusal(value: &str, reason: String) -> Error {
 }
 
 /// Makes the link over UCX of two sides that both call this.
-pub(super) fn upgrade(socket: Socket, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
-    let exact = Exact { socket: &socket, peer: &peer, begun: Instant::now(), deadline };
+pub(super) fn upgrade(mut socket: Socket, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
+    let mut exact = Exact { stream: &mut socket, peer: &peer, begun: Instant::now(), deadline };
     let failed = |reason| failed(&peer, reason);
     let token = u64::from_le_bytes(random()?);
     let mut endpoint = Endpoint::new(context, token).map_err(failed)?;
@@ -244,7 +255,7 @@ fn reach(mut link: UcxLink, deadline: Instant) -> Result<UcxLink> {
     while !(is_reached && is_told) {
         if !is_reached && link.is_reached().map_err(unreached)? {
             is_reached = true;
-            Exact { socket: link.beside(), peer: &peer, begun, deadline }.send(&[REACHED])?;
+            Exact { stream: link.beside_mut(), peer: &peer, begun, deadline }.send(&[REACHED])?;
         }
         // The other side may need this one's worker until it has said so.
         link.is_reached().map_err(unreached)?;

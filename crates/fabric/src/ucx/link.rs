@@ -103,6 +103,11 @@ impl UcxLink {
         &self.beside
     }
 
+    /// The same, to say something.
+    pub(super) fn beside_mut(&mut self) -> &mut Socket {
+        &mut self.beside
+    }
+
     /// What a raw peer is made of.
     #[cfg(test)]
     pub(super) fn into_parts(mut self) -> (Endpoint, Socket, u64) {

@@ -37,7 +37,7 @@ mod sender;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use exchange::{Agreed, Choice, agree, open_ahead, take_socket};
+pub use exchange::{Agreed, Choice, agree, open_ahead, take_channel};
 pub use link::UcxLink;
 
 use std::path::PathBuf;

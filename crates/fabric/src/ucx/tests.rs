@@ -10,10 +10,10 @@ use super::{Agreed, Choice, Reason, agree};
 use crate::conformance::fabrics::sockets;
 use crate::conformance::{Store, body, end_of, head, pump, send};
 use crate::link::{Link, LinkError};
-use crate::tcp::{Caller, Greeted, Listener, Socket, connect};
+use crate::tcp::{Greeted, Keys, Listener, Socket, connect};
 use crate::wait::wait;
 use hanare_memory::Window;
-use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::wire::greeting::{Role, Sealing};
 use std::ffi::CStr;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -120,18 +120,23 @@ macro_rules! needs_ucx {
 
 // What both sides agree on, over the whole way: connect, greet, agree.
 
+fn keys() -> Keys {
+    Keys::of(&[1; 32], Sealing::Auto)
+}
+
 fn greeted_pair() -> (Greeted, Greeted) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.address().to_string();
     let acceptor = thread::spawn(move || {
         loop {
             match listener.accept().unwrap() {
-                Some(incoming) => return incoming.greet(1, &|_, _, _| Ok(()), soon()).unwrap(),
+                Some(incoming) => return incoming.greet(&keys(), &|_| Ok(()), soon()).unwrap(),
                 None => thread::yield_now(),
             }
         }
     });
-    let connector = connect(&address, Caller::node(Role::Data, 2), &|_| Ok([0; 32]), soon()).unwrap();
+    let connector =
+        connect(&address, keys().caller(Role::Data, 2), &|hellos| Ok(keys().secret(hellos).unwrap()), soon()).unwrap();
     (connector, acceptor.join().unwrap())
 }
 
@@ -152,7 +157,7 @@ fn pass_one(one: &mut dyn Link, other: &mut dyn Link) {
 fn two_sides_agree_and_talk() {
     for (one, other) in [(Choice::Tcp, Choice::Auto), (Choice::Tcp, Choice::Tcp)] {
         let [one, other] = agreed(one, other).map(Result::unwrap);
-        assert_eq!((one.fabric, other.fabric, one.hello.from, other.hello.from), ("tcp", "tcp", 1, 2));
+        assert_eq!((one.fabric, other.fabric, one.hello.from, other.hello.from), ("tcp", "tcp", 0, 2));
         pass_one(&mut { one.link }, &mut { other.link });
     }
     needs_ucx!(Transports::All);

@@ -340,7 +340,8 @@ impl Shared {
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client: self.attached.client.0 };
+        let (client, sealing) = (self.attached.client.0, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| match error {
             // Nobody listens where the node was: to a client that is a lost node.

@@ -28,7 +28,7 @@ pub use options::NodeOptions;
 use crate::settings;
 use control::{Desk, Letter, Parts};
 use extents::Extents;
-use hanare_fabric::tcp::{Hellos, Keys, Listener, Proof};
+use hanare_fabric::tcp::{Hellos, Keys, Listener, Secret};
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
@@ -41,8 +41,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// How a node proves what it is when it connects to another.
-fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Proof> + '_ {
-    |hellos| keys.proof(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
+fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
+    |hellos| keys.secret(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
 }
 
 /// A node that runs in threads of this process. Dropping it ends it in good order.
@@ -62,7 +62,7 @@ impl Node {
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
         control::raise_limit();
-        let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?);
+        let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
         let extents = Arc::new(Extents::new(lender.clone()));
@@ -90,11 +90,11 @@ impl Node {
             member: Member::new(life),
             coordination,
             home,
-            strangers: control::Strangers::new(
+            strangers: control::Strangers::start(
                 listener,
                 control::Terms { keys: keys.clone(), join: options.join, bound, fabric },
                 post.clone(),
-            ),
+            )?,
             service: data::Service::start(
                 data::Terms { extents: extents.clone(), keys: keys.clone(), bound, fabric, began_again },
                 Pages::new(

@@ -3,6 +3,7 @@
 use crate::settings;
 use hanare_memory::file::Huge;
 use hanare_memory::uffd::Features;
+use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub struct NodeOptions {
     pub join: Option<String>,
     /// File with the pool's key; `None` for [`super::default_key_file`], which a coordinator draws where it is not there.
     pub key: Option<PathBuf>,
+    /// Which connections are sealed.
+    pub sealing: Sealing,
     /// Its name in listings.
     pub name: String,
     /// The number that it would have in the pool that it joins; `None` for the next one. One that another node has is not given.
@@ -50,6 +53,7 @@ impl NodeOptions {
             advertise: settings::text("HANARE_ADVERTISE"),
             join: None,
             key: settings::text("HANARE_KEY").map(PathBuf::from),
+            sealing: settings::sealing()?,
             name: host_name(),
             number: None,
             socket: settings::node_socket(),

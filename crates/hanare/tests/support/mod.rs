@@ -5,7 +5,7 @@ use hanare::node::{Node, NodeOptions};
 use hanare::{JobId, JobRank, Pool, Rank};
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_fabric::ucx;
-use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::wire::greeting::{Role, Sealing};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,15 +46,20 @@ pub fn keys() -> Keys {
     for (index, byte) in bytes.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
     }
-    Keys::of(&bytes)
+    Keys::of(&bytes, Sealing::Auto)
+}
+
+/// The socket of a connection that is not sealed: both ends are on this host.
+fn plain_socket(greeted: tcp::Greeted, deadline: Instant) -> std::os::fd::OwnedFd {
+    ucx::take_channel(greeted, deadline).unwrap().into_socket().unwrap().into()
 }
 
 /// A data link to the node there, byte by byte, of client 1.
 pub fn data_link(address: &str) -> TcpStream {
     let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
-    let caller = Caller { role: Role::Data, from: 0, client: 1 };
-    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.proof(hellos).unwrap()), deadline).unwrap();
-    let socket = TcpStream::from(ucx::take_socket(greeted, deadline).unwrap());
+    let caller = Caller { role: Role::Data, from: 0, client: 1, sealing: Sealing::Auto };
+    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
+    let socket = TcpStream::from(plain_socket(greeted, deadline));
     socket.set_nonblocking(false).unwrap();
     socket
 }
@@ -94,6 +99,15 @@ impl TestPool {
             })
             .collect()
     }
+}
+
+/// These tests of this program once more, with all connections sealed.
+pub fn once_more_sealed(those: &[&str]) {
+    let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = tests.env("HANARE_SEAL", "always").arg("--exact").args(those).output().unwrap();
+    let (told, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "sealed:\n{told}\n{why}");
+    assert!(told.contains(&format!(" {} passed", those.len())), "{told}");
 }
 
 /// All tests of this program but those in `without`, once more, with what that Linux's userfaultfd has.

@@ -93,7 +93,7 @@ impl Stock {
     pub fn memory(&self) -> Memory {
         let used = self.lock().used;
         let page = if self.pages() == Pages::Small { PAGE_LEN } else { HUGE_PAGE_LEN };
-        Memory { lent: self.bytes, populated: self.populated.load(Ordering::Relaxed), used, page, clients: 0 }
+        Memory { lent: self.bytes, populated: self.populated.load(Ordering::Relaxed), used, page, clients: 0, is_plain: false }
     }
 
     /// A file for a whole slab, of the best pages that there are.

@@ -37,7 +37,7 @@ struct Pool {
 fn node(name: &str, incarnation: u128) -> Node {
     let settings = member::Settings::new(Incarnation(incarnation), name, "127.0.0.1:1");
     let mut member = Member::new(settings);
-    member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, page: 4096, clients: 0 });
+    member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, page: 4096, clients: 0, is_plain: false });
     let (slots, answers, lost) = (BTreeSet::new(), Vec::new(), Vec::new());
     Node { member, peer: None, slots, slot_next: 0, grant_next: 0, makes: Some(Ok(())), answers, lost, refused: 0 }
 }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::id::{ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
 use crate::page::Consistency;
 use crate::place::{Layout, Placement};
+use crate::wire::greeting::Sealing;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// What a client asks its node. The first message on its Unix socket is [`Request::Attach`].
@@ -105,7 +106,7 @@ pub enum Request {
         /// The region.
         gid: Gid,
     },
-    /// Asks its node to prove the pool's key to another node, for a data link of its own; answered by [`Answer::Proof`].
+    /// Asks its node to vouch for a data link of its own to another node; answered by [`Answer::Proof`].
     Prove {
         /// Both hellos, the connector's first, which names the client.
         hellos: Vec<u8>,
@@ -147,7 +148,7 @@ pub enum Answer {
     Shared(SharedView),
     /// To `Pages`.
     Pages(Vec<PageStat>),
-    /// To `Prove`: the keyed hash of the hellos.
+    /// To `Prove`: the secret of these hellos, which proves the pool's key and seals this one link.
     Proof([u8; 32]),
 }
 
@@ -262,6 +263,8 @@ pub struct Attached {
     pub epoch: Epoch,
     /// The node that is home to jobs' barriers: the coordinator's.
     pub home: NodeAddress,
+    /// Which connections its node seals, and so does it.
+    pub sealing: Sealing,
 }
 
 /// Where a node is reached.
@@ -354,6 +357,8 @@ pub struct Memory {
     pub page: u64,
     /// Clients attached.
     pub clients: u32,
+    /// Whether it does without sealing, as it was told to.
+    pub is_plain: bool,
 }
 
 /// What a node tells its coordinator.

@@ -1,24 +1,26 @@
-//! The first bytes of every connection: who is there, which version, and proof of the pool's key.
+//! The first bytes of every connection: who is there, which version, and proof of both sides that they have the pool's key.
 //!
 //! ```text
 //! connector                       acceptor
 //!    Hello (nonce c)      --->
 //!                         <---    Hello (nonce a)          either side stops here on another version
-//!    32 bytes of proof    --->                             keyed hash over both hellos, by the key of the connector's kind
-//!                         <---    Head: Pong, or Refused
+//!    48 bytes             --->                             Noise NNpsk0: that the connector has the key of its kind
+//!                         <---    a length of 2 bytes      0: refused; else that the acceptor has it too, and what it refuses
+//!    sealed records       <-->    sealed records           unless both hellos say the same of doing without
 //! ```
 //!
 //! The magic and the version keep their place for ever, so that any two builds can refuse each other in one line.
 
 use super::{Malformed, VERSION};
+use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of a hello.
 pub const HELLO_LEN: usize = 64;
 
-/// Bytes of the proof.
-pub const PROOF_LEN: usize = 32;
+/// Bytes of the secret of one pair of hellos.
+pub const SECRET_LEN: usize = 32;
 
 /// Random bytes of a hello: two of them never meet again.
 pub const NONCE_LEN: usize = 24;
@@ -35,6 +37,18 @@ pub enum Role {
     Control = 2,
     /// A node's messages about the pages of shared regions to another.
     Pages = 3,
+}
+
+/// Which of its connections a node seals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sealing {
+    /// Those that leave its host, or pass through somebody on it.
+    #[default]
+    Auto,
+    /// All.
+    Always,
+    /// None, where the other side says so too.
+    Plain,
 }
 
 /// The first message of either side.

@@ -1,7 +1,8 @@
 //! The connection to one node on which a faulting thread speaks for itself, inside the SIGBUS handler.
 //!
 //! Everything but [`Endpoint::connect`] is async-signal-safe: no allocation, lock, thread-local or panic; the system calls are
-//! `sendmsg`, `recv`, `poll`, `sched_yield` and `clock_gettime`. It is always TCP, whatever `HANARE_FABRIC` says, and whatever
+//! `sendmsg`, `send`, `recv`, `poll`, `sched_yield` and `clock_gettime`. What it says is sealed as other connections' is: the keys are
+//! made when it connects, and sealing takes nothing but memory that is there. It is always TCP, whatever `HANARE_FABRIC` says, and whatever
 //! the node is set to: no library can be called where a fault may have happened, and an RDMA library takes locks.
 //!
 //! One request at a time is under way, by the one thread that holds the endpoint's lane. What was lost once stays lost until there
@@ -12,8 +13,8 @@
 
 use super::counters::{FaultTraffic, count};
 use crate::client::pool::Shared;
+use hanare_fabric::tcp::Channel;
 use hanare_fabric::ucx;
-use hanare_memory::fork::Withheld;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -21,10 +22,10 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use std::cell::{Cell, UnsafeCell};
 use std::io::IoSlice;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,8 +79,7 @@ struct Buffer {
 /// A connection to one node, for one thread at a time.
 pub(crate) struct Endpoint {
     node: NodeId,
-    _withheld: Withheld,
-    socket: OwnedFd,
+    channel: UnsafeCell<Channel>,
     bound: Duration,
     traffic: Arc<FaultTraffic>,
     broken: Cell<Option<Broken>>,
@@ -98,27 +98,25 @@ impl Endpoint {
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
         let greeted = shared.greet(node, address, None, deadline)?;
-        Ok(Endpoint::over(node, ucx::take_socket(greeted, deadline)?, shared.bound, shared.faults.clone()))
+        Ok(Endpoint::over(node, ucx::take_channel(greeted, deadline)?, shared.bound, shared.faults.clone()))
     }
 
-    /// An endpoint over a socket that does not block.
-    fn over(node: NodeId, socket: OwnedFd, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
+    /// An endpoint over a stream that does not block.
+    fn over(node: NodeId, channel: Channel, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
         let buffer = Box::new(UnsafeCell::new(Buffer { bytes: [0; BUFFER_LEN], from: 0, to: 0 }));
-        let withheld = Withheld::new(socket.as_fd());
-        Endpoint { node, _withheld: withheld, socket, bound, traffic, broken: Cell::new(None), buffer }
+        Endpoint { node, channel: UnsafeCell::new(channel), bound, traffic, broken: Cell::new(None), buffer }
     }
 
-    /// The socket, for another endpoint to adopt.
-    pub fn into_socket(self) -> OwnedFd {
-        self.socket
+    /// The stream, for one call.
+    #[allow(clippy::mut_from_ref, reason = "the module's invariant")]
+    fn channel(&self) -> &mut Channel {
+        // SAFETY: this thread alone uses the endpoint, and no call on the stream calls back (the module's invariant).
+        unsafe { &mut *self.channel.get() }
     }
 
-    /// Goes on over another connection to the same node. Async-signal-safe.
-    pub fn adopt(&mut self, socket: OwnedFd) {
-        let buffer = self.buffer.get_mut();
-        (buffer.from, buffer.to) = (0, 0);
-        self.socket = socket;
-        self.broken.set(None);
+    fn socket(&self) -> BorrowedFd<'_> {
+        // SAFETY: as above; the descriptor stays the same and open.
+        unsafe { &*self.channel.get() }.as_fd()
     }
 
     /// The node at the other end.
@@ -136,7 +134,7 @@ impl Endpoint {
     ///
     /// **Cost**: one call.
     pub fn is_ended(&self) -> bool {
-        let look = || recv(&self.socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        let look = || recv(self.socket(), &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         // Between requests there is nothing to be read: bytes would be the answer to nothing.
         self.broken.get().is_some() || !matches!(look(), Err(Errno::AGAIN | Errno::INTR))
     }
@@ -146,7 +144,7 @@ impl Endpoint {
         let first = self.broken.get().unwrap_or(why);
         if self.broken.replace(Some(first)).is_none() {
             // The node must not wait for what this side will not say any more.
-            let _ = shutdown(&self.socket, Shutdown::Both);
+            let _ = shutdown(self.socket(), Shutdown::Both);
         }
         first
     }
@@ -212,15 +210,18 @@ impl Endpoint {
             }
             slices[0] = IoSlice::new(&first[sent..]);
             let count = rest.len().min(GATHER_COUNT);
-            match sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            match self.channel().send_slices(&slices[..count]) {
                 Ok(len) => {
                     sent += len;
                     wait = Wait::new(self.bound);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => wait.step(&self.socket, PollFlags::OUT)?,
+                Err(Errno::AGAIN) => wait.step(self.socket(), PollFlags::OUT)?,
                 Err(errno) => return Err(after(errno)),
             }
+        }
+        while !self.channel().flush_sealed().map_err(after)? {
+            wait.step(self.socket(), PollFlags::OUT)?;
         }
         Ok(())
     }
@@ -241,13 +242,13 @@ impl Endpoint {
             let rest = &mut into[have..];
             let is_direct = rest.len() >= BUFFER_LEN;
             let place = if is_direct { rest } else { &mut buffer.bytes[..] };
-            match recv(&self.socket, place, RecvFlags::empty()) {
-                Ok((0, _)) => return Err(Broken::Closed),
-                Ok((len, _)) if is_direct => have += len,
-                Ok((len, _)) => (buffer.from, buffer.to) = (0, len),
+            match self.channel().receive_slice(place) {
+                Ok(0) => return Err(Broken::Closed),
+                Ok(len) if is_direct => have += len,
+                Ok(len) => (buffer.from, buffer.to) = (0, len),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => {
-                    wait.step(&self.socket, PollFlags::IN)?;
+                    wait.step(self.socket(), PollFlags::IN)?;
                     continue;
                 }
                 Err(errno) => return Err(after(errno)),
@@ -264,6 +265,7 @@ fn after(errno: Errno) -> Broken {
             Broken::Closed
         }
         Errno::TIMEDOUT => Broken::TimedOut,
+        Errno::BADMSG => Broken::Nonsense,
         errno => Broken::System(errno),
     }
 }
@@ -281,7 +283,7 @@ impl Wait {
         Wait { backoff: Backoff::with_budget(Duration::from_micros(SPIN_ANSWER_US)), since: None, bound }
     }
 
-    fn step(&mut self, socket: &OwnedFd, flags: PollFlags) -> Result<(), Broken> {
+    fn step(&mut self, socket: BorrowedFd<'_>, flags: PollFlags) -> Result<(), Broken> {
         if self.backoff.step_after(true) == Step::Again {
             return Ok(());
         }
@@ -290,7 +292,7 @@ impl Wait {
             return Err(Broken::TimedOut);
         }
         let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
-        match poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), flags)], Some(&timeout)) {
+        match poll(&mut [PollFd::from_borrowed_fd(socket, flags)], Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(Broken::System(errno)),
         }
@@ -300,6 +302,7 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hanare_fabric::tcp::Socket;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
@@ -307,8 +310,8 @@ mod tests {
     fn pair(bound: Duration) -> (Endpoint, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        ours.set_nonblocking(true).unwrap();
-        (Endpoint::over(NodeId(7), ours.into(), bound, Arc::default()), listener.accept().unwrap().0)
+        let ours = Channel::plain(Socket::new(ours).unwrap());
+        (Endpoint::over(NodeId(7), ours, bound, Arc::default()), listener.accept().unwrap().0)
     }
 
     const LONG: Duration = Duration::from_secs(60);

@@ -76,9 +76,7 @@ impl Tools {
     /// good. A node that was silent has had its time. Async-signal-safe.
     pub fn renew(&mut self, home: usize, why: Broken) -> bool {
         let Some((orders, lane, bound)) = self.mending.as_ref().filter(|_| why == Broken::Closed) else { return false };
-        let Some(socket) = orders.renew(*lane, home, *bound) else { return false };
-        self.endpoints[home].adopt(socket);
-        true
+        orders.renew(*lane, home, &mut self.endpoints[home], *bound)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connections made anew for threads that cannot make one: who resolves a fault may neither allocate nor take a lock.
 //!
 //! ```text
-//! thread in a fault: Idle --> Wanted, rings --> waits --> takes the socket, or gives up (Idle)
+//! thread in a fault: Idle --> Wanted, rings --> waits --> changes its endpoint for the new one, or gives up (Idle)
 //! the mender:                 Wanted --> connects, greets, proves --> Ready, or Failed
 //! ```
 //!
@@ -14,18 +14,18 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, Timespec, eventfd, poll};
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Nobody wants a connection.
-const IDLE: i32 = -1;
+const IDLE: usize = 0;
 /// A thread waits for one.
-const WANTED: i32 = -2;
-/// It could not be made. All other numbers are descriptors of sockets that are ready.
-const FAILED: i32 = -3;
+const WANTED: usize = 1;
+/// It could not be made. All other numbers are addresses of boxed endpoints that are ready.
+const FAILED: usize = 2;
 
 /// How long a waiting thread sleeps before it looks again; connecting takes some round trips.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
@@ -37,31 +37,44 @@ const STACK_LEN: usize = 256 << 10;
 pub(crate) struct Orders {
     doors: Box<[(NodeId, Box<str>)]>,
     /// For each lane and each of its connections.
-    words: Box<[AtomicI32]>,
+    words: Box<[AtomicUsize]>,
+    /// For each of them the address of a boxed endpoint that is to be dropped: a thread in a fault may not free memory.
+    spent: Box<[AtomicUsize]>,
     bell: Arc<OwnedFd>,
 }
 
 impl Orders {
-    /// Has the connection to home number `home` of a lane made anew, and waits for it at most so long. Async-signal-safe.
+    /// Has the connection to home number `home` of a lane made anew, waits for it at most so long, and puts it in the old one's place.
+    /// Says whether there is one. Async-signal-safe.
     ///
     /// **Cost**: that of connecting, and two wakes.
-    pub fn renew(&self, lane: usize, home: usize, bound: Duration) -> Option<OwnedFd> {
-        let word = self.words.get(lane * self.doors.len() + home)?;
-        word.compare_exchange(IDLE, WANTED, AcqRel, Relaxed).ok()?;
+    pub fn renew(&self, lane: usize, home: usize, endpoint: &mut Endpoint, bound: Duration) -> bool {
+        let at = lane * self.doors.len() + home;
+        let Some(word) = self.words.get(at) else { return false };
+        if word.compare_exchange(IDLE, WANTED, AcqRel, Relaxed).is_err() {
+            return false;
+        }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         loop {
-            // ORDERING: pairs with the mender's exchange: the socket is ready.
+            // ORDERING: pairs with the mender's exchange: the endpoint is ready.
             match word.load(Acquire) {
                 WANTED => {}
-                ready => {
+                FAILED => {
                     word.store(IDLE, Release);
-                    // SAFETY: a number that is none of the states is a descriptor that the mender gave away.
-                    return (ready >= 0).then(|| unsafe { OwnedFd::from_raw_fd(ready) });
+                    return false;
+                }
+                ready => {
+                    // SAFETY: a number that is none of the states is a box that the mender gave away, to this thread alone.
+                    std::mem::swap(endpoint, unsafe { &mut *(ready as *mut Endpoint) });
+                    // ORDERING: pairs with the mender's exchange: it drops what is there before it makes the next, so the place is empty.
+                    self.spent[at].store(ready, Release);
+                    word.store(IDLE, Release);
+                    return true;
                 }
             }
             if begun.elapsed() > bound && word.compare_exchange(WANTED, IDLE, AcqRel, Relaxed).is_ok() {
-                return None;
+                return false;
             }
             if backoff.step() == Step::Park {
                 let _ = poll(&mut [], Some(&NAP));
@@ -72,25 +85,29 @@ impl Orders {
     /// Makes what is wanted.
     fn carry_out(&self, shared: &Shared) {
         for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {
+            // ORDERING: pairs with the store of the thread that left it.
+            drop(unboxed(self.spent[at].swap(IDLE, AcqRel)));
             let (node, address) = &self.doors[at % self.doors.len()];
-            let made = Endpoint::connect(shared, *node, address).map(Endpoint::into_socket);
+            let made = Endpoint::connect(shared, *node, address).map(Box::new);
             let made = made.inspect_err(|error| tracing::debug!("no connection for faults: {error}"));
-            let ready = made.map_or(FAILED, IntoRawFd::into_raw_fd);
+            let ready = made.map_or(FAILED, |endpoint| Box::into_raw(endpoint) as usize);
             // ORDERING: pairs with the load of the thread that waits.
-            if word.compare_exchange(WANTED, ready, AcqRel, Relaxed).is_err() && ready >= 0 {
-                // SAFETY: nobody has taken it: it is this thread's own still.
-                drop(unsafe { OwnedFd::from_raw_fd(ready) });
+            if word.compare_exchange(WANTED, ready, AcqRel, Relaxed).is_err() {
+                drop(unboxed(ready));
             }
         }
     }
 }
 
+/// The endpoint at an address that one of the words held, and nobody holds any more.
+fn unboxed(word: usize) -> Option<Box<Endpoint>> {
+    // SAFETY: a number that is none of the states is the address of a box; whoever takes it out of its word has it alone.
+    (word > FAILED).then(|| unsafe { Box::from_raw(word as *mut Endpoint) })
+}
+
 impl Drop for Orders {
     fn drop(&mut self) {
-        for word in self.words.iter_mut().map(|word| *word.get_mut()).filter(|word| *word >= 0) {
-            // SAFETY: a socket that nobody has taken.
-            drop(unsafe { OwnedFd::from_raw_fd(word) });
-        }
+        self.words.iter_mut().chain(&mut self.spent).for_each(|word| drop(unboxed(*word.get_mut())));
     }
 }
 
@@ -117,7 +134,8 @@ impl Shared {
         };
         let orders = Arc::new(Orders {
             doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
-            words: (0..lanes * doors.len()).map(|_| AtomicI32::new(IDLE)).collect(),
+            words: (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect(),
+            spent: (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect(),
             bell: desk.bell.clone(),
         });
         let mut all = desk.orders.lock().unwrap_or_else(PoisonError::into_inner);

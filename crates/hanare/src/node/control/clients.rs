@@ -168,7 +168,7 @@ impl Desk {
             Request::Pages => self.wish(key, Wish::Stat),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
-                Ok(hellos) => self.keys.proof_of(client.id.0, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0)),
+                Ok(hellos) => self.keys.secret_of(client.id.0, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0)),
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             other => {
@@ -212,7 +212,7 @@ impl Desk {
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
-        let attached = Attached { client: id, node, epoch, home };
+        let attached = Attached { client: id, node, epoch, home, sealing: self.keys.sealing() };
         (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell])
     }
 

@@ -18,6 +18,7 @@ use hanare_protocol::id::{ClientId, Epoch, NodeId};
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
+use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -66,7 +67,8 @@ pub(crate) struct Desk {
     pub(super) member: Member,
     coordination: Option<Coordination>,
     home: Option<Home>,
-    strangers: Strangers,
+    /// Greets who connects, for as long as the node lives.
+    _strangers: Strangers,
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
@@ -91,15 +93,13 @@ pub(crate) struct Desk {
     /// Which client waits for which request of the member.
     pub(super) asks: HashMap<u64, u64>,
     keys_ever: u64,
-    strangers_wait: bool,
     stopping: bool,
 }
 
 /// Epoll's names; clients and links of other nodes count up from 1.
 const BELL: u64 = u64::MAX;
 pub(super) const LISTENER: u64 = u64::MAX - 1;
-const STRANGERS: u64 = u64::MAX - 2;
-const HOME: u64 = u64::MAX - 3;
+const HOME: u64 = u64::MAX - 2;
 
 /// How long the last words to the coordinator may take.
 const LAST_WORDS_MS: u64 = 500;
@@ -115,7 +115,7 @@ impl Desk {
             member,
             coordination,
             home,
-            strangers,
+            _strangers: strangers,
             extents,
             lender,
             service,
@@ -135,11 +135,9 @@ impl Desk {
             unread: HashMap::new(),
             asks: HashMap::new(),
             keys_ever: 0,
-            strangers_wait: false,
             stopping: false,
         };
-        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.post.bell()), BELL, EventFlags::IN)
-            && desk.watch(desk.strangers.fd(), STRANGERS, EventFlags::IN);
+        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.post.bell()), BELL, EventFlags::IN);
         if watched { Ok(desk) } else { Err(system("watch the node's sockets", rustix::io::Errno::NOSPC)) }
     }
 
@@ -167,7 +165,8 @@ impl Desk {
     }
 
     fn tell_memory(&mut self) {
-        self.member.set_memory(Memory { clients: self.clients.len() as u32, ..self.lender.memory() });
+        let is_plain = self.keys.sealing() == Sealing::Plain;
+        self.member.set_memory(Memory { clients: self.clients.len() as u32, is_plain, ..self.lender.memory() });
     }
 
     fn tick(&mut self) {
@@ -179,9 +178,6 @@ impl Desk {
         }
         if let Some(home) = &mut self.home {
             home.dial(now_ms);
-        }
-        if self.strangers_wait {
-            self.strangers_wait = self.strangers.accept();
         }
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
@@ -320,7 +316,6 @@ impl Desk {
             match key {
                 BELL => self.read_letters(),
                 LISTENER => is_knocking = true,
-                STRANGERS => self.strangers_wait = self.strangers.accept(),
                 HOME => self.on_home(),
                 key if self.clients.contains_key(&key) => {
                     let has_ended = { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR);
@@ -349,8 +344,7 @@ impl Desk {
             return 0;
         }
         let due = [self.member.next_deadline(), coordinator, home, self.listens_at_ms].into_iter().flatten().min();
-        let patience = due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS);
-        if self.strangers_wait { patience.min(10) } else { patience }
+        due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
     }
 
     fn read_letters(&mut self) {

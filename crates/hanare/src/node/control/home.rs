@@ -4,7 +4,7 @@ use super::desk::Letter;
 use crate::node::control_link::ControlLink;
 use crate::node::post::Post;
 use crate::node::proving;
-use hanare_fabric::tcp::{self, Caller, Keys};
+use hanare_fabric::tcp::{self, Keys};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -41,7 +41,7 @@ impl Home {
         }
         let (address, keys, post, bound) = (self.address.clone(), self.keys.clone(), self.post.clone(), self.bound);
         let dial = move || {
-            let greeted = tcp::connect(&address, Caller::node(Role::Control, 0), &proving(&keys), Instant::now() + bound);
+            let greeted = tcp::connect(&address, keys.caller(Role::Control, 0), &proving(&keys), Instant::now() + bound);
             post.send(Letter::Dialed(greeted));
         };
         match std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {

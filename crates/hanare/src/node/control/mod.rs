@@ -6,7 +6,7 @@
 //! | `clients` | what clients ask, and what the node answers by itself |
 //! | `descriptors` | how many this process may have, and what a user's share of them is |
 //! | `listener` | the Unix socket that clients attach to |
-//! | `strangers` | TCP connections: greeted in threads of their own, then handed on |
+//! | `strangers` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
 //! | `coordination` | the coordinator, where it is this node |
 //! | `desk` | the thread's loop |

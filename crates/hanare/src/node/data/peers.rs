@@ -4,7 +4,7 @@ use super::fetches::Fetch;
 use super::service::Mail;
 use crate::node::post::Post;
 use crate::node::proving;
-use hanare_fabric::tcp::{self, Caller, Keys};
+use hanare_fabric::tcp::{self, Keys};
 use hanare_fabric::{Link, ucx};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::greeting::Role;
@@ -85,7 +85,7 @@ impl Peers {
         let to = address.clone();
         let (fabric, deadline) = (self.dial.fabric, Instant::now() + bound);
         let dial = move || {
-            let greeted = tcp::connect(&address, Caller::node(Role::Data, 0), &proving(&keys), deadline);
+            let greeted = tcp::connect(&address, keys.caller(Role::Data, 0), &proving(&keys), deadline);
             let link = greeted.and_then(|mut greeted| {
                 greeted.end_by_reset(bound)?;
                 ucx::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
@@ -102,7 +102,7 @@ impl Peers {
     pub fn dial_wire(&self, node: NodeId, address: String) {
         let (keys, bound, post) = (self.dial.keys.clone(), self.dial.bound, self.dial.post.clone());
         let dial = move || {
-            let caller = Caller::node(Role::Pages, u64::from(node.0));
+            let caller = keys.caller(Role::Pages, u64::from(node.0));
             let greeted = tcp::connect(&address, caller, &proving(&keys), Instant::now() + bound);
             post.send(Mail::Wired { node: Some(node), link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>) });
         };
