@@ -28,12 +28,12 @@ pub(super) enum What<'b, R> {
 pub(super) type Tell<'b, T> = Arc<dyn Fn(T) + Send + Sync + 'b>;
 
 /// Windows of the caller's memory, borrowed as long as the command lives.
-fn read<'b>(bytes: &'b [u8]) -> Window {
+fn read(bytes: &[u8]) -> Window {
     // SAFETY: the command that gets the window borrows the bytes, and only reads them.
     unsafe { Window::of(bytes) }
 }
 
-fn write<'b>(bytes: &'b mut [u8]) -> Window {
+fn write(bytes: &mut [u8]) -> Window {
     // SAFETY: the command that gets the window borrows the bytes.
     unsafe { Window::of_mut(bytes) }
 }
