@@ -187,10 +187,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             What::CopyTo { to, to_shape } => {
                 let to_shape = fit(&to, to_shape)?;
                 to.check_rights(op)?;
-                if shape.len() != to_shape.len() {
-                    let reason = format!("the source has {} bytes, this has {}", shape.len(), to_shape.len());
-                    return Err(to_shape.refused(to.name(), reason));
-                }
+                check_len(&to, &to_shape, "the source", shape.len(), to_shape.len())?;
                 With::Region { to, to_shape }
             }
             What::Fill { pattern } => {
