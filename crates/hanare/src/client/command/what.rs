@@ -28,12 +28,12 @@ pub(super) enum What<'b, R> {
 pub(super) type Tell<'b, T> = Arc<dyn Fn(T) + Send + Sync + 'b>;
 
 /// Windows of the caller's memory, borrowed as long as the command lives.
-fn read<'b>(bytes: &'b [u8]) -> Window {
+fn read(bytes: &[u8]) -> Window {
     // SAFETY: the command that gets the window borrows the bytes, and only reads them.
     unsafe { Window::of(bytes) }
 }
 
-fn write<'b>(bytes: &'b mut [u8]) -> Window {
+fn write(bytes: &mut [u8]) -> Window {
     // SAFETY: the command that gets the window borrows the bytes.
     unsafe { Window::of_mut(bytes) }
 }
@@ -187,10 +187,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             What::CopyTo { to, to_shape } => {
                 let to_shape = fit(&to, to_shape)?;
                 to.check_rights(op)?;
-                if shape.len() != to_shape.len() {
-                    let reason = format!("the source has {} bytes, this has {}", shape.len(), to_shape.len());
-                    return Err(to_shape.refused(to.name(), reason));
-                }
+                check_len(&to, &to_shape, "the source", shape.len(), to_shape.len())?;
                 With::Region { to, to_shape }
             }
             What::Fill { pattern } => {

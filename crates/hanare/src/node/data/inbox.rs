@@ -13,6 +13,7 @@ use crate::node::extents::Extents;
 use crate::node::pages::{Ask, Sealed};
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
+use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
@@ -43,7 +44,7 @@ pub(crate) enum Asks {
     /// The answer to that.
     Synced(SyncAnswer),
     /// The answer to a question.
-    Told(hanare_protocol::error::Happened),
+    Told(Happened),
     /// A sign of life.
     Pong,
     /// A thread wants or has pages of the share, or the region, of that number.
@@ -55,12 +56,25 @@ pub(crate) enum Asks {
 /// Puts of up to this many bytes in a row are asked of a link at once.
 const DIRECT_BLOCK_MIN: u64 = 4096;
 
-/// Which part of a message comes next.
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
+/// How far a message of commands has come.
+#[derive(Default)]
+enum Taking {
+    /// Its commands come, or none is under way.
+    #[default]
     Commands,
+    /// Its lists come.
     Lists,
-    Operands,
+    /// All its commands are admitted, and their operands come.
+    Operands {
+        /// The command whose operand is taken in.
+        current: usize,
+        /// Bytes of the operand in the staging buffer that are still to be taken in.
+        staged_len: usize,
+    },
+    /// Nothing of it is done, and the rest of it goes nowhere.
+    Refused(Error),
+    /// Memory was lost under it: part of it may be done, and the rest of it goes nowhere.
+    Lost(Error),
 }
 
 /// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
@@ -98,16 +112,11 @@ impl Sums {
 /// The sink of one link.
 pub(crate) struct Inbox {
     extents: Arc<Extents>,
-    part: Part,
+    taking: Taking,
     /// Commands of the message under way, or the body of what is none.
     front: Vec<u8>,
     lists: Vec<u64>,
     work: Vec<Work>,
-    refused: Option<Error>,
-    /// The command whose operand is taken in.
-    current: usize,
-    /// Bytes of the operand in the staging buffer that are still to be taken in.
-    staged_len: usize,
     stage: Vec<u8>,
     /// Messages that wait for their answer.
     pub finished: Vec<Finished>,
@@ -115,8 +124,6 @@ pub(crate) struct Inbox {
     pub held_back: bool,
     /// What the client calls this connection.
     pub name: Option<u128>,
-    /// The message whose operands are being taken in: it may have been done in part.
-    pub under_way: Option<u64>,
     /// The last message that was admitted or refused.
     pub last: u64,
 }
@@ -125,18 +132,14 @@ impl Inbox {
     pub fn new(extents: Arc<Extents>) -> Inbox {
         Inbox {
             extents,
-            part: Part::Commands,
+            taking: Taking::Commands,
             front: Vec::new(),
             lists: Vec::new(),
             work: Vec::new(),
-            refused: None,
-            current: 0,
-            staged_len: 0,
             stage: Vec::new(),
             finished: Vec::new(),
             held_back: false,
             name: None,
-            under_way: None,
             last: 0,
         }
     }
@@ -159,74 +162,87 @@ impl Inbox {
     /// Admits the commands of a message; a refusal is remembered, nonsense ends the link.
     fn admit(&mut self, head: &Head) -> Result<(), Refusal> {
         let mut sums = Sums::default();
-        let mut list_at = 0;
+        let (mut list_at, mut refused) = (0, None);
         for k in 0..head.count as usize {
             let command = self.command(k)?;
             let words = command.list_len().map_err(|malformed| refusal(malformed.0))? as usize / 8;
             let shape = command.shape(&self.lists[list_at..list_at + words]).map_err(|malformed| refusal(malformed.0))?;
             list_at += words;
-            if self.refused.is_none() {
+            if refused.is_none() {
                 match Work::admit(&command, shape, &self.extents) {
                     Ok(work) => {
                         sums.add(&work);
                         self.work.push(work);
                     }
-                    Err(error) => self.refused = Some(error),
+                    Err(error) => refused = Some(error),
                 }
             }
         }
-        if self.refused.is_none() {
+        if refused.is_none() {
             let fronts = (self.front.len() + self.lists.len() * 8) as u64;
             if fronts.saturating_add(sums.operands) != head.body_len {
                 return Err(refusal("the bytes of the operands are not as many as the commands say"));
             }
-            self.refused = unpaired(&self.work).or_else(|| sums.beyond_limits());
-        }
-        if self.refused.is_some() {
-            // What was admitted before the refusal must not be held until the whole message is here.
-            self.work.clear();
+            refused = unpaired(&self.work).or_else(|| sums.beyond_limits());
         }
         self.last = head.seq;
-        self.under_way = self.refused.is_none().then_some(head.seq);
-        self.current = 0;
+        self.taking = match refused {
+            None => Taking::Operands { current: 0, staged_len: 0 },
+            Some(error) => {
+                // What was admitted before the refusal must not be held until the whole message is here.
+                self.work.clear();
+                Taking::Refused(error)
+            }
+        };
         Ok(())
     }
 
-    /// The place of the next bytes of the operands.
-    fn place_operand(&mut self) -> Result<Window, Refusal> {
-        let left = |work: &Work| work.operand_len() - work.taken;
-        while self.work.get(self.current).is_some_and(|work| left(work) == 0) {
-            self.current += 1;
+    /// What became of the message that is on its way in, if it was admitted or refused.
+    pub fn fate(&self) -> Option<(u64, Happened)> {
+        match self.taking {
+            Taking::Commands | Taking::Lists => None,
+            Taking::Operands { .. } | Taking::Lost(_) => Some((self.last, Happened::Unknown)),
+            Taking::Refused(_) => Some((self.last, Happened::No)),
         }
-        let work = self.work.get_mut(self.current).ok_or_else(|| refusal("more bytes than the commands say"))?;
+    }
+
+    /// The place of the next bytes of the message's last part.
+    fn place_rest(&mut self, left: u64) -> Result<Window, Refusal> {
+        let Taking::Operands { current, staged_len } = &mut self.taking else { return Ok(self.scratch(left)) };
+        let left = |work: &Work| work.operand_len() - work.taken;
+        while self.work.get(*current).is_some_and(|work| left(work) == 0) {
+            *current += 1;
+        }
+        let work = self.work.get_mut(*current).ok_or_else(|| refusal("more bytes than the commands say"))?;
         let left = left(work);
         if let Some(window) = direct_place(work, left) {
             work.taken += window.len() as u64;
             return Ok(window);
         }
         self.stage.resize(STAGE_LEN, 0);
-        self.staged_len = left.min(STAGE_LEN as u64) as usize;
+        *staged_len = left.min(STAGE_LEN as u64) as usize;
         // SAFETY: the stage is not touched until the link has filled the window and asks again, or is dropped.
-        Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, self.staged_len))
+        Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, *staged_len))
     }
 
     /// Takes in what the staging buffer holds.
     fn settle(&mut self) {
-        let len = std::mem::take(&mut self.staged_len);
-        if len == 0 || self.refused.is_some() {
+        let Taking::Operands { current, staged_len } = &mut self.taking else { return };
+        let len = std::mem::take(staged_len);
+        if len == 0 {
             return;
         }
         // SAFETY: the buffer is ours, and only read here.
         let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
-        if let Err(lost) = self.work[self.current].take(bytes) {
-            self.refused = Some(lost_memory(&lost));
+        if let Err(lost) = self.work[*current].take(bytes) {
+            self.taking = Taking::Lost(lost_memory(&lost));
         }
     }
 
     /// A place for bytes that nobody wants.
     fn scratch(&mut self, left: u64) -> Window {
         self.stage.resize(STAGE_LEN, 0);
-        // SAFETY: as in `place_operand`.
+        // SAFETY: as in `place_rest`.
         unsafe { Window::of_mut(&mut self.stage) }.slice(0, left.min(STAGE_LEN as u64) as usize)
     }
 
@@ -245,11 +261,11 @@ impl Inbox {
             }
             self.work.clear();
             self.lists.clear();
-            (self.refused, self.part) = (None, Part::Commands);
+            self.taking = Taking::Commands;
             return Ok(self.place_front(front_len));
         }
-        if self.part == Part::Commands {
-            self.part = Part::Lists;
+        if matches!(self.taking, Taking::Commands) {
+            self.taking = Taking::Lists;
             let list_len = self.list_len()?;
             if front_len + list_len > head.body_len {
                 return Err(refusal("lists longer than the message"));
@@ -261,38 +277,35 @@ impl Inbox {
             }
         }
         self.go_on(head)?;
-        if self.refused.is_some() { Ok(self.scratch(head.body_len - at)) } else { self.place_operand() }
+        self.place_rest(head.body_len - at)
     }
 
     /// What was asked for is here: the lists, or a stage of the operands.
     fn go_on(&mut self, head: &Head) -> Result<(), Refusal> {
-        match self.part {
-            Part::Operands => self.settle(),
-            Part::Commands | Part::Lists => {
-                self.part = Part::Operands;
-                self.admit(head)?;
+        match self.taking {
+            Taking::Commands | Taking::Lists => self.admit(head),
+            Taking::Operands { .. } | Taking::Refused(_) | Taking::Lost(_) => {
+                self.settle();
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// All bytes of a message of commands are here.
     fn end_commands(&mut self, head: &Head) {
-        let ended = match self.part {
+        let ended = match self.taking {
             _ if head.body_len == 0 => Err(refusal("no commands")),
             // Its commands were its last bytes.
-            Part::Commands => match self.list_len() {
+            Taking::Commands => match self.list_len() {
                 Ok(0) => self.go_on(head),
                 Ok(_) => Err(refusal("lists that are not there")),
                 Err(nonsense) => Err(nonsense),
             },
-            Part::Lists | Part::Operands => self.go_on(head),
+            _ => self.go_on(head),
         };
         if let Err(nonsense) = ended {
-            self.refused = Some(garbage(&nonsense.0));
+            self.taking = Taking::Refused(garbage(&nonsense.0));
         }
-        self.part = Part::Commands;
-        self.under_way = None;
     }
 
     fn asks(&mut self, head: &Head) -> Option<Asks> {
@@ -310,13 +323,12 @@ impl Inbox {
                 self.last = head.seq;
                 self.decoded().map_or_else(Asks::Refused, Asks::Sync)
             }
-            Kind::Commands => match self.refused.take() {
-                Some(error) => {
-                    // Memory may have been lost on the way.
+            Kind::Commands => match std::mem::take(&mut self.taking) {
+                Taking::Refused(error) | Taking::Lost(error) => {
                     self.work.clear();
                     Asks::Refused(error)
                 }
-                None => {
+                Taking::Commands | Taking::Lists | Taking::Operands { .. } => {
                     self.work.iter_mut().for_each(Work::conclude);
                     self.work.retain(|work| work.is_left() || work.op == Op::CopyTo || work.result_len() > 0);
                     Asks::Work(std::mem::take(&mut self.work))
@@ -414,4 +426,28 @@ fn refusal(reason: &str) -> Refusal {
 /// The error for lent memory that the kernel could not supply.
 pub(crate) fn lost_memory(lost: &hanare_memory::Lost) -> Error {
     Error::System { what: "reach lent memory".to_owned(), reason: format!("{lost:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_memory::file::Huge;
+    use hanare_memory::{Lender, LenderOptions};
+    use hanare_protocol::id::{Grant, Slot};
+    use hanare_protocol::shape::Shape;
+
+    #[test]
+    fn a_message_that_was_refused_and_then_cut_off_did_nothing() {
+        let lender = Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never }).unwrap();
+        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))));
+        let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
+        let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
+        inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();
+        assert_eq!(inbox.fate(), None);
+        inbox.place(&head, COMMAND_LEN as u64).unwrap();
+        assert_eq!(inbox.fate(), Some((5, Happened::No)), "no such extent");
+        inbox.message(&head);
+        assert_eq!(inbox.fate(), None);
+        assert!(matches!(inbox.finished.pop().unwrap().asks, Asks::Refused(Error::GrantRefused { .. })));
+    }
 }

@@ -107,13 +107,13 @@ impl Session {
 
     /// What would be known of this connection if it ended.
     pub fn epitaph(&self) -> Epitaph {
-        let (last, partly) = (self.inbox.last, self.inbox.under_way);
         let mut replies = self.replies.fates();
+        replies.extend(self.inbox.fate());
         // What came with the link's end was not acted on.
         let unheard = self.inbox.finished.iter().filter(|finished| matches!(finished.asks, Asks::Sync(_)));
         let unheard = unheard.map(|finished| finished.seq).chain(self.syncs.iter().map(|(seq, _)| *seq));
         replies.extend(unheard.map(|seq| (seq, Happened::No)));
-        Epitaph { last, partly, forgotten: self.replies.forgotten, replies }
+        Epitaph { last: self.inbox.last, forgotten: self.replies.forgotten, replies }
     }
 
     /// Whether an answer waits for the client to read.
@@ -153,8 +153,6 @@ impl Session {
 pub(crate) struct Epitaph {
     /// The last request that was begun.
     last: u64,
-    /// One that was being taken in.
-    partly: Option<u64>,
     /// The last request whose failure is not remembered any more.
     forgotten: u64,
     /// Those that were refused, or not done to the end.
@@ -166,7 +164,6 @@ impl Epitaph {
     pub fn happened(&self, seq: u64) -> Happened {
         match self.replies.iter().find(|(known, _)| *known == seq) {
             _ if seq > self.last => Happened::No,
-            _ if self.partly == Some(seq) => Happened::Unknown,
             Some((_, happened)) => *happened,
             None if seq <= self.forgotten => Happened::Unknown,
             None => Happened::Yes,
