@@ -16,8 +16,6 @@ use crate::parameters::{Parameter, Parameters, Source};
 pub const BARS_MAX: usize = 5;
 /// A step of a number that is not counted.
 const STEP_SHARE: f64 = 0.05;
-/// Sizes from this on that are powers of two step to the next power of two.
-const SIZE_STEPS_FROM: f64 = 8.0;
 /// Counts from this on step by a share: one of a thousand is no step.
 const COUNT_STEPS_TO: f64 = 100.0;
 
@@ -97,13 +95,16 @@ fn accepted(parameter: &Parameter, value: f64) -> f64 {
     value.clamp(parameter.low, parameter.high)
 }
 
-/// The values one step below and above, as far as the parameter accepts them.
+/// The values one step below and above, as far as the parameter accepts them: one of what is counted, else a share.
+///
+/// A size in powers of two, as that of a line or a bus, has no small step; the box holds its half and its double.
 fn steps(parameter: &Parameter) -> Vec<f64> {
     let value = parameter.value;
-    let is_size = parameter.unit == "B" && value >= SIZE_STEPS_FROM && value.log2().fract() == 0.0;
-    let pair = if is_size {
-        [value / 2.0, value * 2.0]
-    } else if parameter.is_counted() && value <= COUNT_STEPS_TO {
+    let is_size = parameter.unit == "B" && value >= 4.0 && value.log2().fract() == 0.0;
+    if is_size {
+        return Vec::new();
+    }
+    let pair = if parameter.is_counted() && value <= COUNT_STEPS_TO {
         [value - 1.0, value + 1.0]
     } else {
         [value * (1.0 - STEP_SHARE), value * (1.0 + STEP_SHARE)]

@@ -165,7 +165,7 @@ fn how_judged(gathered: &Gathered) -> Markup {
                 "no list of inputs is typed. Where it read a fact that the claim itself states, or one derived from that, the verdict is “by construction”." }
             p { "Where the text allows several readings, the claim is judged in each. A parameter that belongs to a claim's own number is fitted to other facts first (leave one out); "
                 "the outcome with the paper's one default set stands beside it." }
-            p { "“Box” is the share of random points, each chosen parameter between half and twice its value, in which the claim comes out as at the defaults; a step is one cycle or piece, half or twice a size in powers of two, else 5 %. "
+            p { "“Box” is the share of random points, each chosen parameter between half and twice its value, in which the claim comes out as at the defaults; a step is one of what is counted, else 5 %; a size in powers of two has none. "
                 "These take thousands of runs: they were recorded with the sources of this version (" code { "facts/sensitivity.toml" } ") and are shown only while the model still gives the value they were made for." }
             div.scroll {
                 table.cards {

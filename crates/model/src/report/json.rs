@@ -98,7 +98,7 @@ mod tests {
         for claim in claims.iter().filter(|claim| claim["verdict"] != "nothing-to-test") {
             let checks = claim["checks"].as_array().unwrap();
             assert!(!checks.is_empty() && claim["parameters"].is_array(), "{claim}");
-            assert!(checks.iter().all(|check| check["value"].is_number() && check["limit"].is_null() == false), "{claim}");
+            assert!(checks.iter().all(|check| check["value"].is_number() && !check["limit"].is_null()), "{claim}");
         }
         assert!(value["plots"].as_array().unwrap().iter().all(|plot| plot["csv"].as_str().unwrap().lines().count() > 1));
     }

@@ -130,7 +130,7 @@ pub fn stride(parameters: &Parameters) -> Option<Judgement> {
 pub fn one_text(_: &Parameters) -> Option<Judgement> {
     Some(
         Judgement::nothing("", "A statement about source text, not about time, so a timing model has nothing to say.").finding(
-            "The product shows it: apps/matmul has one text of the triple loop, which its tests run over main memory, over mapped regions and over vector commands and compare element by element.",
+            "The product shows it: in apps/matmul the triple loop is one function, which the programs call with pointers to main memory and to regions of the pool; their tests check the product element by element.",
         ),
     )
 }

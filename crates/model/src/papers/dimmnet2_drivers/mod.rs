@@ -25,7 +25,7 @@ pub static PAPER: Paper = Paper {
     citation: Citation {
         original_title: "DIMMnet-2 用 Windows ドライバの実装と評価",
         authors: "J. Kanai, T. Mori, T. Araki, H. Nakajo, M. Namiki (Tokyo University of Agriculture and Technology), N. Tanabe (Toshiba)",
-        published: "year and venue are not in the material this project has; a short report of the same authors on it is of June 2006",
+        published: "Year and venue are not in the material this project has; a short report of the same authors on it is of June 2006",
     },
     summary: "A RAM disk, a distributed shared memory and user-level commands over memory on a network card in a DIMM slot.",
     rules: &rules::RULES,
