@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, node, region, run};
+use crate::{demo, forward, journal, node, region, run};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -37,6 +37,9 @@ pub enum Command {
     /// Create, list, describe, resize, remove and copy regions
     #[command(subcommand)]
     Region(region::Command),
+    /// Check a coordinator's journal, or print its records
+    #[command(subcommand)]
+    Journal(journal::Command),
     /// Show what this machine offers, the fabrics, and every setting
     Info {
         /// Print JSON.

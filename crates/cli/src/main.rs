@@ -17,6 +17,7 @@ mod demo;
 mod fabric;
 mod forward;
 mod info;
+mod journal;
 mod manual;
 mod node;
 mod print;
@@ -25,6 +26,7 @@ mod prometheus;
 mod region;
 mod run;
 mod size;
+mod sparing;
 mod status;
 
 use anyhow::{Context, Result};
@@ -89,6 +91,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json } => status::run(json)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Model(options) => forward::model(&options)?,

@@ -123,13 +123,9 @@ pub(crate) fn userfaultfd() -> Result<Features> {
     }
 }
 
-/// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.
+/// Bytes of frames that one mapping keeps: as set, or a quarter of the memory that the machine, or its control group, has.
 pub(crate) fn frames_len() -> Result<u64> {
-    let machine = || {
-        let about = rustix::system::sysinfo();
-        about.totalram as u64 * u64::from(about.mem_unit) / 4
-    };
-    Ok(number("HANARE_FRAMES")?.unwrap_or_else(machine))
+    Ok(number("HANARE_FRAMES")?.unwrap_or_else(|| hanare_memory::capacity::total() / 4))
 }
 
 /// What moves bytes between hosts.
