@@ -31,7 +31,7 @@
  * Blocking   a call on bytes of other nodes waits for their answer, at most HANARE_ANSWER_MS (10 s). A dead node is
  *            reported sooner. hanare_barrier and hanare_group_barrier wait for live ranks and parties as long as it
  *            takes; calls with a bound_ms wait as long as that says. A call that never waits says so.
- * fork       a child must not use its parent's handles: it attaches anew.
+ * fork       a child attaches anew: calls with its parent's handles fail with BAD_USE, and leave the parent alone.
  *
  * The numbers below never change; new ones are added at the end.
  */

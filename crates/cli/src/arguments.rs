@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, key, node, region, run};
+use crate::{demo, forward, journal, key, node, region, run};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -44,6 +44,9 @@ pub enum Command {
     /// Draw the key that lets hosts into one pool
     #[command(subcommand)]
     Key(key::Command),
+    /// Check a coordinator's journal, or print its records
+    #[command(subcommand)]
+    Journal(journal::Command),
     /// Show what this machine offers, the fabrics, and every setting
     Info {
         /// Print JSON.

@@ -20,6 +20,7 @@ mod doctor;
 mod fabric;
 mod forward;
 mod info;
+mod journal;
 mod key;
 mod manual;
 mod node;
@@ -29,6 +30,7 @@ mod prometheus;
 mod region;
 mod run;
 mod size;
+mod sparing;
 mod status;
 
 use anyhow::{Context, Result};
@@ -107,6 +109,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
         Command::Key(command) => key::run(command)?,
+        Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),

@@ -1,8 +1,10 @@
 //! `hanare node`: the process that lends this host's memory and serves its clients.
 
+use crate::journal;
 use crate::prometheus;
 use crate::run::children;
 use crate::run::signals::{self, Event};
+use crate::sparing::Sparing;
 use crate::{print, size};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -16,7 +18,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Lends this host's memory to a pool and serves its clients.
 #[derive(Args, Clone, Debug)]
@@ -51,6 +53,9 @@ pub struct Options {
     /// Serve the status as Prometheus metrics at http://ADDR/metrics.
     #[arg(long, value_name = "ADDR")]
     pub prometheus: Option<String>,
+    /// File of mode 0600 with the token that scrapers bring (Authorization: Bearer); needed beyond loopback.
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    pub prometheus_token: Option<PathBuf>,
     /// Print the line that says it is ready (or why not) as JSON.
     #[arg(long)]
     pub json: bool,
@@ -90,7 +95,7 @@ fn start_and_wait(options: &Options) -> Result<()> {
         };
     };
     if let Some(at) = &options.prometheus {
-        prometheus::serve(at, node.socket())?;
+        prometheus::serve(at, options.prometheus_token.as_deref(), node.socket())?;
     }
     if options.json {
         print::json(&json!({ "node": node.id().0, "address": node.address(), "socket": node.socket() }))?;
@@ -151,13 +156,8 @@ fn log(options: &Options) -> Result<()> {
     let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| unset.to_owned());
     let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
     let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .compact()
-        .with_target(false)
-        .with_ansi(is_terminal)
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    let lines = tracing_subscriber::fmt::layer().compact().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(filter).with(lines.with_filter(Sparing::default())).init();
     Ok(())
 }
 
@@ -177,9 +177,8 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
     if options.embedded_in.is_none() {
         make_folder(Path::new(&node.socket).parent().filter(|_| !node.socket.starts_with('@')))?;
         if options.join.is_none() {
-            let folder = hanare::settings::state_folder();
-            make_folder(Some(&folder))?;
-            node.journal = Some(folder.join("journal.redb"));
+            make_folder(Some(&hanare::settings::state_folder()))?;
+            node.journal = Some(journal::place());
         }
     }
     Ok(node)

@@ -1,37 +1,100 @@
 //! The pool's status as Prometheus metrics: one page of text over HTTP.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use hanare::Pool;
 use hanare_protocol::wire::control::{PageStat, PoolStatus};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Longest request that is read; a scraper's is a few hundred bytes.
 const REQUEST_LEN_MAX: u64 = 8 << 10;
 /// How long a scraper may take to send its request.
-const REQUEST_MAX: Duration = Duration::from_secs(5);
+const REQUEST_MAX: Duration = Duration::from_secs(2);
 
-/// Answers scrapers at `address` in a thread, one after another, with the status that the node at `socket` gives.
-pub fn serve(address: &str, socket: &str) -> Result<()> {
+/// Most scrapers at once; who comes beyond is closed, and tries again by itself.
+const SCRAPER_COUNT_MAX: usize = 128;
+/// Shortest token: 64 bits in hexadecimal digits.
+const TOKEN_LEN_MIN: usize = 16;
+
+/// Answers scrapers at `address`, each in a thread, with the status that the node at `socket` gives. Beyond this host they bring
+/// the token that `token` holds, as `Authorization: Bearer`.
+pub fn serve(address: &str, token: Option<&Path>, socket: &str) -> Result<()> {
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen for scrapers at {address}"))?;
-    let socket = socket.to_owned();
+    let token = token.map(read_token).transpose()?;
+    if token.is_none() && !listener.local_addr()?.ip().is_loopback() {
+        bail!("--prometheus {address} is reached from other hosts: give --prometheus-token FILE, a secret that scrapers bring");
+    }
+    let (socket, token) = (socket.to_owned(), token.map(Arc::<str>::from));
+    let places = Arc::new(AtomicUsize::new(0));
     std::thread::Builder::new().name("prometheus".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
+            if places.load(Ordering::Relaxed) >= SCRAPER_COUNT_MAX {
+                continue;
+            }
+            let (socket, token, place) = (socket.clone(), token.clone(), Place::take(&places));
             // A scraper that goes away in the middle tries again by itself.
-            let _ = answer(stream, &socket);
+            let serve = move || drop((answer(stream, token.as_deref(), &socket), place));
+            let _ = std::thread::Builder::new().name("prometheus".to_owned()).spawn(serve);
         }
     })?;
     Ok(())
 }
 
-fn answer(mut stream: TcpStream, socket: &str) -> Result<()> {
+/// A scraper's place among those that are served at once.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(places: &Arc<AtomicUsize>) -> Place {
+        places.fetch_add(1, Ordering::Relaxed);
+        Place(places.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn read_token(path: &Path) -> Result<String> {
+    let named = || format!("--prometheus-token {}", path.display());
+    let mode = std::fs::metadata(path).with_context(named)?.permissions().mode();
+    ensure!(mode & 0o077 == 0, "{}: others may read it; make it mode 0600", named());
+    let token = std::fs::read_to_string(path).with_context(named)?.trim().to_owned();
+    ensure!(token.len() >= TOKEN_LEN_MIN, "{}: a token has at least {TOKEN_LEN_MIN} characters", named());
+    Ok(token)
+}
+
+/// Whether a request's lines bring the token. The comparison takes as long for any other of that length.
+fn brings(token: &str, lines: impl Iterator<Item = std::io::Result<String>>) -> bool {
+    let is_token = |found: &str| {
+        let differs = found.bytes().zip(token.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
+        found.len() == token.len() && differs == 0
+    };
+    for line in lines.map_while(Result::ok).take_while(|line| !line.is_empty()) {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        if name.eq_ignore_ascii_case("authorization") {
+            return value.trim().strip_prefix("Bearer ").is_some_and(|found| is_token(found.trim()));
+        }
+    }
+    false
+}
+
+fn answer(mut stream: TcpStream, token: Option<&str>, socket: &str) -> Result<()> {
     stream.set_read_timeout(Some(REQUEST_MAX))?;
+    stream.set_write_timeout(Some(REQUEST_MAX))?;
     let mut line = String::new();
     let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_LEN_MAX));
     request.read_line(&mut line)?;
+    let is_let_in = token.is_none_or(|token| brings(token, request.lines()));
     let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
+        _ if !is_let_in => ("401 Unauthorized", "scrapers bring this node's token\n".to_owned()),
         ["GET", "/metrics", _] => match Pool::attach_to(socket, None).and_then(|pool| Ok((pool.status()?, pool.page_stats()?))) {
             Ok((status, pages)) => ("200 OK", page(&status) + &shared(&pages)),
             Err(error) => ("503 Service Unavailable", format!("{error}\n")),

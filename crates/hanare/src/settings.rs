@@ -181,13 +181,9 @@ pub(crate) fn userfaultfd() -> Result<Features> {
     }
 }
 
-/// Bytes of frames that one mapping keeps: as set, or a quarter of the machine's memory.
+/// Bytes of frames that one mapping keeps: as set, or a quarter of the memory that the machine, or its control group, has.
 pub(crate) fn frames_len() -> Result<u64> {
-    let machine = || {
-        let about = rustix::system::sysinfo();
-        about.totalram as u64 * u64::from(about.mem_unit) / 4
-    };
-    Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(machine))
+    Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 4))
 }
 
 /// Which connections are sealed.

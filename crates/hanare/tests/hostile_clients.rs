@@ -6,7 +6,7 @@ mod intruder;
 mod support;
 
 use hanare::node::{Node, NodeOptions};
-use hanare::{CreateOptions, Error, Pool};
+use hanare::{CreateOptions, Error, Placement, Pool};
 use hanare_protocol::limits::REQUEST_LEN_MAX;
 use hanare_protocol::wire::control::{self, FromNode, Request};
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role};
@@ -63,7 +63,9 @@ fn answers_that_nobody_reads_do_not_pile_up() {
     let pool = TestPool::start(1, 16 << 20);
     let client = pool.client(0);
     for number in 0..200 {
-        client.create(&format!("{number}-{}", "x".repeat(200)), 1, &CreateOptions { mode: 0o644, ..CreateOptions::default() }).unwrap();
+        client
+            .create(&format!("{number}-{}", "x".repeat(200)), 1, &CreateOptions { mode: 0o644, ..CreateOptions::default() })
+            .unwrap();
     }
     let before = resident();
     let mut intruder = Intruder::attach(pool.nodes[0].socket());
@@ -152,6 +154,38 @@ fn what_is_none_of_anybody_s_business_is_not_listed() {
     };
     assert_eq!(listed, ["public"]);
     assert!(matches!(other.ask(&Request::Stat { name: "private".to_owned() }), Err(Error::NoPermission { .. })));
+}
+
+#[test]
+fn memory_of_removed_regions_that_is_still_mapped_is_lent() {
+    const LEN: u64 = 16 << 20;
+    let pool = TestPool::start(1, 4 * LEN);
+    let client = pool.client(0);
+    let mut intruder = Intruder::attach(pool.nodes[0].socket());
+    let mut files = Vec::new();
+    let refused = loop {
+        let name = format!("mapped{}", files.len());
+        let create = Request::Create { name: name.clone(), len: LEN, placement: Placement::Local, mode: 0o600, attach: false };
+        let view = match intruder.ask(&create) {
+            Ok(control::Answer::Region(view)) => view,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        };
+        let slot = view.layout.extents().next().unwrap().slot;
+        let (answer, fds) = intruder.ask_with_fds(&Request::Map { slot, grant: view.grants[0] });
+        assert!(matches!(answer, Ok(control::Answer::Files(_))), "{answer:?}");
+        intruder.ask(&Request::Remove { name }).unwrap();
+        files.push(fds);
+        assert!(files.len() < 20, "more than the node lends");
+    };
+    assert!(matches!(refused, Error::PoolFull { .. }), "{refused}");
+    // With their program they are gone.
+    drop((intruder, files));
+    let until = Instant::now() + Duration::from_secs(20);
+    while client.create("after", 3 * LEN, &CreateOptions::default()).is_err() {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

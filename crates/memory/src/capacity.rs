@@ -11,6 +11,14 @@ pub fn available() -> Option<u64> {
     group_folders(&groups).iter().filter_map(|folder| left_in_group(folder)).chain(machine).min()
 }
 
+/// Bytes that this process could use at most: the machine's memory, or a control group's limit, whichever is less.
+pub fn total() -> u64 {
+    let about = rustix::system::sysinfo();
+    let machine = (about.totalram as u64).saturating_mul(u64::from(about.mem_unit));
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    group_folders(&groups).iter().filter_map(|folder| limit_of_group(folder)).fold(machine, u64::min)
+}
+
 fn mem_available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
@@ -35,10 +43,16 @@ fn group_folders(groups: &str) -> Vec<PathBuf> {
 
 /// What a group's limit leaves; page cache that could be given up counts as used, which errs on the safe side.
 fn left_in_group(folder: &Path) -> Option<u64> {
-    let number = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
-    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes")).unwrap_or(0);
-    Some(limit.saturating_sub(used))
+    let used = number(folder, "memory.current").or_else(|| number(folder, "memory.usage_in_bytes")).unwrap_or(0);
+    Some(limit_of_group(folder)?.saturating_sub(used))
+}
+
+fn limit_of_group(folder: &Path) -> Option<u64> {
+    number(folder, "memory.max").or_else(|| number(folder, "memory.limit_in_bytes"))
+}
+
+fn number(folder: &Path, name: &str) -> Option<u64> {
+    std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

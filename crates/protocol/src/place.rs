@@ -318,6 +318,7 @@ impl Iterator for Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn span(len: u64, chunk: u64, nodes: u32) -> Span {
         let extents = Span::shares(len, chunk, u64::from(nodes))
@@ -352,6 +353,34 @@ mod tests {
         let long = span(REGION_LEN_MAX, 4096, 1);
         refused(&|layout| layout.spans = vec![long.clone(); 8]);
         refused(&|layout| layout.spans = vec![span(1, 4096, 1); SPAN_COUNT_MAX + 1]);
+    }
+
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), (0..64u32).prop_map(|bit| 1 << bit), 0..20_000u64, Just(REGION_LEN_MAX)]
+    }
+
+    fn any_span() -> impl Strategy<Value = Span> {
+        let extent = (0..3u32, number()).prop_map(|(node, len)| Extent { node: NodeId(node), slot: Slot(0), len });
+        let wild = (number(), number(), prop::collection::vec(extent, 0..4));
+        let wild = wild.prop_map(|(len, chunk, extents)| Span { len, chunk, extents });
+        prop_oneof![wild, (1..REGION_LEN_MAX, 12..44u32, 1..5u32).prop_map(|(len, chunk, nodes)| span(len, 1 << chunk, nodes))]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_made_of_a_layout_that_passed_is_inside(spans in prop::collection::vec(any_span(), 0..4), at: u64) {
+            let layout = Layout { spans };
+            if layout.check().is_ok() {
+                let at = at % layout.len();
+                let extents: Vec<Extent> = layout.extents().copied().collect();
+                for piece in layout.pieces(at, (layout.len() - at).min(5000)) {
+                    prop_assert!(piece.offset.checked_add(piece.len).unwrap() <= extents[piece.extent].len);
+                    let back = layout.places(piece.extent, piece.offset, piece.len).next();
+                    prop_assert_eq!(back.map(|(place, _)| place), Some(at + piece.at));
+                }
+                let _ = layout.period(at);
+            }
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ struct Entries {
     slots: Vec<Option<Entry>>,
     /// The empty ones.
     free: Vec<usize>,
+    /// Extents of removed regions that clients may still have mapped, and which clients: their memory is lent as long as that.
+    lingering: Vec<(Arc<Held>, BTreeSet<ClientId>)>,
 }
 
 impl Entries {
@@ -202,7 +204,10 @@ impl Held {
 
 impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
-        Extents { lender, entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new() }) }
+        Extents {
+            lender,
+            entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
+        }
     }
 
     /// Makes extents for a region, all or none.
@@ -225,7 +230,11 @@ impl Extents {
     pub fn free(&self, slots: &[Slot]) {
         let taken: Vec<Option<Entry>> = {
             let mut entries = self.write();
-            slots.iter().map(|slot| entries.take(*slot)).collect()
+            let taken: Vec<Option<Entry>> = slots.iter().map(|slot| entries.take(*slot)).collect();
+            let mapped = taken.iter().flatten().filter(|entry| !entry.direct.is_empty());
+            let lingering: Vec<_> = mapped.map(|entry| (entry.held.clone(), entry.direct.clone())).collect();
+            entries.lingering.extend(lingering);
+            taken
         };
         // Memory is given back outside the lock.
         drop(taken);
@@ -292,11 +301,21 @@ impl Extents {
 
     /// A client has no mapping of extents any more: of a region's, or of any.
     pub fn forget_direct(&self, client: ClientId, gid: Option<Gid>) {
-        for entry in self.write().slots.iter_mut().flatten() {
+        let mut entries = self.write();
+        for entry in entries.slots.iter_mut().flatten() {
             if gid.is_none_or(|gid| entry.held.gid == gid) {
                 entry.direct.remove(&client);
             }
         }
+        for (held, clients) in &mut entries.lingering {
+            if gid.is_none_or(|gid| held.gid == gid) {
+                clients.remove(&client);
+            }
+        }
+        let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
+        drop(entries);
+        // Memory is given back outside the lock.
+        drop(gone);
     }
 
     /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Says for what the grant is good.

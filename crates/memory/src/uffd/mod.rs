@@ -61,6 +61,8 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use thiserror::Error as ThisError;
 
 /// Whole pages in some process: first address and length in bytes.
@@ -99,6 +101,9 @@ impl Span {
     }
 }
 
+/// How long another process may hold a step up by changing its mappings: each change that is honest takes microseconds.
+const FOREIGN_PATIENCE: Duration = Duration::from_millis(5);
+
 /// The kernel refused a step. A plain value: made and looked at inside a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 pub enum Refused {
@@ -130,6 +135,10 @@ impl From<Refused> for Error {
 pub struct Uffd {
     fd: OwnedFd,
     features: Features,
+    /// How long a step is tried while its process is said to change its mappings; another's may say so for ever.
+    patience: Option<Duration>,
+    /// A step took longer than that: no other is tried.
+    is_stuck: AtomicBool,
 }
 
 impl Uffd {
@@ -143,15 +152,21 @@ impl Uffd {
         }
         let fd = descriptor()?;
         handshake(fd.as_fd(), &mut kernel::Api { api: kernel::API, features: features.asked(), ioctls: 0 })?;
-        Ok(Uffd { fd, features })
+        Ok(Uffd { fd, features, patience: None, is_stuck: AtomicBool::new(false) })
     }
 
     /// A descriptor that another process opened with those features, and handed over.
     ///
     /// It is input: a descriptor that is none, or whose process unmapped its memory, makes every call fail, and nothing worse.
-    /// It must not be one of this very process.
+    /// It must not be one of this very process. One that holds a step up for longer than [`FOREIGN_PATIENCE`] is stuck: no more are
+    /// tried ([`Uffd::is_stuck`]).
     pub fn adopt(fd: OwnedFd, features: Features) -> Uffd {
-        Uffd { fd, features }
+        Uffd { fd, features, patience: Some(FOREIGN_PATIENCE), is_stuck: AtomicBool::new(false) }
+    }
+
+    /// Whether another process's descriptor has held a step up for too long: that process is to be parted from what it shares.
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Relaxed)
     }
 
     /// The descriptor, to be handed over.
@@ -259,8 +274,17 @@ impl Uffd {
     }
 
     fn update<const REQUEST: Opcode, T>(&self, about: &mut T) -> Result<(), Refused> {
+        if self.is_stuck() {
+            return Err(Refused::System(Errno::AGAIN));
+        }
+        let begun = self.patience.map(|patience| (Instant::now(), patience));
+        let mut is_late = || {
+            let is_late = begun.is_some_and(|(begun, patience)| begun.elapsed() > patience);
+            self.is_stuck.fetch_or(is_late, Ordering::Relaxed);
+            is_late
+        };
         // SAFETY: the layout is that of the request, and the ranges are registered ones (invariants 1, 2).
-        retry(|| unsafe { ioctl(&self.fd, Updater::<REQUEST, T>::new(about)) })
+        retry(&mut is_late, || unsafe { ioctl(&self.fd, Updater::<REQUEST, T>::new(about)) })
     }
 }
 
@@ -283,16 +307,19 @@ fn descriptor() -> Result<OwnedFd, Refused> {
 
 fn handshake(fd: BorrowedFd<'_>, api: &mut kernel::Api) -> Result<(), Refused> {
     // SAFETY: the layout is that of the request (invariant 2).
-    retry(|| unsafe { ioctl(fd, Updater::<{ kernel::UFFDIO_API }, _>::new(api)) })
+    retry(&mut || false, || unsafe { ioctl(fd, Updater::<{ kernel::UFFDIO_API }, _>::new(api)) })
 }
 
-/// A step again while the memory's process is changing its mappings, and what the kernel's answer means.
-fn retry(mut step: impl FnMut() -> Result<(), Errno>) -> Result<(), Refused> {
+/// A step again while the memory's process is changing its mappings, until `is_late`; and what the kernel's answer means.
+fn retry(is_late: &mut impl FnMut() -> bool, mut step: impl FnMut() -> Result<(), Errno>) -> Result<(), Refused> {
     /// Each try lasts as long as another thread's change of a mapping; this many in a row is a fault of the kernel.
     const TRY_COUNT_MAX: u32 = 100_000;
-    for _ in 0..TRY_COUNT_MAX {
+    /// Tries between two looks at the clock.
+    const TRIES_PER_LOOK: u32 = 64;
+    for count in 0..TRY_COUNT_MAX {
         return match step() {
             Ok(()) => Ok(()),
+            Err(Errno::AGAIN | Errno::INTR) if count % TRIES_PER_LOOK == TRIES_PER_LOOK - 1 && is_late() => break,
             Err(Errno::AGAIN | Errno::INTR) => continue,
             Err(Errno::SRCH) => Err(Refused::Ended),
             Err(Errno::FAULT) => Err(Refused::Absent),

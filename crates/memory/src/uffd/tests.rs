@@ -243,3 +243,42 @@ fn an_ordinary_user_has_the_same() {
     let status = super::peer::start("uffd::tests::an_ordinary_user", "", theirs).wait().unwrap();
     assert_eq!(status.code(), Some(super::peer::DONE), "{status}");
 }
+
+/// `UFFD_FEATURE_EVENT_REMOVE`: who takes memory out waits until somebody reads of it, and steps are refused meanwhile.
+const EVENT_REMOVE: u64 = 1 << 3;
+
+#[test]
+fn a_descriptor_that_holds_steps_up_is_given_up_after_milliseconds() {
+    let Some(features) = features() else { return };
+    let mut mapping = Mapping::reserve(PAGES * PAGE_LEN).unwrap();
+    let file = file();
+    let part = hanare_protocol::wire::control::FilePart { offset: 0, len: PAGES * PAGE_LEN, map_len: PAGES * PAGE_LEN };
+    mapping.map_file(0, file.as_fd(), part, hanare_protocol::id::Rights::Write).unwrap();
+    let fd = descriptor().unwrap();
+    let asked = features.asked(WriteFaults::Signal) | EVENT_REMOVE;
+    handshake(fd.as_fd(), &mut kernel::Api { api: kernel::API, features: asked, ioctls: 0 }).unwrap();
+    let owner = Uffd { fd, features, patience: None, is_stuck: AtomicBool::new(false) };
+    let span = Span::of(&mapping);
+    // SAFETY: nobody makes references to the bytes.
+    unsafe { owner.register(span) }.unwrap();
+    let node = Uffd::adopt(owner.as_fd().try_clone_to_owned().unwrap(), features);
+    std::thread::scope(|scope| {
+        let (start, len) = (mapping.ptr() as usize, mapping.len());
+        let removes = scope.spawn(move || {
+            // SAFETY: pages of the mapping, which nobody has touched.
+            unsafe { rustix::mm::madvise(start as *mut _, len, rustix::mm::Advice::LinuxDontNeed) }
+        });
+        while node.protect(span).is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(node.is_stuck());
+        let begun = Instant::now();
+        for _ in 0..1000 {
+            assert_eq!(node.protect(span), Err(Refused::System(Errno::AGAIN)));
+        }
+        assert!(begun.elapsed() < 10 * FOREIGN_PATIENCE, "nothing more is tried");
+        let mut event = [0; 32];
+        assert_eq!(rustix::io::read(owner.as_fd(), &mut event), Ok(event.len()));
+        removes.join().unwrap().unwrap();
+    });
+}

@@ -468,7 +468,8 @@ impl Pages {
         let Some(host) = self.hosts.get_mut(&key) else { return };
         let mut says = Vec::new();
         with(host, &mut says);
-        let is_given_up = host.is_given_up();
+        let is_left = host.part_stuck(&mut says) && host.is_unused();
+        let is_given_up = host.is_given_up() || is_left;
         self.say(key, says);
         if is_given_up {
             // The homes must not wait for what it does not know any more.

@@ -297,6 +297,18 @@ impl Host {
         }
     }
 
+    /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.
+    pub fn part_stuck(&mut self, says: &mut Vec<Say>) -> bool {
+        let is_stuck = |client: &&Client| client.frames.as_ref().is_some_and(|frames| frames.uffd.is_stuck());
+        let stuck: Vec<ClientId> = self.clients.iter().filter(is_stuck).map(|client| client.id).collect();
+        for id in &stuck {
+            tracing::warn!("{id} holds up its mapping of region '{}' and is parted from it", self.name);
+            self.part_one(*id, false, says);
+        }
+        self.parted.retain(|frames| !frames.uffd.is_stuck());
+        !stuck.is_empty()
+    }
+
     /// All clients count as gone; their mappings lose their pages as these are taken.
     pub fn part_all(&mut self, says: &mut Vec<Say>) {
         let frames: Vec<ClientFrames> = self.clients.iter_mut().filter_map(|client| client.frames.take()).collect();
