@@ -49,8 +49,8 @@ unsafe impl Sink for Place {
     }
 }
 
-fn keys() -> Keys {
-    Keys::of(&[1; 32], Sealing::Auto)
+fn keys(sealing: Sealing) -> Keys {
+    Keys::of(&[1; 32], sealing)
 }
 
 fn soon() -> Instant {
@@ -91,27 +91,31 @@ fn allocations_in_rounds(one: &mut dyn Link, other: &mut dyn Link, len: usize) -
 }
 
 /// Two sides that have greeted each other.
-fn greeted() -> (Greeted, Greeted) {
+fn greeted(sealing: Sealing) -> (Greeted, Greeted) {
+    let keys = keys(sealing);
+    let of_node = keys.clone();
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.address().to_string();
     let greeter = thread::spawn(move || {
         loop {
             if let Some(incoming) = listener.accept().unwrap() {
-                return incoming.greet(&keys(), &|_| Ok(()), soon()).unwrap();
+                return incoming.greet(&of_node, &|_| Ok(()), soon()).unwrap();
             }
             thread::yield_now();
         }
     });
-    let one = connect(&address, keys().caller(Role::Data, 0), &|hellos| Ok(keys().secret(hellos).unwrap()), soon()).unwrap();
+    let one = connect(&address, keys.caller(Role::Data, 0), &|hellos| Ok(keys.secret(hellos).unwrap()), soon()).unwrap();
     (one, greeter.join().unwrap())
 }
 
 #[test]
 fn tcp_allocates_nothing() {
-    let (one, other) = greeted();
-    let (mut one, mut other) = (one.link, other.link);
-    for len in [0, 8, 4096] {
-        assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");
+    for sealing in [Sealing::Auto, Sealing::Always] {
+        let (one, other) = greeted(sealing);
+        let (mut one, mut other) = (one.link, other.link);
+        for len in [0, 8, 4096, 20_000] {
+            assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes, {sealing:?}");
+        }
     }
 }
 
@@ -131,7 +135,7 @@ fn ucx_allocates_nothing() {
         println!("skipped: {reason}");
         return;
     }
-    let (one, other) = greeted();
+    let (one, other) = greeted(Sealing::Auto);
     let acceptor = thread::spawn(move || ucx::agree(other, Choice::Ucx, soon()).unwrap().link);
     let mut one = ucx::agree(one, Choice::Ucx, soon()).unwrap().link;
     let mut other = acceptor.join().unwrap();

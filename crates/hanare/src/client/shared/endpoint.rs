@@ -66,8 +66,8 @@ impl Broken {
 /// Bytes received at once where little is asked for: a head and a page behind it cost one call.
 const BUFFER_LEN: usize = PAGE_LEN as usize + 2 * HEAD_LEN;
 
-/// Pieces sent by one call.
-const GATHER_COUNT: usize = 16;
+/// Pieces sent by one call: they lie on a small stack.
+const GATHER_COUNT: usize = 8;
 
 /// Bytes that were received and not asked for yet.
 struct Buffer {
@@ -151,7 +151,7 @@ impl Endpoint {
 
     /// Sends a message: all bytes of the pieces, in order.
     ///
-    /// **Cost**: one call for up to 16 pieces that the socket takes. **Errors**: also what broke it before.
+    /// **Cost**: one call for up to 8 pieces that the socket takes. **Errors**: also what broke it before.
     pub fn send(&self, pieces: &[&[u8]]) -> Result<(), Broken> {
         self.broken.get().map_or(Ok(()), Err)?;
         count(&self.traffic.messages_sent, 1);
