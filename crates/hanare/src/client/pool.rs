@@ -364,7 +364,8 @@ impl Shared {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
-            Ok(ucx::agree(shared.greet(node, &address, deadline)?, shared.fabric, deadline)?.link)
+            let greeted = shared.greet(node, &address, deadline)?;
+            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         })
     }
 
@@ -376,11 +377,8 @@ impl Shared {
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet.
     pub fn greet(&self, node: NodeId, address: &str, deadline: Instant) -> Result<tcp::Greeted> {
         let prove = |hellos: &tcp::Hellos| self.prove(hellos);
-        tcp::connect(address, Role::Data, self.attached.client.0, &prove, deadline).map_err(|error| match error {
-            // Nobody listens where the node was: to a client that is a lost node.
-            Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
-            other => other,
-        })
+        let greeted = tcp::connect(address, Role::Data, self.attached.client.0, &prove, deadline);
+        greeted.map_err(|error| lost_while_greeted(node, error))
     }
 
     /// The node knows the key; its clients need not.
@@ -409,5 +407,13 @@ impl Shared {
         let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
         self.places().insert(node, Place { address: None, remote });
         Ok(())
+    }
+}
+
+/// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.
+pub(crate) fn lost_while_greeted(node: NodeId, error: Error) -> Error {
+    match error {
+        Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+        other => other,
     }
 }

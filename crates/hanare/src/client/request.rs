@@ -581,11 +581,13 @@ impl Pending {
         }
     }
 
+    /// Whether there is any that nobody waits for.
+    pub fn any_forsaken(&self) -> bool {
+        self.forsaken > 0
+    }
+
     /// Puts aside what nobody waits for and was answered, where its link shows nothing of it since it has sent so many bytes.
     pub fn sweep(&mut self, sent_len: u64) {
-        if self.forsaken == 0 {
-            return;
-        }
         let is_over =
             |request: &&Box<Request>| request.is_forsaken && request.outcome.is_some() && request.posted_len <= sent_len;
         let over: Vec<u64> = self.slots.iter().flatten().filter(is_over).map(|request| request.seq).collect();

@@ -11,7 +11,7 @@
 //! comes back to it, so nobody else looks at its buffer.
 
 use super::counters::{FaultTraffic, count};
-use crate::client::pool::Shared;
+use crate::client::pool::{Shared, lost_while_greeted};
 use hanare_fabric::ucx;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
@@ -96,7 +96,8 @@ impl Endpoint {
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
         let greeted = shared.greet(node, address, deadline)?;
-        Ok(Endpoint::over(node, ucx::take_socket(greeted, deadline)?, shared.bound, shared.faults.clone()))
+        let socket = ucx::take_socket(greeted, deadline).map_err(|error| lost_while_greeted(node, error))?;
+        Ok(Endpoint::over(node, socket, shared.bound, shared.faults.clone()))
     }
 
     /// An endpoint over a socket that does not block.
