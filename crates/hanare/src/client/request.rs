@@ -588,9 +588,9 @@ impl Pending {
 
     /// Puts aside what nobody waits for and was answered, where its link shows nothing of it since it has sent so many bytes.
     pub fn sweep(&mut self, sent_len: u64) {
-        let is_over =
-            |request: &&Box<Request>| request.is_forsaken && request.outcome.is_some() && request.posted_len <= sent_len;
-        let over: Vec<u64> = self.slots.iter().flatten().filter(is_over).map(|request| request.seq).collect();
+        let is_over = |request: &Request| request.is_forsaken && request.outcome.is_some() && request.posted_len <= sent_len;
+        let requests = self.slots.iter().flatten();
+        let over: Vec<u64> = requests.filter(|request| is_over(request)).map(|request| request.seq).collect();
         self.forsaken -= over.len();
         for seq in over {
             if let Some(request) = self.take(seq) {
