@@ -172,3 +172,40 @@ fn a_mapping_goes_on_over_other_connections_where_one_breaks_and_its_home_lives(
         }
     }
 }
+
+#[test]
+fn a_node_that_goes_while_it_is_greeted_is_lost_and_not_missing_on_this_host() {
+    let (first, _second, relay) = pair();
+    let pool = Pool::attach_to(first.socket(), None).unwrap();
+    let placement = Placement::Node(NodeId(1));
+    let region = pool.create("a", 1 << 20, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
+    relay.set(Mode::CutGreeted);
+    for error in [region.put(0, &[1; 8]).unwrap_err(), region.get(0, &mut [0; 8]).unwrap_err()] {
+        assert!(matches!(error, Error::NodeLost { node: NodeId(1), .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_put_over_several_nodes_under_which_its_region_is_removed_says_so() {
+    let (first, second, _relay) = pair();
+    let (near, far) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
+    let placement = Placement::Interleave(4096);
+    for round in 0..20 {
+        let region = near.create("short-lived", 1 << 20, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
+        let bytes = vec![round; 1 << 20];
+        std::thread::scope(|scope| {
+            let puts = scope.spawn(|| {
+                loop {
+                    match region.put(0, &bytes) {
+                        Ok(()) => {}
+                        Err(error) => break error,
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_millis(u64::from(round)));
+            far.remove("short-lived").unwrap();
+            let error = puts.join().unwrap();
+            assert!(matches!(error, Error::UnknownRegion { .. }), "round {round}: {error}");
+        });
+    }
+}

@@ -370,8 +370,11 @@ fn a_home_that_is_lost_is_an_error_and_what_is_here_stays() {
     let again = mapping.read(40 * PAGE + 100, &mut [0; 8]).unwrap_err();
     assert!(matches!(again, hanare::Error::NodeLost { node: NodeId(1), .. }), "{again}");
     // Commands name the home too, and what helps: the caller's own node lives.
-    for refused in [region.get(40 * PAGE, &mut [0; 8]), region.put(40 * PAGE, &[1; 8]), region.fetch_add(41 * PAGE, 1).map(drop)]
-    {
+    for refused in [
+        region.get(40 * PAGE, &mut [0; 8]),
+        region.put(40 * PAGE, &[1; 8]),
+        region.fetch_word(41 * PAGE, hanare::Operator::Add, 1).map(drop),
+    ] {
         let error = refused.unwrap_err();
         assert!(matches!(error, hanare::Error::NodeLost { node: NodeId(1), .. }), "{error}");
         assert!(error.to_string().contains("open the region again"), "{error}");

@@ -37,8 +37,7 @@ impl Socket {
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, Duration::from_millis(LEASE_MS))?;
         sockopt::set_tcp_keepintvl(&socket, Duration::from_millis(LEASE_MS / 3))?;
-        // What little is under way is sent again at even distances: after an outage a renewal must not wait for as long again.
-        sockopt::set_tcp_thin_linear_timeouts(&socket, true)?;
+        socket.limit_retransmission_time()?;
         sockopt::set_tcp_user_timeout(&socket, ANSWER_MS as u32)?;
         Ok(socket)
     }
@@ -62,6 +61,20 @@ impl Socket {
     /// Whether [`Socket::end_by_reset`] was called.
     pub(crate) fn ends_by_reset(&self) -> bool {
         self.ends_by_reset
+    }
+
+    /// What waits for an acknowledgement is sent again each second at least: after an outage a renewal must not wait for as long
+    /// again. Before Linux 6.15 what little is under way is sent again at even distances for a while, which comes near.
+    fn limit_retransmission_time(&self) -> io::Result<()> {
+        /// The name in Linux's headers; libc has it not.
+        const TCP_RTO_MAX_MS: libc::c_int = 44;
+        const MOST_MS: libc::c_int = 1_000;
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the value is read during the call, and has the length that is said.
+        let done = unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), libc::IPPROTO_TCP, TCP_RTO_MAX_MS, (&MOST_MS as *const libc::c_int).cast(), len)
+        };
+        if done == 0 { Ok(()) } else { Ok(sockopt::set_tcp_thin_linear_timeouts(self, true)?) }
     }
 }
 
@@ -113,4 +126,23 @@ fn message(pieces: &[libc::iovec]) -> libc::msghdr {
 
 fn length(returned: isize) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_is_not_acknowledged_is_sent_again_soon_after_an_outage() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let (mut most_ms, mut len) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: both are written during the call, and the length is that of the value.
+        let told = unsafe {
+            libc::getsockopt(socket.0.as_raw_fd(), libc::IPPROTO_TCP, 44, (&mut most_ms as *mut libc::c_int).cast(), &mut len)
+        };
+        // A kernel before 6.15 does not know the first.
+        assert!(told == 0 && most_ms == 1_000 || sockopt::tcp_thin_linear_timeouts(&socket.0).unwrap());
+    }
 }

@@ -104,7 +104,12 @@ pub(crate) unsafe fn run<'b>(
             _ => false,
         };
         if !may_repeat {
-            return Err(admit(has_written, error));
+            // A region that was removed meanwhile has its grants refused, whatever was asked for before.
+            let is_removed = |error: &Error| matches!(error, Error::GrantRefused { .. }) && has_written;
+            return match is_removed(&error).then(|| refresh(&error)) {
+                Some(Err(removed @ Error::UnknownRegion { .. })) => Err(removed),
+                _ => Err(admit(has_written, error)),
+            };
         }
         match refresh(&error) {
             Ok(()) => {}

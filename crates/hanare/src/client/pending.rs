@@ -80,11 +80,13 @@ impl Pending {
         }
     }
 
+    /// Whether there is any that nobody waits for.
+    pub fn any_forsaken(&self) -> bool {
+        self.forsaken > 0
+    }
+
     /// Puts aside what nobody waits for and was answered, where its link shows nothing of it since it has sent so many bytes.
     pub fn sweep(&mut self, sent_len: u64) {
-        if self.forsaken == 0 {
-            return;
-        }
         let spent = self.slots.iter().flatten().filter(|request| request.is_spent(sent_len));
         let spent: Vec<u64> = spent.map(|request| request.seq).collect();
         self.forsaken -= spent.len();

@@ -329,7 +329,8 @@ impl Shared {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
-            Ok(ucx::agree(shared.greet(node, &address, Some(series), deadline)?, shared.fabric, deadline)?.link)
+            let greeted = shared.greet(node, &address, Some(series), deadline)?;
+            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         }))
     }
 
@@ -343,11 +344,7 @@ impl Shared {
         let (client, sealing) = (self.attached.client.0, self.attached.sealing);
         let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
-        let mut greeted = greeted.map_err(|error| match error {
-            // Nobody listens where the node was: to a client that is a lost node.
-            Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
-            other => other,
-        })?;
+        let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
         greeted.end_by_reset(self.bound)?;
         Ok(greeted)
     }
@@ -375,5 +372,13 @@ impl Shared {
         let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
         self.places().insert(node, Place { address: None, remote });
         Ok(())
+    }
+}
+
+/// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.
+pub(crate) fn lost_while_greeted(node: NodeId, error: Error) -> Error {
+    match error {
+        Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+        other => other,
     }
 }

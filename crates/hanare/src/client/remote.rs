@@ -397,7 +397,9 @@ impl Remote {
         let mut sink = Answers { pending: &mut inner.pending, completed: 0, nonsense: false };
         let moved = link.progress(&mut sink);
         let (completed, nonsense) = (sink.completed, sink.nonsense);
-        inner.pending.sweep(inner.posted_len - link.unsent_len());
+        if inner.pending.any_forsaken() {
+            inner.pending.sweep(inner.posted_len.saturating_sub(link.unsent_len()));
+        }
         if completed > 0 {
             self.tell(inner.parked, inner.waiting);
         }

@@ -79,10 +79,13 @@ impl Subject {
     /// this host's node.
     #[cold]
     pub fn lost(&self, _lost: Lost) -> Error {
-        match &*self.joined() {
-            Some(coherent) => coherent.lost(&self.name),
-            None => Error::RegionLost { region: self.name.clone(), node: self.shared.attached.node },
-        }
+        let joined = self.joined().clone().or_else(|| self.shared.mapped.of(self.gid));
+        let Some(coherent) = joined else {
+            return Error::RegionLost { region: self.name.clone(), node: self.shared.attached.node };
+        };
+        let error = coherent.lost(&self.name);
+        self.shared.mapped.let_go(self.gid, Some(coherent));
+        error
     }
 
     /// Keeps a mapping that another handle of this program has joined.

@@ -16,6 +16,8 @@ pub enum Mode {
     LoseRequest,
     /// The next request arrives, its answer is lost, and the connection cut.
     LoseAnswer,
+    /// Each connection is cut when its client has greeted, and says what it wants.
+    CutGreeted,
     /// Nothing passes any more.
     Dead,
     /// Nothing passes for now, and nothing is lost.
@@ -55,11 +57,17 @@ impl Relay {
 /// Passes bytes one way until an end, or until the mode says that these are lost.
 fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
     let mut bytes = [0; 65536];
+    let mut count = 0;
     while let Ok(len @ 1..) = from.read(&mut bytes) {
         while mode.load(Ordering::SeqCst) == Mode::Silent as u8 {
             std::thread::sleep(Duration::from_millis(1));
         }
         let now = mode.load(Ordering::SeqCst);
+        count += 1;
+        // A hello and a proof come before.
+        if now == Mode::CutGreeted as u8 && cut == Mode::LoseRequest && count == 3 {
+            break;
+        }
         if now == cut as u8 || now == Mode::Dead as u8 {
             let _ = mode.compare_exchange(cut as u8, Mode::Pass as u8, Ordering::SeqCst, Ordering::SeqCst);
             break;

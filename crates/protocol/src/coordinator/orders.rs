@@ -3,7 +3,7 @@
 //! A number holds the coordinator's life in its upper bits, so a restarted coordinator never reuses one and needs no record of any.
 
 use crate::id::{Epoch, Gid, NodeId, Slot};
-use crate::limits::RENEW_MS;
+use crate::limits::REPEAT_MS;
 use crate::wire::control::{Order, ToNode};
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ impl Orders {
 
     /// What is to be repeated by now, and to whom.
     pub fn repeat(&mut self, now_ms: u64) -> Vec<(NodeId, ToNode)> {
-        let due = |pending: &Pending| pending.sent_ms.saturating_add(RENEW_MS) <= now_ms;
+        let due = |pending: &Pending| pending.sent_ms.saturating_add(REPEAT_MS) <= now_ms;
         let orders: Vec<u64> = self.pending.iter().filter(|(_, pending)| due(pending)).map(|(order, _)| *order).collect();
         let mut messages = Vec::new();
         for order in orders {
@@ -89,7 +89,7 @@ impl Orders {
 
     /// When the next repetition is due.
     pub fn deadline(&self) -> Option<u64> {
-        self.pending.values().map(|pending| pending.sent_ms.saturating_add(RENEW_MS)).min()
+        self.pending.values().map(|pending| pending.sent_ms.saturating_add(REPEAT_MS)).min()
     }
 }
 
@@ -102,8 +102,8 @@ mod tests {
         let mut orders = Orders::new(1);
         let (first, _) = orders.give(0, NodeId(1), Epoch(1), Order::Free { slots: vec![] });
         let (second, _) = orders.give(0, NodeId(2), Epoch(1), Order::Free { slots: vec![] });
-        assert!(orders.repeat(RENEW_MS - 1).is_empty());
-        assert_eq!(orders.repeat(RENEW_MS).len(), 2);
+        assert!(orders.repeat(REPEAT_MS - 1).is_empty());
+        assert_eq!(orders.repeat(REPEAT_MS).len(), 2);
         assert!(orders.obeyed(NodeId(2), first).is_none(), "another node cannot obey it");
         assert!(orders.obeyed(NodeId(1), first).is_some());
         assert!(orders.obeyed(NodeId(1), first).is_none(), "once");

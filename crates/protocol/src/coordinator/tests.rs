@@ -363,7 +363,7 @@ fn a_node_that_refuses_or_dawdles_ends_the_create_and_late_extents_are_freed() {
 fn a_silent_node_is_lost_for_now_and_comes_back_with_its_bytes_and_new_grants() {
     let mut pool = Pool::new(2);
     let made = pool.create(1, "a", 100, Placement::Local).unwrap();
-    pool.pass(limits::LEASE_MS + limits::RENEW_MS, &[1]);
+    pool.pass(limits::LEASE_MS + limits::REPEAT_MS, &[1]);
     assert!(matches!(pool.open(0, "a"), Err(Error::NodeLost { node: NodeId(1), .. })));
     assert_eq!(pool.stat("a").unwrap().lost, None, "its bytes may come back");
     pool.pass(2_000, &[]);
@@ -547,7 +547,7 @@ fn an_order_to_free_that_is_repeated_after_a_resume_never_frees_its_slots_next_e
     pool.nodes[1].member.handle(pool.now_ms, ToNode::Unknown);
     pool.run();
     assert_eq!(pool.nodes[1].slots.len(), 1, "the welcome leaves it to the order");
-    pool.pass(limits::RENEW_MS + 100, &[]);
+    pool.pass(limits::REPEAT_MS + 100, &[]);
     assert!(pool.nodes[1].slots.is_empty());
 }
 
@@ -574,26 +574,26 @@ fn a_coordinator_that_was_stopped_itself_blames_nobody_for_it() {
     pool.now_ms += 60_000;
     pool.coordinator.tick(pool.now_ms);
     assert!(pool.open(0, "a").is_ok());
-    pool.pass(limits::LEASE_MS + limits::RENEW_MS, &[1]);
+    pool.pass(limits::LEASE_MS + limits::REPEAT_MS, &[1]);
     assert!(matches!(pool.open(0, "a"), Err(Error::NodeLost { node: NodeId(1), .. })), "a node that stays silent is lost");
 }
 
 /// A stall of two thirds of a lease, at any moment between two renewals, and the renewals of that time unread until after the tick.
 #[test]
 fn a_coordinator_that_stood_still_for_a_part_of_a_lease_loses_nobody_either() {
-    for (begin_ms, stall_ms) in (0..=limits::RENEW_MS)
+    for (begin_ms, stall_ms) in (0..=limits::REPEAT_MS)
         .step_by(100)
-        .flat_map(|begin| (limits::RENEW_MS..=limits::LEASE_MS).step_by(100).map(move |stall| (begin, stall)))
+        .flat_map(|begin| (limits::REPEAT_MS..=limits::LEASE_MS).step_by(100).map(move |stall| (begin, stall)))
     {
         let mut pool = Pool::new(2);
         pool.create(1, "a", 100, Placement::Local).unwrap();
-        pool.pass(limits::RENEW_MS + begin_ms, &[]);
+        pool.pass(limits::REPEAT_MS + begin_ms, &[]);
         let epochs: Vec<_> = pool.coordinator.nodes().map(|node| node.epoch).collect();
         pool.now_ms += stall_ms;
         // As a node's thread does: time first, then what others sent meanwhile.
         pool.nodes[0].member.tick(pool.now_ms);
         pool.coordinator.tick(pool.now_ms);
-        pool.pass(limits::RENEW_MS, &[]);
+        pool.pass(limits::REPEAT_MS, &[]);
         let after: Vec<_> = pool.coordinator.nodes().map(|node| (node.epoch, node.ended)).collect();
         let before: Vec<_> = epochs.into_iter().map(|epoch| (epoch, None)).collect();
         assert_eq!(after, before, "stood still for {stall_ms} ms, {begin_ms} ms after a renewal");
@@ -620,4 +620,28 @@ fn nodes_have_the_numbers_that_they_wish_where_those_are_free() {
         pool.connect(pool.nodes.len() - 1);
         assert_eq!(pool.nodes.last().unwrap().member.identity().unwrap().0, NodeId(number), "{name}");
     }
+}
+
+/// The kernel waits the longer before it sends the first again, the more are under way.
+#[test]
+fn renewals_that_are_not_answered_do_not_pile_up_and_answered_ones_go_on_soon() {
+    let mut pool = Pool::new(2);
+    let mut renewals = |pool: &mut Pool, is_answered: bool| {
+        let mut count = 0;
+        for _ in 0..limits::OUTAGE_MS / 50 {
+            pool.now_ms += 50;
+            pool.nodes[1].member.tick(pool.now_ms);
+            for message in pool.nodes[1].drain(pool.now_ms) {
+                count += u64::from(matches!(message, FromNode::Renew { .. }));
+                if let FromNode::Renew { epoch, .. } = message
+                    && is_answered
+                {
+                    pool.nodes[1].member.handle(pool.now_ms, ToNode::Renewed { epoch });
+                }
+            }
+        }
+        count
+    };
+    assert_eq!(renewals(&mut pool, true), limits::OUTAGE_MS / limits::RENEW_MS);
+    assert!(renewals(&mut pool, false) <= 1 + limits::OUTAGE_MS / limits::REPEAT_MS);
 }

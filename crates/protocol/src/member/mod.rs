@@ -107,7 +107,7 @@ impl Settings {
     /// The defaults of [`limits`].
     pub fn new(incarnation: Incarnation, name: &str, address: &str) -> Settings {
         let (name, address) = (name.to_owned(), address.to_owned());
-        Settings { incarnation, name, address, wish: None, answer_ms: limits::ANSWER_MS, repeat_ms: limits::RENEW_MS }
+        Settings { incarnation, name, address, wish: None, answer_ms: limits::ANSWER_MS, repeat_ms: limits::REPEAT_MS }
     }
 }
 
@@ -410,7 +410,7 @@ impl Member {
             _ => None,
         };
         let speaks = self.is_connected && self.phase() == Phase::Member;
-        let renew = self.renew_sent_ms.filter(|_| speaks).map(|sent| sent + self.renew_ms());
+        let renew = self.renew_due_ms().filter(|_| speaks);
         let join = self.attempt.as_ref().map(|attempt| attempt.sent_ms + repeat_ms);
         let clients = if speaks { self.clients.deadline(repeat_ms) } else { None };
         let asks = self.asks.deadline(self.settings.answer_ms, speaks.then_some(repeat_ms));
@@ -505,14 +505,16 @@ impl Member {
         }
     }
 
-    /// How often the node renews, as a part of its lease: that of [`limits::RENEW_MS`].
-    fn renew_ms(&self) -> u64 {
-        (self.lease_ms * limits::RENEW_MS / limits::LEASE_MS).max(1)
+    /// When the node renews next, as parts of its lease: those of [`limits::RENEW_MS`], or of [`limits::REPEAT_MS`] where it was not
+    /// answered.
+    fn renew_due_ms(&self) -> Option<u64> {
+        let part = if self.renew_first_ms.is_some() { limits::REPEAT_MS } else { limits::RENEW_MS };
+        self.renew_sent_ms.map(|sent_ms| sent_ms + (self.lease_ms * part / limits::LEASE_MS).max(1))
     }
 
     fn renew(&mut self, now_ms: u64) {
         let Some((_, epoch)) = self.was.filter(|_| self.phase() == Phase::Member) else { return };
-        if self.renew_sent_ms.is_none_or(|sent| sent + self.renew_ms() <= now_ms) {
+        if self.renew_due_ms().is_none_or(|due_ms| due_ms <= now_ms) {
             self.renew_sent_ms = Some(now_ms);
             // An answer cannot be told from a later one's, so the lease counts from the oldest renewal without an answer.
             self.renew_first_ms.get_or_insert(now_ms);

@@ -12,7 +12,7 @@
 //! comes back to it, so nobody else looks at its buffer.
 
 use super::counters::{FaultTraffic, count};
-use crate::client::pool::Shared;
+use crate::client::pool::{Shared, lost_while_greeted};
 use hanare_fabric::tcp::Channel;
 use hanare_fabric::ucx;
 use hanare_protocol::id::NodeId;
@@ -98,7 +98,8 @@ impl Endpoint {
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
         let greeted = shared.greet(node, address, None, deadline)?;
-        Ok(Endpoint::over(node, ucx::take_channel(greeted, deadline)?, shared.bound, shared.faults.clone()))
+        let channel = ucx::take_channel(greeted, deadline).map_err(|error| lost_while_greeted(node, error))?;
+        Ok(Endpoint::over(node, channel, shared.bound, shared.faults.clone()))
     }
 
     /// An endpoint over a stream that does not block.
