@@ -12,7 +12,7 @@ pub mod page;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Why bytes from a peer are no message: they are dropped and the connection with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
