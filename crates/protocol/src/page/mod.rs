@@ -64,7 +64,8 @@
 //! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from
 //!   then on nothing of its epoch is passed on; [`Copies::on_host_lost`] at each other host. A host that finds itself lost
 //!   removes all pages from its programs before it joins again with a fresh [`Copies`].
-//! - **The home is lost**: [`Copies::on_home_lost`]; what is here stays readable.
+//! - **The home is lost**: [`Copies::on_home_lost`]; what is here stays readable. A page that another host passes on to one that
+//!   does not wait for it any more is kept for the home, as are those on their way there: it may be back.
 //! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]; each host is told, hands over
 //!   ([`Copies::hand_over`]), and leaves. When that is over the home begins anew ([`Directory::after_return`]).
 //! - A program that has just got a page should run before the page is taken again: a driver that holds a page back for some

@@ -290,8 +290,8 @@ pub enum Letter {
         key: u64,
     },
     /// The home was taken for lost, and is back: the host sends home what it owns, drops the rest, and says [`Letter::Leave`]. So
-    /// does one that knows nothing of this. Or the home took the host for lost, could not say so, and reaches it again: what the host
-    /// has is void, and it leaves.
+    /// does one that has answered before; one that knows nothing of this share says [`Letter::Forgot`]. Or the home took the host
+    /// for lost, could not say so, and reaches it again: what the host has is void, and it leaves.
     Returned {
         /// The host's name for itself at this home.
         key: u64,
@@ -301,6 +301,11 @@ pub enum Letter {
         address: String,
         /// Whether the home takes what the host owns.
         takes: bool,
+    },
+    /// To [`Letter::Returned`]: the host has nothing, and does not know what it had: what it may have stored is lost.
+    Forgot {
+        /// Whose.
+        share: u64,
     },
 }
 

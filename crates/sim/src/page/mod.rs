@@ -23,7 +23,7 @@ use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::host::{self, Copies, Touch};
 use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, HostId, Page, Receipt, Returning};
-use hanare_protocol::page::{ToHome, ToHost};
+use hanare_protocol::page::{ToHome, ToHost, Version};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pages of each extent.

@@ -196,3 +196,11 @@ impl World {
 pub(super) fn is_page(parcel: &&Parcel) -> bool {
     matches!(parcel.what, What::ToHome(ToHome::WriteBack { .. }))
 }
+
+/// The version of a page that another host passes on with this, and has no more.
+pub(super) fn passed_on(message: &ToHost) -> Option<Version> {
+    match message {
+        ToHost::Grant { access: Access::Write, has_bytes: true, version, .. } => Some(*version),
+        _ => None,
+    }
+}

@@ -1,17 +1,21 @@
 //! A region at one of its homes: the directory of the pages that lie here, and the hosts that map it.
 
+mod returning;
+
 use super::memory::HomeMemory;
 use hanare_memory::Window;
-use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId, Rights};
+use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::directory::Output;
-use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Returning, Ticket, ToHome, ToHost};
+use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
 use hanare_protocol::{Error, Result};
+pub(crate) use returning::Life;
+pub(crate) use returning::Over;
+use returning::Return;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// The home's own host, whether or not its clients map the region.
 pub(super) const OWN: HostId = HostId(0);
@@ -37,13 +41,6 @@ pub(crate) struct Home {
     returning: Option<Return>,
 }
 
-/// A return that is not over.
-struct Return {
-    rules: Returning,
-    /// When the last host answered.
-    heard_all: Option<Instant>,
-}
-
 /// A host that maps the region.
 struct Guest {
     node: NodeId,
@@ -56,36 +53,6 @@ struct Guest {
     readers: Option<u32>,
     /// The others that it knows.
     knows: BTreeSet<HostId>,
-}
-
-/// Which life of a node somebody belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    /// The epoch in which it joined.
-    pub epoch: Epoch,
-    /// The process, once it has been heard.
-    pub process: Option<Incarnation>,
-}
-
-/// Which lives of a node are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// Those of epochs up to this one, as the membership says.
-    UpTo(Epoch),
-    /// All but this one, which answers at its address.
-    AllBut(Incarnation),
-    /// It cannot be reached.
-    All,
-}
-
-impl Life {
-    pub fn is_over(self, over: Over) -> bool {
-        match over {
-            Over::UpTo(epoch) => self.epoch <= epoch,
-            Over::AllBut(process) => self.process != Some(process),
-            Over::All => true,
-        }
-    }
 }
 
 struct Direct {
@@ -214,11 +181,7 @@ impl Home {
 
     /// Whether another host may map it in that way.
     pub fn check(&self, join: &Join) -> Result<()> {
-        if let Some(Return { rules, .. }) = &self.returning {
-            let count = self.guests().filter(|(host, _)| rules.awaits(*host)).count();
-            let reason = format!("it was away, and gets newer bytes from {count} host(s) of region '{}' first", self.name);
-            return Err(Error::NodeLost { node: self.memory.node(), reason });
-        }
+        self.check_return()?;
         if self.is_left() && join.consistency == Consistency::Explicit && self.has_lost() {
             let reason = "pages of it went with the hosts that had them: map it coherent, where touching one is an error; or \
                           remove it and create it again";
@@ -312,68 +275,9 @@ impl Home {
         self.hosts_of(join.node).filter(is_other).map(|(host, _)| host).collect()
     }
 
-    /// This node was taken for lost, and is back: all hosts are asked for what they have, with these letters. Nobody gets a page
-    /// before they have answered.
-    pub fn begin_return(&mut self, was: NodeId, is: (NodeId, &str), posts: &mut Vec<Post>) {
-        self.direct.clear();
-        for guest in self.hosts.iter_mut().flatten().filter(|guest| guest.node == was) {
-            guest.node = is.0;
-        }
-        if self.returning.is_none() {
-            let guests: Vec<HostId> = self.guests().map(|(host, _)| host).collect();
-            self.returning = Some(Return { rules: Returning::new(&self.directory, guests), heard_all: None });
-        }
-        let Some(Return { rules, .. }) = &self.returning else { return };
-        for (_, guest) in self.guests().filter(|(host, _)| rules.awaits(*host)) {
-            posts.push(guest.return_letter(is.1, true));
-        }
-    }
-
-    /// Whether it waits for bytes that others have.
-    pub fn is_returning(&self) -> bool {
-        self.returning.is_some()
-    }
-
-    /// A host has sent home all that it had, or is lost with it. Returns what it is told if it lives.
-    pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Post> {
-        let Return { rules, .. } = self.returning.as_mut()?;
-        if is_lost {
-            rules.on_host_lost(host)
-        } else {
-            rules.on_left(host)
-        }
-        let guest = self.guest(host)?;
-        Some(guest.post(Letter::Left { key: guest.key }, None))
-    }
-
-    /// Ends the return if all is here, or is given up: pages under way between two hosts are waited for so long. Returns the shares
-    /// that end with it.
-    pub fn end_return(&mut self, patience: Duration) -> Vec<u64> {
-        let Some(Return { rules, heard_all }) = &mut self.returning else { return Vec::new() };
-        if rules.has_heard_all() && heard_all.get_or_insert_with(Instant::now).elapsed() > patience {
-            rules.give_up();
-        }
-        if !rules.is_over() {
-            return Vec::new();
-        }
-        let lost: Vec<Page> = rules.lost().collect();
-        if !lost.is_empty() {
-            tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
-        }
-        let shares = self.guests().map(|(_, guest)| guest.share).collect();
-        (self.returning, self.hosts) = (None, vec![None]);
-        self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
-        shares
-    }
-
     /// Whether a host that has let go of everything may leave: what it passed on has come.
     pub fn may_leave(&self, host: HostId) -> bool {
         !self.directory.is_passing_on(host)
-    }
-
-    /// What a host is told, once it is reached again, if this home is to do without it.
-    pub fn dismissal(&self, host: HostId, address: &str) -> Option<Post> {
-        Some(self.guest(host)?.return_letter(address, false))
     }
 
     /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives.
@@ -488,12 +392,8 @@ impl Home {
         if writes && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
             return Err(garbage(format!("who may only read {} wrote to page {} of it", self.gid, page.0)));
         }
-        if let Some(Return { rules, .. }) = &mut self.returning {
-            let ToHome::WriteBack { version, .. } = message else { return Ok(()) };
-            return match (rules.on_write_back(host, page, version), bytes) {
-                (Heard::Acted, Some(bytes)) => self.memory.write_page(page.0, bytes),
-                _ => Ok(()),
-            };
+        if self.is_returning() {
+            return self.on_message_in_return(host, page, message, bytes);
         }
         let heard = self.directory.handle(host, page, message)?;
         match message {
@@ -630,11 +530,6 @@ impl Home {
 }
 
 impl Guest {
-    /// Says that this home is back, or that it took the host for lost.
-    fn return_letter(&self, address: &str, takes: bool) -> Post {
-        self.post(Letter::Returned { key: self.key, share: self.share, address: address.to_owned(), takes }, None)
-    }
-
     fn post(&self, letter: Letter, bytes: Option<PageBytes>) -> Post {
         Post { node: self.node, address: self.address.clone(), letter, bytes }
     }

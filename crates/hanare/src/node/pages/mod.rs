@@ -415,6 +415,10 @@ impl Pages {
                 self.on_leave(share);
                 Ok(())
             }
+            Letter::Forgot { share } => {
+                self.on_forgot(share);
+                Ok(())
+            }
             Letter::Left { key } => {
                 self.on_left(key);
                 Ok(())

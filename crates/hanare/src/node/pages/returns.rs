@@ -9,6 +9,9 @@
 //!   when all have: begins anew  <----------    Leave; the host may join again, by another name
 //! ```
 //!
+//! A host that let go of the region meanwhile, or was lost itself, says `Forgot`: a page that may have been granted to it to write is
+//! lost, also where the home never heard that the grant came.
+//!
 //! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
 
 use super::home::Post;
@@ -149,8 +152,8 @@ impl Pages {
         let is_shared = |(place, at): &(HostKey, usize)| self.hosts.get(place).is_some_and(|host| host.homes[*at].share == Some(share));
         let Some((place, at)) = known.filter(is_shared) else {
             let handed = self.handed.iter_mut().find(|handed| (handed.key, handed.share) == (key, share));
-            let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent)).unwrap_or_default();
-            return self.say_farewell((from, address), share, &unsent);
+            let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent));
+            return self.say_farewell((from, address), share, unsent.as_deref());
         };
         if !takes {
             tracing::error!("{}: {from} could not reach this node for a while, and did without it", place.gid);
@@ -159,12 +162,12 @@ impl Pages {
                 self.note_lost(place);
             }
             self.begin_anew_with(place, at);
-            self.say_farewell((from, address), share, &[]);
+            self.say_farewell((from, address), share, None);
             return self.left_one(place, at);
         }
         if self.leaving.get(&place).is_some_and(super::Leaving::is_told) {
             let unsent = self.hosts.get_mut(&place).map(|host| std::mem::take(&mut host.homes[at].unsent)).unwrap_or_default();
-            return self.say_farewell((from, address), share, &unsent);
+            return self.say_farewell((from, address), share, Some(&unsent));
         }
         if !self.handing.iter().any(|handing| (handing.place, handing.at) == (place, at)) {
             self.handing.push(Handing { place, at, since: Instant::now() });
@@ -175,13 +178,24 @@ impl Pages {
         self.go_on_handing();
     }
 
-    /// Sends what a home may not have heard, and that there is nothing more.
-    fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: &[Sheet]) {
-        let again = unsent.iter().map(|sheet| (sheet.0.clone(), sheet.1.clone()));
-        let letters: Vec<(Letter, Option<PageBytes>)> = again.chain([(Letter::Leave { share }, None)]).collect();
+    /// Sends what a home may not have heard, and that there is nothing more; or that this host does not know what it had.
+    fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: Option<&[Sheet]>) {
+        let last = if unsent.is_some() { Letter::Leave { share } } else { Letter::Forgot { share } };
+        let again = unsent.unwrap_or_default().iter().map(|sheet| (sheet.0.clone(), sheet.1.clone()));
+        let letters: Vec<(Letter, Option<PageBytes>)> = again.chain([(last, None)]).collect();
         for (letter, bytes) in letters {
             self.send(Post { node, address: address.to_owned(), letter, bytes });
         }
+    }
+
+    /// A host does not know what it had of a home of this node: that is lost with it.
+    pub(super) fn on_forgot(&mut self, share: u64) {
+        self.dismissed.retain(|dismissed| !dismissed.is_of(share));
+        let Some((gid, host)) = self.shares.get(&share).copied() else { return };
+        if let Some(home) = self.homes.get_mut(&gid) {
+            home.on_handed_over(host, true);
+        }
+        self.end_returns();
     }
 
     /// Whether a home of a region is getting what is here.
@@ -199,6 +213,7 @@ impl Pages {
                 continue;
             }
             let Some(host) = self.hosts.get_mut(&place) else { continue };
+            let knows = is_empty && !host.is_given_up();
             if !is_empty {
                 tracing::error!("{}: a program that stands still keeps pages from their home, and they are lost", place.gid);
                 host.drop_pages(&BTreeSet::from([at]));
@@ -208,7 +223,7 @@ impl Pages {
             let door = &mut host.homes[at];
             let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
             let Some(share) = door.share else { continue };
-            self.say_farewell((node, &address), share, &unsent);
+            self.say_farewell((node, &address), share, knows.then_some(&*unsent));
             self.begin_anew_with(place, at);
             if self.handed.len() == HANDED_COUNT_MAX {
                 self.handed.pop_front();

@@ -344,8 +344,7 @@ impl Host {
 
     /// The home that a page belongs to.
     fn home_of_page(&self, page: u64) -> usize {
-        let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("pages are checked before");
-        self.home_of[piece.extent]
+        home_of(&self.layout, &self.home_of, page)
     }
 
     /// Whether nothing of it is of use any more.
@@ -366,18 +365,9 @@ impl Host {
         let Some(pages) = &mut self.pages else { return false };
         let mut has_lost = homes.iter().any(|at| !self.homes[*at].unsent.is_empty());
         let until = Instant::now() + FILL_MAX;
-        let home_of = |page: u64| {
-            let piece = self.layout.pieces(page * PAGE_LEN, 1).next().expect("a page of the region");
-            self.home_of[piece.extent]
-        };
-        for page in (0..pages.words.page_count()).filter(|page| homes.contains(&home_of(*page))) {
-            pages.takes.remove(&page);
-            pages.filling.remove(&page);
-            pages.waiting.remove(&page);
-            pages.collecting.remove(&page);
-            if pages.words.look(page) == Word::NEVER {
-                continue;
-            }
+        let home_of = |page: u64| home_of(&self.layout, &self.home_of, page);
+        pages.forget_messages(|page| homes.contains(&home_of(page)));
+        for page in pages.used().into_iter().filter(|page| homes.contains(&home_of(*page))) {
             pages.let_fill_end(page, until);
             let memory = self.homes[home_of(page)].memory.clone();
             // Of this node's own memory the bytes stay where they are.
@@ -403,16 +393,12 @@ impl Host {
     /// The home knows nothing of this host any more. It may be joined anew, by another name: what is still said to the host under
     /// its old one is not for what it becomes.
     pub fn begin_anew_with(&mut self, home: usize, key: u64) {
-        let count = self.pages.as_ref().map_or(0, Pages::count);
-        let of_home: Vec<u64> = (0..count).filter(|page| self.home_of_page(*page) == home).collect();
+        let is_of = |page: u64| home_of(&self.layout, &self.home_of, page) == home;
         if let Some(pages) = &mut self.pages {
-            for page in of_home {
-                pages.waiting.remove(&page);
-                pages.collecting.remove(&page);
-                if pages.words.look(page) != Word::NEVER {
-                    pages.words.forget(page);
-                    pages.wake_all(page);
-                }
+            pages.forget_messages(is_of);
+            for page in pages.used().into_iter().filter(|page| is_of(*page)) {
+                pages.words.forget(page);
+                pages.wake_all(page);
             }
         }
         let door = &mut self.homes[home];
@@ -466,6 +452,11 @@ impl Host {
             contended: Vec::new(),
         }
     }
+}
+
+/// The home that a page belongs to, by the homes of a layout's extents.
+fn home_of(layout: &Layout, homes: &[usize], page: u64) -> usize {
+    homes[layout.pieces(page * PAGE_LEN, 1).next().expect("pages are checked before").extent]
 }
 
 fn garbage(reason: &str) -> Error {

@@ -49,6 +49,19 @@ impl Pages {
         self.takes.contains_key(&page) || self.filling.contains(&page)
     }
 
+    /// Pages that ever were here.
+    pub(super) fn used(&self) -> Vec<u64> {
+        (0..self.count()).filter(|page| self.words.look(*page) != Word::NEVER).collect()
+    }
+
+    /// What was said about pages is void, and nobody waits for them to be taken.
+    pub(super) fn forget_messages(&mut self, is_meant: impl Fn(u64) -> bool) {
+        self.takes.retain(|page, _| !is_meant(*page));
+        self.filling.retain(|page| !is_meant(*page));
+        self.waiting.retain(|page, _| !is_meant(*page));
+        self.collecting.retain(|page, _| !is_meant(*page));
+    }
+
     /// Seats of the dead whose claims were granted, or failed, may be given out again.
     pub(super) fn settle_ghosts(&mut self) {
         let claimed: BTreeSet<u16> = match self.ghosts.is_empty() {

@@ -1,0 +1,132 @@
+//! A home on a node that was taken for lost and is back, and the lives of nodes by which it knows who is meant.
+
+use super::{Guest, Home, OWN, Post};
+use hanare_protocol::id::{Epoch, Incarnation, NodeId};
+use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
+use hanare_protocol::wire::page::Letter;
+use hanare_protocol::{Error, Result};
+use std::time::{Duration, Instant};
+
+/// Which life of a node somebody belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// The epoch in which it joined.
+    pub epoch: Epoch,
+    /// The process, once it has been heard.
+    pub process: Option<Incarnation>,
+}
+
+/// Which lives of a node are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// Those of epochs up to this one, as the membership says.
+    UpTo(Epoch),
+    /// All but this one, which answers at its address.
+    AllBut(Incarnation),
+    /// It cannot be reached.
+    All,
+}
+
+impl Life {
+    pub fn is_over(self, over: Over) -> bool {
+        match over {
+            Over::UpTo(epoch) => self.epoch <= epoch,
+            Over::AllBut(process) => self.process != Some(process),
+            Over::All => true,
+        }
+    }
+}
+
+/// A return that is not over.
+pub(super) struct Return {
+    rules: Returning,
+    /// When the last host answered.
+    heard_all: Option<Instant>,
+}
+
+impl Home {
+    /// This node was taken for lost, and is back: all hosts are asked for what they have, with these letters. Nobody gets a page
+    /// before they have answered.
+    pub fn begin_return(&mut self, was: NodeId, is: (NodeId, &str), posts: &mut Vec<Post>) {
+        self.direct.clear();
+        for guest in self.hosts.iter_mut().flatten().filter(|guest| guest.node == was) {
+            guest.node = is.0;
+        }
+        if self.returning.is_none() {
+            let guests: Vec<HostId> = self.guests().map(|(host, _)| host).collect();
+            self.returning = Some(Return { rules: Returning::new(&self.directory, guests), heard_all: None });
+        }
+        let Some(Return { rules, .. }) = &self.returning else { return };
+        for (_, guest) in self.guests().filter(|(host, _)| rules.awaits(*host)) {
+            posts.push(guest.return_letter(is.1, true));
+        }
+    }
+
+    /// Whether it waits for bytes that others have.
+    pub fn is_returning(&self) -> bool {
+        self.returning.is_some()
+    }
+
+    /// A host has sent home all that it had, or is lost with it. Returns what it is told if it lives.
+    pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Post> {
+        let Return { rules, .. } = self.returning.as_mut()?;
+        if is_lost {
+            rules.on_host_lost(host)
+        } else {
+            rules.on_left(host)
+        }
+        let guest = self.guest(host)?;
+        Some(guest.post(Letter::Left { key: guest.key }, None))
+    }
+
+    /// Ends the return if all is here, or is given up: pages under way between two hosts are waited for so long. Returns the shares
+    /// that end with it.
+    pub fn end_return(&mut self, patience: Duration) -> Vec<u64> {
+        let Some(Return { rules, heard_all }) = &mut self.returning else { return Vec::new() };
+        if rules.has_heard_all() && heard_all.get_or_insert_with(Instant::now).elapsed() > patience {
+            rules.give_up();
+        }
+        if !rules.is_over() {
+            return Vec::new();
+        }
+        let lost: Vec<Page> = rules.lost().collect();
+        if !lost.is_empty() {
+            tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
+        }
+        let shares = self.guests().map(|(_, guest)| guest.share).collect();
+        (self.returning, self.hosts) = (None, vec![None]);
+        self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
+        shares
+    }
+
+    /// Whether hosts may come. **Errors**: [`Error::NodeLost`] while it waits for what others have.
+    pub(super) fn check_return(&self) -> Result<()> {
+        let Some(Return { rules, .. }) = &self.returning else { return Ok(()) };
+        let count = self.guests().filter(|(host, _)| rules.awaits(*host)).count();
+        let reason = format!("it was away, and gets newer bytes from {count} host(s) of region '{}' first", self.name);
+        Err(Error::NodeLost { node: self.memory.node(), reason })
+    }
+
+    /// A message of a host that may not know yet that this home was away: the pages among them count.
+    pub(super) fn on_message_in_return(&mut self, host: HostId, page: Page, message: ToHome, bytes: Option<&[u8]>) -> Result<()> {
+        let (Some(Return { rules, .. }), ToHome::WriteBack { version, .. }) = (&mut self.returning, message) else {
+            return Ok(());
+        };
+        match (rules.on_write_back(host, page, version), bytes) {
+            (Heard::Acted, Some(bytes)) => self.memory.write_page(page.0, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a host is told, once it is reached again, if this home is to do without it.
+    pub fn dismissal(&self, host: HostId, address: &str) -> Option<Post> {
+        Some(self.guest(host)?.return_letter(address, false))
+    }
+}
+
+impl Guest {
+    /// Says that this home is back, or that it took the host for lost.
+    fn return_letter(&self, address: &str, takes: bool) -> Post {
+        self.post(Letter::Returned { key: self.key, share: self.share, address: address.to_owned(), takes }, None)
+    }
+}
