@@ -259,6 +259,21 @@ typedef struct hanare_region_stat {
  */
 int hanare_stat(hanare_pool *pool, const char *name, hanare_region_stat *stat);
 
+/* Bytes of a region on one node. */
+typedef struct hanare_node_bytes {
+    uint32_t node;
+    uint64_t bytes;
+} hanare_node_bytes;
+
+/* Tells on which nodes the bytes of the region `name` lie, and how many on each, in order of the nodes' numbers. Which node a byte is
+ * on follows from the placement that hanare_stat tells: "interleave=BYTES" has the length of its chunks.
+ *
+ * Return     how many nodes there are, whatever `max` is; the first `max` of them are written to `nodes`, which may be NULL if
+ *            max is 0.
+ * Errors     UNKNOWN_REGION, NO_COORDINATOR, BAD_ARGUMENT.
+ */
+int hanare_stat_nodes(hanare_pool *pool, const char *name, hanare_node_bytes *nodes, size_t max);
+
 /* Called for each region of a listing; `stat` is valid during the call. A return other than 0 ends the listing. */
 typedef int (*hanare_list_fn)(const hanare_region_stat *stat, void *closure);
 

@@ -198,6 +198,37 @@ pub unsafe extern "C" fn hanare_stat(pool: *mut CPool, name: *const c_char, stat
     })
 }
 
+/// `hanare_node_bytes` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CNodeBytes {
+    node: u32,
+    bytes: u64,
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_stat_nodes(pool: *mut CPool, name: *const c_char, nodes: *mut CNodeBytes, max: usize) -> c_int {
+    code_of("hanare_stat_nodes", || {
+        // SAFETY: the caller's handle and string.
+        let (pool, name) = unsafe { (&reference(pool, "pool")?.pool, text(name, "name")?) };
+        if max > 0 {
+            place(nodes, "nodes")?;
+        }
+        let mut lies = pool.stat(name)?.nodes;
+        lies.sort_unstable();
+        for (index, (node, bytes)) in lies.iter().enumerate().take(max) {
+            // SAFETY: not NULL, and room for `max` of them, as the caller says.
+            unsafe { nodes.add(index).write(CNodeBytes { node: node.0, bytes: *bytes }) };
+        }
+        // At most NODE_COUNT_MAX.
+        Ok(lies.len() as c_int)
+    })
+}
+
 /// What a caller of `hanare_list` gives to be called for each region.
 pub type CEach = Option<unsafe extern "C" fn(stat: *const CRegionStat, closure: *mut c_void) -> c_int>;
 

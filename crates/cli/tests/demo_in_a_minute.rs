@@ -41,3 +41,35 @@ fn each_scene_has_its_line_and_what_to_type_next() {
     }
     assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("> ")).count(), 5, "{text}");
 }
+
+/// A transcript without its numbers, their units, and what differs from run to run in parentheses.
+fn masked(transcript: &str) -> Vec<String> {
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let is_unit = |word: &str| ["us", "ms", "s", "B", "KiB", "MiB", "GiB"].contains(&word.trim_end_matches(['.', ',', ';']));
+    let line = |line: &str| {
+        let (before, rest) = line.split_once(" (").unwrap_or((line, ""));
+        let after = rest.rsplit_once(')').map_or("", |(_, after)| after);
+        // What to type is the same each time, numbers included.
+        match line.trim_start().starts_with('>') {
+            true => line.to_owned(),
+            false => {
+                let words = [before, after].join(" ");
+                words.split_whitespace().filter(|word| !is_number(word) && !is_unit(word)).collect::<Vec<_>>().join(" ")
+            }
+        }
+    };
+    transcript.lines().map(line).collect()
+}
+
+#[test]
+fn the_readmes_transcript_is_what_it_prints() {
+    let readme = include_str!("../../../README.md");
+    let start = readme.find("3 nodes on this machine").expect("the README has a transcript");
+    let shown = readme[start..].split_once("\n```").expect("its block ends").0;
+    let told = run(&mut command(&["demo", "--memory", "16M"])).done();
+    let (shown, told) = (masked(shown), masked(told.trim_end()));
+    assert_eq!(shown.len(), told.len(), "{told:#?}");
+    for (shown, told) in shown.iter().zip(&told).filter(|(_, told)| !told.contains("not on this machine")) {
+        assert_eq!(shown, told);
+    }
+}

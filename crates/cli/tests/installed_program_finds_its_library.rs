@@ -121,3 +121,27 @@ fn the_package_and_the_archive_hold_what_they_should() {
     let told = run(clean(dist.join("hanare")).arg("--version")).done();
     assert!(told.contains(env!("CARGO_PKG_VERSION")), "{told}");
 }
+
+/// MPICH's package brings a compiler of that name, too: what counts is whether it finds the headers.
+#[test]
+fn preparing_a_bench_tries_the_compiler_and_not_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let stub = |name: &str, body: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    // Nobody who may install, so that packages are only named.
+    stub("id", "echo 1000");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let prepare = || run(clean(root().join("scripts/prepare.sh")).arg("bench").env("PATH", &path)).stderr;
+    stub("mpicc.openmpi", "exit 1");
+    let told = prepare();
+    if told.contains("no Rust 1.") {
+        eprintln!("skipped: no Rust in PATH");
+        return;
+    }
+    assert!(told.contains("mpicc.openmpi compiles nothing here") && told.contains("libopenmpi-dev"), "{told}");
+    stub("mpicc.openmpi", "exit 0");
+    assert!(!prepare().contains("mpicc.openmpi"));
+}

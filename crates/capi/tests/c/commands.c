@@ -87,11 +87,15 @@ static void naming(hanare_pool *pool, hanare_region *region, const char *placeme
 {
     hanare_region *again;
     hanare_region_stat stat;
+    hanare_node_bytes lies[2];
     int count = 0;
     stat.struct_size = sizeof stat;
     EXPECT_OK(hanare_stat(pool, "commands", &stat));
     EXPECT(stat.len == LEN && stat.mode == 0640 && stat.lost_node == -1 && stat.gid != 0);
     EXPECT(!strcmp(stat.name, "commands") && !strcmp(stat.placement, placement));
+    int nodes = hanare_stat_nodes(pool, "commands", lies, 2);
+    EXPECT(nodes == (int)stat.node_count && hanare_stat_nodes(pool, "commands", NULL, 0) == nodes);
+    EXPECT(nodes == 1 ? lies[0].bytes == LEN : lies[0].bytes + lies[1].bytes == LEN && lies[0].node < lies[1].node);
     EXPECT_OK(hanare_list(pool, count_region, &count));
     EXPECT(count == 1 && hanare_list(pool, stop_at_first, NULL) == 42);
     EXPECT(hanare_len(region) == LEN && hanare_was_created(region) == 1);

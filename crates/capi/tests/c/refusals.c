@@ -29,6 +29,10 @@ static void bad_arguments(hanare_pool *pool, hanare_region *region)
     EXPECT_ERROR(hanare_map(region, NULL, NULL), HANARE_ERR_BAD_ARGUMENT, "ptr is NULL");
     EXPECT_ERROR(hanare_list(pool, NULL, NULL), HANARE_ERR_BAD_ARGUMENT, "each is NULL");
     EXPECT_ERROR(hanare_stat(pool, "r", &stat), HANARE_ERR_BAD_ARGUMENT, "struct_size");
+    EXPECT_ERROR(hanare_stat_nodes(pool, "r", NULL, 1), HANARE_ERR_BAD_ARGUMENT, "nodes is NULL");
+    EXPECT(!strcmp(hanare_code_name(HANARE_ERR_TIMEOUT), "HANARE_ERR_TIMEOUT"));
+    EXPECT(strstr(hanare_strerror(HANARE_ERR_TIMEOUT), "no answer within the bound") != NULL);
+    EXPECT(!strcmp(hanare_code_name(0), "HANARE_OK") && !strcmp(hanare_code_name(-1000), "unknown"));
     EXPECT(hanare_len(NULL) == HANARE_ERR_BAD_ARGUMENT && none == NULL && request == NULL);
 }
 
@@ -46,9 +50,9 @@ static void bad_names_and_lengths(hanare_pool *pool)
     EXPECT_ERROR(hanare_create(pool, "", 1, NULL, &none), HANARE_ERR_BAD_NAME, "");
     EXPECT_ERROR(hanare_create(pool, "a/b", 1, NULL, &none), HANARE_ERR_BAD_NAME, "'a/b'");
     EXPECT_ERROR(hanare_create(pool, long_name, 1, NULL, &none), HANARE_ERR_BAD_NAME, "nnn");
-    EXPECT_ERROR(hanare_create(pool, "zero", 0, NULL, &none), HANARE_ERR_BAD_LENGTH, "'zero' cannot have 0 bytes");
-    EXPECT_ERROR(hanare_create(pool, "huge", UINT64_C(1) << 50, NULL, &none), HANARE_ERR_POOL_FULL, "1125899906842624");
-    EXPECT_ERROR(hanare_resize(pool, "r", 10, NULL), HANARE_ERR_BAD_LENGTH, "'r' cannot have 10 bytes");
+    EXPECT_ERROR(hanare_create(pool, "zero", 0, NULL, &none), HANARE_ERR_BAD_LENGTH, "'zero' cannot have a length of 0 B");
+    EXPECT_ERROR(hanare_create(pool, "huge", UINT64_C(1) << 50, NULL, &none), HANARE_ERR_POOL_FULL, "cannot take 1 PiB");
+    EXPECT_ERROR(hanare_resize(pool, "r", 10, NULL), HANARE_ERR_BAD_LENGTH, "'r' cannot have a length of 10 B");
     options.placement = "node=77";
     EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "node=77");
     options.placement = "interleave=1000";
