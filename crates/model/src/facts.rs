@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::outcome::Tolerance;
-use crate::unit;
 
 /// A fact's value as printed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -308,6 +307,7 @@ pub fn check(fact: &Fact, produced: &[f64], tolerance: Tolerance) -> Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unit;
 
     #[test]
     fn the_file_is_whole() {
