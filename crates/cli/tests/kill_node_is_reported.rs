@@ -19,7 +19,7 @@ fn the_pool_shows_it_lost_and_its_regions_with_it() {
     nodes.nodes[1].process.kill().unwrap();
     let killed = Instant::now();
     pool::wait_until("status shows node 1 lost", || nodes.hanare(&["status", "--json"]).json()["nodes"][1]["alive"] == false);
-    assert!(killed.elapsed() < Duration::from_secs(5), "reported after {:?}", killed.elapsed());
+    assert!(killed.elapsed() < pool::paced(Duration::from_secs(5)), "reported after {:?}", killed.elapsed());
 
     let mut bytes = [1; 4096];
     let error = gone.get(0, &mut bytes).unwrap_err();

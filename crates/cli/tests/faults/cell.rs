@@ -1,9 +1,9 @@
 //! One cell of the matrix: clients run commands, a victim is hit in the midst of them, and everybody else must come out right.
 
-use super::cluster::{ANSWER_MS, Cluster};
+use super::cluster::{Cluster, answer_ms};
 use super::kind::{Kind, SHIFTS, bytes, word, words};
 use super::runner::{Record, Runner};
-use crate::pool::{signal, wait_until};
+use crate::pool::{paced, signal, wait_until};
 use hanare::{CreateOptions, Error, NodeId, Placement, Pool, Region};
 use std::time::{Duration, Instant};
 
@@ -56,10 +56,14 @@ struct Roles {
 }
 
 /// The longest that a survivor waits.
-const SURVIVOR_BOUND: Duration = Duration::from_millis(ANSWER_MS + 5000);
+fn survivor_bound() -> Duration {
+    Duration::from_millis(answer_ms()) + paced(Duration::from_secs(5))
+}
 
 /// How soon a killed peer is reported.
-const DEATH_BOUND: Duration = Duration::from_secs(5);
+fn death_bound() -> Duration {
+    paced(Duration::from_secs(5))
+}
 
 /// The round that marks words of regions made in place of others: no client gets there.
 const REPLACED: u64 = 0xffff_0000;
@@ -171,7 +175,7 @@ fn filled(pool: &Pool, name: &str, placement: Placement, words: impl Iterator<It
             }
             // A node that was stopped may not be back yet.
             Err(Error::NodeLost { .. } | Error::NameTaken { .. } | Error::Timeout { .. } | Error::BadPlacement { .. })
-                if begun.elapsed() < SURVIVOR_BOUND + DEATH_BOUND =>
+                if begun.elapsed() < survivor_bound() + death_bound() =>
             {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -214,8 +218,8 @@ impl Stage<'_> {
         let [runner] = &self.runners[..] else { return self.dice.wait(Duration::from_millis(30)) };
         let usual = runner.record().outcomes.last().expect("it has done two").took;
         let begun = runner.record().begun;
-        let start = Instant::now();
-        while runner.record().begun == begun && start.elapsed() < SURVIVOR_BOUND {
+        let (start, bound) = (Instant::now(), survivor_bound());
+        while runner.record().begun == begun && start.elapsed() < bound {
             std::thread::sleep(Duration::from_micros(50));
         }
         self.dice.wait(usual);
@@ -248,7 +252,7 @@ impl Stage<'_> {
             assert!(matches!(error, Error::NoCoordinator { .. } | Error::Timeout { .. }), "{error}");
         } else {
             wait_until("the node is known to be lost", || !self.observer.status().unwrap().nodes[node].alive);
-            assert!(struck.elapsed() < DEATH_BOUND, "the pool reported it after {:?}", struck.elapsed());
+            assert!(struck.elapsed() < death_bound(), "the pool reported it after {:?}", struck.elapsed());
         }
         if self.cell.is_touched() {
             for runner in &self.runners {
@@ -256,7 +260,7 @@ impl Stage<'_> {
                 let record = runner.record();
                 let reported = record.failures().next().unwrap().0.heard;
                 let after = reported.saturating_duration_since(struck);
-                assert!(after < DEATH_BOUND, "{:?}: the death was reported after {after:?}", runner.kind);
+                assert!(after < death_bound(), "{:?}: the death was reported after {after:?}", runner.kind);
             }
             self.assert_failures(&["NodeLost", "RegionLost", "Broken", "NoCoordinator"]);
         } else {
@@ -394,7 +398,7 @@ impl Stage<'_> {
         region.get(0, &mut back).unwrap();
         assert!(back == bytes);
         remove(&self.observer, "other");
-        assert!(begun.elapsed() < SURVIVOR_BOUND, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < survivor_bound(), "{:?}", begun.elapsed());
     }
 
     #[track_caller]
@@ -427,7 +431,8 @@ impl Stage<'_> {
             assert_eq!(record.wrong, None, "{:?}", runner.kind);
             // A stopped client's own clock went on.
             let is_bounded = self.cell.victim != Victim::Client;
-            let slow = record.outcomes.iter().find(|outcome| is_bounded && outcome.took > SURVIVOR_BOUND);
+            let bound = survivor_bound();
+            let slow = record.outcomes.iter().find(|outcome| is_bounded && outcome.took > bound);
             assert!(slow.is_none(), "{:?}: {slow:?}", runner.kind);
         }
         self.assert_contents();
@@ -492,7 +497,7 @@ fn remove(pool: &Pool, name: &str) {
     loop {
         match pool.remove(name) {
             Ok(()) | Err(Error::UnknownRegion { .. }) => return,
-            Err(error) if begun.elapsed() > SURVIVOR_BOUND => panic!("'{name}' cannot be removed: {error}"),
+            Err(error) if begun.elapsed() > survivor_bound() => panic!("'{name}' cannot be removed: {error}"),
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }

@@ -1,7 +1,7 @@
 //! A client process as the driver sees it: what it said so far.
 
 use super::client::{MARK, TASK};
-use super::cluster::ANSWER_MS;
+use super::cluster::answer_ms;
 use super::kind::Kind;
 use super::ledger::Ledger;
 use hanare::Happened;
@@ -97,7 +97,7 @@ impl Runner {
     pub fn start(kind: Kind, socket: &str) -> Runner {
         let mut command = crate::pool::clean(std::env::current_exe().unwrap());
         command.args(["--exact", "the_client_process", "--ignored", "--nocapture", "--test-threads=1"]);
-        command.env(TASK, format!("{socket} {kind:?}")).env("HANARE_ANSWER_MS", ANSWER_MS.to_string());
+        command.env(TASK, format!("{socket} {kind:?}")).env("HANARE_ANSWER_MS", answer_ms().to_string());
         let mut process = start(&mut command);
         let record = Arc::new(Mutex::new(Record::default()));
         let (told, mut out) = (record.clone(), BufReader::new(process.stdout.take().unwrap()));

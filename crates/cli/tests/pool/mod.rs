@@ -6,6 +6,7 @@ pub mod remote;
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_fabric::ucx;
 use hanare_protocol::wire::greeting::{Role, Sealing};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,6 +22,17 @@ use std::time::{Duration, Instant};
 
 /// Everything here that takes longer than this hangs.
 pub const BOUND: Duration = Duration::from_secs(60);
+
+/// How long `bound`, meant for an idle machine, is on this one: as much longer as some milliseconds of work take here and now.
+pub fn paced(bound: Duration) -> Duration {
+    const WORK: Duration = Duration::from_millis(20);
+    let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a thread's time is never below zero");
+    let (begun, before) = (Instant::now(), worked());
+    while worked() - before < WORK {
+        std::hint::spin_loop();
+    }
+    bound.mul_f64((begun.elapsed().as_secs_f64() / WORK.as_secs_f64()).max(1.0))
+}
 
 /// The command under test.
 pub const HANARE: &str = env!("CARGO_BIN_EXE_hanare");

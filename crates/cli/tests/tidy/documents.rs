@@ -45,7 +45,7 @@ fn prose(text: &str) -> String {
 
 /// What stands between single backticks.
 fn spans(text: &str) -> Vec<String> {
-    prose(text).split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    prose(text).split('`').skip(1).step_by(2).map(|span| span.replace(", ", ",")).collect()
 }
 
 /// Whether a span is meant as a path of the repository.
@@ -66,12 +66,15 @@ fn expand(span: &str) -> Vec<String> {
     }
 }
 
-/// Whether a path is there: whole, or as the end of one, with the folders `crates` and `src` left out.
+/// Whether a path is there: whole where it begins at the root, else as the end of one, with the folders `crates` and `src` left out.
 fn is_there(named: &str, paths: &BTreeSet<String>) -> bool {
     let short = |path: &str| path.split('/').filter(|part| !["crates", "src", ""].contains(part)).collect::<Vec<_>>().join("/");
     let (before, after) = named.split_once('*').unwrap_or((named, ""));
     if named.contains('*') {
         return paths.iter().any(|path| path.contains(before) && path.ends_with(after));
+    }
+    if FOLDERS.contains(&named.split('/').next().unwrap_or_default()) {
+        return paths.contains(named.trim_end_matches('/'));
     }
     let named = short(named);
     paths.iter().map(|path| short(path)).any(|path| path == named || path.ends_with(&format!("/{named}")))
