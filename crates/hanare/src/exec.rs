@@ -24,7 +24,8 @@ enum Sum {
     Nothing,
     /// The position in the stream of the first difference.
     Difference(Option<u64>),
-    Summary(Summary),
+    /// On the heap: it is large, and most operations have none.
+    Summary(Box<Summary>),
 }
 
 /// Bytes that one stage does.
@@ -44,7 +45,7 @@ impl Exec {
     pub fn new(op: Op) -> Exec {
         let sum = match op {
             Op::Compare => Sum::Difference(None),
-            Op::Reduce(element) => Sum::Summary(Summary::new(element)),
+            Op::Reduce(element) => Sum::Summary(Box::new(Summary::new(element))),
             _ => Sum::Nothing,
         };
         Exec { op, held: Vec::new(), sum }

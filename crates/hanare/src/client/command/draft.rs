@@ -30,22 +30,23 @@ const OLD_PIECE_LEN: u64 = OLD_LEN_MAX / 4;
 
 impl<'b, R: Deref<Target = Region>> Sound<'b, R> {
     /// Does it on a region that is one window of this program. Copies are drafted.
-    pub(super) fn at_once(self, here: Window) -> Result<()> {
+    pub(super) fn at_once(&self, here: Window) -> Result<()> {
         let Sound { region, op, shape, with } = self;
-        let run = |operand, result| exec::run(op, here, &shape, operand, result).map_err(|lost| region.lost(lost));
+        let op = *op;
+        let run = |operand, result| exec::run(op, here, shape, operand, result).map_err(|lost| region.lost(lost));
         match with {
-            With::Stream { operand, result } => run(operand, result),
+            With::Stream { operand, result } => run(*operand, *result),
             With::Blocks { memory, local } => {
                 let moved = match op {
-                    Op::Get => vector::copy_shapes(here, &shape, memory, &local),
-                    _ => vector::copy_shapes(memory, &local, here, &shape),
+                    Op::Get => vector::copy_shapes(here, shape, *memory, local),
+                    _ => vector::copy_shapes(*memory, local, here, shape),
                 };
                 moved.map_err(|lost| region.lost(lost))
             }
             With::Difference { bytes, found } => {
                 let mut cell = [0; DIFFERENCE_LEN as usize];
                 // SAFETY: the cell is borrowed for this call.
-                run(bytes, unsafe { Window::of_mut(&mut cell) })?;
+                run(*bytes, unsafe { Window::of_mut(&mut cell) })?;
                 found(position(&cell));
                 Ok(())
             }
@@ -58,9 +59,9 @@ impl<'b, R: Deref<Target = Region>> Sound<'b, R> {
                 Ok(())
             }
             With::Pairs { expected, new, olds } => {
-                let pairs = pairs(op, expected, new)?;
+                let pairs = pairs(op, *expected, *new)?;
                 // SAFETY: the pairs are borrowed for this call, and only read.
-                run(unsafe { Window::of(&pairs) }, olds)
+                run(unsafe { Window::of(&pairs) }, *olds)
             }
             With::Region { .. } => unreachable!("a copy has two regions"),
         }
@@ -72,12 +73,12 @@ impl<'b, R: Deref<Target = Region>> Sound<'b, R> {
         let region = &*region;
         if let With::Region { to, to_shape } = with {
             drafts.note(op, to.name(), to_shape.len());
-            return copy::draft((region, shape), (&to, to_shape), drafts);
+            return copy::draft((region, shape), (&to, *to_shape), drafts);
         }
         drafts.note(op, region.name(), shape.len());
         match with {
             With::Stream { operand, result } => streams(region, op, shape, operand, result, drafts),
-            With::Blocks { memory, local } => blocks(region, op, shape, memory, local, drafts),
+            With::Blocks { memory, local } => blocks(region, op, shape, memory, *local, drafts),
             With::Difference { bytes, found } => Cutter::new(region, op, drafts).compare(shape, bytes, move |first| found(first)),
             With::Summary { range, summary } => {
                 Cutter::new(region, op, drafts).reduce(shape, &range, move |whole| summary(whole))

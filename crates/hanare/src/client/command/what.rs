@@ -11,11 +11,11 @@ use hanare_protocol::{Error, Result};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What is done, and with what.
+/// What is done, and with what. Shapes beside the first are on the heap: they are large, and most commands have none.
 pub(super) enum What<'b, R> {
-    Get { into: Window, local: Option<Shape<'b>> },
-    Put { from: Window, local: Option<Shape<'b>> },
-    CopyTo { to: R, to_shape: Shape<'b> },
+    Get { into: Window, local: Option<Box<Shape<'b>>> },
+    Put { from: Window, local: Option<Box<Shape<'b>>> },
+    CopyTo { to: R, to_shape: Box<Shape<'b>> },
     Fill { pattern: Window },
     Compare { bytes: Window, found: Tell<'b, Option<u64>> },
     Reduce { element: Element, range: Range, summary: Tell<'b, Summary> },
@@ -51,7 +51,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
 
     /// [`Region::get_shape_into`].
     pub fn get_into(region: R, shape: Shape<'b>, into: &'b mut [u8], local: Shape<'b>) -> Command<'b, R> {
-        Command::new(region, shape, What::Get { into: write(into), local: Some(local) })
+        Command::new(region, shape, What::Get { into: write(into), local: Some(Box::new(local)) })
     }
 
     /// [`Region::put_shape`].
@@ -61,12 +61,12 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
 
     /// [`Region::put_shape_from`].
     pub fn put_from(region: R, shape: Shape<'b>, bytes: &'b [u8], local: Shape<'b>) -> Command<'b, R> {
-        Command::new(region, shape, What::Put { from: read(bytes), local: Some(local) })
+        Command::new(region, shape, What::Put { from: read(bytes), local: Some(Box::new(local)) })
     }
 
     /// [`crate::Pool::copy`].
     pub fn copy(from: R, from_shape: Shape<'b>, to: R, to_shape: Shape<'b>) -> Command<'b, R> {
-        Command::new(from, from_shape, What::CopyTo { to, to_shape })
+        Command::new(from, from_shape, What::CopyTo { to, to_shape: Box::new(to_shape) })
     }
 
     /// [`Region::fill`].
@@ -126,9 +126,9 @@ impl<'b, R: Deref<Target = Region>> What<'b, R> {
         'b: 'c,
     {
         match self {
-            What::Get { into, local } => What::Get { into: *into, local: local.as_ref().map(shape) },
-            What::Put { from, local } => What::Put { from: *from, local: local.as_ref().map(shape) },
-            What::CopyTo { to, to_shape } => What::CopyTo { to: &**to, to_shape: shape(to_shape) },
+            What::Get { into, local } => What::Get { into: *into, local: local.as_ref().map(|local| Box::new(shape(local))) },
+            What::Put { from, local } => What::Put { from: *from, local: local.as_ref().map(|local| Box::new(shape(local))) },
+            What::CopyTo { to, to_shape } => What::CopyTo { to: &**to, to_shape: Box::new(shape(to_shape)) },
             What::Fill { pattern } => What::Fill { pattern: *pattern },
             What::Compare { bytes, found } => What::Compare { bytes: *bytes, found: found.clone() },
             What::Reduce { element, range, summary } => {
@@ -156,9 +156,9 @@ pub(super) enum With<'b, R> {
     /// Operand and result as they travel.
     Stream { operand: Window, result: Window },
     /// Blocks of the caller's memory, with as many bytes.
-    Blocks { memory: Window, local: Checked<'b> },
+    Blocks { memory: Window, local: Box<Checked<'b>> },
     /// Another region, with as many bytes in its shape.
-    Region { to: R, to_shape: Checked<'b> },
+    Region { to: R, to_shape: Box<Checked<'b>> },
     /// Bytes to compare with, as many.
     Difference { bytes: Window, found: Tell<'b, Option<u64>> },
     /// The range of a reduction.
@@ -185,10 +185,10 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             What::Get { into, local } => local_side(&region, &shape, into, local, |result| (none, result))?,
             What::Put { from, local } => local_side(&region, &shape, from, local, |operand| (operand, none))?,
             What::CopyTo { to, to_shape } => {
-                let to_shape = fit(&to, to_shape)?;
+                let to_shape = fit(&to, *to_shape)?;
                 to.check_rights(op)?;
                 check_len(&to, &to_shape, "the source", shape.len(), to_shape.len())?;
-                With::Region { to, to_shape }
+                With::Region { to, to_shape: Box::new(to_shape) }
             }
             What::Fill { pattern } => {
                 if !shape.len().is_multiple_of(pattern.len() as u64) {
@@ -276,7 +276,7 @@ fn local_side<'b, R>(
     region: &Region,
     shape: &Checked<'_>,
     memory: Window,
-    local: Option<Shape<'b>>,
+    local: Option<Box<Shape<'b>>>,
     stream: impl FnOnce(Window) -> (Window, Window),
 ) -> Result<With<'b, R>> {
     let stream = |memory| {
@@ -291,7 +291,7 @@ fn local_side<'b, R>(
     check_len(region, shape, "the blocks of the buffer's shape", local.len(), shape.len())?;
     Ok(match local.range() {
         Some((offset, len)) => stream(memory.slice(offset as usize, len as usize)),
-        None => With::Blocks { memory, local },
+        None => With::Blocks { memory, local: Box::new(local) },
     })
 }
 
