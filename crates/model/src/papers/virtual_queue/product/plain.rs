@@ -41,17 +41,15 @@ struct Run<'a> {
     done: Picos,
 }
 
-/// Runs `plan.rounds` passes. A pass holds every column, because a column may stay in the cache from pass to pass; where
-/// there is one pass only, `plan.rounds` columns of each processor are enough.
+/// Runs the passes of the plan.
 // FEATURE: VQ-F25
 pub(super) fn run(machine: &Machine, plan: &Plan) -> Measured {
     let count_of = plan.processors;
-    let passes = plan.rows / plan.reuse;
     let mut run = Run {
         machine,
         plan,
-        passes: passes.min(plan.rounds),
-        columns: if passes == 1 { plan.ring * plan.rounds } else { plan.order },
+        passes: plan.passes,
+        columns: plan.ring * plan.rounds,
         engine: Engine::new(),
         nodes: (0..count_of).map(|_| Node::new(machine, 0)).collect(),
         caches: (0..count_of).map(|_| Cache::new(machine.cache_blocks)).collect(),

@@ -101,7 +101,6 @@ pub(super) fn run(machine: &Machine, plan: &Plan, scheme: Scheme) -> Measured {
         done: Picos::ZERO,
     };
     let count = plan.processors;
-    let passes = plan.rows / plan.reuse;
     let mut run = Run {
         machine,
         plan,
@@ -112,7 +111,7 @@ pub(super) fn run(machine: &Machine, plan: &Plan, scheme: Scheme) -> Measured {
         processors: (0..count).map(|_| processor()).collect(),
         crossbar: Crossbar::new(machine, count),
         updates: Use::default(),
-        columns: passes * plan.rounds * plan.ring,
+        columns: plan.passes * plan.rounds * plan.ring,
     };
     run.simulate();
     run.measure()
