@@ -60,6 +60,7 @@ impl Coordinator {
         quota::check_count(uid, self.owned_or_asked(uid))?;
         quota::check(self.settings.quota, uid, self.used_or_asked(uid), wish.len)?;
         let plan = self.plan(wish.placement, wish.len, task.node)?;
+        check_len(wish.name, wish.len)?;
         let gid = self.take_gid();
         let growth = Growth {
             gid,
@@ -106,7 +107,6 @@ impl Coordinator {
         if len == now {
             return Ok(false);
         }
-        check_len(&region.name, len)?;
         let more = len.saturating_sub(now);
         self.check_journal()?;
         if region.layout.spans.len() >= SPAN_COUNT_MAX {
@@ -118,6 +118,7 @@ impl Coordinator {
         quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), more)?;
         let first = region.layout.extents().next().expect("a region has extents").node;
         let plan = self.plan(region.placement, more, first)?;
+        check_len(&region.name, len)?;
         let RegionRecord { name, owner, mode, placement, .. } = region;
         let (chunk, parts) = (plan.chunk, Vec::new());
         let growth = Growth { gid, name, by: key, owner, mode, placement, chunk, parts, grows: true, since_ms: now_ms };
@@ -320,7 +321,6 @@ fn check(wish: &Wish<'_>) -> Result<()> {
         let reason = "a region has at least one byte".to_owned();
         return Err(Error::BadLength { name: wish.name.to_owned(), len: 0, reason });
     }
-    check_len(wish.name, wish.len)?;
     if wish.mode & !permission::MODE_MASK != 0 {
         let reason = "a mode has the nine bits of a file's, at most 0777".to_owned();
         return Err(Error::BadSetting { key: "mode".to_owned(), value: format!("{:#o}", wish.mode), reason });

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::id::{ClientId, Grant, Incarnation, JobRank, Rights, Slot, User};
+use crate::limits::REGION_LEN_MAX;
 use crate::member::{self, Member};
 use crate::place::Placement;
 use crate::wire::control::{HeldExtent, Memory, RegionStat, RegionView};
@@ -269,6 +270,23 @@ fn bytes_go_where_the_placement_says_or_are_refused() {
     assert!(matches!(pool.create(0, "c", 0, Placement::Local), Err(Error::BadLength { .. })));
     assert!(matches!(pool.create(0, "c/d", 1, Placement::Local), Err(Error::BadName { .. })));
     assert!(matches!(pool.create(0, "c", u64::MAX, Placement::Interleave(4096)), Err(Error::PoolFull { .. })));
+}
+
+#[test]
+fn nodes_that_say_they_lend_everything_break_no_sum() {
+    let mut pool = Pool::new(3);
+    for node in &mut pool.nodes {
+        node.member.set_memory(Memory { lent: u64::MAX, populated: u64::MAX, used: u64::MAX, page: 4096, clients: u32::MAX });
+    }
+    pool.pass(2000, &[]);
+    for chunk in [1 << 12, 1 << 62, 1 << 63] {
+        let refused = pool.create(0, "all", u64::MAX, Placement::Interleave(chunk));
+        assert!(matches!(refused, Err(Error::LimitReached { limit: REGION_LEN_MAX, .. })), "{refused:?}");
+        let made = pool.create(0, &format!("chunk{chunk}"), 9000, Placement::Interleave(chunk)).unwrap();
+        assert_eq!(made.layout.check(), Ok(()));
+    }
+    assert!(matches!(pool.create(0, "all", REGION_LEN_MAX + 1, Placement::Local), Err(Error::LimitReached { .. })));
+    assert!(pool.create(0, "all", REGION_LEN_MAX, Placement::Local).is_ok());
 }
 
 #[test]

@@ -23,7 +23,9 @@ fn host() -> Host {
         unsent: Vec::new(),
         memory: None,
     };
-    Host::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, vec![door], 0)
+    let mut host = Host::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, vec![door], 0);
+    host.begin().unwrap();
+    host
 }
 
 fn claim(host: &Host, access: Access) -> Ticket {
