@@ -89,10 +89,11 @@ fn start_and_wait(options: &Options) -> Result<()> {
     let told = tell_of_end(events)?;
     let Some(node) = start(node_options(options)?, &told)? else {
         let reason = "it was told to end before it was ready";
-        return match options.json {
-            true => print::json(&json!({ "error": reason })),
-            false => Ok(eprintln!("hanare: {reason}")),
-        };
+        if options.json {
+            return print::json(&json!({ "error": reason }));
+        }
+        eprintln!("hanare: {reason}");
+        return Ok(());
     };
     if let Some(at) = &options.prometheus {
         prometheus::serve(at, options.prometheus_token.as_deref(), node.socket())?;

@@ -243,6 +243,8 @@ mod tests {
         let process = NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None };
         let mut nodes = Nodes { nodes: vec![process], told: None };
         let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
+        // It has been waited for.
+        let _ = child.wait();
         assert!(error.contains("node 0 ended before") && error.contains("signal 9, SIGKILL"), "{error}");
     }
 

@@ -644,7 +644,7 @@ fn nodes_have_the_numbers_that_they_wish_where_those_are_free() {
 #[test]
 fn renewals_that_are_not_answered_do_not_pile_up_and_answered_ones_go_on_soon() {
     let mut pool = Pool::new(2);
-    let mut renewals = |pool: &mut Pool, is_answered: bool| {
+    let renewals = |pool: &mut Pool, is_answered: bool| {
         let mut count = 0;
         for _ in 0..limits::OUTAGE_MS / 50 {
             pool.now_ms += 50;
