@@ -376,7 +376,6 @@ pub fn check(fact: &Fact, produced: &[f64], tolerance: Tolerance) -> Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unit;
 
     #[test]
     fn the_file_is_whole() {

@@ -197,7 +197,8 @@ Clear          Over                               -> Draft
         let outcome = Err(Error::IsMapped { gid: Gid(7) });
         life.on_end(outcome.clone());
         assert!(!life.is_left(), "an outcome is the last, whatever it is");
-        assert_eq!((life.outcome(), life.on_clear()), (Some(&outcome.clone()), outcome));
+        assert_eq!(life.outcome(), Some(&outcome));
+        assert_eq!(life.on_clear(), outcome);
         assert_eq!(life, Life::default());
     }
 

@@ -140,9 +140,9 @@ mod tests {
         let (mut most_ms, mut len) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
         // SAFETY: both are written during the call, and the length is that of the value.
         let told = unsafe {
-            libc::getsockopt(socket.0.as_raw_fd(), libc::IPPROTO_TCP, 44, (&mut most_ms as *mut libc::c_int).cast(), &mut len)
+            libc::getsockopt(socket.fd.as_raw_fd(), libc::IPPROTO_TCP, 44, (&mut most_ms as *mut libc::c_int).cast(), &mut len)
         };
         // A kernel before 6.15 does not know the first.
-        assert!(told == 0 && most_ms == 1_000 || sockopt::tcp_thin_linear_timeouts(&socket.0).unwrap());
+        assert!(told == 0 && most_ms == 1_000 || sockopt::tcp_thin_linear_timeouts(&socket).unwrap());
     }
 }

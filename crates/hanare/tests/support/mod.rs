@@ -64,6 +64,17 @@ pub fn data_link(address: &str) -> TcpStream {
     socket
 }
 
+/// A node's connection for control messages to the coordinator there, byte by byte.
+pub fn control_link(address: &str) -> TcpStream {
+    let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
+    let caller = keys.caller(Role::Control, 0);
+    let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
+    let fd: std::os::fd::OwnedFd = greeted.link.into_channel().into_socket().unwrap().into();
+    let socket = TcpStream::from(fd);
+    socket.set_nonblocking(false).unwrap();
+    socket
+}
+
 impl TestPool {
     /// Nodes that keep so few bytes of other nodes' pages.
     pub fn start_with_frames(nodes: usize, memory: u64, frames: u64) -> TestPool {

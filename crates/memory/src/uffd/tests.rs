@@ -255,7 +255,7 @@ fn a_descriptor_that_holds_steps_up_is_given_up_after_milliseconds() {
     let part = hanare_protocol::wire::control::FilePart { offset: 0, len: PAGES * PAGE_LEN, map_len: PAGES * PAGE_LEN };
     mapping.map_file(0, file.as_fd(), part, hanare_protocol::id::Rights::Write).unwrap();
     let fd = descriptor().unwrap();
-    let asked = features.asked(WriteFaults::Signal) | EVENT_REMOVE;
+    let asked = features.asked() | EVENT_REMOVE;
     handshake(fd.as_fd(), &mut kernel::Api { api: kernel::API, features: asked, ioctls: 0 }).unwrap();
     let owner = Uffd { fd, features, patience: None, is_stuck: AtomicBool::new(false) };
     let span = Span::of(&mapping);
