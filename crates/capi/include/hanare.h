@@ -89,7 +89,7 @@ extern "C" {
 #define HANARE_ERR_NO_BLOCK (-39)         /* no block of the heap begins there: freed before, or never given out */
 #define HANARE_ERR_HEAP_FULL (-40)        /* the heap has no free block that is long enough */
 #define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently, so that its memory is not reached as it is */
-#define HANARE_ERR_PAGE_LOST (-42)        /* bytes of a page went with the host that stored them; map or open it again */
+#define HANARE_ERR_PAGE_LOST (-42)        /* bytes of a page went with the host that stored them; the region's rest is there */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -300,7 +300,7 @@ int hanare_was_created(const hanare_region *region);
  * Return     0 when the bytes are at their home: a get by anyone finds them.
  * Ownership  the bytes at `from` are the caller's and must not change during the call.
  * Blocking   not on local bytes; one round trip to each other node that holds some, all at the same time.
- * Errors     OUT_OF_RANGE, NO_PERMISSION, NODE_LOST, REGION_LOST, GRANT_REFUSED, TIMEOUT.
+ * Errors     OUT_OF_RANGE, NO_PERMISSION, NODE_LOST, REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT.
  */
 int hanare_put(hanare_region *region, uint64_t offset, const void *from, size_t len);
 
@@ -465,7 +465,7 @@ static inline hanare_shape hanare_shape_indexed64(uint64_t offset, uint64_t elem
  *            that repeat. A command that begins when another was answered comes after it, whoever sent the two. One that
  *            failed, or whose program was killed, is not carried out after a later one was answered.
  * Errors     OUT_OF_RANGE, BAD_SHAPE, BAD_DIMENSION, BAD_INDEX (each names what is wrong; nothing was moved);
- *            NO_PERMISSION, BAD_USE, NODE_LOST, REGION_LOST, GRANT_REFUSED, TIMEOUT; LIMIT_REACHED.
+ *            NO_PERMISSION, BAD_USE, NODE_LOST, REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT; LIMIT_REACHED.
  */
 
 /* Writes the bytes at `from` to the blocks of `shape`.
@@ -719,7 +719,7 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  *            page whose node is lost writes a line to the standard error output and ends the program with SIGBUS.
  * Losses     a node that is cut off for longer than its lease, and comes back, gets the newest bytes of its pages from the hosts
  *            that have them; their maps end. What a host stored that was cut off itself, or that a dead node was to get, may be
- *            lost: others get REGION_LOST for such a page, never older bytes, and hanare_barrier, hanare_group_barrier,
+ *            lost: others get PAGE_LOST for such a page, never older bytes, and hanare_barrier, hanare_group_barrier,
  *            hanare_unlock, hanare_flush, hanare_unmap, hanare_close and hanare_detach say NODE_LOST to who stored it.
  * Source     [D2 Table 1] dn_malloc, [EU 1].
  */

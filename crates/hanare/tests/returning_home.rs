@@ -97,7 +97,7 @@ fn get(pool: &Pool, page: u64) -> Result<u64, Error> {
 }
 
 fn is_loss(error: &Error) -> bool {
-    matches!(error, Error::NodeLost { .. } | Error::RegionLost { .. })
+    matches!(error, Error::NodeLost { .. } | Error::PageLost { .. })
 }
 
 /// Does something that has to end soon.
@@ -177,7 +177,7 @@ fn until_told(mut read: impl FnMut() -> Result<u64, Error>) -> Error {
     until("a read is told that the page is lost", || {
         match read() {
             Ok(seen) => panic!("{seen} was read, and it is old"),
-            Err(error @ Error::RegionLost { .. }) => told = Some(error),
+            Err(error @ Error::PageLost { .. }) => told = Some(error),
             Err(error) => assert!(is_loss(&error) || matches!(error, Error::GrantRefused { .. }), "{error}"),
         }
         told.is_some()

@@ -371,7 +371,7 @@ pub enum Error {
     },
     /// A page's newest bytes went with the host that had stored to it; the page's home is there.
     #[error(
-        "the newest bytes at offset {offset} of region '{region}' went with the host that stored them; its home, {home}, is there: map or open the region again for what it has"
+        "the newest bytes at offset {offset} of region '{region}' went with the host that stored them; its home, {home}, is there, and gives the rest: save what is needed of it, then remove the region and create it again"
     )]
     PageLost {
         /// The region.

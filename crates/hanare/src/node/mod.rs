@@ -21,8 +21,8 @@ mod options;
 mod pages;
 mod post;
 
-pub use key::{default_key_file, draw_key, new_key_file};
 pub use journal::read_journal;
+pub use key::{default_key_file, draw_key, new_key_file};
 pub use options::NodeOptions;
 
 use crate::settings;

@@ -276,7 +276,14 @@ fn bytes_go_where_the_placement_says_or_are_refused() {
 fn nodes_that_say_they_lend_everything_break_no_sum() {
     let mut pool = Pool::new(3);
     for node in &mut pool.nodes {
-        node.member.set_memory(Memory { lent: u64::MAX, populated: u64::MAX, used: u64::MAX, page: 4096, clients: u32::MAX, is_plain: false });
+        node.member.set_memory(Memory {
+            lent: u64::MAX,
+            populated: u64::MAX,
+            used: u64::MAX,
+            page: 4096,
+            clients: u32::MAX,
+            is_plain: false,
+        });
     }
     pool.pass(2000, &[]);
     for chunk in [1 << 12, 1 << 62, 1 << 63] {

@@ -386,7 +386,8 @@ impl Pages {
 
     /// Regions that are being left: when all pages are home, the homes are told.
     pub(super) fn go_on_leaving(&mut self) {
-        let waiting: Vec<HostKey> = self.leaving.iter().filter(|(_, leaving)| !leaving.is_told).map(|(place, _)| *place).collect();
+        let waiting: Vec<HostKey> =
+            self.leaving.iter().filter(|(_, leaving)| !leaving.is_told).map(|(place, _)| *place).collect();
         for place in waiting {
             if self.is_handing(place) {
                 continue;

@@ -149,7 +149,8 @@ impl Pages {
     /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
         let known = self.keys.get(&key).copied();
-        let is_shared = |(place, at): &(HostKey, usize)| self.hosts.get(place).is_some_and(|host| host.homes[*at].share == Some(share));
+        let is_shared =
+            |(place, at): &(HostKey, usize)| self.hosts.get(place).is_some_and(|host| host.homes[*at].share == Some(share));
         let Some((place, at)) = known.filter(is_shared) else {
             let handed = self.handed.iter_mut().find(|handed| (handed.key, handed.share) == (key, share));
             let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent));
