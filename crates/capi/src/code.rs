@@ -63,7 +63,7 @@ pub fn of(error: &Error) -> c_int {
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 41] = [
+const ENTRIES: [(&CStr, &CStr); 42] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -105,6 +105,7 @@ const ENTRIES: [(&CStr, &CStr); 41] = [
     (c"HANARE_ERR_NO_BLOCK", c"no block of the heap begins there: freed before, or never given out"),
     (c"HANARE_ERR_HEAP_FULL", c"the heap has no free block that is long enough"),
     (c"HANARE_ERR_IS_MAPPED", c"programs have it mapped coherently, so that its memory is not reached as it is"),
+    (c"HANARE_ERR_PAGE_LOST", c"bytes of a page went with the host that stored them; the region's rest is there"),
 ];
 
 /// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
@@ -226,7 +227,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ENTRIES.len());
-        assert_eq!((entry(7).unwrap().0, entry(-42), entry(c_int::MIN)), (c"HANARE_OK", None, None));
+        assert_eq!((entry(7).unwrap().0, entry(-43), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

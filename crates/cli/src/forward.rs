@@ -196,7 +196,7 @@ fn made() -> report::Made {
     report::Made {
         date: day(seconds / 86_400),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("HANARE_COMMIT").unwrap_or_default().to_owned(),
+        commit: option_env!("BUILT_FROM").unwrap_or_default().to_owned(),
     }
 }
 

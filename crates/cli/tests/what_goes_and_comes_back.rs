@@ -25,6 +25,7 @@ impl Lasting {
         let mut command = Command::new(HANARE);
         command.args(["node", "--json", "--memory", "64M", "--listen", listen, "--name", name, "--socket", &socket]);
         command.args(join.into_iter().flat_map(|address| ["--join", address]));
+        command.env("HANARE_KEY", pool::key());
         let mut process = command.env("HANARE_STATE", state).env("HANARE_LOG", "off").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -198,7 +199,7 @@ fn a_second_node_of_the_coordinators_name_is_refused_and_disturbs_nobody() {
     let rows = Rows::start();
     let socket = format!("@hanare-row-{}-twin", std::process::id());
     let words = ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--join", &rows.at, "--name", "c", "--socket", &socket];
-    pool::run(&mut pool::command(&words)).refused(&["--name", "'c'", "choose another"]);
+    pool::run(pool::command(&words).env("HANARE_KEY", pool::key())).refused(&["--name", "'c'", "choose another"]);
     let client = rows.coordinator.client();
     assert_holds(&filled(&client, "here", 0, 6), 6);
 }

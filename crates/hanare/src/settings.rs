@@ -167,7 +167,7 @@ pub(crate) fn fault_lanes() -> Result<usize> {
 /// What this kernel's userfaultfd can do and may be asked for.
 ///
 /// **Errors**: [`Error::BadSetting`]; [`Error::System`] where this kernel has no userfaultfd, or forbids it.
-pub(crate) fn userfaultfd() -> Result<Features> {
+pub fn userfaultfd() -> Result<Features> {
     let offered = Features::probe()?;
     let Some(text) = text("HANARE_KERNEL") else { return Ok(offered) };
     let version = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));

@@ -32,6 +32,7 @@ pub mod heap;
 pub mod id;
 pub mod limits;
 pub mod lock;
+mod malformed;
 pub mod member;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]

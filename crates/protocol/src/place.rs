@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::id::{NodeId, Slot};
 use crate::limits::{CHUNK_LEN_MIN, NODE_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
-use crate::wire::Malformed;
+use crate::malformed::Malformed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::size;
-use hanare::userfaultfd::{Features, PARTS};
+use hanare::userfaultfd::PARTS;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::fs::read_to_string;
@@ -65,7 +65,7 @@ fn transparent_huge_pages() -> Finding {
 
 /// What mappings of remote memory need, each part tried.
 fn userfaultfd() -> Vec<Finding> {
-    let offered = Features::probe();
+    let offered = hanare::settings::userfaultfd();
     let remedy = "allow userfaultfd in the container's seccomp profile, and CONFIG_USERFAULTFD in the kernel";
     let finding = |part: &hanare::userfaultfd::Part| {
         let name = format!("userfaultfd, {}", part.name);

@@ -144,6 +144,18 @@ impl Nodes {
         Some(node)
     }
 
+    /// Waits a moment for the end of a node that said why it ends: that is no news.
+    fn await_end(&mut self, number: usize) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let is_there = |nodes: &Nodes| nodes.nodes.iter().any(|node| node.number == number && node.end.is_none());
+        while is_there(self) && Instant::now() < deadline {
+            match children::reap() {
+                Some((pid, end)) => drop(self.note(pid, end)),
+                None => std::thread::sleep(LOOK_AFTER),
+            }
+        }
+    }
+
     /// Waits for a node's ready line and returns its address. The end of any node ends the wait.
     fn await_ready(&mut self, number: usize, stdout: ChildStdout) -> Result<String> {
         let (sender, line) = channel();
@@ -170,7 +182,10 @@ impl Nodes {
         let value: Value = serde_json::from_str(&said).unwrap_or_default();
         match (&value["address"], &value["error"]) {
             (Value::String(address), _) => Ok(address.clone()),
-            (_, Value::String(error)) => bail!("node {number}: {error}"),
+            (_, Value::String(error)) => {
+                self.await_end(number);
+                bail!("node {number}: {error}")
+            }
             _ => bail!("node {number} said '{}' instead of its address", said.trim_end()),
         }
     }

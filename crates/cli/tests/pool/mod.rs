@@ -115,6 +115,7 @@ pub fn key() -> String {
     static FILE: OnceLock<File> = OnceLock::new();
     let file = FILE.get_or_init(|| {
         let file = tempfile::tempfile().expect("a temporary file");
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         file.write_all_at(hanare::node::draw_key().unwrap().as_bytes(), 0).unwrap();
         file
     });
@@ -130,7 +131,7 @@ pub fn data_link(address: &str) -> TcpStream {
         *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
     }
     let (keys, deadline) = (Keys::of(&bytes, Sealing::Auto), Instant::now() + BOUND);
-    let caller = Caller { role: Role::Data, from: 1, client: 1, sealing: Sealing::Auto };
+    let caller = Caller { role: Role::Data, from: 0, client: 1, sealing: Sealing::Auto };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
     let socket = ucx::take_channel(greeted, deadline).unwrap().into_socket().expect("both ends are on this host");
     let socket = TcpStream::from(std::os::fd::OwnedFd::from(socket));

@@ -14,6 +14,4 @@ pub mod sync;
 /// Version of everything in this module; builds with another one are refused at the greeting.
 pub const VERSION: u32 = 4;
 
-/// Why bytes from a peer are no message: they are dropped and the connection with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed(pub &'static str);
+pub use crate::malformed::Malformed;

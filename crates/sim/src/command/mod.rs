@@ -28,7 +28,7 @@ use crate::check::{Check, all_held, check};
 use crate::dice::Dice;
 use crate::report::{Counts, Failure, Plan};
 use node::Node;
-use programs::{Connection, Line};
+use programs::{Channel, Line};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Lines of programs on each host.
@@ -138,7 +138,7 @@ struct World {
     event_count: u64,
     nodes: Vec<Node>,
     lines: Vec<Line>,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, Channel>,
     connection_count: u64,
     series_count: u64,
     /// The newest version of each line whose command was answered.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Something that lies in a connection's buffer.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum Arrived {
     Greeting,
     Piece(Piece),
 }
@@ -15,7 +15,7 @@ enum Held {
 /// What the kernel holds of a connection.
 #[derive(Debug, Default)]
 struct Buffer {
-    held: VecDeque<Held>,
+    held: VecDeque<Arrived>,
     is_reset: bool,
 }
 
@@ -49,14 +49,14 @@ impl World {
     }
 
     pub(super) fn on_greeting(&mut self, connection: u64) -> Check {
-        self.arrive(connection, Held::Greeting)
+        self.arrive(connection, Arrived::Greeting)
     }
 
     pub(super) fn on_piece(&mut self, connection: u64, piece: Piece) -> Check {
-        self.arrive(connection, Held::Piece(piece))
+        self.arrive(connection, Arrived::Piece(piece))
     }
 
-    fn arrive(&mut self, connection: u64, held: Held) -> Check {
+    fn arrive(&mut self, connection: u64, held: Arrived) -> Check {
         let node = self.node_of(connection);
         let buffer = self.node(node).buffers.entry(connection).or_default();
         if !buffer.is_reset {
@@ -145,8 +145,8 @@ impl World {
         }
         let held = self.node(node).buffers.get_mut(&connection).and_then(|buffer| buffer.held.pop_front());
         match held.expect("just seen") {
-            Held::Greeting => self.greet(node, connection),
-            Held::Piece(piece) => self.take(node, connection, piece)?,
+            Arrived::Greeting => self.greet(node, connection),
+            Arrived::Piece(piece) => self.take(node, connection, piece)?,
         }
         Ok(())
     }

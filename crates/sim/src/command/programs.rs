@@ -35,7 +35,7 @@ pub(super) struct Line {
 
 /// A connection, and what its kernels know of it.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Channel {
     pub line: u64,
     pub way: Way,
     pub series: Option<Series>,
@@ -166,7 +166,7 @@ impl World {
         let state = &mut self.lines[line as usize];
         state.connection = Some(id);
         let series = (state.way != Way::Ring).then_some(state.series);
-        let made = Connection { line, way: state.way, series, is_open: true, queue: Vec::new(), answers: Vec::new() };
+        let made = Channel { line, way: state.way, series, is_open: true, queue: Vec::new(), answers: Vec::new() };
         self.connections.insert(id, made);
         self.send(id, Event::Greeting { connection: id });
     }
