@@ -111,5 +111,5 @@ fn a_node_that_does_not_seal_says_so() {
     assert_eq!((&nodes["nodes"][0]["plain"], &nodes["nodes"][1]["plain"]), (&true.into(), &false.into()));
     // One that was told and one that was not still understand each other, and seal.
     status(&["region", "create", "both", "128K", "--place", "node=0"]).done();
-    assert_eq!(status(&["region", "stat", "both", "--json"]).json()["len"], 131_072);
+    assert_eq!(status(&["region", "stat", "both", "--json"]).json()["size"], 131_072);
 }

@@ -64,7 +64,7 @@ fn info_tells_of_userfaultfd_what_a_mapping_finds() {
     let parts =
         info["kernel"].as_array().unwrap().iter().filter(|part| part["name"].as_str().unwrap().starts_with("userfaultfd"));
     let parts: Vec<_> = parts.collect();
-    assert_eq!(parts.len(), 6, "{info}");
+    assert_eq!(parts.len(), hanare::userfaultfd::PARTS.len(), "{info}");
     // What mappings cannot do without is there if and only if a region can be mapped.
     let works = parts.iter().take(3).all(|part| part["usable"] == true);
     let client = hanare::Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();

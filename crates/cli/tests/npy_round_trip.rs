@@ -54,12 +54,10 @@ fn what_does_not_fit_is_refused_and_leaves_no_file() {
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let bytes = write_npy(&folder.path().join("in.npy"));
     nodes.hanare(&["region", "create", "small", "100"]).done();
-    nodes.hanare(&["region", "cp", &file("in.npy"), "small"]).refused(&["'small'", "100 bytes", "24000"]);
-    nodes.hanare(&["region", "cp", "small", &file("out.npy"), "--shape", "5x5", "--dtype", "f8"]).refused(&[
-        "5x5",
-        "200 bytes",
-        "100",
-    ]);
+    nodes.hanare(&["region", "cp", &file("in.npy"), "small"]).refused(&["'small'", "100 B", "24000"]);
+    nodes
+        .hanare(&["region", "cp", "small", &file("out.npy"), "--shape", "5x5", "--dtype", "f8"])
+        .refused(&["5x5", "200 B", "100"]);
     nodes.hanare(&["region", "cp", "small", &file("out.npy"), "--shape", "100"]).refused(&["--dtype"]);
     nodes.hanare(&["region", "cp", &file("none.npy"), "x"]).refused(&["none.npy"]);
     std::fs::write(file("cut.npy"), &bytes[..5000]).unwrap();

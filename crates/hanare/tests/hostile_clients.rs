@@ -119,7 +119,12 @@ fn a_peer_that_floods_the_coordinator_leaves_it_hearing_and_small() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // It is cut off when it has left enough answers unread.
-        scope.spawn(|| while !is_over.load(Ordering::Relaxed) && stream.write_all(&flood).is_ok() {});
+        scope.spawn(|| {
+            let mut is_open = true;
+            while is_open && !is_over.load(Ordering::Relaxed) {
+                is_open = stream.write_all(&flood).is_ok();
+            }
+        });
         let until = Instant::now() + Duration::from_secs(4);
         let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             while Instant::now() < until {

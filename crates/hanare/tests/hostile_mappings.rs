@@ -40,6 +40,9 @@ fn share(intruder: &mut Intruder, view: &RegionView, consistency: Consistency) -
     answer
 }
 
+/// Something untrue of a region.
+type Lie = Box<dyn Fn(&mut RegionView)>;
+
 #[test]
 fn a_forged_grant_shares_nothing() {
     let pool = TestPool::start(1, 16 << 20);
@@ -127,7 +130,7 @@ fn a_layout_that_lies_is_refused_and_the_node_lives() {
     let placement = hanare::Placement::Local;
     let name = "own".to_owned();
     let good = intruder.region(&Request::Create { name, len: LEN, placement, mode: 0o600, attach: false });
-    let lies: Vec<Box<dyn Fn(&mut RegionView)>> = vec![
+    let lies: Vec<Lie> = vec![
         Box::new(|view| view.layout.spans.clear()),
         Box::new(|view| view.layout.spans[0].extents.clear()),
         Box::new(|view| {

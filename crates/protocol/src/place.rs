@@ -205,6 +205,7 @@ pub struct Routes {
     len: u64,
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a layout is checked where it arrives: see `Layout::check`")]
 impl From<Layout> for Routes {
     fn from(layout: Layout) -> Routes {
         let extents = layout.extents().copied().collect();
@@ -219,6 +220,7 @@ impl From<Layout> for Routes {
     }
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "a layout is checked where it arrives: see `Layout::check`")]
 impl Routes {
     /// The layout.
     pub fn layout(&self) -> &Layout {
@@ -316,6 +318,7 @@ impl Iterator for Pieces<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

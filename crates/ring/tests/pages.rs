@@ -370,10 +370,10 @@ fn a_thread_dies(writes: usize, access: Access) {
         faulting.join().unwrap();
         // Dead, or done; the node hears of a death.
         let estate = pages.bury(0).unwrap();
-        if let Estate::Claim { page } = estate {
-            if pages.look(page).is_being_filled() {
-                pages.unfill(page, 0).unwrap();
-            }
+        if let Estate::Claim { page } = estate
+            && pages.look(page).is_being_filled()
+        {
+            pages.unfill(page, 0).unwrap();
         }
         let word = pages.look(0);
         match word.state().unwrap() {

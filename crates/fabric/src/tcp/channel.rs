@@ -291,7 +291,9 @@ mod tests {
 
     #[test]
     fn what_is_changed_repeated_left_out_or_moved_does_not() {
-        let attacks: [(&str, fn([Vec<u8>; 3]) -> Vec<u8>); 6] = [
+        /// What becomes of three records on their way.
+        type Attack = fn([Vec<u8>; 3]) -> Vec<u8>;
+        let attacks: [(&str, Attack); 6] = [
             ("repeated", |[a, b, _]| [a.clone(), a, b].concat()),
             ("left out", |[a, _, c]| [a, c].concat()),
             ("moved", |[a, b, c]| [b, a, c].concat()),

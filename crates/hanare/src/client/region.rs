@@ -121,6 +121,7 @@ const BUSY_USES: u32 = 64;
 
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
+        view.layout.check().map_err(|malformed| shared.session.garbage(malformed.0))?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
         let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });

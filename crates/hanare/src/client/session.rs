@@ -69,7 +69,12 @@ impl Session {
     pub fn nonsense(&self, answer: &Answer) -> Error {
         let kind = format!("{answer:?}");
         let kind = kind.split([' ', '(', '{']).next().unwrap_or_default();
-        Error::Garbage { peer: format!("the node at {}", self.address), reason: format!("unexpected answer {kind}") }
+        self.garbage(&format!("unexpected answer {kind}"))
+    }
+
+    /// The error for an answer that means nothing.
+    pub fn garbage(&self, reason: &str) -> Error {
+        Error::Garbage { peer: format!("the node at {}", self.address), reason: reason.to_owned() }
     }
 
     fn gone(&self, reason: &str) -> Error {

@@ -139,6 +139,7 @@ impl Asks {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
 

@@ -328,6 +328,7 @@ fn sub<K: Ord + Copy>(sums: &mut BTreeMap<K, u64>, key: K, len: u64) {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
 

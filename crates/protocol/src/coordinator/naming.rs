@@ -152,6 +152,7 @@ fn is_unprintable(c: char) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use crate::table;

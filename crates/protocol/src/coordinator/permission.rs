@@ -63,6 +63,7 @@ pub(super) fn may_remove(region: &RegionRecord, user: User) -> Result<()> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use crate::id::Gid;

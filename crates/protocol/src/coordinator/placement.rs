@@ -59,6 +59,7 @@ pub(super) fn unknown(placement: Placement, node: NodeId) -> Error {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
 

@@ -22,6 +22,7 @@ pub(super) fn check_count(uid: u32, owned: u64) -> Result<()> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
 

@@ -415,6 +415,7 @@ pub fn index_bytes<'a>(indices: &'a Indices<'_>) -> &'a [u8] {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -559,6 +559,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, super::Malformed> 
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -129,6 +129,7 @@ impl Hello {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
 

@@ -138,6 +138,7 @@ impl Kind {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

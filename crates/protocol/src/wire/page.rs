@@ -374,6 +374,7 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, &[u8]), Malformed> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

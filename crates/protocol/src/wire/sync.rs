@@ -199,6 +199,7 @@ impl Wait {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use crate::limits::{NAME_LEN_MAX, SYNC_LEN_MAX};

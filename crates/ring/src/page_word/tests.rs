@@ -328,10 +328,10 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                         mark && (is_dead || node.is_clear(1))
                     };
                     // The node hears of the death, and goes on with what was asked for.
-                    if let Estate::Claim { page } = node.bury(0).unwrap() {
-                        if node.look(page).is_being_filled() {
-                            assert!(node.unfill(page, 0).is_ok());
-                        }
+                    if let Estate::Claim { page } = node.bury(0).unwrap()
+                        && node.look(page).is_being_filled()
+                    {
+                        assert!(node.unfill(page, 0).is_ok());
                     }
                     if is_marked {
                         assert!(node.is_clear(1));
