@@ -169,7 +169,7 @@ pub const REPEAT_MS: u64 = LEASE_MS / 3;
 pub const OUTAGE_MS: u64 = 2_000;
 
 /// How long after the outage what was sent at its beginning arrives: the kernel tries again after 0.2, 0.6, 1.4 and 2.4 s where it can
-/// be told to wait a second at most, else after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. [measured]
+/// be told to wait a second at most, else after 0.2, 0.4 and so on up to 1.4, 1.8 and 2.6 s. \[measured\]
 const AGAIN_MS: u64 = 600;
 
 /// How long the coordinator lets a live node take for making extents: the asker still gets the refusal within its own bound.

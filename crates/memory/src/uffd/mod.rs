@@ -158,7 +158,7 @@ impl Uffd {
     /// A descriptor that another process opened with those features, and handed over.
     ///
     /// It is input: a descriptor that is none, or whose process unmapped its memory, makes every call fail, and nothing worse.
-    /// It must not be one of this very process. One that holds a step up for longer than [`FOREIGN_PATIENCE`] is stuck: no more are
+    /// It must not be one of this very process. One that holds a step up for longer than `FOREIGN_PATIENCE` is stuck: no more are
     /// tried ([`Uffd::is_stuck`]).
     pub fn adopt(fd: OwnedFd, features: Features) -> Uffd {
         Uffd { fd, features, patience: Some(FOREIGN_PATIENCE), is_stuck: AtomicBool::new(false) }
