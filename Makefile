@@ -9,7 +9,7 @@ LIBRARY := $(TARGET)/release/libhanare_capi
 MUSL    := $(shell uname -m)-unknown-linux-musl
 MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 
-.PHONY: build apps run test bench check install dist clean help
+.PHONY: build apps run test nightly bench check install dist clean help
 
 ## build    the command, the libraries and the programs in C
 build:
@@ -28,6 +28,11 @@ run: build apps
 test:
 	@scripts/prepare.sh test
 	$(CARGO) test --workspace --no-fail-fast
+
+## nightly  what takes minutes: commands under faults (MINUTES=5), and the simulator
+nightly:
+	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
+	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
 
 ## bench    the benches beside their peers
 bench: build apps

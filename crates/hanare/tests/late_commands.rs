@@ -11,6 +11,7 @@ use hanare::node::{Node, NodeOptions};
 use hanare::{CreateOptions, NodeId, Operator, Placement, Pool, Region};
 use networks::Networks;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -352,6 +353,122 @@ over_each_fabric! {
     a_get_that_was_given_up: false
 }
 
+/// One line of programs: each writes the next version over the whole of one region, and is followed by another when it is killed.
+struct Line<'s> {
+    stage: &'s Stage,
+    name: String,
+    writer: Process,
+    reader: Process,
+    version: u64,
+    /// The newest version whose put was answered.
+    answered: u64,
+    /// Counted updates: those that were answered, and those that may have happened.
+    counted: u64,
+    unknown: u64,
+}
+
+impl<'s> Line<'s> {
+    fn new(stage: &'s Stage, number: u64) -> Line<'s> {
+        let (writer, reader) = (stage.client_within(CHECKER_BOUND), stage.client_within(CHECKER_BOUND));
+        Line { stage, name: format!("line{number}"), writer, reader, version: 0, answered: 0, counted: 0, unknown: 0 }
+    }
+
+    /// A put of the next version; every fifth program that puts is killed in the midst of it.
+    fn put(&mut self, dice: u64) {
+        self.version += 1;
+        let order = format!("put {} {}", self.name, self.version);
+        if dice.is_multiple_of(5) {
+            self.writer.tell(&order);
+            std::thread::sleep(Duration::from_millis(dice / 5 % 400));
+            self.writer.kill();
+            self.writer = self.stage.client_within(CHECKER_BOUND);
+        } else if self.writer.ask(&order) == "ok" {
+            self.answered = self.version;
+        }
+    }
+
+    fn add(&mut self) {
+        match self.writer.ask(&format!("add {}count", self.name)).starts_with("ok") {
+            true => self.counted += 1,
+            false => self.unknown += 1,
+        }
+    }
+
+    /// No word is older than what was answered before, or newer than what was sent; a read that fails says nothing.
+    fn look(&mut self) {
+        let said = self.reader.ask(&format!("get {}", self.name));
+        if let Some((least, greatest)) = said.strip_prefix("ok ").and_then(|span| span.split_once(" to ")) {
+            let (least, greatest): (u64, u64) = (least.parse().unwrap(), greatest.parse().unwrap());
+            assert!(least >= self.answered, "{}: {said} after {} was answered", self.name, self.answered);
+            assert!(greatest <= self.version, "{}: {said}, and {} is the last that was sent", self.name, self.version);
+        }
+        let said = self.reader.ask(&format!("word {}count", self.name));
+        if let Some(seen) = said.strip_prefix("ok ").map(|seen| seen.parse::<u64>().unwrap()) {
+            let most = self.counted + self.unknown;
+            assert!((self.counted..=most).contains(&seen), "{}: counted {seen}, not {} to {most}", self.name, self.counted);
+        }
+    }
+}
+
+/// How long programs of the checker wait for an answer.
+const CHECKER_BOUND: Duration = Duration::from_millis(2000);
+
+/// Packets lost, connections reset, nodes stopped and programs killed at random, for `CHECKER_MINUTES` (2): no read is older than what was
+/// answered, no put comes late, counters are exact. `CHECKER_SEED` repeats the dice, not the timing.
+#[test]
+#[ignore = "a nightly check of some minutes"]
+fn checker() {
+    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
+    let (minutes, seed) = (number("CHECKER_MINUTES", 2), number("CHECKER_SEED", u64::from(std::process::id())));
+    println!("CHECKER_SEED={seed}");
+    let Some(stage) = Stage::new("tcp", true) else { return };
+    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    let dice = |line: u64, step: u64| {
+        let mut z = (seed ^ line << 32).wrapping_add((step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z ^ z >> 27
+    };
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let stage = &stage;
+            scope.spawn(move || {
+                let mut line = Line::new(stage, number);
+                for step in 0.. {
+                    if Instant::now() >= end {
+                        break;
+                    }
+                    line.put(dice(number, step));
+                    line.add();
+                    line.look();
+                }
+                println!("{}: {} versions, {} counted, {} unknown", line.name, line.version, line.counted, line.unknown);
+                assert!(line.answered > 0 && line.counted > 0, "{} got through at all", line.name);
+            });
+        }
+        let networks = stage.networks.as_ref().expect("a stage with networks");
+        for step in 0.. {
+            std::thread::sleep(Duration::from_millis(200 + dice(9, step) % 1500));
+            if Instant::now() >= end {
+                break;
+            }
+            let time = Duration::from_millis([100, 700, 2_300][dice(10, step) as usize % 3]);
+            match dice(11, step) % 3 {
+                0 => {
+                    stage.cut(1);
+                    std::thread::sleep(time);
+                    stage.heal(1);
+                }
+                1 => {
+                    stage.nodes[1].stop();
+                    std::thread::sleep(time);
+                    stage.nodes[1].go_on();
+                }
+                _ => drop(networks.reset(0, 1)),
+            }
+        }
+    });
+}
+
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
@@ -381,16 +498,28 @@ fn client_process() {
     }
     set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let pool = Pool::attach_to(&variable("LATE_SOCKET"), None).unwrap();
-    let region = |name, node| {
+    let region = |name: &str, node| {
         let options = CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() };
-        pool.create_or_attach(name, REGION_LEN, &options).unwrap()
+        pool.create_or_attach(name, REGION_LEN, &options)
     };
-    let (target, source) = (region("target", 1), region("source", 2));
+    let mut regions: HashMap<String, Region> = HashMap::new();
     let mut kept = vec![0_u8; REGION_LEN as usize];
     println!("\nsays ready");
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
-        let named = |at: usize| if words[at] == "source" { &source } else { &target };
+        let mut opened = Ok(());
+        for name in words[1..].iter().filter(|name| name.starts_with(|first: char| first.is_alphabetic())) {
+            // Sources of copies lie on the third host, all else on the second.
+            let node = if *name == "source" { 2 } else { 1 };
+            if !regions.contains_key(*name) {
+                opened = opened.and(region(name, node).map(|region| drop(regions.insert(name.to_string(), region))));
+            }
+        }
+        if let Err(error) = opened {
+            println!("\nsays failed: {error}");
+            continue;
+        }
+        let named = |at: usize| &regions[words[at]];
         let done = match words[0] {
             "put" => put(named(1), words[2].parse().unwrap()).map(|()| String::new()),
             "get" => get(named(1)),
