@@ -90,6 +90,7 @@ test)
     want mpirun.openmpi "the test of ranks under Open MPI" openmpi-bin
     want mpirun.mpich "the test of ranks under MPICH" mpich
     want ssh "the test of hosts behind ssh" openssh-client
+    PATH=$PATH:/usr/sbin:/sbin want ip "tests of hosts whose packets are lost" iproute2
     PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
     ;;
 bench)
