@@ -345,7 +345,10 @@ impl Shared {
         let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
-        greeted.end_by_reset(self.bound)?;
+        // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.
+        if series.is_some() {
+            greeted.end_by_reset(self.bound)?;
+        }
         Ok(greeted)
     }
 

@@ -52,8 +52,13 @@ impl Session {
         self.link.has_ended()
     }
 
-    /// Moves messages and answers as far as they go, within a bound. Nothing is taken from a client that is gone: others may have been
-    /// answered since.
+    /// Whether what it has said and was not read goes with its client: so it is with commands, and not with what threads say of pages.
+    pub fn ends_with_client(&self) -> bool {
+        self.looks || !self.link.checks_by_call()
+    }
+
+    /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
+    /// been answered since.
     pub fn turn(&mut self) -> Result<Turn, LinkError> {
         if self.looks && self.has_ended() {
             return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });

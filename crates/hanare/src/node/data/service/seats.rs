@@ -29,7 +29,7 @@ impl Desk {
     /// Serves a link of a client, and ends the one that it gave up before.
     pub(super) fn serve(&mut self, link: Box<dyn Link>, series: Option<Series>) {
         // A ring is looked at after pauses alone: there a system call costs as much as a message.
-        let looks = series.is_some() || link.checks_by_call();
+        let looks = series.is_some();
         let Some(id) = self.seat(Seat::Client(Box::new(Session::new(link, self.extents.clone(), looks)))) else { return };
         if let Some(earlier) = self.sessions.on_greeted(id, series) {
             self.close(earlier);
@@ -38,14 +38,15 @@ impl Desk {
 
     /// Closes a client's link of which the kernel knows that the other end is closed.
     pub(super) fn close_client(&mut self, id: u64) {
-        if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(_), .. })) {
+        if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(session), .. }) if session.ends_with_client()) {
             self.close(id);
         }
     }
 
     /// Closes the links of all clients that are gone. **Cost**: a system call a client.
     pub(super) fn close_ended(&mut self) {
-        let ended = |place: &Place| matches!(&place.seat, Seat::Client(session) if session.has_ended());
+        let ended =
+            |place: &Place| matches!(&place.seat, Seat::Client(session) if session.ends_with_client() && session.has_ended());
         let ended: Vec<u64> = self.places.iter().filter(|(_, place)| ended(place)).map(|(id, _)| *id).collect();
         ended.into_iter().for_each(|id| self.close(id));
     }
