@@ -396,11 +396,15 @@ impl World {
             }
             Step::Die(host) => {
                 self.left.deaths -= 1;
-                (self.hosts[usize::from(host)], self.frames[usize::from(host)]) = (None, None);
+                self.hosts[usize::from(host)] = None;
+                if host != OWN {
+                    self.frames[usize::from(host)] = None;
+                }
                 self.letters.retain(|(_, letter)| !matches!(letter, Letter::ToHost { to, .. } if *to == host));
                 self.unreported.push(host);
                 self.unheard.retain(|(who, _)| *who != host);
-                let live: Vec<u16> = (0..self.hosts.len() as u16).filter(|other| !self.is_dead(*other)).collect();
+                // Nobody is told of the home's own host: what it was to send lies at home.
+                let live: Vec<u16> = (0..self.hosts.len() as u16).filter(|other| host != OWN && !self.is_dead(*other)).collect();
                 self.unheard.extend(live.into_iter().map(|who| (who, host)));
             }
             Step::Hear(who, whom) => {
@@ -420,6 +424,10 @@ impl World {
                 }
                 self.directory.on_host_lost(HostId(host));
                 self.drain_home(off);
+                if host == OWN {
+                    // It comes again, and has nothing.
+                    self.hosts[usize::from(OWN)] = Some(Copies::new(HostId(OWN)));
+                }
             }
         }
         self.judge();
@@ -443,7 +451,8 @@ impl Model for Exploration {
                 continue;
             }
             steps.push(Step::Deliver(at));
-            if letter.sender().is_some_and(|host| world.is_dead(host)) {
+            // The home's own host leaves, and its node goes on.
+            if letter.sender().is_some_and(|host| host != OWN && world.is_dead(host)) {
                 steps.push(Step::Vanish(at));
             }
         }
@@ -465,7 +474,7 @@ impl Model for Exploration {
             if world.left.repeats > 0 && copies.ticket(PAGE).is_some() {
                 steps.push(Step::Repeat(host));
             }
-            if world.left.deaths > 0 && host != OWN {
+            if world.left.deaths > 0 {
                 steps.push(Step::Die(host));
             }
         }

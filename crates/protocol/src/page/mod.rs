@@ -64,6 +64,8 @@
 //! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from
 //!   then on nothing of its epoch is passed on; [`Copies::on_host_lost`] at each other host. A host that finds itself lost
 //!   removes all pages from its programs before it joins again with a fresh [`Copies`].
+//! - **The home's own host lets go of all**, since no program there maps the region any more: [`Directory::on_host_lost`] too. It comes
+//!   again under the same number, and has nothing.
 //! - **The home is lost**: [`Copies::on_home_lost`]; what is here stays readable. A page that another host passes on to one that
 //!   does not wait for it any more is kept for the home, as are those on their way there: it may be back.
 //! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]; each host is told, hands over

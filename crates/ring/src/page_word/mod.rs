@@ -490,6 +490,8 @@ impl<W: Exchange> PageWords<W> {
                 State::TakingShared | State::TakingUpgrade | State::TakingOwned | State::Filling => Err(Ok(Invalidated::Later)),
                 // Nothing was granted to write before all older copies had gone.
                 State::FillingWrite => Err(Ok(Invalidated::Nothing)),
+                // One of long ago, for the home's own host, which is gone.
+                State::Owned if word.version().is_after(version.next()) => Err(Ok(Invalidated::Nothing)),
                 State::Owned => Err(Err(Corrupt("an owned page that its home takes for a copy"))),
             }
         });

@@ -284,17 +284,16 @@ impl Home {
     pub fn leave(&mut self, host: HostId, is_lost: bool, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
         let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;
         self.direct.retain(|(who, _), _| *who != host);
+        self.directory.on_host_lost(host);
+        self.drain(posts);
         if host == OWN {
-            // It keeps its number when it comes again, but nothing else.
-            self.directory.forget(OWN);
+            // When it comes again it keeps its number, but not its key.
             for other in self.hosts.iter_mut().flatten() {
                 other.knows.remove(&OWN);
             }
-        } else {
-            self.directory.on_host_lost(host);
-            self.drain(posts);
+        } else if is_lost {
             // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
-            for other in self.hosts.iter().flatten().filter(|_| is_lost) {
+            for other in self.hosts.iter().flatten() {
                 posts.push(other.post(Letter::HostGone { key: other.key }, None));
             }
         }
@@ -445,9 +444,6 @@ impl Home {
     /// Turns what the directory wants into letters.
     fn act(&mut self, output: Output, posts: &mut Vec<Post>) -> Result<()> {
         let Output::Send(to, page, message) = output else { unreachable!("commands do not pass the directory") };
-        if to == OWN && self.hosts[0].is_none() {
-            return self.act_for_own(page, message, posts);
-        }
         let named = match &message {
             ToHost::Forward { to, .. } => Some(*to),
             ToHost::Invalidate { tell, .. } => *tell,
@@ -461,24 +457,6 @@ impl Home {
             posts.push(guest.post(Letter::ToHost { key: guest.key, page, message }, bytes));
         }
         Ok(())
-    }
-
-    /// Nobody of this host maps the region any more, and the directory may not know it yet.
-    fn act_for_own(&mut self, page: Page, message: ToHost, posts: &mut Vec<Post>) -> Result<()> {
-        match message {
-            ToHost::Invalidate { version, tell: Some(host) } => {
-                self.act(Output::Send(host, page, ToHost::Ack { from: OWN, version }), posts)
-            }
-            ToHost::Invalidate { version, tell: None } => {
-                self.directory.handle(OWN, page, ToHome::Ack { version })?;
-                Ok(())
-            }
-            ToHost::Forward { era, .. } | ToHost::Recall { era, .. } => {
-                self.directory.handle(OWN, page, ToHome::WriteBack { version: era, keeps: false })?;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 
     fn introduce(&mut self, to: HostId, named: HostId, posts: &mut Vec<Post>) {

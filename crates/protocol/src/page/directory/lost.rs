@@ -4,20 +4,20 @@ use super::*;
 
 impl Directory {
     /// A host's node is lost, or it has let go of the whole extent: what it owned and had not written back is lost, and what
-    /// it was to do is done without it.
+    /// it was to do is done without it. What the home's own host had lies at home, so nothing of it is lost; when that host comes
+    /// again it has nothing, and numbers its requests anew.
     ///
     /// The driver drops what comes from it afterwards: its epoch is over.
     ///
     /// **Cost**: a scan of the directory, 16 bytes a page; messages only for pages that something is under way for.
     pub fn on_host_lost(&mut self, host: HostId) {
-        assert_ne!(host, self.own, "the home goes with its own host");
-        self.forget(host);
+        self.seen.retain(|(who, _), _| *who != host);
         let busy: Vec<Page> = self.busy.keys().copied().collect();
         busy.into_iter().for_each(|page| self.lose_under_way(page, host));
         for page in self.entries.with(host) {
             let Entry { version, holding } = self.entries.get(page);
             match holding {
-                Holding::Owned { .. } if !self.busy.contains_key(&page) => self.lose(page, Some(host)),
+                Holding::Owned { .. } if host == self.own || !self.busy.contains_key(&page) => self.lose_owner(page, host),
                 Holding::Free { sharers } => {
                     let sharers = sharers.without(host);
                     let event = if sharers.is_empty() { Event::LastSharerLost } else { Event::SharerLost };
@@ -38,6 +38,7 @@ impl Directory {
         let transit = transit.clone();
         match transit {
             Transit::Granting { request, .. } if request.is_of(host) => match request.access {
+                Access::Write if host == self.own => self.take_back(page),
                 // It may have stored already.
                 Access::Write => self.lose(page, Some(host)),
                 Access::Read => self.end_firm(page, host),
@@ -48,11 +49,16 @@ impl Directory {
                 let version = self.version(page);
                 self.send(to, page, ToHost::Ack { from: host, version });
             }
+            Transit::Downgrading { owner, .. } | Transit::Transferring { owner, .. } if owner == host && host == self.own => {
+                self.lose_owner(page, host);
+            }
             Transit::Downgrading { owner, request: Some(request) } if owner == host && self.is_elsewhere(request) => {
                 self.inquire(page, request);
             }
             Transit::Transferring { owner, request } if owner == host => self.inquire(page, request),
-            Transit::Downgrading { owner, .. } | Transit::Recalling { owner, .. } if owner == host => self.lose(page, Some(host)),
+            Transit::Downgrading { owner, .. } | Transit::Recalling { owner, .. } if owner == host => {
+                self.lose_owner(page, host);
+            }
             Transit::Downgrading { owner, request: Some(request) } if request.is_of(host) => {
                 self.alter(page, Transit::Downgrading { owner, request: None });
             }
@@ -69,6 +75,26 @@ impl Directory {
             Transit::Asking { request } if request.is_of(host) => self.lose(page, Some(host)),
             _ => {}
         }
+    }
+
+    /// The newest bytes of a page went with its owner, but for those that lie at home.
+    fn lose_owner(&mut self, page: Page, owner: HostId) {
+        if owner == self.own {
+            let heard = self.on_put_back(owner, page, self.version(page));
+            debug_assert_eq!(heard, Heard::Acted);
+        } else {
+            self.lose(page, Some(owner));
+        }
+    }
+
+    /// The home's own host is gone, which a grant to write was on its way to. If it stored, all others had dropped their copies; if not,
+    /// copies of some may still be good, and they show what is at home.
+    fn take_back(&mut self, page: Page) {
+        let Holding::Free { sharers } = self.entries.get(page).holding else { unreachable!("what is at home was granted") };
+        let sharers = sharers.without(self.own);
+        let event = if sharers.is_empty() { Event::PutBack } else { Event::TakeBack };
+        let version = self.version(page).next();
+        self.settle(page, event, Entry { version, holding: Holding::Free { sharers } });
     }
 
     /// What is under way goes on, for less.

@@ -8,7 +8,7 @@
 //!                     Write (first invalidates all sharers)                   DoneWrite
 //!       +------------------------------------------------> Granting --------------------------+
 //!       |                                                   | ^                               |
-//!       |  +---------------- DoneRead ----------------------+ | ReadFirm                      |
+//!       |  +----------- DoneRead, TakeBack -----------------+ | ReadFirm                      |
 //!       |  v                                                  |                               v
 //!     Home / Shared <----------------------- PutBack --------------------------------------- Owned
 //!       |  ^  ^  ^  ^                                                                        | | |
@@ -409,9 +409,9 @@ impl Directory {
         self.step(page, event, |this| this.busy.get_mut(&page).expect("something is under way").transit = to);
     }
 
-    /// Forgets which requests of a host were heard. For the home's own host when it has let go of everything: it keeps its number,
-    /// and when it comes again it numbers its requests anew. The driver drops what the life before may still send.
-    pub fn forget(&mut self, host: HostId) {
+    /// Forgets which requests of a host were heard: for the proof that this memory is needed.
+    #[cfg(test)]
+    pub(super) fn forget(&mut self, host: HostId) {
         self.seen.retain(|(who, _), _| *who != host);
     }
 

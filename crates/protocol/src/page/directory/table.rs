@@ -59,6 +59,8 @@ pub enum Event {
     PutBack,
     /// The same, and a face that waited for it writes; or one writes to what the home's own host had.
     PutBackHeld,
+    /// The home's own host is gone before all had dropped their copies for it.
+    TakeBack,
     /// A copy has been dropped, and others have not.
     Ack,
     /// The last copy has been dropped.
@@ -103,6 +105,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::WriteBack, from: &[Downgrading, Asking], to: Shared },
     Row { event: Event::PutBack, from: &[Owned, Granting, Downgrading, Transferring, Recalling, Asking], to: Home },
     Row { event: Event::PutBackHeld, from: &[Recalling, Held], to: Held },
+    Row { event: Event::TakeBack, from: &[Granting], to: Shared },
     Row { event: Event::Ack, from: &[Clearing], to: Clearing },
     Row { event: Event::AckLast, from: &[Clearing], to: Held },
     Row { event: Event::Release, from: &[Held], to: Home },
