@@ -13,7 +13,6 @@ mod door;
 mod drafts;
 mod group;
 mod heap;
-mod joins;
 mod locks;
 mod mapping;
 mod message;
@@ -24,7 +23,6 @@ mod remote;
 mod request;
 mod session;
 mod shared;
-mod subject;
 mod words;
 
 pub use command::{Batch, Command, Completion, Modify};

@@ -50,8 +50,6 @@ impl Region {
                     self.refresh()?;
                     is_fresh = true;
                 }
-                // Others have mapped it: the word is looked at through a mapping of this program, too.
-                Err(Error::IsMapped { .. }) => drop(self.subject().join()?),
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
                 Err(error) => return Err(ended(error)),

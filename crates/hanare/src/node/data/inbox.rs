@@ -2,15 +2,20 @@
 //!
 //! ```text
 //! commands ──> lists ──> all admitted, or one refusal for all ──> operands: taken in as they arrive
+//!                                                                   └─ pages elsewhere: "not yet" until they are at home
 //! ```
 //!
 //! Puts are written as they arrive: straight into the extent where they are contiguous, through a staging buffer where
 //! they are not or the extent is small. Comparisons and updates pass through the stage too. All commands are admitted before the first
 //! byte of an operand is taken, so a refusal means that nothing was done. A message that is cut off by a dying peer was done in part.
+//!
+//! An extent that hosts map takes all of it through the stage. When the stage is full the link leaves the rest where it is, until the
+//! pages of the stage's bytes are at home; the last stage goes with the message. So a node holds one stage for a client, and pages
+//! are asked for when their bytes are here.
 
 use super::work::Work;
 use crate::node::extents::Extents;
-use crate::node::pages::{Ask, Sealed};
+use crate::node::pages::{Ask, Need, Sealed};
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
@@ -68,13 +73,25 @@ enum Taking {
     Operands {
         /// The command whose operand is taken in.
         current: usize,
-        /// Bytes of the operand in the staging buffer that are still to be taken in.
+        /// Bytes of the operand in the staging buffer, and how many of them were taken in.
         staged_len: usize,
+        settled_len: usize,
+        /// Whether the others wait for pages.
+        wait: Wait,
     },
     /// Nothing of it is done, and the rest of it goes nowhere.
     Refused(Error),
     /// Memory was lost under it: part of it may be done, and the rest of it goes nowhere.
     Lost(Error),
+}
+
+/// What a full stage waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Nothing,
+    /// Pages that nobody was asked for yet.
+    Unasked,
+    Asked,
 }
 
 /// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
@@ -187,7 +204,7 @@ impl Inbox {
         }
         self.last = head.seq;
         self.taking = match refused {
-            None => Taking::Operands { current: 0, staged_len: 0 },
+            None => Taking::Operands { current: 0, staged_len: 0, settled_len: 0, wait: Wait::Nothing },
             Some(error) => {
                 // What was admitted before the refusal must not be held until the whole message is here.
                 self.work.clear();
@@ -208,7 +225,7 @@ impl Inbox {
 
     /// The place of the next bytes of the message's last part.
     fn place_rest(&mut self, left: u64) -> Result<Window, Refusal> {
-        let Taking::Operands { current, staged_len } = &mut self.taking else { return Ok(self.scratch(left)) };
+        let Taking::Operands { current, staged_len, .. } = &mut self.taking else { return Ok(self.scratch(left)) };
         let left = |work: &Work| work.operand_len() - work.taken;
         while self.work.get(*current).is_some_and(|work| left(work) == 0) {
             *current += 1;
@@ -225,17 +242,62 @@ impl Inbox {
         Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, *staged_len))
     }
 
-    /// Takes in what the staging buffer holds.
+    /// Takes in what the staging buffer holds, unless that waits for pages.
     fn settle(&mut self) {
-        let Taking::Operands { current, staged_len } = &mut self.taking else { return };
-        let len = std::mem::take(staged_len);
-        if len == 0 {
+        let Taking::Operands { current, staged_len, wait, .. } = &mut self.taking else { return };
+        if *staged_len == 0 || *wait != Wait::Nothing {
+            return;
+        }
+        let work = &mut self.work[*current];
+        if work.waits_with_operand() {
+            *wait = Wait::Unasked;
             return;
         }
         // SAFETY: the buffer is ours, and only read here.
-        let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
-        if let Err(lost) = self.work[*current].take(bytes) {
+        let bytes = unsafe { Window::of(&self.stage) }.slice(0, std::mem::take(staged_len));
+        if let Err(lost) = work.take(bytes) {
             self.taking = Taking::Lost(lost_memory(&lost));
+        }
+    }
+
+    /// Whether the stage waits for pages.
+    pub fn waits_for_pages(&self) -> bool {
+        matches!(self.taking, Taking::Operands { wait: Wait::Unasked | Wait::Asked, .. })
+    }
+
+    /// Pages that have to come home before the message goes on, told once.
+    pub fn need(&mut self) -> Option<Need> {
+        let Taking::Operands { current, staged_len, settled_len, wait: wait @ Wait::Unasked } = &mut self.taking else {
+            return None;
+        };
+        *wait = Wait::Asked;
+        let work = &mut self.work[*current];
+        Some(work.need((*staged_len - *settled_len) as u64 / work.op.operand_factor()))
+    }
+
+    /// They are at home, or will not come.
+    pub fn recalled(&mut self, outcome: Result<()>) {
+        let Taking::Operands { current, staged_len, settled_len, wait } = &mut self.taking else { return };
+        // SAFETY: the buffer is ours, and only read here.
+        let bytes = unsafe { Window::of(&self.stage) }.slice(*settled_len, *staged_len - *settled_len);
+        let work = &mut self.work[*current];
+        match outcome.and_then(|()| work.take_by_pages(bytes).map_err(|lost| lost_memory(&lost))) {
+            Ok(len) => {
+                (*settled_len, *wait) = (*settled_len + len, Wait::Unasked);
+                if settled_len == staged_len {
+                    (*staged_len, *settled_len, *wait) = (0, 0, Wait::Nothing);
+                }
+            }
+            Err(error) => self.taking = Taking::Lost(error),
+        }
+    }
+
+    /// The last bytes of the message's operands go with their command.
+    fn keep_rest(&mut self) {
+        if let Taking::Operands { current, staged_len, .. } = &mut self.taking
+            && *staged_len > 0
+        {
+            self.work[*current].keep_rest(&self.stage[..std::mem::take(staged_len)]);
         }
     }
 
@@ -277,7 +339,7 @@ impl Inbox {
             }
         }
         self.go_on(head)?;
-        self.place_rest(head.body_len - at)
+        if self.waits_for_pages() { Ok(Window::empty()) } else { self.place_rest(head.body_len - at) }
     }
 
     /// What was asked for is here: the lists, or a stage of the operands.
@@ -303,8 +365,9 @@ impl Inbox {
             },
             _ => self.go_on(head),
         };
-        if let Err(nonsense) = ended {
-            self.taking = Taking::Refused(garbage(&nonsense.0));
+        match ended {
+            Ok(()) => self.keep_rest(),
+            Err(nonsense) => self.taking = Taking::Refused(garbage(&nonsense.0)),
         }
     }
 
@@ -362,7 +425,7 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
     if work.op != Op::Put {
         return None;
     }
-    let window = work.held().stays()?;
+    let window = work.opened().stays()?;
     if let Some((offset, _)) = work.shape.range() {
         return Some(window.slice((offset + work.taken) as usize, left as usize));
     }

@@ -13,6 +13,7 @@
 //! | `session` | one link of a client, with its inbox and replies |
 //! | `fetches` | bytes that copies need of other nodes, and the links to those |
 //! | `peers` | how such links are made |
+//! | `reach` | bytes of an extent, and the pages that a stage of a command needs at home |
 //! | `seat` | what sits at a link: a client or a peer |
 //! | `graves` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
@@ -24,6 +25,7 @@ mod graves;
 mod inbox;
 mod locks;
 mod peers;
+mod reach;
 mod replies;
 mod seat;
 mod service;

@@ -53,6 +53,7 @@ impl Desk {
 
     pub(super) fn unseat(&mut self, id: u64) -> Option<Place> {
         let place = self.places.remove(&id)?;
+        self.pages.forget_link(id);
         let _ = epoll::delete(&self.epoll, place.seat.event());
         if let Some(life) = place.seat.life() {
             let _ = epoll::delete(&self.epoll, life);
@@ -83,7 +84,7 @@ impl Desk {
             let interest = match place.seat.needs_write_event() {
                 true if held_up => EventFlags::OUT | EventFlags::RDHUP,
                 true => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
-                false if place.seat.waits_for_fetch() => EventFlags::RDHUP,
+                false if place.seat.waits_for_others() => EventFlags::RDHUP,
                 false => EventFlags::IN | EventFlags::RDHUP,
             };
             if interest != place.interest {
