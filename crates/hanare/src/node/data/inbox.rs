@@ -13,6 +13,7 @@
 //! pages of the stage's bytes are at home; the last stage goes with the message. So a node holds one stage for a client, and pages
 //! are asked for when their bytes are here.
 
+use super::sums::{Sums, unpaired};
 use super::work::Work;
 use crate::node::extents::Extents;
 use crate::node::pages::{Ask, Need, Sealed};
@@ -20,7 +21,7 @@ use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
-use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::{self, Question};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -92,38 +93,6 @@ enum Wait {
     /// Pages that nobody was asked for yet.
     Unasked,
     Asked,
-}
-
-/// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
-#[derive(Default)]
-struct Sums {
-    operands: u64,
-    results: u64,
-    /// Operands that are kept until the message is whole.
-    held: u64,
-    /// Old values.
-    old: u64,
-}
-
-impl Sums {
-    fn add(&mut self, work: &Work) {
-        let Work { op, .. } = *work;
-        let (operand, result) = (work.operand_len(), work.result_len());
-        self.operands = self.operands.saturating_add(operand);
-        self.results = self.results.saturating_add(result);
-        self.held = self.held.saturating_add(if op.streams_operand() { 0 } else { operand });
-        self.old = self.old.saturating_add(if op.is_once() { result } else { 0 });
-    }
-
-    fn beyond_limits(&self) -> Option<Error> {
-        let beyond = |len: u64, limit: u64, what: &str| {
-            let what = format!("{what} of {len} bytes in one message");
-            (len > limit).then_some(Error::LimitReached { what, limit })
-        };
-        beyond(self.old, OLD_LEN_MAX, "old values")
-            .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
-            .or_else(|| beyond(self.results, BODY_LEN_MAX, "results"))
-    }
 }
 
 /// The sink of one link.
@@ -459,23 +428,6 @@ unsafe impl Sink for Inbox {
         let reads = |finished: &Finished| matches!(&finished.asks, Asks::Work(work) if !work.is_empty());
         !self.held_back && !self.finished.iter().any(reads)
     }
-}
-
-/// Copies come in pairs of a source and a target with as many bytes.
-fn unpaired(work: &[Work]) -> Option<Error> {
-    let bad = |work: &Work| Some(work.shape.refused("of a copy", "a copy needs a source and then a target of as many bytes"));
-    let mut work = work.iter();
-    while let Some(from) = work.next() {
-        match from.op {
-            Op::CopyFrom { .. } => match work.next() {
-                Some(to) if to.op == Op::CopyTo && from.len() == to.len() => {}
-                _ => return bad(from),
-            },
-            Op::CopyTo => return bad(from),
-            _ => {}
-        }
-    }
-    None
 }
 
 fn garbage(reason: &str) -> Error {

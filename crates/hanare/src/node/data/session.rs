@@ -60,6 +60,11 @@ impl Session {
         self.looks || !self.link.checks_by_call()
     }
 
+    /// Whether its client is gone, and what it has said and was not read with it.
+    pub fn has_gone(&self) -> bool {
+        self.ends_with_client() && self.has_ended()
+    }
+
     /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
     /// been answered since.
     pub fn turn(&mut self) -> Result<Turn, LinkError> {

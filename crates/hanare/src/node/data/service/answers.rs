@@ -80,7 +80,14 @@ impl Desk {
     /// Pages that somebody waited for are at home, or will not come.
     fn recalled(&mut self, asker: Asker, face: Face, outcome: Result<()>) {
         let next = match asker {
-            Asker::Link(id) => self.go_on(id, outcome).map(|need| (id, need)),
+            Asker::Link(id) => {
+                // Others may have been answered since its client has gone.
+                self.look_who_fetches(id);
+                if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(session), .. }) if session.has_gone()) {
+                    self.close(id);
+                }
+                self.go_on(id, outcome).map(|need| (id, need))
+            }
             Asker::Word => {
                 self.sync.recalled(face, outcome, &self.extents);
                 None

@@ -45,8 +45,7 @@ impl Desk {
 
     /// Closes the links of all clients that are gone. **Cost**: a system call a client.
     pub(super) fn close_ended(&mut self) {
-        let ended =
-            |place: &Place| matches!(&place.seat, Seat::Client(session) if session.ends_with_client() && session.has_ended());
+        let ended = |place: &Place| matches!(&place.seat, Seat::Client(session) if session.has_gone());
         let ended: Vec<u64> = self.places.iter().filter(|(_, place)| ended(place)).map(|(id, _)| *id).collect();
         ended.into_iter().for_each(|id| self.close(id));
     }
