@@ -6,6 +6,10 @@ pub const PAGE_LEN: u64 = 4096;
 /// Longest region name in bytes; fits a file name when the pool is mounted as a directory.
 pub const NAME_LEN_MAX: usize = 255;
 
+/// Most bytes of a region's attributes, names and values together: the header of a .npy file with some hundred fields. A page of a
+/// listing holds some thousand such regions.
+pub const ATTRIBUTES_LEN_MAX: usize = 4096;
+
 /// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
 pub const SMALL_REGION_LEN: u64 = 64 << 10;
 
@@ -164,6 +168,10 @@ pub const RENEW_MS: u64 = LEASE_MS / 12;
 /// How soon what is not answered is sent again: three tries before a lease ends. Renewals that pile up unanswered would make the kernel
 /// wait longer and longer before it sends the first again.
 pub const REPEAT_MS: u64 = LEASE_MS / 3;
+
+/// How long a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may want to know that it was
+/// there.
+pub const FORGET_MS: u64 = 600_000;
 
 /// How long nothing may pass between a member and the coordinator without a loss: the time that a path takes to be found anew.
 pub const OUTAGE_MS: u64 = 2_000;

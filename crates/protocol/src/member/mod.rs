@@ -344,11 +344,12 @@ impl Member {
         self.join(now_ms);
     }
 
-    /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions.
-    pub fn leave(&mut self) {
+    /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions, unless it keeps them for its
+    /// next start.
+    pub fn leave(&mut self, keeps: bool) {
         if self.phase() != Phase::Left {
             self.step(Event::Leave, State::Left);
-            self.send(FromNode::Leave);
+            self.send(FromNode::Leave { keeps });
         }
     }
 
