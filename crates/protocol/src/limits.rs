@@ -46,6 +46,9 @@ pub const WORD_LOOK_MS: u64 = 1;
 /// of these have larger ones.
 pub const GRANULE_LEN_MIN: u64 = 64;
 
+/// How often a rank that waits for a word looks whether a rank of its job has died: a few messages a second where the word lies elsewhere.
+pub const DEATH_LOOK_MS: u64 = 200;
+
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 

@@ -119,7 +119,11 @@ pub enum Request {
         rank: Rank,
         /// How.
         reason: String,
+        /// Whether it failed: its status is not 0.
+        died: bool,
     },
+    /// Detaches in good order, and says no more: the end of the connection follows. Not answered.
+    Detach,
 }
 
 /// A node's answer to a [`Request`].
@@ -428,6 +432,8 @@ pub enum FromNode {
         job: JobRank,
         /// How it went.
         reason: String,
+        /// Whether it went without detaching.
+        died: bool,
     },
 }
 

@@ -195,8 +195,8 @@ impl Desk {
                 is_idle = false;
                 match deed {
                     Deed::Own(message) => self.member.handle(self.now_ms(), message),
-                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason }) => {
-                        self.service.post(Mail::RankGone { job, rank, ranks, reason });
+                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
+                        self.service.post(Mail::RankGone { job, rank, ranks, reason, died });
                     }
                     Deed::RankGone(_) => {}
                 }
