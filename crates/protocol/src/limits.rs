@@ -139,6 +139,12 @@ pub const PAUSE_MS: u64 = 10;
 /// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
 /// trip and a pause of a busy machine, and short beside what a user takes for the bound.
 pub const LATE_MS: u64 = 500;
+/// Most keys of a pool at once: one, and those that it takes the place of while hosts learn of it. An acceptor's hello names as many.
+pub const KEY_COUNT_MAX: usize = 4;
+
+/// How often a node looks whether the file with the pool's key has changed.
+pub const KEY_LOOK_MS: u64 = 1_000;
+
 /// How long a stranger may take to say hello: it has nothing to wait for.
 pub const GREETING_MS: u64 = 1_000;
 
