@@ -130,11 +130,16 @@ fn a_reduction_brings_each_page_home_once_and_moves_only_results() {
     let sum = Value::Whole(count * (count - 1) / 2 - 1000 * count);
     for scan in 0..3 {
         let (before, mut found) = (taken(&clients[2], "table"), None);
-        let (messages, bytes) = cost(&clients[0], || found = Some(table.reduce(whole, Element::I64, Range::all(Element::I64)).unwrap()));
+        let (messages, bytes) =
+            cost(&clients[0], || found = Some(table.reduce(whole, Element::I64, Range::all(Element::I64)).unwrap()));
         assert_eq!(found.unwrap().sum(), sum);
         assert!(messages == 1 && bytes < 1024, "{messages} messages, {bytes} bytes");
         let recalled = taken(&clients[2], "table") - before;
-        assert_eq!(recalled, if scan == 0 { pages } else { 0 }, "scan {scan}: what is at home stays there, and readers keep their copies");
+        assert_eq!(
+            recalled,
+            if scan == 0 { pages } else { 0 },
+            "scan {scan}: what is at home stays there, and readers keep their copies"
+        );
     }
     let faults = mapping.counts().fetches;
     let mut seen = vec![0; values.len()];

@@ -6,12 +6,14 @@ use super::pool::Shared;
 use super::remote::Remote;
 use super::shared::{DirectHold, SharedMapping};
 use hanare_memory::{Lost, Mapping, Window};
+use hanare_protocol::array::Array;
+use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::place::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
-use hanare_protocol::wire::control::RegionView;
+use hanare_protocol::wire::control::{Made, RegionView, Which};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -32,7 +34,8 @@ pub struct Region {
     /// How its bytes lie on nodes.
     routes: Routes,
     rights: Rights,
-    created: bool,
+    made: Made,
+    attributes: Attributes,
     len: u64,
     /// How each extent is reached by commands; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
@@ -127,6 +130,7 @@ const BUSY_USES: u32 = 64;
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
         view.layout.check().map_err(|malformed| shared.session.garbage(malformed.0))?;
+        view.attributes.check()?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
         let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
@@ -137,7 +141,8 @@ impl Region {
             name: view.name,
             gid: view.gid,
             rights: view.rights,
-            created: view.created,
+            made: view.made,
+            attributes: view.attributes,
             len: view.layout.len(),
             routes: view.layout.into(),
             by_pages: AtomicU32::new(0),
@@ -190,7 +195,24 @@ impl Region {
 
     /// Whether the call that returned this handle made the region.
     pub fn created(&self) -> bool {
-        self.created
+        self.made != Made::Found
+    }
+
+    /// Whether it took the place of one whose bytes were lost ([`crate::Pool::create_or_attach`]): all that was there is zero.
+    pub fn renewed(&self) -> bool {
+        self.made == Made::Renewed
+    }
+
+    /// What its owner kept with it when it was opened.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// The array that it holds, as its attributes say; `None` where they say nothing of one.
+    ///
+    /// **Errors**: [`Error::BadSetting`] where they say what no array is, and for an array of another length than the region.
+    pub fn array(&self) -> Result<Option<Array>> {
+        Array::of_region(&self.attributes, self.len)
     }
 
     /// Whether all bytes are on this host's node.
@@ -407,10 +429,7 @@ impl Region {
     ///
     /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
     pub(crate) fn fresh_view(&self) -> Result<RegionView> {
-        let view = self.shared.open(&self.name, Some(self.rights))?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name.clone() });
-        }
+        let view = self.view_of_today()?;
         if view.layout != *self.routes.layout() {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
@@ -418,15 +437,21 @@ impl Region {
         Ok(view)
     }
 
+    /// The same, however long it is by now.
+    fn view_of_today(&self) -> Result<RegionView> {
+        // By its number: its name may be another region's.
+        self.shared.open(Which::Gid(self.gid), Some(self.rights)).map_err(|error| match error {
+            Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
+            other => other,
+        })
+    }
+
     /// Asks for the grants and addresses of today.
     ///
     /// **Errors**: [`Error::UnknownRegion`] when it is another region by now.
     pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
-        let view = self.shared.open(self.name(), Some(self.rights))?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name().to_owned() });
-        }
+        let view = self.view_of_today()?;
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
         fresh.truncate(self.routes().extents().len());
