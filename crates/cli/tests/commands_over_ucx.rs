@@ -34,7 +34,7 @@ fn bytes_and_numbers_come_back_and_a_killed_node_is_lost_in_time() {
     }
     let mut nodes = Nodes::start_with(3, &[("HANARE_FABRIC", "ucx")]);
     let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
-    let placed = |node: &str| CreateOptions { placement: node.parse().unwrap(), mode: 0o600 };
+    let placed = |node: &str| CreateOptions { placement: node.parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
     let (a, b) =
         (client.create("a", 8 << 20, &placed("node=1")).unwrap(), client.create("b", 8 << 20, &placed("node=2")).unwrap());
     let words: Vec<u8> = (0..1u64 << 20).flat_map(u64::to_le_bytes).collect();

@@ -188,7 +188,8 @@ mod tests {
             layout: a_layout(),
             grants: vec![Grant([7; 16]); 3],
             nodes: (0..3).map(address).collect(),
-            created: false,
+            attributes: Default::default(),
+            made: crate::wire::control::Made::Found,
         }
     }
 
@@ -206,11 +207,11 @@ mod tests {
     }
 
     fn ask(request: u64, what: Request) -> FromNode {
-        FromNode::Ask { request, settled: 0, user: User { uid: 1000, gid: 1000 }, client: ClientId(1), what }
+        FromNode::Ask { request, settled: 0, user: User { uid: 1000, gid: 1000 }.into(), client: ClientId(1), what }
     }
 
     fn create(name: &str, placement: Placement) -> Request {
-        Request::Create { name: name.to_owned(), len: 1 << 20, placement, mode: 0o600, attach: false }
+        Request::Create { name: name.to_owned(), len: 1 << 20, placement, mode: 0o600, attributes: Default::default(), existing: crate::wire::control::Existing::Refuse }
     }
 
     fn packed<T: Serialize>(messages: &[(u8, T)]) -> Vec<u8> {

@@ -6,6 +6,10 @@ pub const PAGE_LEN: u64 = 4096;
 /// Longest region name in bytes; fits a file name when the pool is mounted as a directory.
 pub const NAME_LEN_MAX: usize = 255;
 
+/// Most bytes of a region's attributes, names and values together: the header of a .npy file with some hundred fields. A page of a
+/// listing holds some thousand such regions.
+pub const ATTRIBUTES_LEN_MAX: usize = 4096;
+
 /// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
 pub const SMALL_REGION_LEN: u64 = 64 << 10;
 
@@ -94,6 +98,9 @@ pub const CLIENT_TURN_COUNT: usize = 8;
 /// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
 pub const UNREAD_MS: u64 = ANSWER_MS;
 
+/// Most supplementary groups of a user that count: each request tells the coordinator of them.
+pub const USER_GROUP_COUNT_MAX: usize = 256;
+
 /// Most clients of one user at a node: beyond 5000 programs a host, with room.
 pub const USER_CLIENT_COUNT_MAX: usize = 8192;
 
@@ -173,6 +180,10 @@ pub const RENEW_MS: u64 = LEASE_MS / 12;
 /// How soon what is not answered is sent again: three tries before a lease ends. Renewals that pile up unanswered would make the kernel
 /// wait longer and longer before it sends the first again.
 pub const REPEAT_MS: u64 = LEASE_MS / 3;
+
+/// How long a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may want to know that it was
+/// there.
+pub const FORGET_MS: u64 = 600_000;
 
 /// How long nothing may pass between a member and the coordinator without a loss: the time that a path takes to be found anew.
 pub const OUTAGE_MS: u64 = 2_000;

@@ -495,7 +495,7 @@ impl Desk {
         self.listener = None;
         // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
         self.service.end();
-        self.member.leave();
+        self.member.leave(false);
         self.settle()?;
         let until = self.now_ms() + LAST_WORDS_MS;
         while self.now_ms() < until {

@@ -134,7 +134,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         layout: layout(),
         grants: vec![grant],
         nodes: vec![NodeAddress { node: ME, epoch: Epoch(1), address: "127.0.0.1:1".to_owned() }],
-        created: false,
+        attributes: Default::default(),
+        made: hanare_protocol::wire::control::Made::Found,
     };
     let join = |grant| {
         Letter::Join(Join {
