@@ -6,6 +6,8 @@
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
+//! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
@@ -23,7 +25,10 @@ mod forward;
 mod info;
 mod journal;
 mod key;
+mod log;
 mod manual;
+mod mount;
+mod nbd;
 mod node;
 mod print;
 mod progress;
@@ -107,6 +112,8 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
             return guard::stand_guard(rest);
         }
         Command::Node(options) => return node::run(&options),
+        Command::Mount(options) => return mount::run(&options),
+        Command::Nbd(options) => return nbd::run(&options),
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
