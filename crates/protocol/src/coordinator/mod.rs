@@ -109,6 +109,8 @@ pub enum Output {
         ranks: Option<u32>,
         /// How it went.
         reason: String,
+        /// Whether it failed, or went without detaching.
+        died: bool,
     },
 }
 
@@ -213,9 +215,9 @@ impl Coordinator {
                 self.ranks.on_client_came(node, client, job);
                 self.send(node, ToNode::ClientKnown { client, gone: false });
             }
-            FromNode::ClientGone { client, job, reason } => {
+            FromNode::ClientGone { client, job, reason, died } => {
                 let gone = self.ranks.on_client_gone(node, client, job);
-                self.rank_gone(gone, &reason);
+                self.rank_gone(gone, &reason, died);
                 self.send(node, ToNode::ClientKnown { client, gone: true });
             }
         }
@@ -389,12 +391,13 @@ impl Coordinator {
             Request::Remove { name } => self.remove(now_ms, key, task.user, name),
             Request::Forget { node } => Step::Done(self.forget_lost(task.user, *node)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
-            Request::RankEnded { job, rank, reason } => {
+            Request::RankEnded { job, rank, reason, died } => {
                 let gone = self.ranks.on_rank_ended(*job, *rank);
-                self.rank_gone([gone], reason);
+                self.rank_gone([gone], reason, *died);
                 Step::Done(Ok(Answer::Ok))
             }
             Request::Attach { .. }
+            | Request::Detach
             | Request::Map { .. }
             | Request::Pages
             | Request::Release { .. }
@@ -440,13 +443,13 @@ impl Coordinator {
         }
         self.undo_makes_on(now_ms, node, reason);
         let gone = self.ranks.on_node_gone(node);
-        self.rank_gone(gone, &format!("{node} was lost: {reason}"));
+        self.rank_gone(gone, &format!("{node} was lost: {reason}"), true);
         self.changed = true;
     }
 
     /// Reports ranks that are gone.
-    fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str) {
-        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned() };
+    fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str, died: bool) {
+        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned(), died };
         self.outputs.extend(gone.into_iter().map(report));
     }
 }

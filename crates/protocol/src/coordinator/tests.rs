@@ -533,7 +533,7 @@ fn ranks_go_with_their_clients_and_with_their_node() {
     pool.nodes[0].member.client_came(pool.now_ms, ClientId(1), job(0));
     pool.nodes[1].member.client_came(pool.now_ms, ClientId(1 << 32), job(1));
     pool.run();
-    pool.nodes[0].member.client_gone(pool.now_ms, ClientId(1), job(0), "exit status 1");
+    pool.nodes[0].member.client_gone(pool.now_ms, ClientId(1), job(0), "exit status 1", true);
     pool.run();
     assert_eq!(pool.gone, [(JobId(5), Rank(0))]);
     pool.cut(1);

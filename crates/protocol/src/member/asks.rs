@@ -112,6 +112,7 @@ fn describe(what: &Request) -> String {
         Request::Status => "tell the pool's status".to_owned(),
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
+        | Request::Detach
         | Request::Map { .. }
         | Request::Pages
         | Request::Release { .. }

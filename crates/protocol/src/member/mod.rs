@@ -308,9 +308,9 @@ impl Member {
         self.send_due(now_ms);
     }
 
-    /// A client of a job is gone.
-    pub fn client_gone(&mut self, now_ms: u64, client: ClientId, job: JobRank, reason: &str) {
-        self.clients.gone(client, job, reason);
+    /// A client of a job is gone; it `died` where it did not detach first.
+    pub fn client_gone(&mut self, now_ms: u64, client: ClientId, job: JobRank, reason: &str, died: bool) {
+        self.clients.gone(client, job, reason, died);
         self.send_due(now_ms);
     }
 

@@ -135,7 +135,11 @@ pub enum Request {
         rank: Rank,
         /// How.
         reason: String,
+        /// Whether it failed: its status is not 0.
+        died: bool,
     },
+    /// Detaches in good order, and says no more: the end of the connection follows. Not answered.
+    Detach,
 }
 
 /// What becomes of a region that has the name of one to be created.
@@ -495,6 +499,8 @@ pub enum FromNode {
         job: JobRank,
         /// How it went.
         reason: String,
+        /// Whether it went without detaching.
+        died: bool,
     },
 }
 
