@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fuzz", &[]),
     ("disk", &["hanare"]),
     ("nbdkit", &["hanare"]),
+    ("python", &["hanare"]),
     ("model", &["hanare-protocol"]),
     ("sim", &["hanare-protocol", "hanare-model"]),
     ("bench", &["hanare", "hanare-protocol", "hanare-memory"]),
