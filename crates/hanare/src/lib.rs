@@ -32,8 +32,9 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts,
-    Part, Pool, Region, SharedMapping, WordGuard, WordLock,
+    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
+    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
+    WritePort,
 };
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
@@ -49,6 +50,7 @@ pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights};
 pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
+pub use hanare_protocol::queue::{Form, Overflow, Unit};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};

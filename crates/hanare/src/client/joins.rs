@@ -93,6 +93,10 @@ fn runs<'s>(subject: &'s Subject, extent: usize, shape: &'s Checked<'_>) -> impl
 fn run(entry: &Entry<'_>, flat: Window) -> Result<()> {
     let Entry { command, shape, subject, extent, .. } = entry;
     let op = command.op;
+    if let Op::Append { .. } = op {
+        // Queues are reached as they are, or not at all.
+        return Err(Error::IsMapped { gid: subject.gid });
+    }
     let lost = |lost| subject.lost(lost);
     // The caller's list may have changed; words at odd places are none.
     op.check(&subject.name, shape)?;

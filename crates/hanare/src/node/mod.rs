@@ -20,6 +20,7 @@ mod key;
 mod options;
 mod pages;
 mod post;
+mod queues;
 
 pub use journal::read_journal;
 pub use key::{default_key_file, draw_key, new_key_file};

@@ -24,6 +24,7 @@ mod graves;
 mod inbox;
 mod locks;
 mod peers;
+mod queues;
 mod replies;
 mod seat;
 mod service;

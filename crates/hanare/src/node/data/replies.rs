@@ -287,7 +287,7 @@ impl Current {
         let index = self.work.iter().position(Work::is_left)?;
         let work = &mut self.work[index];
         if !matches!(work.op, Op::CopyFrom { .. }) {
-            return Some(work.step(WORK_LEN_AT_ONCE).map_err(|lost| lost_memory(&lost)));
+            return Some(work.step(WORK_LEN_AT_ONCE));
         }
         let end = (self.at + WORK_LEN_AT_ONCE).min(work.len());
         let copied = copy_range(&self.work[index], &self.work[index + 1], self.at, end);

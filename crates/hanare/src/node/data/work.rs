@@ -1,5 +1,6 @@
 //! A command that a node has admitted, and what is still to be done of it.
 
+use super::inbox::lost_memory;
 use crate::exec::{Exec, Stage};
 use crate::node::extents::{Extents, Held, Writing};
 use hanare_memory::{Lost, Window};
@@ -131,7 +132,7 @@ impl Work {
     /// Whether the whole message must be here before it is done, and it is not done yet.
     pub fn is_left(&self) -> bool {
         let is_later = match self.op {
-            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) => true,
+            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) | Op::Append { .. } => true,
             Op::Update(update) | Op::Fetch(update) => update.is_same,
             _ => false,
         };
@@ -144,11 +145,19 @@ impl Work {
     }
 
     /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
-    pub fn step(&mut self, most: u64) -> Result<(), Lost> {
+    ///
+    /// **Errors**: [`Error::System`](hanare_protocol::Error::System) for memory that is gone; those of [`Held::append`].
+    pub fn step(&mut self, most: u64) -> Result<()> {
+        if let Op::Append { lane } = self.op {
+            self.result = self.held().append(self.shape.block_offset(0), lane, self.exec.held())?.to_vec();
+            self.finish();
+            self.conclude();
+            return Ok(());
+        }
         // Stages begin where patterns do, or elements.
         let unit = if let Op::Fill { pattern_len } = self.op { u64::from(pattern_len) } else { size_of::<u64>() as u64 };
         let len = (most - most % unit).max(unit).min(self.len() - self.done);
-        self.stage(self.done, len, Window::empty())?;
+        self.stage(self.done, len, Window::empty()).map_err(|lost| lost_memory(&lost))?;
         self.done += len;
         self.conclude();
         Ok(())
