@@ -63,7 +63,7 @@ fn blocks_arrive_in_order_wherever_writer_queue_and_reader_are() {
             let clients = [pool.client(writer), pool.client(reader)];
             let name = format!("q{writer}{home}{reader}{overflow:?}");
             let form = blocks(16, 8, 1, overflow);
-            let queue = clients[0].create_queue(&name, &form, &on(home + 1)).unwrap();
+            let queue = clients[0].create_queue(&name, &form, &on(home)).unwrap();
             let read = clients[1].open_queue(&name).unwrap().reader().unwrap();
             stream(queue.writer().unwrap(), read, 300);
         }
@@ -75,7 +75,7 @@ fn blocks_arrive_in_order_wherever_writer_queue_and_reader_are() {
 fn records_of_many_lengths_arrive_whole_and_stay_where_they_arrived() {
     let pool = TestPool::start(2, 32 << 20);
     for (name, client, overflow) in [("near", 0, Overflow::Wait), ("far", 1, Overflow::Wait), ("spilt", 1, Overflow::Spill)] {
-        let queue = pool.client(0).create_queue(name, &records(5000, 3, overflow), &on(1)).unwrap();
+        let queue = pool.client(0).create_queue(name, &records(5000, 3, overflow), &on(0)).unwrap();
         let mut reader = queue.reader().unwrap();
         let far = pool.client(client).open_queue(name).unwrap();
         let sending = std::thread::spawn(move || {
@@ -102,7 +102,7 @@ fn a_writer_fills_in_place_abandons_and_publishes_together() {
     let pool = TestPool::start(2, 32 << 20);
     for client in [0, 1] {
         let name = format!("q{client}");
-        let queue = pool.client(0).create_queue(&name, &blocks(16, 4, 1, Overflow::Refuse), &on(1)).unwrap();
+        let queue = pool.client(0).create_queue(&name, &blocks(16, 4, 1, Overflow::Refuse), &on(0)).unwrap();
         let mut reader = queue.reader().unwrap();
         let mut writer = pool.client(client).open_queue(&name).unwrap().writer().unwrap();
         assert!(writer.try_claim(16).unwrap());
@@ -137,7 +137,7 @@ fn what_overflows_is_spilled_and_comes_back_in_order_after_its_writer_and_its_re
     let pool = TestPool::start(2, 32 << 20);
     for client in [0, 1] {
         let name = format!("q{client}");
-        let queue = pool.client(0).create_queue(&name, &blocks(16, 2, 1, Overflow::Spill), &on(1)).unwrap();
+        let queue = pool.client(0).create_queue(&name, &blocks(16, 2, 1, Overflow::Spill), &on(0)).unwrap();
         let writers = pool.client(client).open_queue(&name).unwrap();
         let mut writer = writers.writer().unwrap();
         (0..1000).for_each(|number| writer.send(&block(number)).unwrap());
@@ -163,7 +163,7 @@ fn what_overflows_is_spilled_and_comes_back_in_order_after_its_writer_and_its_re
 #[test]
 fn a_pool_without_room_refuses_to_spill_and_loses_nothing() {
     let pool = TestPool::start(1, 4 << 20);
-    let queue = pool.client(0).create_queue("q", &blocks(4096, 2, 1, Overflow::Spill), &on(1)).unwrap();
+    let queue = pool.client(0).create_queue("q", &blocks(4096, 2, 1, Overflow::Spill), &on(0)).unwrap();
     let mut writer = queue.writer().unwrap();
     let mut sent = 0u64;
     while writer.send(&pattern(4096, sent)).is_ok() {
@@ -183,7 +183,7 @@ fn a_pool_without_room_refuses_to_spill_and_loses_nothing() {
 #[test]
 fn many_writers_keep_their_own_order() {
     let pool = TestPool::start(2, 32 << 20);
-    let queue = pool.client(0).create_queue("q", &blocks(16, 8, 4, Overflow::Wait), &on(1)).unwrap();
+    let queue = pool.client(0).create_queue("q", &blocks(16, 8, 4, Overflow::Wait), &on(0)).unwrap();
     let mut reader = queue.reader().unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
@@ -210,7 +210,7 @@ fn many_writers_keep_their_own_order() {
 fn one_reader_waits_for_any_of_many_queues() {
     let pool = TestPool::start(2, 256 << 20);
     let form = blocks(16, 2, 1, Overflow::Wait);
-    let queues = pool.client(0).create_queues("many", 100_000, &form, &on(1)).unwrap();
+    let queues = pool.client(0).create_queues("many", 100_000, &form, &on(0)).unwrap();
     let mut set = queues.set().unwrap();
     assert!(set.try_see().unwrap().is_none());
     let sending = std::thread::spawn({
@@ -288,7 +288,7 @@ fn queues_lie_at_any_place_of_a_region() {
 fn bad_use_gets_its_own_error() {
     let pool = TestPool::start(2, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));
-    let queue = near.create_queue("q", &blocks(16, 2, 1, Overflow::Refuse), &on(1)).unwrap();
+    let queue = near.create_queue("q", &blocks(16, 2, 1, Overflow::Refuse), &on(0)).unwrap();
     let elsewhere = far.open_queue("q").unwrap();
     let (mut writer, reader) = (queue.writer().unwrap(), queue.reader().unwrap());
     for queue in [&queue, &elsewhere] {
@@ -335,7 +335,7 @@ fn a_dead_writer_delays_nobody_and_is_told_of() {
     let pool = TestPool::start(2, 32 << 20);
     for node in [0, 1] {
         let client = pool.client(0);
-        let queue = client.create_queue("q", &blocks(16, 4, 2, Overflow::Wait), &on(1)).unwrap();
+        let queue = client.create_queue("q", &blocks(16, 4, 2, Overflow::Wait), &on(0)).unwrap();
         let mut reader = queue.reader().unwrap();
         let dying = holder::start("writes_and_dies", pool.nodes[node].socket());
         let mut other = queue.writer().unwrap();
@@ -382,7 +382,7 @@ fn the_successor_of_a_dead_reader_goes_on_where_it_was() {
     let pool = TestPool::start(2, 32 << 20);
     for node in [0, 1] {
         let client = pool.client(0);
-        let queue = client.create_queue("q", &blocks(16, 2, 1, Overflow::Wait), &on(1)).unwrap();
+        let queue = client.create_queue("q", &blocks(16, 2, 1, Overflow::Wait), &on(0)).unwrap();
         let mut writer = queue.writer().unwrap();
         (0..2).for_each(|number| writer.send(&block(number)).unwrap());
         let dying = holder::start("reads_and_dies", pool.nodes[node].socket());
@@ -415,9 +415,9 @@ fn what_a_program_scribbles_hurts_its_queue_alone() {
     let (near, far) = (pool.client(0), pool.client(1));
     for seed in 0..40 {
         let form = if seed % 2 == 0 { blocks(16, 4, 2, Overflow::Spill) } else { records(100, 4, Overflow::Spill) };
-        let queue = near.create_queue("bad", &form, &on(1)).unwrap();
+        let queue = near.create_queue("bad", &form, &on(0)).unwrap();
         let elsewhere = far.open_queue("bad").unwrap();
-        let sound = near.create_queue("good", &form, &on(1)).unwrap();
+        let sound = near.create_queue("good", &form, &on(0)).unwrap();
         let mut ports = (queue.writer().unwrap(), elsewhere.writer().unwrap(), queue.reader().unwrap());
         let unit = pattern(16, seed);
         (0..20).for_each(|_| ports.0.send(&unit).unwrap());
@@ -449,7 +449,7 @@ fn what_a_program_scribbles_hurts_its_queue_alone() {
 fn a_node_that_is_lost_is_told_of() {
     let mut pool = TestPool::start(2, 32 << 20);
     let far = pool.client(0);
-    let queue = far.create_queue("q", &blocks(16, 2, 1, Overflow::Wait), &on(2)).unwrap();
+    let queue = far.create_queue("q", &blocks(16, 2, 1, Overflow::Wait), &on(1)).unwrap();
     let (mut writer, mut reader) = (queue.writer().unwrap(), queue.reader().unwrap());
     writer.send(&block(1)).unwrap();
     drop(pool.nodes.pop());

@@ -73,7 +73,7 @@ fn lanes_of_two_writers_are_apart_in_every_order() {
         });
         let mut readers = [0, 1].map(|lane| Reader::new(memory.clone(), Place::new(&form, 0, lane)).unwrap());
         let seen = [0, 1].map(|lane: usize| read(&mut readers[lane]));
-        writers.map(|writer| writer.join().unwrap());
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
         for lane in 0..2 {
             let number = seen[lane].or_else(|| read(&mut readers[lane]));
             assert_eq!(number, Some(lane as u8 + 1));

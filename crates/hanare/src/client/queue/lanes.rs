@@ -253,6 +253,11 @@ impl Lanes {
         Ok(())
     }
 
+    /// Gives again what was given and not freed.
+    pub fn rewind(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.reader.rewind());
+    }
+
     /// Whether units were given and not freed.
     pub fn has_given(&self) -> bool {
         self.lanes.iter().any(|lane| lane.reader.held() > 0)

@@ -134,6 +134,11 @@ impl ReadPort {
         self.lanes.free(unread)
     }
 
+    /// Sees again, from the first on, what was seen and not freed.
+    pub fn rewind(&mut self) {
+        self.lanes.rewind();
+    }
+
     /// Receives a unit into `into`, which has its length then; false where there is none just now.
     #[inline]
     pub fn try_receive(&mut self, into: &mut Vec<u8>) -> Result<bool> {
