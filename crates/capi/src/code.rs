@@ -15,6 +15,9 @@ pub const OTHER: c_int = -27;
 /// The region, or the call, cannot be used that way.
 pub const BAD_USE: c_int = -22;
 
+/// The region has no attribute of that name.
+pub const NO_ATTRIBUTE: c_int = -43;
+
 /// The number of an error's kind.
 pub fn of(error: &Error) -> c_int {
     match error {
@@ -57,20 +60,20 @@ pub fn of(error: &Error) -> c_int {
         Error::HeapFull { .. } => -40,
         Error::IsMapped { .. } => -41,
         Error::PageLost { .. } => -42,
-        Error::NoQueue { .. } => -43,
-        Error::QueueFull { .. } => -44,
-        Error::SecondReader { .. } => -45,
-        Error::NotAWriter { .. } => -46,
-        Error::BadBlock { .. } => -47,
-        Error::WriterGone { .. } => -48,
-        Error::ReaderGone { .. } => -49,
+        Error::NoQueue { .. } => -44,
+        Error::QueueFull { .. } => -45,
+        Error::SecondReader { .. } => -46,
+        Error::NotAWriter { .. } => -47,
+        Error::BadBlock { .. } => -48,
+        Error::WriterGone { .. } => -49,
+        Error::ReaderGone { .. } => -50,
         _ => OTHER,
     }
 }
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 49] = [
+const ENTRIES: [(&CStr, &CStr); 50] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -113,6 +116,7 @@ const ENTRIES: [(&CStr, &CStr); 49] = [
     (c"HANARE_ERR_HEAP_FULL", c"the heap has no free block that is long enough"),
     (c"HANARE_ERR_IS_MAPPED", c"programs have it mapped coherently, so that its memory is not reached as it is"),
     (c"HANARE_ERR_PAGE_LOST", c"bytes of a page went with the host that stored them; the region's rest is there"),
+    (c"HANARE_ERR_NO_ATTRIBUTE", c"the region has no attribute of that name"),
     (c"HANARE_ERR_NO_QUEUE", c"no queue is there, or its memory makes no sense"),
     (c"HANARE_ERR_QUEUE_FULL", c"the queue has no room, nor its spill: its reader has to read first"),
     (c"HANARE_ERR_SECOND_READER", c"another program reads the queue"),
@@ -132,7 +136,7 @@ pub fn entry(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
 
 /// Whether a call that returned `code` can succeed later without being changed; agrees with [`Error::may_retry`].
 pub fn may_retry(code: c_int) -> bool {
-    matches!(code, -10 | -12 | -15 | -16 | -17 | -31 | -34 | -40 | -44 | -45 | -49)
+    matches!(code, -10 | -12 | -15 | -16 | -17 | -31 | -34 | -40 | -45 | -46 | -50)
 }
 
 /// Whether a call that returned `code` did what it was to do; agrees with [`Error::happened`].
@@ -223,7 +227,9 @@ mod tests {
             assert_eq!(happened(of(&error)), error.happened(), "{name}");
             numbers.push(of(&error));
         }
-        for (name, number) in [("BAD_ARGUMENT", BAD_ARGUMENT), ("DEFECT", DEFECT), ("OTHER", OTHER)] {
+        for (name, number) in
+            [("BAD_ARGUMENT", BAD_ARGUMENT), ("DEFECT", DEFECT), ("OTHER", OTHER), ("NO_ATTRIBUTE", NO_ATTRIBUTE)]
+        {
             assert_eq!(in_header(name), Some(number), "{name}");
             numbers.push(number);
         }
@@ -248,7 +254,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ENTRIES.len());
-        assert_eq!((entry(7).unwrap().0, entry(-43), entry(c_int::MIN)), (c"HANARE_OK", None, None));
+        assert_eq!((entry(7).unwrap().0, entry(-44), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

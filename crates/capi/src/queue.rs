@@ -76,7 +76,7 @@ pub unsafe extern "C" fn hanare_queue_create(
         let into = place(queue, "queue")?;
         // SAFETY: the caller's string, or NULL.
         let placement = unsafe { placement(given.placement) }?;
-        let how = CreateOptions { placement, mode: given.mode };
+        let how = CreateOptions { placement, mode: given.mode, ..CreateOptions::default() };
         let queue = pool.create_queues(name, given.count, &form(&given)?, &how)?.queue(0)?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CQueue(queue), into) };

@@ -27,7 +27,7 @@ pub use channel::Channel;
 pub(crate) use channel::sealed_pair;
 pub use connect::connect;
 pub use listen::{Incoming, Listener, Step};
-pub use proof::Keys;
+pub use proof::{Keys, PoolKeys};
 pub use socket::Socket;
 
 use crate::stream::StreamLink;

@@ -9,6 +9,7 @@
 
 mod command;
 mod cut;
+mod deaths;
 mod door;
 mod drafts;
 mod group;

@@ -7,12 +7,14 @@ use super::remote::Remote;
 use super::shared::{DirectHold, SharedMapping};
 use super::subject::Subject;
 use hanare_memory::{Lost, Mapping, Window};
+use hanare_protocol::array::Array;
+use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::place::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
-use hanare_protocol::wire::control::RegionView;
+use hanare_protocol::wire::control::{Made, RegionView};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -32,7 +34,8 @@ pub struct Region {
     subject: Arc<Subject>,
     gid: Gid,
     rights: Rights,
-    created: bool,
+    made: Made,
+    attributes: Attributes,
     len: u64,
     /// How each extent is reached by commands; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
@@ -122,6 +125,7 @@ const BUSY_USES: u32 = 64;
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
         view.layout.check().map_err(|malformed| shared.session.garbage(malformed.0))?;
+        view.attributes.check()?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
         let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
@@ -132,7 +136,8 @@ impl Region {
             shared,
             gid: view.gid,
             rights: view.rights,
-            created: view.created,
+            made: view.made,
+            attributes: view.attributes,
             len: view.layout.len(),
             doors: RwLock::new(doors),
             refusals,
@@ -183,7 +188,24 @@ impl Region {
 
     /// Whether the call that returned this handle made the region.
     pub fn created(&self) -> bool {
-        self.created
+        self.made != Made::Found
+    }
+
+    /// Whether it took the place of one whose bytes were lost ([`crate::Pool::create_or_attach`]): all that was there is zero.
+    pub fn renewed(&self) -> bool {
+        self.made == Made::Renewed
+    }
+
+    /// What its owner kept with it when it was opened.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// The array that it holds, as its attributes say; `None` where they say nothing of one.
+    ///
+    /// **Errors**: [`Error::BadSetting`] where they say what no array is, and for an array of another length than the region.
+    pub fn array(&self) -> Result<Option<Array>> {
+        Array::of_region(&self.attributes, self.len)
     }
 
     /// Whether all bytes are on this host's node.
@@ -408,10 +430,7 @@ impl Region {
     /// **Errors**: [`Error::UnknownRegion`] when it is another region by now.
     pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
-        let view = self.shared.open(self.name(), Some(self.rights))?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name().to_owned() });
-        }
+        let view = self.subject.view_of_today(Some(self.rights))?;
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
         fresh.truncate(self.routes().extents().len());

@@ -54,8 +54,8 @@ enum What {
     Question,
     /// Something that clients share.
     Sync(Patience),
-    /// A rank arrives at its job's barrier.
-    Arrival,
+    /// As [`What::Sync`] without an end, and may be repeated: a rank arrives at its job's barrier, or waits for the death of another.
+    Repeatable,
 }
 
 /// How long an answer may take.
@@ -105,7 +105,7 @@ impl Request {
     pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
         self.what = match request {
             // It may be repeated.
-            SyncRequest::Arrive(_) => What::Arrival,
+            SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. } => What::Repeatable,
             _ => What::Sync(patience),
         };
         (self.form, self.until) = (control::encode(request), patience.end());
@@ -114,7 +114,7 @@ impl Request {
     fn own_patience(&self) -> Patience {
         match self.what {
             What::Commands | What::Again | What::Question => Patience::Usual,
-            What::Arrival => Patience::Endless,
+            What::Repeatable => Patience::Endless,
             What::Sync(patience) => patience,
         }
     }
@@ -160,14 +160,14 @@ impl Request {
 
     /// What was answered where something that clients share was asked for.
     pub fn synced(&self) -> Option<SyncAnswer> {
-        matches!(self.what, What::Sync(_) | What::Arrival).then(|| control::decode(&self.said).ok()).flatten()
+        matches!(self.what, What::Sync(_) | What::Repeatable).then(|| control::decode(&self.said).ok()).flatten()
     }
 
     pub fn head(&self) -> Head {
         let (kind, body_len) = match self.what {
             What::Commands | What::Again => (Kind::Commands, self.message.len()),
             What::Question => (Kind::Ask, self.form.len() as u64),
-            What::Sync(_) | What::Arrival => (Kind::Sync, self.form.len() as u64),
+            What::Sync(_) | What::Repeatable => (Kind::Sync, self.form.len() as u64),
         };
         Head { kind, count: self.message.count(), seq: self.seq, body_len, detail: 0 }
     }

@@ -5,7 +5,7 @@ use super::shared::coherent::Coherent;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::place::Routes;
-use hanare_protocol::wire::control::RegionView;
+use hanare_protocol::wire::control::{RegionView, Which};
 use hanare_protocol::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,15 +35,21 @@ impl Subject {
     ///
     /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
     pub fn fresh_view(&self, rights: Option<Rights>) -> Result<RegionView> {
-        let view = self.shared.open(&self.name, rights)?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name.clone() });
-        }
+        let view = self.view_of_today(rights)?;
         if view.layout != *self.routes.layout() {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }
         Ok(view)
+    }
+
+    /// The same, however long it is by now.
+    pub fn view_of_today(&self, rights: Option<Rights>) -> Result<RegionView> {
+        // By its number: its name may be another region's.
+        self.shared.open(Which::Gid(self.gid), rights).map_err(|error| match error {
+            Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
+            other => other,
+        })
     }
 
     /// Others have the region mapped coherently: this program maps it too, for its own commands, and keeps that as long as

@@ -16,7 +16,7 @@ const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
 const FORMAT: TableDefinition<&str, u32> = TableDefinition::new("format");
 
 /// Version of the records; a journal of another one is refused, not misread.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 
 /// Bytes of a checksum.
 const SUM_LEN: usize = 8;

@@ -28,7 +28,8 @@ impl Coordinator {
         let (mut regions, mut budget) = (Vec::new(), PAGE_BUDGET);
         for (name, gid) in names.filter(|(_, gid)| permission::may_see(&self.ledger.regions[gid], user).is_ok()) {
             let stat = self.stat_of(&self.ledger.regions[gid]);
-            let cost = 64usize.saturating_add(name.len()).saturating_add(stat.nodes.len().saturating_mul(16));
+            let extents = stat.nodes.len().saturating_mul(16);
+            let cost = 64usize.saturating_add(name.len()).saturating_add(extents).saturating_add(2 * stat.attributes.len_bytes());
             if regions.len() == LIST_PAGE_COUNT_MAX || cost > budget {
                 return Answer::List { regions, more: true };
             }
@@ -54,6 +55,7 @@ impl Coordinator {
             nodes: nodes.into_iter().collect(),
             owner: region.owner.uid,
             mode: region.mode,
+            attributes: region.attributes.clone(),
         }
     }
 

@@ -5,7 +5,16 @@ use crate::error::{Error, Result};
 use crate::id::{Rights, User};
 
 /// The bits that mean something.
-pub(super) const MODE_MASK: u32 = 0o777;
+const MODE_MASK: u32 = 0o777;
+
+/// Refuses bits that mean nothing.
+pub(super) fn check_mode(mode: u32) -> Result<()> {
+    if mode & !MODE_MASK == 0 {
+        return Ok(());
+    }
+    let reason = "a mode has the nine bits of a file's, at most 0777".to_owned();
+    Err(Error::BadSetting { key: "mode".to_owned(), value: format!("{mode:#o}"), reason })
+}
 
 /// The three bits that apply to a user: the owner's, the group's or everyone's. Root has all.
 fn bits(region: &RegionRecord, user: User) -> u32 {
@@ -54,12 +63,20 @@ pub(super) fn may_see(region: &RegionRecord, user: User) -> Result<()> {
     }
 }
 
-/// Refuses to remove a region to all but its owner and root.
-pub(super) fn may_remove(region: &RegionRecord, user: User) -> Result<()> {
-    match user.uid == 0 || user.uid == region.owner.uid {
-        true => Ok(()),
-        false => Err(refusal(region, user, "remove")),
-    }
+/// Whether a user decides over a region and its name, whatever its mode: its owner and root do.
+pub(super) fn is_master(region: &RegionRecord, user: User) -> bool {
+    user.uid == 0 || user.uid == region.owner.uid
+}
+
+/// Refuses to remove a region, or to change what is kept with it, to all but its owner and root.
+pub(super) fn may_decide(region: &RegionRecord, user: User, what: &str) -> Result<()> {
+    if is_master(region, user) { Ok(()) } else { Err(refusal(region, user, what)) }
+}
+
+/// Refuses to give a region away to all but root; its owner may give it to the group it is of.
+pub(super) fn may_give(region: &RegionRecord, user: User, to: User) -> Result<()> {
+    let is_own = to.uid == region.owner.uid && (to.gid == user.gid || to.gid == region.owner.gid);
+    if user.uid == 0 || is_own { Ok(()) } else { Err(refusal(region, user, "give away")) }
 }
 
 #[cfg(test)]
@@ -76,8 +93,8 @@ mod tests {
 
     fn region(mode: u32) -> RegionRecord {
         let layout = Layout::default();
-        let lost = Default::default();
-        RegionRecord { gid: Gid(1), name: "r".into(), placement: Placement::Local, owner: OWNER, mode, layout, lost }
+        let (lost, attributes) = Default::default();
+        RegionRecord { gid: Gid(1), name: "r".into(), placement: Placement::Local, owner: OWNER, mode, layout, lost, attributes }
     }
 
     #[test]
@@ -108,7 +125,15 @@ mod tests {
 
     #[test]
     fn only_owner_and_root_remove() {
-        assert!(may_remove(&region(0o777), GROUP).is_err());
-        assert!(may_remove(&region(0), OWNER).is_ok() && may_remove(&region(0), ROOT).is_ok());
+        assert!(may_decide(&region(0o777), GROUP, "remove").is_err());
+        assert!(may_decide(&region(0), OWNER, "remove").is_ok() && may_decide(&region(0), ROOT, "remove").is_ok());
+    }
+
+    #[test]
+    fn only_root_gives_a_region_to_another_user() {
+        assert!(may_give(&region(0), OWNER, OTHER).is_err() && may_give(&region(0), ROOT, OTHER).is_ok());
+        let (group, foreign) = (User { uid: 10, gid: 30 }, User { uid: 10, gid: 31 });
+        let member = User { uid: 10, gid: 30 };
+        assert!(may_give(&region(0), member, group).is_ok() && may_give(&region(0), member, foreign).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::id::{ClientId, User};
-use crate::wire::control::{FromNode, Request};
+use crate::wire::control::{FromNode, Request, Which};
 use std::collections::BTreeMap;
 
 /// A request on its way.
@@ -101,7 +101,10 @@ impl Asks {
 fn describe(what: &Request) -> String {
     match what {
         Request::Create { name, len, .. } => format!("create region '{name}' of {len} bytes"),
-        Request::Open { name, .. } => format!("open region '{name}'"),
+        Request::Open { which: Which::Name(name), .. } => format!("open region '{name}'"),
+        Request::Open { which: Which::Gid(gid), .. } => format!("open {gid}"),
+        Request::Alter { name, .. } => format!("change region '{name}'"),
+        Request::Forget { node } => format!("forget {node}"),
         Request::Stat { name } => format!("stat region '{name}'"),
         Request::Resize { name, len } => format!("resize region '{name}' to {len} bytes"),
         Request::Remove { name } => format!("remove region '{name}'"),
@@ -109,6 +112,7 @@ fn describe(what: &Request) -> String {
         Request::Status => "tell the pool's status".to_owned(),
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
+        | Request::Detach
         | Request::Map { .. }
         | Request::Pages
         | Request::Release { .. }

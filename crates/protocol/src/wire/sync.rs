@@ -6,7 +6,7 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
-use crate::id::{ClientId, Grant, JobRank, Slot};
+use crate::id::{ClientId, Grant, JobId, JobRank, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Whether others may have a lock at the same time.
@@ -107,6 +107,12 @@ pub enum SyncRequest {
     Arrive(Arrival),
     /// A port of a queue asks something, at the node that holds the queue; answered by [`SyncAnswer::Lane`] or [`SyncAnswer::Done`].
     Queue(ArrayAt, QueueRequest),
+    /// Waits until a rank of a job has died, at the pool's home; answered by [`Error::RankGone`](crate::Error::RankGone) alone. Once on a
+    /// connection. It may be repeated.
+    AwaitDeath {
+        /// The job.
+        job: JobId,
+    },
 }
 
 /// A rank's arrival at its job's barrier.

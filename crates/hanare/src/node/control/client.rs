@@ -15,6 +15,8 @@ pub(crate) struct Client {
     pub id: ClientId,
     /// Whether it has said `Attach`, and its place in a job if it has one.
     pub attached: Option<Option<JobRank>>,
+    /// Whether it has said that it detaches.
+    pub has_detached: bool,
     /// A request that the coordinator works on: no other is read meanwhile.
     pub waits_for: Option<u64>,
     /// What epoll watches.
@@ -26,7 +28,15 @@ impl Client {
     pub fn new(socket: OwnedFd, id: ClientId) -> io::Result<Client> {
         let credentials = socket_peercred(&socket)?;
         let user = User { uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() };
-        Ok(Client { socket: FrameSocket::polled(socket), user, id, attached: None, waits_for: None, interest: EventFlags::IN })
+        Ok(Client {
+            socket: FrameSocket::polled(socket),
+            user,
+            id,
+            attached: None,
+            has_detached: false,
+            waits_for: None,
+            interest: EventFlags::IN,
+        })
     }
 
     /// The next request and its descriptors, unless one is being worked on, an answer is unread, or none is there.

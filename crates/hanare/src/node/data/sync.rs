@@ -62,6 +62,7 @@ impl Sync {
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
+            SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
                 self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, extents)
             }
@@ -86,9 +87,9 @@ impl Sync {
         self.locks.forget(session);
     }
 
-    /// A rank of a job is gone: its job's barriers fail.
-    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
-        self.locks.on_rank_gone(job, rank, ranks, reason);
+    /// A rank of a job is gone: its job's barriers fail, and who waits for a death is told where it died.
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str, died: bool) {
+        self.locks.on_rank_gone(job, rank, ranks, reason, died);
     }
 
     /// A client's turn may have changed words.

@@ -60,7 +60,7 @@ pub(crate) enum Mail {
     /// A client of this host has ended.
     ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.
-    RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String },
+    RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
     /// Extents of this node are no more.
     Freed,
     /// End.
@@ -339,8 +339,8 @@ impl Desk {
                 Mail::Freed => self.pages.drop_left_homes(),
                 Mail::Wish { client, wish } => self.pages.on_wish(client, wish),
                 Mail::ClientGone(client) => self.pages.on_client_gone(client),
-                Mail::RankGone { job, rank, ranks, reason } => {
-                    self.sync.on_rank_gone(job, rank, ranks, &reason);
+                Mail::RankGone { job, rank, ranks, reason, died } => {
+                    self.sync.on_rank_gone(job, rank, ranks, &reason, died);
                 }
                 Mail::Stop => {
                     self.pages.stop();
