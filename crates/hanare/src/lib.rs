@@ -67,6 +67,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/tutorial.md")]
     struct Tutorial;
+    #[doc = include_str!("../../../docs/queues.md")]
+    struct Queues;
     #[doc = include_str!("../../../docs/commands.md")]
     struct Commands;
 }

@@ -205,7 +205,7 @@ fn many_writers_keep_their_own_order() {
     });
 }
 
-// FEATURE: VQ-F11 VQ-F14
+// FEATURE: VQ-F14
 #[test]
 fn one_reader_waits_for_any_of_many_queues() {
     let pool = TestPool::start(2, 256 << 20);

@@ -94,11 +94,11 @@ impl QueueHome<'_> {
         }
     }
 
-    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<u32> {
+    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
         self.check(queue)?;
-        let lane = self.home.open_lane(queue, writer)?;
+        let (lane, accepted) = self.home.open_lane(queue, writer)?;
         self.show_lane(queue, lane);
-        Ok(lane)
+        Ok((lane, accepted))
     }
 
     pub fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {

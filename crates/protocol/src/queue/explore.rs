@@ -81,6 +81,8 @@ struct Writer {
     /// Blocks that were answered for.
     known: u64,
     has_died: bool,
+    /// Its connection broke, which happens once.
+    has_broken: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -104,6 +106,7 @@ enum Action {
     Append(u64, u64),
     Answer(u64, u64),
     Kill(u64),
+    Break(u64),
     Read(u32),
     Tell(u32),
 }
@@ -134,6 +137,7 @@ impl Model for Queue {
                 None => actions.push(Action::Open(writer)),
                 Some(known) if !known.has_died => {
                     actions.push(Action::Kill(writer));
+                    actions.push(Action::Break(writer));
                     if known.known < u64::from(self.blocks) {
                         actions.push(Action::Send(writer));
                     }
@@ -153,8 +157,8 @@ impl Model for Queue {
         let mut state = last.clone();
         match action {
             Action::Open(writer) => {
-                let lane = state.home.open_lane(0, PortId(writer)).ok()?;
-                state.writers.insert(writer, Writer { lane, known: 0, has_died: false });
+                let (lane, _) = state.home.open_lane(0, PortId(writer)).ok()?;
+                state.writers.insert(writer, Writer { lane, known: 0, has_died: false, has_broken: false });
             }
             Action::Send(writer) => {
                 state.appends.insert((writer, state.writers[&writer].known));
@@ -181,6 +185,16 @@ impl Model for Queue {
                 // The sessions of a node see to it that nothing of the dead comes later.
                 state.appends.retain(|(of, _)| *of != writer);
                 state.answers.retain(|(of, _)| *of != writer);
+            }
+            Action::Break(writer) => {
+                let known = state.writers.get_mut(&writer).filter(|known| !known.has_broken)?;
+                known.has_broken = true;
+                state.home.break_lane(0, known.lane, PortId(writer));
+                state.appends.retain(|(of, _)| *of != writer);
+                state.answers.retain(|(of, _)| *of != writer);
+                // It opens its lane again, and repeats what it has no answer for.
+                let (lane, accepted) = state.home.open_lane(0, PortId(writer)).ok()?;
+                assert!(lane == known.lane && accepted >= known.known, "nobody has taken it");
             }
             Action::Read(lane) => {
                 let block = state.rings[lane as usize].read()?;

@@ -12,7 +12,7 @@
 //! | event | what happens |
 //! |---|---|
 //! | `Open` | a writer gets the lane; units that another left there are read before its own |
-//! | `Resume` | the same writer goes on over another connection |
+//! | `Resume` | the same writer opens its lane again, over another connection |
 //! | `Adopt` | another writer gets the lane of a dead one, because no other is free; the reader is not told then |
 //! | `Tell` | the reader has read all that a dead writer left, and was told of the death |
 //! | `Take` | a reader comes; after `Break` it is the successor of a dead one, and goes on at the lanes' heads |
@@ -180,10 +180,19 @@ impl<S: Store> Home<S> {
         self.lanes.is_empty() && self.readers.is_empty()
     }
 
-    /// A writer comes to a queue; gives its lane. Lanes without units of others are given first, those of the dead last.
+    /// A writer comes to a queue; gives its lane, and how many units count of those that it appended there. One that was here before goes
+    /// on in its lane, if nobody has it. Lanes without units of others are given first, those of the dead last.
     ///
     /// **Errors**: [`Error::LimitReached`] where every lane has its writer.
-    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<u32> {
+    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
+        let own = self.lanes.range_mut((queue, 0)..=(queue, u32::MAX));
+        let own = own.filter(|(_, lane)| lane.writer == writer && lane.state != LaneState::Free);
+        if let Some(((_, lane), entry)) = own.into_iter().next() {
+            if entry.state == LaneState::Broken {
+                entry.go(LaneEvent::Resume);
+            }
+            return Ok((*lane, entry.accepted));
+        }
         if self.lanes.len() >= QUEUE_CLAIM_COUNT_MAX {
             let limit = QUEUE_CLAIM_COUNT_MAX as u64;
             return Err(Error::LimitReached { what: format!("writers of all queues of {}", self.name), limit });
@@ -203,7 +212,7 @@ impl<S: Store> Home<S> {
         let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer, accepted: 0, spill: None });
         entry.go(if entry.state == LaneState::Broken { LaneEvent::Adopt } else { LaneEvent::Open });
         (entry.writer, entry.accepted) = (writer, 0);
-        Ok(lane)
+        Ok((lane, 0))
     }
 
     /// A reader comes to `count` queues from the first on.
@@ -212,6 +221,11 @@ impl<S: Store> Home<S> {
     pub fn open_reader(&mut self, first: u64, count: u64, port: PortId) -> Result<()> {
         let end = first.saturating_add(count);
         let overlaps = |(at, reading): &(&u64, &Reading)| **at < end && first < at.saturating_add(reading.count);
+        if let Some(reading) = self.readers.get_mut(&first).filter(|reading| reading.port == port) {
+            // The same reader goes on over another connection.
+            reading.state = ReaderState::Held;
+            return Ok(());
+        }
         if let Some((at, _)) = self.readers.iter().filter(overlaps).find(|(_, reading)| reading.state == ReaderState::Held) {
             return Err(Error::SecondReader { queue: format!("{at} of {}", self.name) });
         }
@@ -282,10 +296,11 @@ impl<S: Store> Home<S> {
         covers.map_or(ReaderState::Absent, |(_, reading)| reading.state)
     }
 
-    /// Whether that port reads the queue.
+    /// Whether that port reads the queue, over a connection that is there.
     pub fn reads(&self, queue: u64, port: PortId) -> bool {
         let before = self.readers.range(..=queue).next_back();
-        before.is_some_and(|(at, reading)| queue.saturating_sub(*at) < reading.count && reading.port == port)
+        let is_its = |reading: &Reading| reading.port == port && reading.state == ReaderState::Held;
+        before.is_some_and(|(at, reading)| queue.saturating_sub(*at) < reading.count && is_its(reading))
     }
 
     /// Who writes a lane.
@@ -307,7 +322,8 @@ impl<S: Store> Home<S> {
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
     /// The first that finds no room ends it; the writer sees from the number that counts which are left.
     ///
-    /// **Errors**: [`Error::NotAWriter`] where the lane is another's; [`Error::Garbage`] for numbers beyond those that count; the ring's.
+    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended: it opens its lane again then, and
+    /// repeats the append; [`Error::Garbage`] for numbers beyond those that count; the ring's.
     pub fn append<'u>(
         &mut self,
         (queue, lane): (u64, u32),
@@ -317,11 +333,8 @@ impl<S: Store> Home<S> {
         store: impl Fn() -> S,
     ) -> Result<Appended> {
         let overflow = self.form.overflow;
-        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.writer == writer && lane.state != LaneState::Free);
+        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.writer == writer && lane.state == LaneState::Open);
         let entry = found.ok_or_else(|| Error::NotAWriter { queue: format!("{queue} of {}", self.name), lane })?;
-        if entry.state == LaneState::Broken {
-            entry.go(LaneEvent::Resume);
-        }
         let done_before = entry.accepted.checked_sub(seq).ok_or_else(|| Error::Garbage {
             peer: "a writer".to_owned(),
             reason: format!("an append from unit {seq} on, of which {} count", entry.accepted),
@@ -412,6 +425,10 @@ Break          Held                               -> Broken
         assert_eq!(ring.units(), [1, 2, 3]);
         assert!(matches!(append(&mut home, 1, 4, &[5], &mut ring), Err(Error::Garbage { .. })));
         assert!(matches!(append(&mut home, 2, 3, &[4], &mut ring), Err(Error::NotAWriter { .. })));
+        assert!(home.break_lane(0, 0, PortId(1)));
+        assert!(matches!(append(&mut home, 1, 3, &[4], &mut ring), Err(Error::NotAWriter { .. })));
+        assert_eq!(home.open_lane(0, PortId(1)), Ok((0, 3)), "it goes on where it was");
+        assert_eq!(append(&mut home, 1, 2, &[3, 4], &mut ring).unwrap().accepted, 4);
     }
 
     #[test]
@@ -438,12 +455,12 @@ Break          Held                               -> Broken
     #[test]
     fn lanes_go_to_the_next_when_their_writers_leave_or_die() {
         let mut home = home(2, Overflow::Refuse);
-        assert_eq!((home.open_lane(0, PortId(1)), home.open_lane(0, PortId(2))), (Ok(0), Ok(1)));
+        assert_eq!((home.open_lane(0, PortId(1)), home.open_lane(0, PortId(2))), (Ok((0, 0)), Ok((1, 0))));
         assert!(matches!(home.open_lane(0, PortId(3)), Err(Error::LimitReached { limit: 2, .. })));
         assert!(home.break_lane(0, 0, PortId(1)) && !home.break_lane(0, 0, PortId(2)));
         assert!(home.close_lane(0, 1, PortId(2)));
-        assert_eq!(home.open_lane(0, PortId(3)), Ok(1), "a free one comes before a dead one's");
-        assert_eq!(home.open_lane(0, PortId(4)), Ok(0));
+        assert_eq!(home.open_lane(0, PortId(3)), Ok((1, 0)), "a free one comes before a dead one's");
+        assert_eq!(home.open_lane(0, PortId(4)), Ok((0, 0)));
         assert!(!home.tell(0, 0), "another has its place");
         assert!(home.break_lane(0, 0, PortId(4)) && home.tell(0, 0) && !home.tell(0, 0));
         assert!(home.close_lane(0, 1, PortId(3)) && home.is_idle());
@@ -459,7 +476,9 @@ Break          Held                               -> Broken
         home.open_reader(15, 1, PortId(2)).unwrap();
         assert_eq!([9, 10, 14, 15, 16].map(|queue| home.reader(queue) as u8), [0, 1, 1, 1, 0]);
         assert_eq!(home.break_reader(10, PortId(1)), Some(5));
-        assert_eq!((home.reader(12), home.reads(12, PortId(1))), (ReaderState::Broken, true));
+        assert_eq!((home.reader(12), home.reads(12, PortId(1))), (ReaderState::Broken, false));
+        home.open_reader(10, 5, PortId(1)).unwrap();
+        assert!(home.reads(12, PortId(1)) && home.break_reader(10, PortId(1)).is_some());
         home.open_reader(12, 1, PortId(3)).unwrap();
         assert!(home.reads(12, PortId(3)) && !home.reads(10, PortId(1)));
         assert_eq!(home.close_reader(10, PortId(1)), None, "its queues went to others");

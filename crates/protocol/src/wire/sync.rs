@@ -150,6 +150,8 @@ pub enum SyncAnswer {
     Lane {
         /// Its number.
         lane: u32,
+        /// Units that count, of those that it appended there before its connection broke.
+        accepted: u64,
     },
 }
 

@@ -53,16 +53,16 @@ impl Unread {
 }
 
 /// The lanes of a queue, for its reader.
-pub(super) struct Lanes {
+pub(super) struct QueueLanes {
     reach: Arc<Reach>,
     queue: u64,
     reader: PortId,
-    lanes: Vec<Lane>,
+    lanes: Vec<QueueLane>,
     /// The lane that is looked at first.
     turn: usize,
 }
 
-struct Lane {
+struct QueueLane {
     reader: Reader<LaneWords>,
     /// Of a lane elsewhere.
     afar: Option<Arc<Afar>>,
@@ -71,14 +71,14 @@ struct Lane {
 }
 
 /// The words of a lane's line that others write.
-struct Line {
+struct LaneLine {
     tail: u64,
     state: u64,
     spilled: u64,
 }
 
-impl Lanes {
-    pub fn new(reach: Arc<Reach>, queue: u64, reader: PortId) -> Result<Lanes> {
+impl QueueLanes {
+    pub fn new(reach: Arc<Reach>, queue: u64, reader: PortId) -> Result<QueueLanes> {
         let at = reach.form().queue_at(reach.count(), queue);
         let ports = reach.form().ports;
         let heads = match reach.here()? {
@@ -101,10 +101,10 @@ impl Lanes {
                 }
             };
             let reader = Reader::new(words, place).map_err(|bad| reach.corrupt(bad))?;
-            Ok(Lane { reader, afar, told_head: head })
+            Ok(QueueLane { reader, afar, told_head: head })
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
-        Ok(Lanes { reach, queue, reader, lanes, turn: 0 })
+        Ok(QueueLanes { reach, queue, reader, lanes, turn: 0 })
     }
 
     pub fn queue(&self) -> u64 {
@@ -162,11 +162,21 @@ impl Lanes {
         Ok(false)
     }
 
+    /// Asks the node; where the connection broke meanwhile, the reader takes its place again before.
     fn ask(&self, lane: usize, request: impl FnOnce(u64, u32, u64) -> QueueRequest) -> Result<()> {
-        self.reach.ask(self.queue, request(self.queue, lane as u32, self.reader.0)).map(drop)
+        let request = request(self.queue, lane as u32, self.reader.0);
+        match self.reach.ask(self.queue, request) {
+            // All queues of an array have their reader on their own host, whose connection does not come again.
+            Err(Error::SecondReader { .. }) if self.reach.here()?.is_none() => {
+                let open = QueueRequest::OpenReader { first: self.queue, count: 1, reader: self.reader.0 };
+                self.reach.ask(self.queue, open)?;
+                self.reach.ask(self.queue, request).map(drop)
+            }
+            other => other.map(drop),
+        }
     }
 
-    fn lines(&self) -> Result<Vec<Line>> {
+    fn lines(&self) -> Result<Vec<LaneLine>> {
         let (form, queue) = (self.reach.form(), self.queue);
         let Some(array) = self.reach.here()? else {
             let shape = Strided {
@@ -179,7 +189,7 @@ impl Lanes {
             self.reach.region().get_strided(shape, &mut words)?;
             let word = |line: &[u8; 24], at: u64| u64::from_le_bytes(*line[at as usize..].first_chunk().expect("three words"));
             let line =
-                |line| Line { tail: word(line, TAIL_AT), state: word(line, LANE_STATE_AT), spilled: word(line, SPILLED_AT) };
+                |line| LaneLine { tail: word(line, TAIL_AT), state: word(line, LANE_STATE_AT), spilled: word(line, SPILLED_AT) };
             return Ok(words.as_chunks::<24>().0.iter().map(line).collect());
         };
         let line = |lane: u32| {
@@ -187,7 +197,7 @@ impl Lanes {
             let word = |at: u64| array.words().load(((line + at) / WORD_LEN) as usize);
             // The tail comes last: what a dead writer committed is not overlooked.
             let (state, spilled) = (word(LANE_STATE_AT), word(SPILLED_AT));
-            Line { tail: word(TAIL_AT), state, spilled }
+            LaneLine { tail: word(TAIL_AT), state, spilled }
         };
         Ok((0..form.ports).map(line).collect())
     }
@@ -218,7 +228,7 @@ impl Lanes {
     /// Tells the node of heads elsewhere that went on by more than `beyond` bytes.
     fn tell_heads(&mut self, beyond: u64) -> Result<()> {
         for lane in 0..self.lanes.len() {
-            let Lane { afar: Some(afar), told_head, .. } = &self.lanes[lane] else { continue };
+            let QueueLane { afar: Some(afar), told_head, .. } = &self.lanes[lane] else { continue };
             let head = afar.head();
             if head.wrapping_sub(*told_head) > beyond {
                 self.ask(lane, |queue, lane, reader| QueueRequest::Free { queue, lane, reader, head })?;

@@ -1,6 +1,6 @@
 //! The reading side of a queue.
 
-use super::lanes::{Lanes, Unread};
+use super::lanes::{QueueLanes, Unread};
 use super::reach::Reach;
 use crate::client::locks::milliseconds;
 use hanare_memory::Window;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub struct ReadPort {
     reach: Arc<Reach>,
     id: PortId,
-    lanes: Lanes,
+    lanes: QueueLanes,
     is_open: bool,
 }
 
@@ -37,7 +37,7 @@ impl ReadPort {
         reach.here()?;
         reach.ask(queue, QueueRequest::OpenReader { first: queue, count: 1, reader: id.0 })?;
         let close = QueueRequest::CloseReader { first: queue, reader: id.0 };
-        let lanes = Lanes::new(reach.clone(), queue, id).inspect_err(|_| drop(reach.ask(queue, close)))?;
+        let lanes = QueueLanes::new(reach.clone(), queue, id).inspect_err(|_| drop(reach.ask(queue, close)))?;
         if let Some(array) = reach.here()? {
             array.attend(queue);
         }

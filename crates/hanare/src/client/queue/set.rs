@@ -1,6 +1,6 @@
 //! Many queues and one reader: whichever has something comes next.
 
-use super::lanes::{Lanes, Unread};
+use super::lanes::{QueueLanes, Unread};
 use super::reach::Reach;
 use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
@@ -24,14 +24,14 @@ const TURN_COUNT: usize = 32;
 ///
 /// **Cost**: that of the queues that have something, however many there are: a bit for each, found through words of bits.
 ///
-/// FEATURE: VQ-F11 VQ-F14
+/// FEATURE: VQ-F14
 pub struct QueueSet {
     reach: Arc<Reach>,
     id: PortId,
     /// Queues that may have something, the next first.
     ready: VecDeque<u64>,
-    /// Lanes of those, and of some that had. **Source**: [VQ §2] the context caches.
-    at_hand: BTreeMap<u64, Lanes>,
+    /// QueueLanes of those, and of some that had. **Source**: [VQ §2] the context caches.
+    at_hand: BTreeMap<u64, QueueLanes>,
     /// Units that the first of them may still give before the next.
     turn: usize,
     found: Vec<u64>,
@@ -100,13 +100,13 @@ impl QueueSet {
         Ok(!self.ready.is_empty())
     }
 
-    fn lanes(&mut self, queue: u64) -> Result<&mut Lanes> {
+    fn lanes(&mut self, queue: u64) -> Result<&mut QueueLanes> {
         if !self.at_hand.contains_key(&queue) {
             if self.at_hand.len() >= KEPT_COUNT {
                 let ready = &self.ready;
                 self.at_hand.retain(|queue, lanes| lanes.has_given() || ready.contains(queue));
             }
-            let lanes = Lanes::new(self.reach.clone(), queue, self.id)?;
+            let lanes = QueueLanes::new(self.reach.clone(), queue, self.id)?;
             self.at_hand.insert(queue, lanes);
         }
         Ok(self.at_hand.get_mut(&queue).expect("it was just made"))

@@ -6,7 +6,7 @@ use crate::client::locks::milliseconds;
 use hanare_memory::Window;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, STAGE_LEN};
 use hanare_protocol::queue::layout::{READER_AT, ROOM_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
-use hanare_protocol::queue::{Overflow, PortId, Unit};
+use hanare_protocol::queue::{Appended, Overflow, PortId, Unit};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::{SyncAnswer, Wait, Word};
 use hanare_protocol::{Error, Result};
@@ -41,12 +41,12 @@ pub struct WritePort {
     seq: u64,
     /// Whether units of this lane may be in the spill: further ones go behind them.
     is_behind: bool,
-    claimed: Claimed,
+    claimed: Filling,
     is_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claimed {
+enum Filling {
     Nothing,
     /// In the lane.
     Lane,
@@ -58,7 +58,7 @@ impl WritePort {
     pub(super) fn new(reach: Arc<Reach>, queue: u64) -> Result<WritePort> {
         let (id, here) = (Reach::port()?, reach.here()?.is_some());
         let lane = match reach.ask(queue, QueueRequest::OpenLane { queue, writer: id.0 })? {
-            SyncAnswer::Lane { lane } if lane < reach.form().ports => lane,
+            SyncAnswer::Lane { lane, .. } if lane < reach.form().ports => lane,
             _ => return Err(Error::Garbage { peer: "a queue's node".to_owned(), reason: "no lane".to_owned() }),
         };
         let at = reach.form().queue_at(reach.count(), queue);
@@ -84,7 +84,7 @@ impl WritePort {
             batch_units: 0,
             seq: 0,
             is_behind: false,
-            claimed: Claimed::Nothing,
+            claimed: Filling::Nothing,
             is_open: true,
         };
         port.is_behind = port.spilled()? > 0;
@@ -120,7 +120,7 @@ impl WritePort {
         self.reach.form().check_unit("", len as u64).map_err(|_| self.bad_block(len))?;
         if self.afar.is_none() && !self.goes_by_message()? {
             if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
-                self.claimed = Claimed::Lane;
+                self.claimed = Filling::Lane;
                 return Ok(true);
             }
             if !self.spills() {
@@ -173,7 +173,7 @@ impl WritePort {
         let at = self.batch.len();
         self.batch.resize(at + frame, 0);
         self.batch[at..at + word].copy_from_slice(&(len as u64).to_le_bytes()[..word]);
-        self.claimed = Claimed::Batch(at + word, len);
+        self.claimed = Filling::Batch(at + word, len);
         Ok(())
     }
 
@@ -248,19 +248,19 @@ impl WritePort {
         let mut operand = self.batch[..APPEND_FRONT_LEN].to_vec();
         let front = AppendFront { queue: self.queue, writer: self.id, seq: self.seq };
         operand.copy_from_slice(&front.encode());
-        self.reach.append(self.queue, self.lane, &operand).map(drop)
+        self.append(&operand).map(drop)
     }
 
     /// Fills bytes of the claimed unit, from byte `at` of it on. Panics beyond its end, and where nothing is claimed.
     #[inline]
     pub fn fill(&mut self, at: usize, bytes: &[u8]) {
         match self.claimed {
-            Claimed::Lane => self.writer.fill(at, bytes),
-            Claimed::Batch(begin, len) => {
+            Filling::Lane => self.writer.fill(at, bytes),
+            Filling::Batch(begin, len) => {
                 assert!(at <= len && bytes.len() <= len - at, "bytes lie in their unit");
                 self.batch[begin + at..][..bytes.len()].copy_from_slice(bytes);
             }
-            Claimed::Nothing => panic!("a unit is claimed before it is filled"),
+            Filling::Nothing => panic!("a unit is claimed before it is filled"),
         }
     }
 
@@ -270,7 +270,7 @@ impl WritePort {
     /// No copy of the window is used after that, or after the port is gone.
     pub unsafe fn window(&mut self) -> Window {
         match self.claimed {
-            Claimed::Lane => {
+            Filling::Lane => {
                 let (at, len) = self.writer.claimed().expect("a unit is claimed");
                 match self.here() {
                     Ok(Some(array)) => array.words().window(at, len),
@@ -278,21 +278,21 @@ impl WritePort {
                 }
             }
             // SAFETY: the batch is not touched until the unit is committed or abandoned, as the caller promises.
-            Claimed::Batch(begin, len) => unsafe { Window::of_mut(&mut self.batch[begin..begin + len]) },
-            Claimed::Nothing => Window::empty(),
+            Filling::Batch(begin, len) => unsafe { Window::of_mut(&mut self.batch[begin..begin + len]) },
+            Filling::Nothing => Window::empty(),
         }
     }
 
     /// Has the claimed unit committed with the next publication. Does nothing where nothing is claimed.
     #[inline]
     pub fn keep(&mut self) {
-        match std::mem::replace(&mut self.claimed, Claimed::Nothing) {
-            Claimed::Lane => drop(self.writer.keep()),
-            Claimed::Batch(..) => {
+        match std::mem::replace(&mut self.claimed, Filling::Nothing) {
+            Filling::Lane => drop(self.writer.keep()),
+            Filling::Batch(..) => {
                 self.writer.keep();
                 self.batch_units += 1;
             }
-            Claimed::Nothing => {}
+            Filling::Nothing => {}
         }
     }
 
@@ -330,7 +330,7 @@ impl WritePort {
     fn flush(&mut self) -> Result<()> {
         let front = AppendFront { queue: self.queue, writer: self.id, seq: self.seq };
         self.batch[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
-        let outcome = self.reach.append(self.queue, self.lane, &self.batch);
+        let outcome = self.append(&self.batch);
         let wanted = self.seq + self.batch_units;
         self.batch.truncate(APPEND_FRONT_LEN);
         self.batch_units = 0;
@@ -346,14 +346,34 @@ impl WritePort {
         Ok(())
     }
 
+    /// Appends; where the connection broke meanwhile the lane is opened again, and units that counted before count once.
+    fn append(&self, operand: &[u8]) -> Result<Appended> {
+        match self.reach.append(self.queue, self.lane, operand) {
+            Err(error @ Error::NotAWriter { .. }) => {
+                let open = QueueRequest::OpenLane { queue: self.queue, writer: self.id.0 };
+                match self.reach.ask(self.queue, open)? {
+                    SyncAnswer::Lane { lane, accepted } if lane == self.lane && accepted >= self.seq => {
+                        self.reach.append(self.queue, self.lane, operand)
+                    }
+                    SyncAnswer::Lane { lane, .. } => {
+                        let close = QueueRequest::CloseLane { queue: self.queue, lane, writer: self.id.0 };
+                        self.reach.ask(self.queue, close).and(Err(error))
+                    }
+                    _ => Err(error),
+                }
+            }
+            other => other,
+        }
+    }
+
     /// Gives the claimed unit up: nobody sees it. What was kept stays kept.
     pub fn abandon(&mut self) {
-        if let Claimed::Batch(begin, _) = self.claimed {
+        if let Filling::Batch(begin, _) = self.claimed {
             let word = if matches!(self.reach.form().unit, Unit::Records { .. }) { WORD_LEN as usize } else { 0 };
             self.batch.truncate(begin - word);
         }
         self.writer.abandon();
-        self.claimed = Claimed::Nothing;
+        self.claimed = Filling::Nothing;
     }
 
     /// Sends a unit: claims, fills and commits. Waits as [`WritePort::claim`] does.

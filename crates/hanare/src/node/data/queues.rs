@@ -35,9 +35,9 @@ impl QueuePorts {
         match request {
             QueueRequest::OpenLane { queue, writer } => {
                 self.check_room(session)?;
-                let lane = held.with_queues(offset, |home| home.open_lane(queue, PortId(writer)))?;
+                let (lane, accepted) = held.with_queues(offset, |home| home.open_lane(queue, PortId(writer)))?;
                 self.note(session, &held, Port { held: Weak::new(), at: offset, queue, lane: Some(lane), id: PortId(writer) });
-                return Ok(SyncAnswer::Lane { lane });
+                return Ok(SyncAnswer::Lane { lane, accepted });
             }
             QueueRequest::OpenReader { first, count, reader } => {
                 self.check_room(session)?;
