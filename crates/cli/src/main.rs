@@ -5,11 +5,15 @@
 //! | [`arguments`] | the one definition of the command's words |
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
+//! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
+//! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`what_if`] | predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
 //! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
 #![forbid(unsafe_code)]
@@ -22,16 +26,21 @@ mod forward;
 mod info;
 mod journal;
 mod key;
+mod log;
 mod manual;
+mod mount;
+mod nbd;
 mod node;
 mod print;
 mod progress;
 mod prometheus;
+mod queue;
 mod region;
 mod run;
 mod size;
 mod sparing;
 mod status;
+mod what_if;
 
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
@@ -105,15 +114,19 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
             return guard::stand_guard(rest);
         }
         Command::Node(options) => return node::run(&options),
+        Command::Mount(options) => return mount::run(&options),
+        Command::Nbd(options) => return nbd::run(&options),
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),
         Command::Model(options) => forward::model(&options)?,
+        Command::WhatIf(options) => what_if::run(&options)?,
         Command::Report(options) => forward::report(&options)?,
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir)?,

@@ -15,6 +15,8 @@
 //! | `wires` | letters between nodes |
 
 mod asking;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod home;
 mod host;
 mod joins;
