@@ -59,9 +59,14 @@ impl World {
 
     /// A page of a stage is at home; or may be looked at there.
     pub(super) fn on_ready(&mut self, life: Life, page: Page, face: Face) -> Check {
+        check(face.0 < self.next_face, || "a face that nobody asked for".to_owned())?;
+        if !self.processes[&life].faces.contains_key(&face) {
+            // It gave up when another of its pages was refused, and has let go of this one.
+            return Ok(());
+        }
         self.check_newest(life, page)?;
         let process = self.processes.get_mut(&life).expect("it lives");
-        let stage = process.faces.get_mut(&face).ok_or("a face that nobody asked for")?;
+        let stage = process.faces.get_mut(&face).expect("just seen");
         check(stage.waits.remove(&page), || format!("page {} comes twice", page.0))?;
         if let Some(next) = stage.unasked.pop() {
             stage.waits.insert(next);
