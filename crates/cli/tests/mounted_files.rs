@@ -194,7 +194,8 @@ fn random_steps_leave_what_an_ordinary_file_has() {
             let both = |path: &Path| OpenOptions::new().read(true).write(true).open(path).unwrap();
             let files = [both(&mount.path("file")), both(own.path())];
             for number in 0..30 {
-                let what = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&mut random, round * 30 + number, &files)));
+                let what =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&mut random, round * 30 + number, &files)));
                 let said = what.unwrap_or_else(|_| panic!("HANARE_TEST_SEED={seed} after {steps:?}"));
                 steps.push(said);
             }

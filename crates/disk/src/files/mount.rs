@@ -1,7 +1,7 @@
 //! A file system at a folder of this host.
 
 use super::Files;
-use super::calls::Calls;
+use super::answers::Calls;
 use fuser::{Config, MountOption, Session, SessionACL};
 use hanare::{Error, Pool};
 use rustix::io::Errno;
@@ -68,7 +68,8 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     }
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let served = Session::new(Calls::new(&files), folder, &config).and_then(|session| std::thread::Builder::new().name("files".to_owned()).spawn(move || session.run()));
+    let served = Session::new(Calls::new(&files), folder, &config)
+        .and_then(|session| std::thread::Builder::new().name("files".to_owned()).spawn(move || session.run()));
     match served {
         Ok(server) => {
             set_readahead(folder);

@@ -119,18 +119,19 @@ impl Files {
 
     /// Frees what no mount uses any more, and waits for it; whether something was freed.
     pub fn free_now(&self) -> bool {
-        let free = || self.ledger.known().tree.space.free.count();
-        let (before, begun) = (free(), Instant::now());
-        if self.ledger.known().tree.oldest().is_none() {
+        let oldest = || self.ledger.known().tree.oldest();
+        let (before, begun) = (oldest(), Instant::now());
+        if before.is_none() {
             return false;
         }
         let mut state = self.standing.state();
-        while free() <= before && begun.elapsed() < FREE_BOUND && !state.is_over {
+        while oldest() == before && begun.elapsed() < FREE_BOUND && !state.is_over {
             state.wanted = state.ticks + 2;
             self.standing.bell.notify_all();
             state = self.standing.bell.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
         }
-        free() > before
+        drop(state);
+        oldest() != before
     }
 
     /// Gives data regions back to the pool that are all free.
@@ -255,9 +256,7 @@ impl<'f> Ticker<'f> {
     fn tell_old(&self) {
         for open in self.files.all_open() {
             let Some(mut pending) = open.try_write() else { continue };
-            if pending.since.is_some_and(|since| since.elapsed() >= TELL_AFTER)
-                && self.files.tell(&open, &mut pending).is_err()
-            {
+            if pending.since.is_some_and(|since| since.elapsed() >= TELL_AFTER) && self.files.tell(&open, &mut pending).is_err() {
                 // Said again at the next flush, unless a later try succeeds.
                 pending.since = Some(Instant::now());
             }
@@ -277,7 +276,8 @@ impl<'f> Ticker<'f> {
                 self.said = position;
             }
         }
-        let position = files.ledger.known().tree.position;
+        // Calls from here on know all that was told until now.
+        let position = files.ledger.known().tree.position + 1;
         let holds = |open: &Arc<Open>| {
             let is_orphan = files.ledger.known().tree.is_orphan(open.ino);
             is_orphan && open.try_write().is_none_or(|pending| pending.handles > 0 && !pending.is_held)

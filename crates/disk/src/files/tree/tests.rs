@@ -26,7 +26,14 @@ fn step() -> impl Strategy<Value = Record> {
         (ino.clone(), ino.clone(), name.clone()).prop_map(|(ino, parent, name)| Record::Link { ino, parent, name, time: TIME }),
         (ino.clone(), name.clone()).prop_map(|(parent, name)| Record::Unlink { parent, name, time: TIME }),
         (ino.clone(), name.clone(), ino.clone(), name, any::<bool>()).prop_map(
-            |(parent, name, new_parent, new_name, exchange)| Record::Rename { parent, name, new_parent, new_name, exchange, time: TIME }
+            |(parent, name, new_parent, new_name, exchange)| Record::Rename {
+                parent,
+                name,
+                new_parent,
+                new_name,
+                exchange,
+                time: TIME
+            }
         ),
         (ino.clone(), 0u64..20).prop_map(|(ino, blocks)| {
             let set = Attributes { size: Some(blocks * BLOCK_LEN / 2), ..Attributes::default() };
