@@ -29,10 +29,11 @@ test:
 	@scripts/prepare.sh test
 	$(CARGO) test --workspace --no-fail-fast
 
-## nightly  what takes minutes: commands under faults (MINUTES=5), and the simulator
-nightly:
+## nightly  what takes minutes: commands under faults (MINUTES=5), the simulator, and predictions beside measurements
+nightly: build
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
 	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
+	scripts/what-if.sh $(HANARE)
 
 ## bench    the benches beside their peers
 bench: build apps
