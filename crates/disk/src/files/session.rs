@@ -28,6 +28,9 @@ const STANDING: Duration = Duration::from_secs(15);
 /// How long another's lock is free before it counts as dead: its last calls, begun within [`STANDING`], have ended by then.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// How long a data region is all free before it goes back to the pool.
+const FREE_AFTER: Duration = Duration::from_secs(5);
+
 /// How long a full pool waits for blocks that others may still use.
 const FREE_BOUND: Duration = Duration::from_secs(3);
 
@@ -87,6 +90,7 @@ struct Ticker<'f> {
     said: u64,
     looked: Instant,
     free_since: HashMap<SessionId, Instant>,
+    regions_free_since: HashMap<u32, Instant>,
 }
 
 impl Files {
@@ -134,10 +138,10 @@ impl Files {
         oldest() != before
     }
 
-    /// Gives data regions back to the pool that are all free.
-    fn drop_free_regions(&self) -> Result<()> {
+    /// Gives those of some data regions back to the pool that are all free.
+    fn drop_free_regions(&self, some: &[u32]) -> Result<()> {
         let dropped = self.ledger.commit(|tree| {
-            let free: Vec<u32> = tree.space.segments.keys().copied().filter(|segment| tree.space.is_free(*segment)).collect();
+            let free: Vec<u32> = some.iter().copied().filter(|segment| tree.space.is_free(*segment)).collect();
             Ok((free.iter().map(|segment| Record::DropSegment { segment: *segment }).collect(), free))
         })?;
         dropped.into_iter().for_each(|segment| self.store.drop_region(segment));
@@ -173,8 +177,8 @@ impl<'f> Ticker<'f> {
         let mut state = files.standing.state();
         (state.session, state.seen) = (Some(session), Some(now));
         drop(state);
-        let free_since = HashMap::new();
-        Ok(Ticker { files, lock, session, slot, turning: None, said: 0, looked: now, free_since })
+        let (free_since, regions_free_since) = Default::default();
+        Ok(Ticker { files, lock, session, slot, turning: None, said: 0, looked: now, free_since, regions_free_since })
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -190,6 +194,7 @@ impl<'f> Ticker<'f> {
         self.tell_old();
         self.say_how_far()?;
         self.reclaim()?;
+        self.drop_free()?;
         if self.looked.elapsed() > LOOK_FOR_DEAD {
             self.looked = Instant::now();
             self.end_dead()?;
@@ -302,7 +307,18 @@ impl<'f> Ticker<'f> {
             let is_new = tree.oldest().is_some_and(|oldest| oldest < upto);
             Ok((if is_new { vec![Record::Reclaim { upto }] } else { Vec::new() }, ()))
         })?;
-        files.drop_free_regions()
+        Ok(())
+    }
+
+    /// Gives data regions back that have been free for a while: what is written next finds room there until then.
+    fn drop_free(&mut self) -> Result<()> {
+        let free = free_regions(&self.files.ledger.known().tree);
+        self.regions_free_since.retain(|segment, _| free.contains(segment));
+        let now = Instant::now();
+        free.iter().for_each(|segment| drop(self.regions_free_since.entry(*segment).or_insert(now)));
+        let idle = self.regions_free_since.iter().filter(|(_, since)| since.elapsed() >= FREE_AFTER);
+        let idle: Vec<u32> = idle.map(|(segment, _)| *segment).collect();
+        if idle.is_empty() { Ok(()) } else { self.files.drop_free_regions(&idle) }
     }
 
     /// Ends mounts whose lock nobody holds.
@@ -346,11 +362,17 @@ impl<'f> Ticker<'f> {
             }
             Ok((records, ()))
         });
-        if let Err(error) = ended.and_then(|()| files.drop_free_regions()) {
+        let free = free_regions(&files.ledger.known().tree);
+        if let Err(error) = ended.and_then(|()| files.drop_free_regions(&free)) {
             failed("files", &format!("the end of this mount is not said: {error}"));
         }
         files.standing.state().session = None;
     }
+}
+
+/// Data regions that are all free.
+fn free_regions(tree: &Tree) -> Vec<u32> {
+    tree.space.segments.keys().copied().filter(|segment| tree.space.is_free(*segment)).collect()
 }
 
 /// A number whose lock is free, and the lock.
