@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(30);
 const FREE_AFTER: Duration = Duration::from_secs(5);
 
 /// How long a full pool waits for blocks that others may still use.
-const FREE_BOUND: Duration = Duration::from_secs(3);
+const FREE_BOUND: Duration = Duration::from_secs(2);
 
 /// Whether this mount is one of the file system's, and since when it is sure.
 pub struct Standing {
@@ -123,19 +123,19 @@ impl Files {
 
     /// Frees what no mount uses any more, and waits for it; whether something was freed.
     pub fn free_now(&self) -> bool {
-        let oldest = || self.ledger.known().tree.oldest();
-        let (before, begun) = (oldest(), Instant::now());
-        if before.is_none() {
+        let free = || self.ledger.known().tree.space.free.count();
+        let (before, begun) = (free(), Instant::now());
+        if !self.ledger.known().tree.is_waiting() {
             return false;
         }
         let mut state = self.standing.state();
-        while oldest() == before && begun.elapsed() < FREE_BOUND && !state.is_over {
+        while free() <= before && begun.elapsed() < FREE_BOUND && !state.is_over {
             state.wanted = state.ticks + 2;
             self.standing.bell.notify_all();
             state = self.standing.bell.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        oldest() != before
+        free() > before
     }
 
     /// Gives those of some data regions back to the pool that are all free.
@@ -315,7 +315,9 @@ impl<'f> Ticker<'f> {
         let free = free_regions(&self.files.ledger.known().tree);
         self.regions_free_since.retain(|segment, _| free.contains(segment));
         let now = Instant::now();
-        free.iter().for_each(|segment| drop(self.regions_free_since.entry(*segment).or_insert(now)));
+        for segment in free {
+            self.regions_free_since.entry(segment).or_insert(now);
+        }
         let idle = self.regions_free_since.iter().filter(|(_, since)| since.elapsed() >= FREE_AFTER);
         let idle: Vec<u32> = idle.map(|(segment, _)| *segment).collect();
         if idle.is_empty() { Ok(()) } else { self.files.drop_free_regions(&idle) }
