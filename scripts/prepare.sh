@@ -97,6 +97,7 @@ test)
     PATH=$PATH:/usr/sbin:/sbin want mkfs.ext4 "a test of disks" e2fsprogs
     PATH=$PATH:/usr/sbin:/sbin want ip "tests of hosts whose packets are lost" iproute2
     PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
+    want python3 "the Python face" python3 python3-venv
     ;;
 bench)
     # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.

@@ -5,6 +5,7 @@
 //! | [`arguments`] | the one definition of the command's words |
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
+//! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`mod@log`] | what a long-running command says |
@@ -12,6 +13,7 @@
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`what_if`] | predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
 //! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
 #![forbid(unsafe_code)]
@@ -32,11 +34,13 @@ mod node;
 mod print;
 mod progress;
 mod prometheus;
+mod queue;
 mod region;
 mod run;
 mod size;
 mod sparing;
 mod status;
+mod what_if;
 
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
@@ -115,12 +119,14 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),
         Command::Model(options) => forward::model(&options)?,
+        Command::WhatIf(options) => what_if::run(&options)?,
         Command::Report(options) => forward::report(&options)?,
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir)?,
