@@ -181,8 +181,11 @@ impl Ledger {
             return Ok(false);
         }
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        view.tree.apply_frame(records);
-        (view.head, view.log) = (head, log);
+        // Another thread may have found the frame in the log, and applied it, since the head covers it.
+        if view.head != head {
+            view.tree.apply_frame(records);
+            (view.head, view.log) = (head, log);
+        }
         Ok(true)
     }
 
