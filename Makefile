@@ -14,7 +14,7 @@ MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 ## build    the command, the libraries and the programs in C
 build:
 	@scripts/prepare.sh build
-	$(CARGO) build --release -p hanare-cli -p hanare-capi
+	$(CARGO) build --release -p hanare-cli -p hanare-capi -p hanare-nbdkit
 
 apps: build
 	@$(MAKE) --no-print-directory -C apps OUT=$(CURDIR)/out/apps LIBRARY=$(LIBRARY).so
@@ -34,8 +34,9 @@ test:
 wheel:
 	scripts/python.sh wheel
 
-## nightly  what takes minutes: commands under faults (MINUTES=5), and the simulator
+## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), and the simulator
 nightly:
+	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-fabric -p hanare --lib fuzz:: -- --nocapture --test-threads 1
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
 	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
 

@@ -98,6 +98,9 @@ pub const CLIENT_TURN_COUNT: usize = 8;
 /// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
 pub const UNREAD_MS: u64 = ANSWER_MS;
 
+/// Most supplementary groups of a user that count: each request tells the coordinator of them.
+pub const USER_GROUP_COUNT_MAX: usize = 256;
+
 /// Most clients of one user at a node: beyond 5000 programs a host, with room.
 pub const USER_CLIENT_COUNT_MAX: usize = 8192;
 

@@ -23,7 +23,7 @@ mod seal;
 mod socket;
 
 pub use channel::Channel;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use channel::sealed_pair;
 pub use connect::connect;
 pub use listen::{Incoming, Listener, Step};

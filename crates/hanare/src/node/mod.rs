@@ -21,9 +21,15 @@ mod options;
 mod pages;
 mod post;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;
 pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
 pub use options::NodeOptions;
+#[cfg(any(test, fuzzing))]
+pub(crate) use pages::fuzz::pages as fuzz_pages;
+#[cfg(test)]
+pub(crate) use pages::fuzz::seeds as fuzz_pages_seeds;
 
 use crate::settings;
 use control::{Desk, Letter, Parts};

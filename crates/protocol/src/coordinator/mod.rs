@@ -383,13 +383,13 @@ impl Coordinator {
                 let wish = create::Wish { name, len, placement, mode, attributes, existing };
                 self.create(now_ms, key, task, wish)
             }
-            Request::Open { which, rights } => self.open(which, task.user, *rights),
-            Request::Alter { name, changes } => self.alter(key, task.user, name, changes),
-            Request::Stat { name } => Step::Done(self.stat(name, task.user)),
-            Request::List { after } => Step::Done(Ok(self.list(after, task.user))),
+            Request::Open { which, rights } => self.open(which, &task.user, *rights),
+            Request::Alter { name, changes } => self.alter(key, &task.user, name, changes),
+            Request::Stat { name } => Step::Done(self.stat(name, &task.user)),
+            Request::List { after } => Step::Done(Ok(self.list(after, &task.user))),
             Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),
-            Request::Remove { name } => self.remove(now_ms, key, task.user, name),
-            Request::Forget { node } => Step::Done(self.forget_lost(task.user, *node)),
+            Request::Remove { name } => self.remove(now_ms, key, &task.user, name),
+            Request::Forget { node } => Step::Done(self.forget_lost(&task.user, *node)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
             Request::RankEnded { job, rank, reason, died } => {
                 let gone = self.ranks.on_rank_ended(*job, *rank);

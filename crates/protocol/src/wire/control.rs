@@ -9,7 +9,7 @@
 
 use crate::attributes::Attributes;
 use crate::error::Error;
-use crate::id::{ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
 use crate::page::Consistency;
 use crate::place::{Layout, Placement};
 use crate::wire::greeting::Sealing;
@@ -471,7 +471,7 @@ pub enum FromNode {
         /// Requests below this one were replied to and are forgotten on both sides.
         settled: u64,
         /// Who asks.
-        user: User,
+        user: Asker,
         /// The client.
         client: ClientId,
         /// What.

@@ -176,7 +176,7 @@ impl Desk {
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             other => {
-                let (user, id) = (client.user, client.id);
+                let (user, id) = (client.asker(), client.id);
                 let request = self.member.ask(self.now_ms(), user, id, other);
                 self.clients.get_mut(&key).expect("the caller looked").waits_for = Some(request);
                 self.asks.insert(request, key);
