@@ -14,7 +14,6 @@ mod door;
 mod drafts;
 mod group;
 mod heap;
-mod joins;
 mod locks;
 mod mapping;
 mod message;
@@ -25,7 +24,6 @@ mod remote;
 mod request;
 mod session;
 mod shared;
-mod subject;
 mod words;
 
 pub use command::{Batch, Command, Completion, Modify};

@@ -56,8 +56,6 @@ impl Region {
                     self.refresh()?;
                     is_fresh = true;
                 }
-                // Others have mapped it: the word is looked at through a mapping of this program, too.
-                Err(Error::IsMapped { .. }) => drop(self.subject().join()?),
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
                 Err(Error::NotInTime { .. }) if left().is_none_or(|left| milliseconds(left) > 0) => self.shared.check_deaths()?,
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
