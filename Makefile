@@ -9,7 +9,7 @@ LIBRARY := $(TARGET)/release/libhanare_capi
 MUSL    := $(shell uname -m)-unknown-linux-musl
 MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 
-.PHONY: build apps run test wheel nightly bench check install dist clean help
+.PHONY: build apps run test wheel nightly bench check deny install dist clean help
 
 ## build    the command, the libraries and the programs in C
 build:
@@ -51,6 +51,13 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude hanare-python --no-deps --document-private-items
+
+## deny     licences, sources and advisories of dependencies, by cargo-deny; without a network the advisories are left out
+deny:
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; \
+	else $(CARGO) deny check licenses bans sources && \
+	{ $(CARGO) deny fetch db >/dev/null 2>&1 && $(CARGO) deny check advisories || \
+	{ $(CARGO) deny fetch db >/dev/null 2>&1 || echo "skipped: the advisories cannot be reached"; }; }; fi
 
 ## install  into PREFIX (default /usr/local): command, headers, libraries, pkg-config, completions, man pages
 install: build

@@ -779,7 +779,8 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  *            calls below say; stores of several programs to different bytes of one page all survive.
  *            Puts, gets and all other commands on a region that is mapped HANARE_COHERENT see and change the same bytes.
  * Threads    a thread that blocks SIGBUS calls hanare_admit_thread first, or ends the program by its first touch.
- * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first.
+ * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first, or hanare_touch_range_to_write
+ *            where it writes to them.
  * Cost       no byte moves; a few connections to each node that holds a part. A touch of a page that is not here: one message
  *            each way, less in sequence.
  * Errors     BAD_USE when programs have it mapped otherwise (the line says how, and how many), or reach its memory as it is;
@@ -806,6 +807,13 @@ int hanare_update_range(hanare_region *region, uint64_t offset, uint64_t len);
 /* Brings the pages of a range here, for a system call that reads them; they may be taken again at any time. Errors: as
  * hanare_flush_range. */
 int hanare_touch_range(hanare_region *region, uint64_t offset, uint64_t len);
+
+/* The same for system calls that write to the range, as read(2) from a file into the mapping: each page is this host's to write, and no
+ * byte of it changes. Where another host takes a page back before the system call is at it, that fails with EFAULT: touch again and go on.
+ *
+ * Errors     as for hanare_put; NODE_LOST; BAD_USE where it is mapped for reading.
+ */
+int hanare_touch_range_to_write(hanare_region *region, uint64_t offset, uint64_t len);
 
 /* Lets SIGBUS through on the calling thread. Never fails. */
 void hanare_admit_thread(void);

@@ -139,6 +139,7 @@ mod tests {
         for line in [
             "hanare run --nodes 2 -n 4 --memory 1G --fabric tcp -- ./program -x",
             "hanare run --main-memory 2G -- ./program",
+            "hanare run --hosts a,b --plain -- ./program",
             "hanare run --hosts a,b:2 -n 3 --memory 1G -- ./program",
             "hanare run --hostfile hosts -- ./program",
             "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",

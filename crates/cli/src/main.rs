@@ -105,7 +105,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
     let rest = words[1..].iter().cloned();
     match command {
         Command::Run(options) => {
-            fabric::settle(options.fabric)?;
+            fabric::settle(options.fabric, options.plain)?;
             run::check(&options)?;
             return guard::stand_guard(rest);
         }

@@ -211,7 +211,14 @@ mod tests {
     }
 
     fn create(name: &str, placement: Placement) -> Request {
-        Request::Create { name: name.to_owned(), len: 1 << 20, placement, mode: 0o600, attributes: Default::default(), existing: crate::wire::control::Existing::Refuse }
+        Request::Create {
+            name: name.to_owned(),
+            len: 1 << 20,
+            placement,
+            mode: 0o600,
+            attributes: Default::default(),
+            existing: crate::wire::control::Existing::Refuse,
+        }
     }
 
     fn packed<T: Serialize>(messages: &[(u8, T)]) -> Vec<u8> {
@@ -278,7 +285,7 @@ mod tests {
                 (2, FromNode::Renew { epoch: Epoch(1), memory: Memory { lent: u64::MAX, ..Memory::default() } }),
                 (2, FromNode::ClientCame { client: ClientId(3), job: who }),
                 (2, FromNode::ClientGone { client: ClientId(3), job: who, reason: "killed".to_owned(), died: true }),
-                (2, FromNode::Leave),
+                (2, FromNode::Leave { keeps: false }),
             ]),
         ];
         drive("coordinator", &seeds, MOST, coordinator);

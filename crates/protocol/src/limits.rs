@@ -113,6 +113,9 @@ pub const SPAN_COUNT_MAX: usize = 256;
 /// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
 
+/// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
+pub const FRAME_COUNT_MIN: u64 = 128;
+
 /// Most commands in one message: descriptors of a batch stay within 256 KiB.
 pub const BATCH_COUNT_MAX: usize = 4096;
 

@@ -142,6 +142,7 @@ impl Asks {
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
+    use crate::id::User;
 
     fn key(request: u64) -> AskKey {
         AskKey { incarnation: Incarnation(1), request }

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn each_class_has_its_own_bits_and_root_has_all() {
-        let most = |mode, user| rights(&region(mode), &user.into(), None).ok();
+        let most = |mode, user: User| rights(&region(mode), &user.into(), None).ok();
         assert_eq!(most(0o640, OWNER), Some(Rights::Write));
         assert_eq!(most(0o640, GROUP), Some(Rights::Read));
         assert_eq!(most(0o640, OTHER), None);
@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn only_owner_and_root_remove() {
         assert!(may_decide(&region(0o777), &GROUP.into(), "remove").is_err());
-        assert!(may_decide(&region(0), &OWNER.into(), "remove").is_ok() && may_decide(&region(0), &ROOT.into(), "remove").is_ok());
+        assert!(
+            may_decide(&region(0), &OWNER.into(), "remove").is_ok() && may_decide(&region(0), &ROOT.into(), "remove").is_ok()
+        );
     }
 
     #[test]

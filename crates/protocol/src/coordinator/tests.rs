@@ -469,7 +469,7 @@ fn a_create_that_was_carried_out_before_the_restart_is_not_refused_as_taken() {
     let message = FromNode::Ask {
         request: 70,
         settled: 0,
-        user: OWNER,
+        user: OWNER.into(),
         client: ClientId(1),
         what: create("a", 100, Placement::Local, false),
     };

@@ -126,6 +126,7 @@ fn describe(what: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::User;
 
     fn ask(asks: &mut Asks, now_ms: u64) -> u64 {
         asks.add(now_ms, User { uid: 0, gid: 0 }.into(), ClientId(1), Request::Status)
