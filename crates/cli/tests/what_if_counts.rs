@@ -77,7 +77,9 @@ fn commands_send_what_the_model_says() {
         count(text, &mut || far.get(0, &mut buffer[..len]).unwrap());
     }
     count("put 64KiB", &mut || far.put(0, &buffer[..64 << 10]).unwrap());
-    count("fetch", &mut || drop(far.fetch_word(8, Operator::Add, 1).unwrap()));
+    count("fetch", &mut || {
+        far.fetch_word(8, Operator::Add, 1).unwrap();
+    });
     let strided = Strided { offset: 0, block: 8, count: 1000, stride: 64 };
     count("strided 1000 of 8B", &mut || far.get_strided(strided, &mut buffer[..8000]).unwrap());
     let list: Vec<u32> = (0..1001).map(|k| k * 37 % 1001).collect();

@@ -244,6 +244,21 @@ pub const SPIN_YIELD_US: u64 = 50;
 /// answer comes would cost a second wake.
 pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
 
+/// Steps of all ranks in a question of `what-if`: more take minutes.
+pub const WHAT_IF_STEP_COUNT_MAX: u64 = 20_000_000;
+
+/// Repetitions of a phase of a pattern: more is a typing error more often than a wish.
+pub const WHAT_IF_REPEAT_COUNT_MAX: u64 = 1_000_000_000;
+
+/// Processors of a host in a question: more than any machine has.
+pub const WHAT_IF_CORE_COUNT_MAX: usize = 4096;
+
+/// Spans of a timeline of `what-if`: a viewer opens no more in a few seconds.
+pub const WHAT_IF_SPAN_COUNT_MAX: usize = 200_000;
+
+/// Bytes of a rank's recorded timeline that is read: it is held in memory as a whole.
+pub const WHAT_IF_RECORDING_LEN_MAX: u64 = 1 << 30;
+
 const _: () = {
     assert!(REPEAT_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");
     assert!(RENEW_MS + OUTAGE_MS + AGAIN_MS <= LEASE_MS, "a lease survives an outage that begins just before a renewal");

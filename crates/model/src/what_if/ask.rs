@@ -1,4 +1,6 @@
 //! The question: a program, a network, nodes; and what is asked around it, so that the answer says what decides it.
+use hanare_protocol::limits::{NODE_COUNT_MAX, RANK_COUNT_MAX, WHAT_IF_CORE_COUNT_MAX};
+
 use super::costs::SoftwareCosts;
 use super::path::Expense;
 use super::program::{Program, Step, VectorCommand};
@@ -62,9 +64,6 @@ pub struct Answer {
 const KEYS: [(&str, &str); 5] = [("latency", "us"), ("bandwidth", "Gb/s"), ("nodes", ""), ("ranks", ""), ("cores", "")];
 /// Rows of a sweep over a time or rate.
 const STEPS: usize = 11;
-/// Nodes and processors that can be asked for.
-pub const NODES_MAX: usize = hanare_protocol::limits::NODE_COUNT_MAX;
-const CORES_MAX: usize = 4096;
 
 /// What was measured here: the largest of everything among a calibration's rows.
 #[derive(Default)]
@@ -153,9 +152,9 @@ fn check(setting: &Setting) -> Result<(), WhatIfError> {
         true => Ok(()),
         false => Err(WhatIfError::Options(format!("{what} cannot be {given}: 1 to {most}"))),
     };
-    within("--nodes", setting.nodes, NODES_MAX)?;
-    within("--ranks", setting.ranks, hanare_protocol::limits::RANK_COUNT_MAX as usize)?;
-    within("--cores", setting.cores, CORES_MAX)
+    within("--nodes", setting.nodes, NODE_COUNT_MAX)?;
+    within("--ranks", setting.ranks, RANK_COUNT_MAX as usize)?;
+    within("--cores", setting.cores, WHAT_IF_CORE_COUNT_MAX)
 }
 
 /// Answers a question.

@@ -1,6 +1,7 @@
 //! What the product's software costs on a host: numbers that only a measurement gives, kept with who measured them when.
 //!
 //! Nothing here has a default: see [`super::calibrate`].
+use hanare_protocol::limits::WHAT_IF_CORE_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::WhatIfError;
@@ -96,7 +97,9 @@ impl SoftwareCosts {
         let more = [costs.bypass.client, costs.bypass.node, costs.bypass.byte, costs.wake, costs.fault, costs.arrival];
         match all.iter().chain(&more).find(|cost| !(0.0..1e12).contains(*cost)) {
             Some(cost) => Err(bad(format!("{cost} ns is no cost of software"))),
-            None if costs.cores == 0 || costs.cores > 4096 => Err(bad(format!("a host of {} processors", costs.cores))),
+            None if costs.cores == 0 || costs.cores > WHAT_IF_CORE_COUNT_MAX => {
+                Err(bad(format!("a host of {} processors", costs.cores)))
+            }
             None => Ok(costs),
         }
     }

@@ -8,6 +8,8 @@
 //!         | compute TIME | barrier | touch | store
 //! word    = xN | depth N | from N ranks | near | far | spread
 //! ```
+use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, RANK_COUNT_MAX, WHAT_IF_REPEAT_COUNT_MAX};
+
 use super::WhatIfError;
 use super::program::{Phase, Place, Program, Step, VectorCommand, Verb};
 use crate::time::Picos;
@@ -24,13 +26,6 @@ pub const APPS: &[(&str, &str, &str)] = &[
     ("gather", "lists of random elements on another node", "gather 4096 of 8B x100"),
     ("scan", "a summary of a table that stays where it is", "scan 64MiB x100 spread"),
 ];
-
-/// What a phase may hold; beyond it a typing error is more likely than a wish.
-const TIMES_MAX: u64 = 1_000_000_000;
-const DEPTH_MAX: u64 = 4096;
-const RANKS_MAX: u64 = hanare_protocol::limits::RANK_COUNT_MAX as u64;
-/// Most bytes of one command.
-const BYTES_MAX: u64 = 1 << 40;
 
 fn refuse(text: &str, problem: impl Into<String>) -> WhatIfError {
     WhatIfError::Pattern { text: text.to_string(), problem: problem.into() }
@@ -64,7 +59,7 @@ impl<'a> Words<'a> {
     fn size(&mut self) -> Result<u64, WhatIfError> {
         let word = self.next("a size")?;
         quantity(word, "B")
-            .filter(|bytes| (1.0..=BYTES_MAX as f64).contains(bytes) && bytes.fract() == 0.0)
+            .filter(|bytes| (1.0..=BODY_LEN_MAX as f64).contains(bytes) && bytes.fract() == 0.0)
             .map(|bytes| bytes as u64)
             .ok_or_else(|| refuse(self.text, format!("\"{word}\" is not a size of 1 B to 1024 GiB, as 4KiB")))
     }
@@ -108,15 +103,15 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
             "near" => place = Place::Near,
             "far" => place = Place::Far,
             "spread" => place = Place::Spread,
-            "depth" => phase.depth = words.count("a depth", DEPTH_MAX)?,
+            "depth" => phase.depth = words.count("a depth", BATCH_COUNT_MAX as u64)?,
             "from" => {
-                *rank_count = Some(words.count("a count of ranks", RANKS_MAX)? as usize);
+                *rank_count = Some(words.count("a count of ranks", u64::from(RANK_COUNT_MAX))? as usize);
                 words.words.next_if(|word| matches!(*word, "ranks" | "rank"));
             }
             _ => {
                 phase.times = word
                     .strip_prefix('x')
-                    .and_then(|times| count(times, TIMES_MAX))
+                    .and_then(|times| count(times, WHAT_IF_REPEAT_COUNT_MAX))
                     .ok_or_else(|| refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread")))?;
             }
         }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::WhatIfError;
 use super::program::{Lengths, Phase, Place, Program, Step};
 use crate::time::Picos;
+use hanare_protocol::limits::WHAT_IF_RECORDING_LEN_MAX;
 use hanare_protocol::wire::head::HEAD_LEN;
 
 /// The file that names the run, in its folder.
@@ -29,17 +30,14 @@ pub struct RecordedRun {
     pub ranks: usize,
 }
 
-/// Largest timeline of a rank that is read.
-const FILE_LEN_MAX: u64 = 1 << 30;
-
 fn bad(file: &Path, problem: impl Into<String>) -> WhatIfError {
     WhatIfError::Recording { file: file.display().to_string(), problem: problem.into() }
 }
 
 fn read(file: &Path) -> Result<String, WhatIfError> {
     let len = std::fs::metadata(file).map_err(|error| bad(file, error.to_string()))?.len();
-    if len > FILE_LEN_MAX {
-        return Err(bad(file, format!("{len} bytes are more than the {FILE_LEN_MAX} of a recording")));
+    if len > WHAT_IF_RECORDING_LEN_MAX {
+        return Err(bad(file, format!("{len} bytes are more than the {WHAT_IF_RECORDING_LEN_MAX} of a recording")));
     }
     std::fs::read_to_string(file).map_err(|error| bad(file, error.to_string()))
 }

@@ -51,7 +51,7 @@ pub struct Counts {
 static EMPTY: Queue = Queue::new();
 
 /// Queues that keep their state while they are empty.
-const EMPTY_COUNT_MAX: usize = 64;
+const EMPTY_KEPT: usize = 64;
 
 /// One node's memory and units.
 pub struct Node {
@@ -124,7 +124,7 @@ impl Node {
 
     /// Drops the state of a queue that has become empty, unless few have any: those are likely to be used again.
     fn forget(&mut self, queue: u32) {
-        if self.queues.len() > EMPTY_COUNT_MAX && self.queue(queue).is_empty() {
+        if self.queues.len() > EMPTY_KEPT && self.queue(queue).is_empty() {
             self.queues.remove(&queue);
         }
     }

@@ -28,6 +28,7 @@ mod touch;
 use std::collections::BTreeMap;
 
 use hanare_protocol::group::Jobs;
+use hanare_protocol::limits::{WHAT_IF_SPAN_COUNT_MAX, WHAT_IF_STEP_COUNT_MAX};
 
 use super::WhatIfError;
 use super::costs::{Software, SoftwareCosts};
@@ -65,11 +66,6 @@ pub struct Setting {
     /// Whether a timeline is kept.
     pub is_traced: bool,
 }
-
-/// Most steps of all ranks together: above it a run takes minutes.
-pub const STEPS_MAX: u64 = 20_000_000;
-/// Most spans of a timeline.
-const SPANS_MAX: usize = 200_000;
 
 /// Messages and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,12 +166,14 @@ struct World<'a> {
 
 /// Runs it: the same program and setting give the same run.
 ///
-/// **Cost**: some five events a message. **Errors**: [`WhatIfError::Refused`] for more than [`STEPS_MAX`] steps, and for ranks
+/// **Cost**: some five events a message. **Errors**: [`WhatIfError::Refused`] for more than [`WHAT_IF_STEP_COUNT_MAX`] steps, and for ranks
 /// that wait for ever.
 pub fn run(program: &Program, setting: &Setting) -> Result<Run, WhatIfError> {
     let steps: u64 = (0..setting.ranks).map(|rank| program.step_count(rank)).fold(0, u64::saturating_add);
-    if steps > STEPS_MAX {
-        return Err(WhatIfError::Refused { reasons: format!("{steps} steps are more than the {STEPS_MAX} that a run may have") });
+    if steps > WHAT_IF_STEP_COUNT_MAX {
+        return Err(WhatIfError::Refused {
+            reasons: format!("{steps} steps are more than the {WHAT_IF_STEP_COUNT_MAX} that a run may have"),
+        });
     }
     let mut world = World::new(program, setting, steps);
     for rank in 0..setting.ranks {
@@ -262,7 +260,7 @@ impl<'a> World<'a> {
     }
 
     fn chart(&mut self, group: &str, part: &str, name: &str, start: Picos, end: Picos) {
-        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < SPANS_MAX && end > start) {
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < WHAT_IF_SPAN_COUNT_MAX && end > start) {
             let part = trace.part(group, part);
             trace.span(part, name, start, end);
         }
