@@ -5,6 +5,7 @@
 //! | [`arguments`] | the one definition of the command's words |
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
+//! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`mod@log`] | what a long-running command says |
@@ -33,6 +34,7 @@ mod node;
 mod print;
 mod progress;
 mod prometheus;
+mod queue;
 mod region;
 mod run;
 mod size;
@@ -117,6 +119,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
