@@ -32,6 +32,7 @@ pub mod coordinator;
 pub mod element;
 pub mod error;
 pub mod group;
+mod happened;
 pub mod heap;
 pub mod id;
 pub mod limits;
