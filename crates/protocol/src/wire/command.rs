@@ -59,7 +59,7 @@ pub enum Op {
     /// Swap each element for the second of its two operands where it equals the first; the result is the elements before it.
     CompareAndSwap(Element),
     /// Append the operand's units to a lane of a queue: see [`super::queue`]. The shape begins where the array of queues does, and has
-    /// as many bytes as the operand. **Source**: [D3 §3] IPUSH, [VQ §4] the ring buffer unit. FEATURE: D3-F4
+    /// as many bytes as the operand. **Source**: [D3 §3] IPUSH, [VQ §4] the ring buffer unit. FEATURE: D3-F6
     Append {
         /// The lane.
         lane: u32,

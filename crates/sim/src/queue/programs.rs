@@ -127,7 +127,7 @@ impl World {
             Role::Reader { .. } => self.on_answer_to_reader(at, asked.as_ref(), answer)?,
         };
         if let Some(pause_ms) = pause_ms {
-            let (life, think_ms) = (self.programs[&at].life, self.dice.between(0, 50));
+            let (life, think_ms) = (self.programs[&at].life, self.dice.between(0, 200));
             self.after(pause_ms + think_ms, super::Event::Next { program: at, life });
         }
         Ok(())
