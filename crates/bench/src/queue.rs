@@ -9,7 +9,7 @@ use crate::report::{Better, Report, Row};
 use crate::turns::{Contestant, Figures, Outcome, median, take_turns};
 use anyhow::{Result, anyhow};
 use crossbeam_channel::TryRecvError;
-use hanare::{CreateOptions, Form, Overflow, Pool, Queue, Unit};
+use hanare::{CreateOptions, Overflow, Pool, Queue, QueueForm, Unit};
 use std::time::Instant;
 
 /// The bench's name.
@@ -37,7 +37,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let nodes = Nodes::start(options, options.nodes_or(1), MEMORY)?;
     let pool = nodes.attach(0)?;
     let form =
-        |ports| Form { unit: Unit::Blocks { len: BLOCK_LEN as u32 }, depth: DEPTH as u32, ports, overflow: Overflow::Wait };
+        |ports| QueueForm { unit: Unit::Blocks { len: BLOCK_LEN as u32 }, depth: DEPTH as u32, ports, overflow: Overflow::Wait };
     for (name, ports) in [("bench-one", 1), ("bench-four", WRITER_COUNT as u32), ("bench-back", 1)] {
         pool.create_queue(name, &form(ports), &CreateOptions::default())?;
     }

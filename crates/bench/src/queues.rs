@@ -8,7 +8,7 @@ use crate::nodes::Nodes;
 use crate::report::{Better, Report, Row};
 use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Result, anyhow, ensure};
-use hanare::{CreateOptions, Form, Overflow, Unit};
+use hanare::{CreateOptions, Overflow, QueueForm, Unit};
 use std::time::Instant;
 
 /// The bench's name.
@@ -29,7 +29,7 @@ const GOAL: f64 = 0.8;
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let (counts, blocks) = if options.quick { (&COUNTS_QUICK[..], BLOCK_COUNT_QUICK) } else { (&COUNTS[..], BLOCK_COUNT) };
-    let form = Form { unit: Unit::Blocks { len: BLOCK_LEN as u32 }, depth: DEPTH, ports: 1, overflow: Overflow::Wait };
+    let form = QueueForm { unit: Unit::Blocks { len: BLOCK_LEN as u32 }, depth: DEPTH, ports: 1, overflow: Overflow::Wait };
     let bytes = counts.iter().map(|count| form.array_len(*count)).sum::<hanare::Result<u64>>()?;
     progress("starting a node");
     let nodes = Nodes::start(options, 1, bytes + (64 << 20))?;

@@ -6,7 +6,7 @@ use crate::code;
 use crate::naming::placement;
 use crate::pool::CPool;
 use crate::sync::bound;
-use hanare::{CreateOptions, Form, Overflow, Queue, ReadPort, Unit, Unread, WritePort};
+use hanare::{CreateOptions, Overflow, Queue, QueueForm, ReadPort, Unit, Unread, WritePort};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +44,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn form(given: &CQueueOptions) -> Outcome<Form> {
+fn form(given: &CQueueOptions) -> Outcome<QueueForm> {
     let overflow = match given.overflow {
         0 => Overflow::Refuse,
         1 => Overflow::Wait,
@@ -56,7 +56,7 @@ fn form(given: &CQueueOptions) -> Outcome<Form> {
         (0, len_max) => Unit::Records { len_max },
         _ => return Err(Failure::Argument("options->block and options->record are both set: one of them is 0".to_owned())),
     };
-    Ok(Form { unit, depth: given.depth, ports: given.ports, overflow })
+    Ok(QueueForm { unit, depth: given.depth, ports: given.ports, overflow })
 }
 
 /// See `hanare.h`.
@@ -178,8 +178,7 @@ pub unsafe extern "C" fn hanare_queue_send(writer: *mut CWriter, unit: *const c_
     code_of("hanare_queue_send", || {
         // SAFETY: the caller's handle and bytes.
         let (writer, unit) = unsafe { (&reference(writer, "writer")?.0, bytes(unit.cast(), len, "unit")?) };
-        let mut port = lock(writer);
-        port.send_within(unit, bound(bound_ms))?;
+        lock(writer).send_within(unit, bound(bound_ms))?;
         Ok(code::OK)
     })
 }

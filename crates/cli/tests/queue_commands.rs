@@ -49,7 +49,7 @@ fn lines_of_several_writers_stay_whole() {
     nodes.hanare(&["queue", "create", "q", "--record", "100"]).done();
     let receiving = Running::start(&mut shell(&nodes, 1, "$HANARE queue recv q --lines --writers 2 | sort -n"));
     let sending = [0, 1].map(|k| Running::start(&mut shell(&nodes, k, &format!("seq {k} 2 999 | $HANARE queue send q --lines"))));
-    sending.map(|sending| sending.wait().done());
+    sending.into_iter().for_each(|sending| drop(sending.wait().done()));
     let numbers: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
     assert_eq!(receiving.wait().done().trim_end(), numbers.join("\n"));
 }

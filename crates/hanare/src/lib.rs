@@ -54,7 +54,7 @@ pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
-pub use hanare_protocol::queue::{Form, Overflow, Unit};
+pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
@@ -70,7 +70,7 @@ mod book {
     #[doc = include_str!("../../../docs/tutorial.md")]
     struct Tutorial;
     #[doc = include_str!("../../../docs/queues.md")]
-    struct Queues;
+    struct QueuesPage;
     #[doc = include_str!("../../../docs/commands.md")]
     struct Commands;
 }

@@ -4,18 +4,18 @@
 mod holder;
 mod support;
 
-use hanare::{CreateOptions, Error, Form, NodeId, Overflow, Placement, Pool, Queue, ReadPort, Rights, Unit, WritePort};
+use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, Queue, QueueForm, ReadPort, Rights, Unit, WritePort};
 use std::time::Duration;
 use support::{TestPool, pattern};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
-fn blocks(len: u32, depth: u32, ports: u32, overflow: Overflow) -> Form {
-    Form { unit: Unit::Blocks { len }, depth, ports, overflow }
+fn blocks(len: u32, depth: u32, ports: u32, overflow: Overflow) -> QueueForm {
+    QueueForm { unit: Unit::Blocks { len }, depth, ports, overflow }
 }
 
-fn records(len_max: u32, depth: u32, overflow: Overflow) -> Form {
-    Form { unit: Unit::Records { len_max }, depth, ports: 2, overflow }
+fn records(len_max: u32, depth: u32, overflow: Overflow) -> QueueForm {
+    QueueForm { unit: Unit::Records { len_max }, depth, ports: 2, overflow }
 }
 
 fn on(node: u32) -> CreateOptions {
@@ -54,7 +54,7 @@ fn stream(mut writer: WritePort, mut reader: ReadPort, count: u64) {
     assert_eq!(reader.try_see().unwrap().map(|unread| unread.len()), None);
 }
 
-// FEATURE: VQ-F5 VQ-F9
+// FEATURE: VQ-F5 VQ-F9 VQ-F15
 #[test]
 fn blocks_arrive_in_order_wherever_writer_queue_and_reader_are() {
     let pool = TestPool::start(3, 32 << 20);
@@ -70,7 +70,7 @@ fn blocks_arrive_in_order_wherever_writer_queue_and_reader_are() {
     }
 }
 
-// FEATURE: D3-F4
+// FEATURE: D3-F6
 #[test]
 fn records_of_many_lengths_arrive_whole_and_stay_where_they_arrived() {
     let pool = TestPool::start(2, 32 << 20);
@@ -97,6 +97,7 @@ fn records_of_many_lengths_arrive_whole_and_stay_where_they_arrived() {
     }
 }
 
+// FEATURE: VQ-F6 VQ-F7 VQ-F8 VQ-F10 VQ-F18
 #[test]
 fn a_writer_fills_in_place_abandons_and_publishes_together() {
     let pool = TestPool::start(2, 32 << 20);
@@ -131,7 +132,7 @@ fn a_writer_fills_in_place_abandons_and_publishes_together() {
     }
 }
 
-// FEATURE: VQ-F20
+// FEATURE: VQ-F17 VQ-F20
 #[test]
 fn what_overflows_is_spilled_and_comes_back_in_order_after_its_writer_and_its_reader_went() {
     let pool = TestPool::start(2, 32 << 20);
@@ -244,7 +245,7 @@ fn one_reader_waits_for_any_of_many_queues() {
     assert_eq!(queues.set().unwrap().see(SOON).unwrap().queue(), 12_345);
 }
 
-// FEATURE: VQ-F14
+// FEATURE: VQ-F3 VQ-F4 VQ-F14
 #[test]
 fn a_million_queues_are_made_at_once() {
     let pool = TestPool::start(1, 512 << 20);
@@ -377,6 +378,7 @@ fn reads_and_dies() {
     holder::wait_for_death();
 }
 
+// FEATURE: VQ-F19
 #[test]
 fn the_successor_of_a_dead_reader_goes_on_where_it_was() {
     let pool = TestPool::start(2, 32 << 20);

@@ -1,5 +1,6 @@
 //! The one error type of the pool: what happened, to what, at which limit, and what to do next.
 
+pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
 use crate::size::Size;
 use serde::{Deserialize, Serialize};
@@ -435,27 +436,6 @@ pub enum Error {
         /// The page's home.
         home: NodeId,
     },
-}
-
-/// Whether a failed call did anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Happened {
-    /// Nothing was done.
-    No,
-    /// All of it was done; only the answer is missing.
-    Yes,
-    /// It may have been done, in part or whole.
-    Unknown,
-}
-
-impl std::fmt::Display for Happened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Happened::No => "did not happen; it may be repeated",
-            Happened::Yes => "happened; its answer is lost",
-            Happened::Unknown => "may or may not have happened",
-        })
-    }
 }
 
 impl Error {

@@ -34,6 +34,7 @@ pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod group;
+mod happened;
 pub mod heap;
 pub mod id;
 pub mod limits;

@@ -16,7 +16,7 @@ use crate::lane::Place;
 use crate::layout::WORD_LEN;
 use crate::park;
 use crate::words::{Exchange, Shared};
-use hanare_protocol::queue::layout::{Form, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
+use hanare_protocol::queue::layout::{QueueForm, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
 use std::time::Duration;
 
 /// Who reads the queue learns of it from the board.
@@ -41,14 +41,14 @@ pub enum Wake {
 #[derive(Clone, Debug)]
 pub struct Array<W> {
     words: W,
-    form: Form,
+    form: QueueForm,
     count: u64,
     board: Board<W>,
 }
 
 impl<W: Exchange + Clone> Array<W> {
     /// The array that begins at the first of the words, which were checked to hold it.
-    pub fn new(words: W, form: Form, count: u64) -> Array<W> {
+    pub fn new(words: W, form: QueueForm, count: u64) -> Array<W> {
         let len = form.array_len(count).expect("the form was checked");
         assert!(words.count() * WORD_LEN >= len as usize, "an array lies in its words");
         Array { board: Board::new(words.clone(), 0, count), words, form, count }

@@ -5,7 +5,7 @@
 
 use crate::layout::WORD_LEN;
 use crate::words::Exchange;
-use hanare_protocol::queue::layout::{BOARD_AT, BOARD_BITS, Form};
+use hanare_protocol::queue::layout::{BOARD_AT, BOARD_BITS, QueueForm};
 
 /// The board of an array.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl<W: Exchange> Board<W> {
             first += words as usize;
             first - words as usize
         };
-        let levels = Form::board(count).into_iter().map(level).collect();
+        let levels = QueueForm::board(count).into_iter().map(level).collect();
         Board { words, levels, count }
     }
 

@@ -2,18 +2,18 @@
 
 mod ordered;
 
-use hanare_protocol::queue::layout::{Form, Overflow, Unit};
+use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_ring::array::{Array, Wake};
 use hanare_ring::lane::{Place, Reader, Writer};
 use loom::thread;
 use ordered::Ordered;
 
 /// Lanes of blocks of two words.
-fn form(depth: u32, ports: u32) -> Form {
-    Form { unit: Unit::Blocks { len: 16 }, depth, ports, overflow: Overflow::Refuse }
+fn form(depth: u32, ports: u32) -> QueueForm {
+    QueueForm { unit: Unit::Blocks { len: 16 }, depth, ports, overflow: Overflow::Refuse }
 }
 
-fn memory(form: &Form) -> Ordered {
+fn memory(form: &QueueForm) -> Ordered {
     Ordered::new(form.queue_len() as usize / 8)
 }
 

@@ -3,10 +3,10 @@
 use crate::print::{self, Column};
 use crate::size;
 use anyhow::Result;
-use hanare::{Form, Overflow, Pool, Queue, QueueStat, Unit};
+use hanare::{Overflow, Pool, Queue, QueueForm, QueueStat, Unit};
 use serde_json::{Value, json};
 
-fn overflow(form: &Form) -> &'static str {
+fn overflow(form: &QueueForm) -> &'static str {
     match form.overflow {
         Overflow::Refuse => "refuse",
         Overflow::Wait => "wait",
@@ -15,7 +15,7 @@ fn overflow(form: &Form) -> &'static str {
 }
 
 /// What a queue carries: its kind and its length in bytes.
-fn unit(form: &Form) -> (&'static str, u32) {
+fn unit(form: &QueueForm) -> (&'static str, u32) {
     match form.unit {
         Unit::Blocks { len } => ("block", len),
         Unit::Records { len_max } => ("record", len_max),

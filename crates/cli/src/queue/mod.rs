@@ -7,7 +7,7 @@ use crate::region::PlaceArguments;
 use crate::size;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use hanare::{Error, Form, Overflow, Pool, Queue, Unit};
+use hanare::{Error, Overflow, Pool, Queue, QueueForm, Unit};
 use std::time::Duration;
 
 /// Creates, lists, describes, fills and empties queues.
@@ -74,7 +74,7 @@ pub enum OverflowChoice {
 }
 
 impl FormArguments {
-    fn form(&self) -> Result<Form> {
+    fn form(&self) -> Result<QueueForm> {
         let overflow = match self.overflow {
             OverflowChoice::Refuse => Overflow::Refuse,
             OverflowChoice::Wait => Overflow::Wait,
@@ -86,7 +86,7 @@ impl FormArguments {
             (Some(len), _) => Unit::Blocks { len: small(len) },
             (None, len_max) => Unit::Records { len_max: small(len_max.unwrap_or(64 << 10)) },
         };
-        let form = Form { unit, depth: self.depth, ports: self.ports, overflow };
+        let form = QueueForm { unit, depth: self.depth, ports: self.ports, overflow };
         form.check()?;
         Ok(form)
     }
@@ -131,12 +131,23 @@ pub struct RecvOptions {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "write a time as 500ms, 3s or 2m".to_owned())
+    let wrong = || "write a time as 500ms, 3s or 2m".to_owned();
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" | "" => 1000,
+        "m" => 60_000,
+        _ => return Err(wrong()),
+    };
+    let ms = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
+    ms.map(Duration::from_millis).ok_or_else(wrong)
 }
 
 /// Opens a queue, or creates it where that is asked for.
 fn open(pool: &Pool, name: &str, create: bool) -> Result<Queue> {
-    const PIPE: Form = Form { unit: Unit::Records { len_max: 64 << 10 }, depth: 16, ports: 4, overflow: Overflow::Wait };
+    const PIPE: QueueForm =
+        QueueForm { unit: Unit::Records { len_max: 64 << 10 }, depth: 16, ports: 4, overflow: Overflow::Wait };
     match pool.open_queue(name) {
         Err(Error::UnknownRegion { .. }) if create => match pool.create_queue(name, &PIPE, &hanare::CreateOptions::default()) {
             // The other end of the pipe came first.

@@ -2,7 +2,7 @@
 //!
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
-use super::queues::{QueueHome, Queues};
+use super::queues::{QueueHome, QueueHomes};
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -124,7 +124,7 @@ pub(crate) struct Held {
     /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
     heap: Mutex<Option<Heap>>,
     /// Of queues that lie in it: who uses them, and what they spilled.
-    queues: Mutex<Queues>,
+    queues: Mutex<QueueHomes>,
     /// Commands under way that change its bytes.
     writers: AtomicUsize,
 }

@@ -1,4 +1,4 @@
-//! Queues in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and the lender's.
+//! QueueHomes in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and the lender's.
 //!
 //! Safety: windows are of an extent that its `Held` keeps alive, and of pieces of a spill that the spill owns.
 
@@ -6,7 +6,7 @@ use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::QUEUE_SPILL_LEN;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
-use hanare_protocol::queue::layout::{Form, LANE_STATE_AT, LINE_LEN, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
+use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
 use hanare_protocol::queue::{Appended, Home, PortId, Ring, Store};
 use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 /// Arrays of queues of one extent that somebody uses, by their first byte.
 #[derive(Default)]
-pub(crate) struct Queues(BTreeMap<u64, Home<Spill>>);
+pub(crate) struct QueueHomes(BTreeMap<u64, Home<Spill>>);
 
-impl Queues {
+impl QueueHomes {
     /// Runs `with` on the array that begins at `at` of the extent.
     pub fn with<T>(
         &mut self,
@@ -37,7 +37,7 @@ impl Queues {
         let mut line = [0; LINE_LEN as usize];
         let read = extent.slice(at as usize, line.len()).read_into(&mut line);
         read.map_err(|lost| Error::System { what: "reading a queue".to_owned(), reason: format!("{lost:?}") })?;
-        let (form, count) = Form::decode(&line).map_err(no_queue)?;
+        let (form, count) = QueueForm::decode(&line).map_err(no_queue)?;
         let len = form.array_len(count)?;
         if len > extent.len() as u64 - at {
             return Err(no_queue("it is longer than its region"));

@@ -1,7 +1,7 @@
 //! Every order of appends, repeats, reads and deaths at a small queue, by stateright: a block that counts is read once, in order.
 
 use super::home::{Home, LaneState, PortId, Ring, Store};
-use super::layout::{Form, Overflow, Unit};
+use super::layout::{Overflow, QueueForm, Unit};
 use crate::{Error, Result};
 use stateright::{Checker, Model, Property};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -124,7 +124,7 @@ impl Model for Queue {
 
     fn init_states(&self) -> Vec<State> {
         let ports = 2;
-        let form = Form { unit: Unit::Blocks { len: 16 }, depth: 1, ports, overflow: self.overflow };
+        let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 1, ports, overflow: self.overflow };
         let rings = (0..ports).map(|_| Short::new(1)).collect();
         let home = Home::new("a".to_owned(), form);
         let (writers, appends, answers, read) = Default::default();

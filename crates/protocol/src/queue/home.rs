@@ -21,7 +21,7 @@
 //! while a lane has spilled units, all further ones of its writer are appended behind them.
 
 use crate::limits::{QUEUE_CLAIM_COUNT_MAX, QUEUE_PORT_COUNT_MAX};
-use crate::queue::layout::{Form, Overflow};
+use crate::queue::layout::{Overflow, QueueForm};
 use crate::table::{self, Row};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ struct Reading {
 /// What the home of one array knows: nothing of queues that nobody uses and that have nothing spilled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Home<S> {
-    form: Form,
+    form: QueueForm,
     /// How errors call the array.
     name: String,
     lanes: BTreeMap<(u64, u32), Lane<S>>,
@@ -166,12 +166,12 @@ pub struct Home<S> {
 
 impl<S: Store> Home<S> {
     /// Nobody writes or reads yet.
-    pub fn new(name: String, form: Form) -> Home<S> {
+    pub fn new(name: String, form: QueueForm) -> Home<S> {
         Home { form, name, lanes: BTreeMap::new(), readers: BTreeMap::new() }
     }
 
     /// What its queues are like.
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> QueueForm {
         self.form
     }
 
@@ -387,7 +387,7 @@ mod tests {
     use crate::queue::layout::Unit;
 
     fn home(ports: u32, overflow: Overflow) -> Home<Kept> {
-        Home::new("a".to_owned(), Form { unit: Unit::Blocks { len: 16 }, depth: 2, ports, overflow })
+        Home::new("a".to_owned(), QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports, overflow })
     }
 
     #[test]

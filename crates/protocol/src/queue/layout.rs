@@ -79,7 +79,7 @@ pub enum Overflow {
 
 /// What queues of an array are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Form {
+pub struct QueueForm {
     /// Blocks or records.
     pub unit: Unit,
     /// Units (of the greatest length) that a lane holds.
@@ -90,7 +90,7 @@ pub struct Form {
     pub overflow: Overflow,
 }
 
-impl Form {
+impl QueueForm {
     /// Refuses what no queue can be. **Errors**: [`Error::BadSetting`].
     pub fn check(&self) -> Result<(), Error> {
         let bad = |key: &str, value: u64, reason: String| {
@@ -184,7 +184,7 @@ impl Form {
 
     /// In an array of `count`: queue `index`.
     pub fn queue_at(&self, count: u64, index: u64) -> u64 {
-        let board: u64 = Form::board(count).iter().fold(0, |sum, words| sum.saturating_add(*words));
+        let board: u64 = QueueForm::board(count).iter().fold(0, |sum, words| sum.saturating_add(*words));
         let queues = BOARD_AT.saturating_add(board.saturating_mul(WORD_LEN)).next_multiple_of(LINE_LEN);
         queues.saturating_add(index.saturating_mul(self.queue_len()))
     }
@@ -212,7 +212,7 @@ impl Form {
     }
 
     /// Reads the first line of an array: its form and its count. The line is input: any program that may write the region wrote it.
-    pub fn decode(line: &[u8; LINE_LEN as usize]) -> Result<(Form, u64), &'static str> {
+    pub fn decode(line: &[u8; LINE_LEN as usize]) -> Result<(QueueForm, u64), &'static str> {
         let mut words = [0; 8];
         line.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
         let [magic, version, unit, len, depth, ports, overflow, count] = words;
@@ -234,7 +234,7 @@ impl Form {
             2 => Overflow::Spill,
             _ => return Err("its overflow is of no known kind"),
         };
-        let form = Form { unit, depth: small(depth)?, ports: small(ports)?, overflow };
+        let form = QueueForm { unit, depth: small(depth)?, ports: small(ports)?, overflow };
         form.array_len(count).map_err(|_| "its numbers are beyond the limits")?;
         Ok((form, count))
     }
@@ -246,8 +246,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn form(unit: Unit, depth: u32, ports: u32) -> Form {
-        Form { unit, depth, ports, overflow: Overflow::Wait }
+    fn form(unit: Unit, depth: u32, ports: u32) -> QueueForm {
+        QueueForm { unit, depth, ports, overflow: Overflow::Wait }
     }
 
     #[test]
@@ -271,10 +271,10 @@ mod tests {
 
     #[test]
     fn a_board_ends_in_one_word() {
-        assert_eq!(Form::board(1), [1]);
-        assert_eq!(Form::board(64), [1]);
-        assert_eq!(Form::board(65), [2, 1]);
-        assert_eq!(Form::board(1_000_000), [15_625, 245, 4, 1]);
+        assert_eq!(QueueForm::board(1), [1]);
+        assert_eq!(QueueForm::board(64), [1]);
+        assert_eq!(QueueForm::board(65), [2, 1]);
+        assert_eq!(QueueForm::board(1_000_000), [15_625, 245, 4, 1]);
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
             let mut line = [0; 64];
             let words = if whole { words } else { [MAGIC, VERSION, small[2] & 3, small[3], small[4], small[5], small[6] & 3, small[7]] };
             line.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-            if let Ok((form, count)) = Form::decode(&line) {
+            if let Ok((form, count)) = QueueForm::decode(&line) {
                 prop_assert_eq!(form.encode(count), line);
                 prop_assert!(form.array_len(count).is_ok());
             }

@@ -17,4 +17,4 @@ pub mod layout;
 mod explore;
 
 pub use home::{Appended, Home, PortId, Ring, Store};
-pub use layout::{Form, Overflow, Unit};
+pub use layout::{Overflow, QueueForm, Unit};

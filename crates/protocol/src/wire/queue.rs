@@ -11,7 +11,7 @@
 use super::Malformed;
 use crate::id::{Grant, Slot};
 use crate::queue::layout::WORD_LEN;
-use crate::queue::{Appended, Form, PortId, Unit};
+use crate::queue::{Appended, PortId, QueueForm, Unit};
 use serde::{Deserialize, Serialize};
 
 /// Bytes before the units of an append.
@@ -113,7 +113,7 @@ impl AppendFront {
 }
 
 /// Adds a unit to those of an append.
-pub fn push_unit(units: &mut Vec<u8>, form: &Form, unit: &[u8]) {
+pub fn push_unit(units: &mut Vec<u8>, form: &QueueForm, unit: &[u8]) {
     if let Unit::Records { .. } = form.unit {
         units.extend_from_slice(&(unit.len() as u64).to_le_bytes());
     }
@@ -122,7 +122,7 @@ pub fn push_unit(units: &mut Vec<u8>, form: &Form, unit: &[u8]) {
 }
 
 /// The units of an append, each of a length that the form allows. Refused as a whole before the first is taken.
-pub fn units<'u>(mut bytes: &'u [u8], form: &Form) -> Result<Vec<&'u [u8]>, Malformed> {
+pub fn units<'u>(mut bytes: &'u [u8], form: &QueueForm) -> Result<Vec<&'u [u8]>, Malformed> {
     let mut units = Vec::new();
     while !bytes.is_empty() {
         let len = match form.unit {
@@ -172,8 +172,8 @@ mod tests {
     use crate::queue::Overflow;
     use proptest::prelude::*;
 
-    fn form(unit: Unit) -> Form {
-        Form { unit, depth: 4, ports: 1, overflow: Overflow::Wait }
+    fn form(unit: Unit) -> QueueForm {
+        QueueForm { unit, depth: 4, ports: 1, overflow: Overflow::Wait }
     }
 
     proptest! {

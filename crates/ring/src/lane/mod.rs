@@ -18,7 +18,7 @@ pub use writer::Writer;
 
 use crate::layout::WORD_LEN;
 use crate::spsc::Corrupt;
-use hanare_protocol::queue::layout::{Form, TAIL_AT, Unit};
+use hanare_protocol::queue::layout::{QueueForm, TAIL_AT, Unit};
 
 /// In place of a record's length: the rest up to the lane's end is empty.
 const PADDING: u64 = u64::MAX;
@@ -35,7 +35,7 @@ pub struct Place {
 
 impl Place {
     /// A lane of the queue that begins at byte `at` of the words.
-    pub fn new(form: &Form, at: u64, lane: u32) -> Place {
+    pub fn new(form: &QueueForm, at: u64, lane: u32) -> Place {
         let word = |offset: u64| (at + offset) as usize / WORD_LEN;
         let tail = word(form.lane_at(lane) + TAIL_AT);
         let bytes = (at + form.bytes_at(lane)) as usize;

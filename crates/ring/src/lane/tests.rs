@@ -5,8 +5,8 @@ use hanare_protocol::queue::layout::Overflow;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-fn form(unit: Unit, depth: u32) -> Form {
-    Form { unit, depth, ports: 2, overflow: Overflow::Refuse }
+fn form(unit: Unit, depth: u32) -> QueueForm {
+    QueueForm { unit, depth, ports: 2, overflow: Overflow::Refuse }
 }
 
 struct Pair {
@@ -16,7 +16,7 @@ struct Pair {
     reader: Reader<Steps>,
 }
 
-fn pair(form: &Form) -> Pair {
+fn pair(form: &QueueForm) -> Pair {
     let memory = Steps::new(form.queue_len() as usize);
     let place = Place::new(form, 0, 1);
     let writer = Writer::new(memory.clone(), place).unwrap();

@@ -19,11 +19,11 @@ pub struct Writer<W> {
     tail: u64,
     /// The head as last read.
     head: u64,
-    claim: Option<Taken>,
+    claim: Option<Room>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct Room {
     /// Bytes left empty before it, up to the lane's end.
     padding: u64,
     /// Where its bytes are, from the lane's begin.
@@ -66,13 +66,13 @@ impl<W: Words> Writer<W> {
         let to_end = self.place.len - self.offset;
         let claim = match self.place.unit {
             Unit::Blocks { .. } => {
-                Taken { padding: 0, at: self.offset, len, frame: (len as u64).next_multiple_of(WORD_LEN as u64) }
+                Room { padding: 0, at: self.offset, len, frame: (len as u64).next_multiple_of(WORD_LEN as u64) }
             }
             Unit::Records { .. } => {
                 let frame = WORD_LEN as u64 + (len as u64).next_multiple_of(WORD_LEN as u64);
                 let padding = if frame <= to_end { 0 } else { to_end };
                 let at = if padding == 0 { self.offset } else { 0 };
-                Taken { padding, at: at + WORD_LEN as u64, len, frame }
+                Room { padding, at: at + WORD_LEN as u64, len, frame }
             }
         };
         if self.free(claim.padding + claim.frame)? < claim.padding + claim.frame {

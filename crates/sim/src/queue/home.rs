@@ -5,7 +5,7 @@ use super::judge::Judge;
 use crate::dice::Dice;
 use crate::report::Counts;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
-use hanare_protocol::queue::{Appended, Form, Home, Overflow, PortId, Ring, Store, Unit};
+use hanare_protocol::queue::{Appended, Home, Overflow, PortId, QueueForm, Ring, Store, Unit};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 const LANE_COUNT: u32 = 2;
 /// Blocks of a lane, and those that the pool has room for beside.
 const DEPTH: usize = 4;
-const SPILL_COUNT_MAX: usize = 12;
+const SPILL_COUNT: usize = 12;
 
 /// What a program asks.
 #[derive(Clone, Debug)]
@@ -107,12 +107,13 @@ impl Ring for Memory {
 #[derive(Debug)]
 struct Spill {
     units: VecDeque<Vec<u8>>,
+    #[cfg_attr(not(test), allow(dead_code, reason = "only tests put defects in"))]
     sabotage: Sabotage,
 }
 
 impl Store for Spill {
     fn push(&mut self, unit: &[u8]) -> Outcome<()> {
-        if self.units.len() < SPILL_COUNT_MAX {
+        if self.units.len() < SPILL_COUNT {
             self.units.push_back(unit.to_vec());
             return Ok(());
         }
@@ -147,7 +148,9 @@ impl Store for Spill {
 
 /// A node with a queue.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct Host {
+    /// Its number among the homes.
+    number: usize,
     home: Home<Spill>,
     lanes: Vec<Memory>,
     /// Ports by the connection that they came on: a writer's lane, or a reader.
@@ -157,12 +160,12 @@ pub(super) struct Node {
     sabotage: Sabotage,
 }
 
-impl Node {
-    pub fn new(dice: &mut Dice, sabotage: Sabotage) -> Node {
+impl Host {
+    pub fn new(number: usize, dice: &mut Dice, sabotage: Sabotage) -> Host {
         let overflow = dice.pick(&[Overflow::Refuse, Overflow::Wait, Overflow::Spill]);
-        let form = Form { unit: Unit::Blocks { len: 16 }, depth: DEPTH as u32, ports: LANE_COUNT, overflow };
+        let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: DEPTH as u32, ports: LANE_COUNT, overflow };
         let lanes = (0..LANE_COUNT).map(|_| Memory::default()).collect();
-        Node { home: Home::new("a".to_owned(), form), lanes, ports: BTreeMap::new(), still_until_ms: 0, sabotage }
+        Host { number, home: Home::new("a".to_owned(), form), lanes, ports: BTreeMap::new(), still_until_ms: 0, sabotage }
     }
 
     /// Blocks that nobody has read.
@@ -189,6 +192,7 @@ impl Node {
         judge: &mut Judge,
         counts: &mut Counts,
     ) -> Result<Outcome<Answer>, String> {
+        let number = self.number;
         let mut count = |what: &'static str, more: u64| *counts.entry(what).or_default() += more;
         Ok(match request {
             Request::OpenLane { writer } => self.home.open_lane(0, writer).map(|(lane, accepted)| {
@@ -203,7 +207,7 @@ impl Node {
             }
             Request::Append { lane, writer, seq, numbers } => self.append(lane, writer, seq, &numbers).inspect(|answer| {
                 if let Answer::Appended { appended, .. } = answer {
-                    judge.on_appended(writer, appended.accepted);
+                    judge.on_appended(number, writer, appended.accepted);
                     count("units spilled", appended.spilled);
                     count("spills refused", appended.is_pool_full.into());
                 }

@@ -13,6 +13,8 @@ pub(super) struct Judge {
 
 #[derive(Debug, Default)]
 struct Account {
+    /// The number of its queue's home.
+    home: usize,
     /// Blocks that count.
     accepted: u64,
     /// Blocks that a reader's program had before it.
@@ -23,8 +25,9 @@ struct Account {
 
 impl Judge {
     /// A writer was told, or would have been, that so many of its blocks count.
-    pub fn on_appended(&mut self, writer: PortId, accepted: u64) {
-        self.writers.entry(writer).or_default().accepted = accepted;
+    pub fn on_appended(&mut self, home: usize, writer: PortId, accepted: u64) {
+        let account = self.writers.entry(writer).or_default();
+        (account.home, account.accepted) = (home, accepted);
     }
 
     /// A block was read and freed.
@@ -39,8 +42,9 @@ impl Judge {
 
     /// A program saw a block after another of the same writer in one go.
     pub fn on_seen(&mut self, before: Option<u64>, block: Block) -> Check {
-        let account = self.writers.entry(block.writer).or_default();
-        account.seen = account.seen.max(block.number);
+        if let Some(account) = self.writers.get_mut(&block.writer) {
+            account.seen = account.seen.max(block.number);
+        }
         let follows = before.is_none_or(|before| block.number == before + 1);
         check(follows, || format!("{block:?} was seen after number {before:?}"))
     }
@@ -50,14 +54,9 @@ impl Judge {
         check(accepted >= known, || format!("{accepted} blocks count where {known} did"))
     }
 
-    /// A program has died: what counts of its blocks stays.
-    pub fn on_death(&mut self, port: PortId) {
-        self.writers.entry(port).or_default();
-    }
-
     /// A home has died, and what it held is gone.
-    pub fn on_home_death(&mut self, port: PortId) {
-        self.writers.remove(&port);
+    pub fn on_home_death(&mut self, home: usize) {
+        self.writers.retain(|_, account| account.home != home);
     }
 
     /// All is quiet: every block that counts was read.

@@ -20,7 +20,7 @@ use crate::dice::Dice;
 use crate::network::Weather;
 use crate::report::{Counts, Failure, Plan};
 use hanare_protocol::Result as Outcome;
-use home::{Answer, Node, Request};
+use home::{Answer, Host, Request};
 use judge::Judge;
 use programs::Program;
 use std::collections::{BTreeMap, VecDeque};
@@ -78,7 +78,7 @@ enum Sabotage {
 
 /// A connection of a program to its queue's home.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Wire {
     program: u64,
     life: u64,
     /// Messages that would arrive after that are lost.
@@ -98,9 +98,11 @@ struct World {
     now_ms: u64,
     events: BTreeMap<(u64, u64), Event>,
     event_count: u64,
-    nodes: Vec<Node>,
+    nodes: Vec<Host>,
     programs: BTreeMap<u64, Program>,
-    links: BTreeMap<u64, Link>,
+    links: BTreeMap<u64, Wire>,
+    /// Those of each program that its home takes for open.
+    open: BTreeMap<u64, Vec<u64>>,
     next_number: u64,
     judge: Judge,
     is_rough: bool,
@@ -116,7 +118,7 @@ pub(crate) fn run(plan: Plan, progress: &mut dyn FnMut(f64)) -> Result<Counts, F
 impl World {
     fn new(plan: Plan, sabotage: Sabotage) -> World {
         let mut dice = Dice::new(plan.seed ^ 0x71_7565_7565);
-        let nodes = (0..plan.nodes).map(|_| Node::new(&mut dice, sabotage)).collect();
+        let nodes = (0..plan.nodes).map(|number| Host::new(number as usize, &mut dice, sabotage)).collect();
         let weather = Weather::throw(&mut dice);
         let mut world = World {
             plan,
@@ -129,6 +131,7 @@ impl World {
             nodes,
             programs: BTreeMap::new(),
             links: BTreeMap::new(),
+            open: BTreeMap::new(),
             next_number: 0,
             judge: Judge::default(),
             is_rough: true,
@@ -169,7 +172,7 @@ impl World {
             self.on_event(event)?;
         }
         progress(1.0);
-        let left = |node: &Node| node.waiting();
+        let left = |node: &Host| node.waiting();
         self.judge.at_rest(self.nodes.iter().map(left).sum())
     }
 
@@ -209,7 +212,6 @@ impl World {
             }
             5..8 => {
                 self.count("program deaths");
-                self.judge.on_death(self.programs[&program].port);
                 self.cut(link);
                 self.begin(program);
             }
@@ -232,12 +234,13 @@ impl World {
     /// A home dies: what its queues held is gone, and all its programs learn of it.
     fn kill_home(&mut self, node: usize) {
         let still_ms = self.nodes[node].still_until_ms;
-        self.nodes[node] = Node::new(&mut self.dice, self.sabotage);
+        self.nodes[node] = Host::new(node, &mut self.dice, self.sabotage);
+        self.judge.on_home_death(node);
         self.nodes[node].still_until_ms = still_ms;
         let its: Vec<u64> = self.programs.keys().copied().filter(|program| self.node_of(*program) == node).collect();
         for program in its {
-            let (port, link) = (self.programs[&program].port, self.programs[&program].link);
-            self.judge.on_home_death(port);
+            let link = self.programs[&program].link;
+            self.open.remove(&program);
             if let Some(link) = self.links.get_mut(&link) {
                 (link.cut_ms, link.is_open_at_home) = (Some(self.now_ms), false);
             }
@@ -261,8 +264,9 @@ impl World {
     fn connect(&mut self, program: u64, life: u64) -> u64 {
         self.next_number += 1;
         let now = self.now_ms;
-        let link = Link { program, life, cut_ms: None, to_home_ms: now, to_program_ms: now, is_open_at_home: true };
+        let link = Wire { program, life, cut_ms: None, to_home_ms: now, to_program_ms: now, is_open_at_home: true };
         self.links.insert(self.next_number, link);
+        self.open.entry(program).or_default().push(self.next_number);
         self.next_number
     }
 
@@ -270,6 +274,7 @@ impl World {
     fn close_at_home(&mut self, link: u64) {
         let Some(found) = self.links.get_mut(&link) else { return };
         if std::mem::replace(&mut found.is_open_at_home, false) {
+            self.open.entry(found.program).or_default().retain(|open| *open != link);
             let node = self.node_of(self.links[&link].program);
             self.nodes[node].forget(link);
         }
@@ -296,8 +301,8 @@ impl World {
             return Ok(());
         }
         // A program's next connection ends the one before, wherever its bytes are (`protocol::session`).
-        let is_older = |(at, other): &(&u64, &Link)| **at < link && other.program == found.program && other.life == found.life;
-        let older: Vec<u64> = self.links.iter().filter(is_older).map(|(at, _)| *at).collect();
+        let is_older = |at: &u64| *at < link && self.links[at].life == found.life;
+        let older: Vec<u64> = self.open.get(&found.program).into_iter().flatten().copied().filter(is_older).collect();
         older.into_iter().for_each(|link| self.close_at_home(link));
         if !self.links[&link].is_open_at_home {
             return Ok(());

@@ -121,50 +121,78 @@ impl World {
         else {
             return Ok(());
         };
-        let (asked, port) = (program.asked.take(), program.port);
-        let mut pause_ms = self.dice.between(0, 50);
-        match (&mut program.role, answer) {
-            (Role::Writer { lane, known, is_reopening, .. }, Ok(Answer::Lane { lane: given, accepted })) => {
+        let asked = program.asked.take();
+        let pause_ms = match program.role {
+            Role::Writer { .. } => self.on_answer_to_writer(at, answer)?,
+            Role::Reader { .. } => self.on_answer_to_reader(at, asked.as_ref(), answer)?,
+        };
+        if let Some(pause_ms) = pause_ms {
+            let (life, think_ms) = (self.programs[&at].life, self.dice.between(0, 200));
+            self.after(pause_ms + think_ms, super::Event::Next { program: at, life });
+        }
+        Ok(())
+    }
+
+    /// How long the writer waits before its next thing; `None` where it has asked again, or another has begun in its place.
+    fn on_answer_to_writer(&mut self, at: u64, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
+        let program = self.programs.get_mut(&at).expect("it was there");
+        let port = program.port;
+        let Role::Writer { lane, known, is_leaving, is_reopening, .. } = &mut program.role else { return Ok(None) };
+        match answer {
+            Ok(Answer::Lane { lane: given, accepted }) => {
                 if *is_reopening && (*lane != Some(given) || accepted < *known) {
                     // It was taken for dead, and another has its lane.
                     self.ask(at, Request::CloseLane { lane: given, writer: port });
                     self.count("lanes lost");
                     self.begin(at);
-                    return Ok(());
+                    return Ok(None);
                 }
                 Judge::on_told(*known, accepted)?;
                 (*lane, *known, *is_reopening) = (Some(given), accepted, false);
+                Ok(Some(0))
             }
-            (Role::Writer { known, .. }, Ok(Answer::Appended { appended, is_reader_dead })) => {
+            Ok(Answer::Appended { appended, is_reader_dead }) => {
                 Judge::on_told(*known, appended.accepted)?;
                 if appended.accepted == *known {
-                    pause_ms += 20;
                     self.count(if is_reader_dead { "writers told of a dead reader" } else { "appends without room" });
-                } else {
-                    *known = appended.accepted;
-                    self.count("appends");
+                    return Ok(Some(20));
                 }
+                *known = appended.accepted;
+                self.count("appends");
+                Ok(Some(0))
             }
-            (Role::Writer { is_leaving: true, .. }, Ok(_)) => {
+            Ok(Answer::Done) if *is_leaving => {
                 self.begin(at);
-                return Ok(());
+                Ok(None)
             }
-            (Role::Writer { is_reopening, .. }, Err(Error::NotAWriter { .. })) => {
+            Err(Error::NotAWriter { .. }) => {
                 *is_reopening = true;
                 self.ask(at, Request::OpenLane { writer: port });
-                return Ok(());
+                Ok(None)
             }
-            (Role::Writer { is_reopening: true, .. }, Err(_)) => {
+            Err(Error::LimitReached { .. }) if *is_reopening => {
                 self.count("lanes lost");
                 self.begin(at);
-                return Ok(());
+                Ok(None)
             }
-            (Role::Reader { is_open, is_reopening, .. }, Ok(Answer::Done)) => {
+            Err(Error::LimitReached { .. }) => Ok(Some(100)),
+            other => Err(format!("{other:?} in answer to a writer")),
+        }
+    }
+
+    /// As [`World::on_answer_to_writer`], for a reader.
+    fn on_answer_to_reader(&mut self, at: u64, asked: Option<&Request>, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
+        let program = self.programs.get_mut(&at).expect("it was there");
+        let port = program.port;
+        let Role::Reader { is_open, is_reopening, freed } = &mut program.role else { return Ok(None) };
+        match answer {
+            Ok(Answer::Done) => {
                 if matches!(asked, Some(Request::OpenReader { .. })) {
                     (*is_open, *is_reopening) = (true, false);
                 }
+                Ok(Some(0))
             }
-            (Role::Reader { freed, .. }, Ok(Answer::Units { lanes, dead })) => {
+            Ok(Answer::Units { lanes, dead }) => {
                 for (lane, (first, blocks)) in lanes {
                     let mut before = BTreeMap::new();
                     for block in &blocks {
@@ -173,24 +201,20 @@ impl World {
                     freed.insert(lane, first + blocks.len() as u64);
                     *self.counts.entry("blocks seen").or_default() += blocks.len() as u64;
                 }
-                if let Some(lane) = dead.first() {
-                    self.ask(at, Request::Tell { lane: *lane, reader: port });
-                    return Ok(());
-                }
+                let Some(lane) = dead.first() else { return Ok(Some(0)) };
+                self.ask(at, Request::Tell { lane: *lane, reader: port });
+                Ok(None)
             }
-            (Role::Reader { is_open, is_reopening, freed }, Err(Error::SecondReader { .. })) => {
+            Err(Error::SecondReader { .. }) => {
                 if *is_reopening {
                     // Another reads by now: it begins as one that comes later.
                     freed.clear();
-                    pause_ms += 100;
                 }
+                let pause_ms = if *is_reopening { 100 } else { 0 };
                 (*is_open, *is_reopening) = (false, true);
+                Ok(Some(pause_ms))
             }
-            (_, Err(Error::LimitReached { .. } | Error::SecondReader { .. })) => pause_ms += 100,
-            (role, answer) => return Err(format!("{answer:?} in answer to {asked:?} of {role:?}")),
+            other => Err(format!("{other:?} in answer to a reader")),
         }
-        let life = self.programs[&at].life;
-        self.after(pause_ms, super::Event::Next { program: at, life });
-        Ok(())
     }
 }

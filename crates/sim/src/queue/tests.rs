@@ -17,7 +17,7 @@ fn short_runs_hold_every_check() {
 
 #[test]
 fn a_long_run_holds_every_check_and_meets_every_fault() {
-    let counts = run(plan(3, 4, 20.0), &mut |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
+    let counts = run(plan(3, 4, 10.0), &mut |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
     for what in [
         "appends",
         "appends without room",

@@ -1,6 +1,6 @@
 //! Lanes of queues on other hosts: what a port knows of one without its memory.
 
-use hanare_protocol::queue::layout::{Form, TAIL_AT};
+use hanare_protocol::queue::layout::{QueueForm, TAIL_AT};
 use hanare_ring::layout::WORD_LEN;
 use hanare_ring::{Shared, Words};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub(super) struct Afar {
 
 impl Afar {
     /// A lane of the queue that begins at byte `at` of its array. A writer keeps no bytes of it.
-    pub fn new(form: &Form, at: u64, lane: u32, has_bytes: bool) -> Afar {
+    pub fn new(form: &QueueForm, at: u64, lane: u32, has_bytes: bool) -> Afar {
         let bytes = if has_bytes { vec![0; form.lane_len() as usize] } else { Vec::new() };
         Afar {
             head_word: (at + form.head_at(lane)) as usize / WORD_LEN,

@@ -1,7 +1,7 @@
 //! The lanes of one queue, read in turns.
 
 use super::afar::{Afar, LaneWords};
-use super::reach::Reach;
+use super::reach::QueueReach;
 use hanare_memory::Window;
 use hanare_protocol::queue::PortId;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, SPILLED_AT, TAIL_AT, WORD_LEN};
@@ -46,7 +46,7 @@ impl Unread {
         self.seen.is_empty()
     }
 
-    /// Its first byte in the region: where it arrived, and stays until it is freed. FEATURE: D3-F4
+    /// Its first byte in the region: where it arrived, and stays until it is freed. FEATURE: D3-F6
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -54,7 +54,7 @@ impl Unread {
 
 /// The lanes of a queue, for its reader.
 pub(super) struct QueueLanes {
-    reach: Arc<Reach>,
+    reach: Arc<QueueReach>,
     queue: u64,
     reader: PortId,
     lanes: Vec<QueueLane>,
@@ -78,7 +78,7 @@ struct LaneLine {
 }
 
 impl QueueLanes {
-    pub fn new(reach: Arc<Reach>, queue: u64, reader: PortId) -> Result<QueueLanes> {
+    pub fn new(reach: Arc<QueueReach>, queue: u64, reader: PortId) -> Result<QueueLanes> {
         let at = reach.form().queue_at(reach.count(), queue);
         let ports = reach.form().ports;
         let heads = match reach.here()? {

@@ -28,16 +28,16 @@ pub use writer::WritePort;
 
 use super::pool::{CreateOptions, Pool};
 use super::region::Region;
-use hanare_protocol::queue::layout::{Form, LANE_STATE_AT, LINE_LEN, READER_AT, SPILLED_AT, TAIL_AT, Unit};
+use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SPILLED_AT, TAIL_AT, Unit};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::{Error, Result};
-use reach::Reach;
+use reach::QueueReach;
 use std::sync::Arc;
 
 /// An array of queues of one form, in a region.
 #[derive(Clone)]
 pub struct Queues {
-    reach: Arc<Reach>,
+    reach: Arc<QueueReach>,
 }
 
 /// A queue: blocks of one length, or records, from any number of writers to one reader.
@@ -48,7 +48,7 @@ pub struct Queues {
 /// FEATURE: VQ-F5 VQ-F14 VQ-F15
 #[derive(Clone)]
 pub struct Queue {
-    reach: Arc<Reach>,
+    reach: Arc<QueueReach>,
     index: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct LaneStat {
 
 impl QueueStat {
     /// Blocks that wait, of a queue of blocks. **Source**: [VQ §5] the command that counts. FEATURE: VQ-F17
-    pub fn blocks(&self, form: &Form) -> Option<u64> {
+    pub fn blocks(&self, form: &QueueForm) -> Option<u64> {
         let Unit::Blocks { len } = form.unit else { return None };
         Some(self.lanes.iter().map(|lane| lane.bytes / form.frame_len(len.into()) + lane.spilled).sum())
     }
@@ -87,7 +87,7 @@ impl Pool {
     ///
     /// **Errors**: those of [`Pool::create`]; [`Error::BadSetting`] for a form that cannot be; [`Error::BadUse`] for a placement on
     /// several nodes.
-    pub fn create_queue(&self, name: &str, form: &Form, options: &CreateOptions) -> Result<Queue> {
+    pub fn create_queue(&self, name: &str, form: &QueueForm, options: &CreateOptions) -> Result<Queue> {
         self.create_queues(name, 1, form, options)?.queue(0)
     }
 
@@ -95,7 +95,7 @@ impl Pool {
     /// 192 bytes, a cache line for each further writer and its share of the board, and its blocks. **Errors**: as for [`Pool::create_queue`].
     ///
     /// FEATURE: VQ-F3 VQ-F4
-    pub fn create_queues(&self, name: &str, count: u64, form: &Form, options: &CreateOptions) -> Result<Queues> {
+    pub fn create_queues(&self, name: &str, count: u64, form: &QueueForm, options: &CreateOptions) -> Result<Queues> {
         let region = self.create(name, form.array_len(count)?, options)?;
         let made = check_placement(&region).and_then(|()| region.put(0, &form.encode(count)));
         if let Err(error) = made {
@@ -132,7 +132,7 @@ impl Region {
     /// Makes `count` queues in this region from byte `offset` on, a multiple of 64. What was there is gone.
     ///
     /// **Cost**: that of filling their memory with zeros. **Errors**: [`Error::BadSetting`]; [`Error::OutOfRange`]; [`Error::BadUse`].
-    pub fn make_queues(&self, offset: u64, count: u64, form: &Form) -> Result<()> {
+    pub fn make_queues(&self, offset: u64, count: u64, form: &QueueForm) -> Result<()> {
         check_placement(self)?;
         let len = form.array_len(count)?;
         if !offset.is_multiple_of(LINE_LEN) {
@@ -148,7 +148,7 @@ impl Region {
 impl Queues {
     fn at(region: Region, offset: u64) -> Result<Queues> {
         check_placement(&region)?;
-        Ok(Queues { reach: Arc::new(Reach::new(region, offset)?) })
+        Ok(Queues { reach: Arc::new(QueueReach::new(region, offset)?) })
     }
 
     /// How many they are.
@@ -157,7 +157,7 @@ impl Queues {
     }
 
     /// What they are like.
-    pub fn form(&self) -> &Form {
+    pub fn form(&self) -> &QueueForm {
         self.reach.form()
     }
 
@@ -180,7 +180,7 @@ impl Queue {
     }
 
     /// What it is like.
-    pub fn form(&self) -> &Form {
+    pub fn form(&self) -> &QueueForm {
         self.reach.form()
     }
 

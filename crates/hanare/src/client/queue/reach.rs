@@ -9,7 +9,7 @@ use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::request::Patience;
 use hanare_memory::Window;
-use hanare_protocol::queue::layout::{Form, LINE_LEN, SET_BELL_AT, WORD_LEN};
+use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, SET_BELL_AT, WORD_LEN};
 use hanare_protocol::queue::{Appended, PortId};
 use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::command::{Command, Op};
@@ -20,36 +20,36 @@ use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared};
 use std::sync::OnceLock;
 
-pub(super) struct Reach {
+pub(super) struct QueueReach {
     region: Region,
     at: u64,
-    form: Form,
+    form: QueueForm,
     count: u64,
     /// Once a port was opened, where the region lies on this host. The mapping goes after what is in it.
     here: OnceLock<(Array<Shared>, LocalMapping)>,
 }
 
-impl Reach {
+impl QueueReach {
     /// The array that begins at `at` of the region. **Errors**: [`Error::NoQueue`].
-    pub fn new(region: Region, at: u64) -> Result<Reach> {
+    pub fn new(region: Region, at: u64) -> Result<QueueReach> {
         let no_queue = |reason: &str| Error::NoQueue { region: region.name().to_owned(), offset: at, reason: reason.to_owned() };
         let mut line = [0; LINE_LEN as usize];
         if !at.is_multiple_of(LINE_LEN) || region.len().checked_sub(LINE_LEN).is_none_or(|last| at > last) {
             return Err(no_queue("queues begin at multiples of 64 within their region"));
         }
         region.get(at, &mut line)?;
-        let (form, count) = Form::decode(&line).map_err(no_queue)?;
+        let (form, count) = QueueForm::decode(&line).map_err(no_queue)?;
         if form.array_len(count)? > region.len() - at {
             return Err(no_queue("it is longer than its region"));
         }
-        Ok(Reach { region, at, form, count, here: OnceLock::new() })
+        Ok(QueueReach { region, at, form, count, here: OnceLock::new() })
     }
 
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    pub fn form(&self) -> &Form {
+    pub fn form(&self) -> &QueueForm {
         &self.form
     }
 

@@ -1,7 +1,7 @@
 //! The reading side of a queue.
 
 use super::lanes::{QueueLanes, Unread};
-use super::reach::Reach;
+use super::reach::QueueReach;
 use crate::client::locks::milliseconds;
 use hanare_memory::Window;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
@@ -24,15 +24,15 @@ use std::time::{Duration, Instant};
 ///
 /// FEATURE: VQ-F7 VQ-F10
 pub struct ReadPort {
-    reach: Arc<Reach>,
+    reach: Arc<QueueReach>,
     id: PortId,
     lanes: QueueLanes,
     is_open: bool,
 }
 
 impl ReadPort {
-    pub(super) fn new(reach: Arc<Reach>, queue: u64) -> Result<ReadPort> {
-        let id = Reach::port()?;
+    pub(super) fn new(reach: Arc<QueueReach>, queue: u64) -> Result<ReadPort> {
+        let id = QueueReach::port()?;
         // Maps it first, so that a region that cannot be used refuses before anybody is told of a reader.
         reach.here()?;
         reach.ask(queue, QueueRequest::OpenReader { first: queue, count: 1, reader: id.0 })?;
@@ -137,13 +137,6 @@ impl ReadPort {
     /// Sees again, from the first on, what was seen and not freed.
     pub fn rewind(&mut self) {
         self.lanes.rewind();
-    }
-
-    /// Receives a unit into `into`, which has its length then; false where there is none just now.
-    #[inline]
-    pub fn try_receive(&mut self, into: &mut Vec<u8>) -> Result<bool> {
-        let Some(unread) = self.try_see()? else { return Ok(false) };
-        self.take(&unread, into).map(|()| true)
     }
 
     /// Receives a unit into `into`, which has its length then; waits for one, `bound` at most.

@@ -1,7 +1,7 @@
 //! Many queues and one reader: whichever has something comes next.
 
 use super::lanes::{QueueLanes, Unread};
-use super::reach::Reach;
+use super::reach::QueueReach;
 use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
 use hanare_protocol::queue::PortId;
@@ -10,7 +10,7 @@ use hanare_protocol::{Error, Result};
 use hanare_ring::Shared;
 use hanare_ring::array::Array;
 use hanare_ring::wait::{Backoff, Step};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,11 +26,13 @@ const TURN_COUNT: usize = 32;
 ///
 /// FEATURE: VQ-F14
 pub struct QueueSet {
-    reach: Arc<Reach>,
+    reach: Arc<QueueReach>,
     id: PortId,
     /// Queues that may have something, the next first.
     ready: VecDeque<u64>,
-    /// QueueLanes of those, and of some that had. **Source**: [VQ §2] the context caches.
+    /// The same, to be found by their numbers.
+    is_ready: BTreeSet<u64>,
+    /// Lanes of those, and of some that had. **Source**: [VQ §2] the context caches.
     at_hand: BTreeMap<u64, QueueLanes>,
     /// Units that the first of them may still give before the next.
     turn: usize,
@@ -38,20 +40,28 @@ pub struct QueueSet {
 }
 
 impl QueueSet {
-    pub(super) fn new(reach: Arc<Reach>) -> Result<QueueSet> {
+    pub(super) fn new(reach: Arc<QueueReach>) -> Result<QueueSet> {
         const BROKEN: u64 = 2;
-        let id = Reach::port()?;
+        let id = QueueReach::port()?;
         if reach.here()?.is_none() {
             let reason = "one reader waits for many queues on their own host; elsewhere open each by itself".to_owned();
             return Err(Error::BadUse { region: reach.region().name().to_owned(), reason });
         }
         let has_died = reach.reader_of_all()? == BROKEN;
         reach.ask(0, QueueRequest::OpenReader { first: 0, count: reach.count(), reader: id.0 })?;
-        let mut set =
-            QueueSet { reach, id, ready: VecDeque::new(), at_hand: BTreeMap::new(), turn: TURN_COUNT, found: Vec::new() };
+        let mut set = QueueSet {
+            reach,
+            id,
+            ready: VecDeque::new(),
+            is_ready: BTreeSet::new(),
+            at_hand: BTreeMap::new(),
+            turn: TURN_COUNT,
+            found: Vec::new(),
+        };
         if has_died {
             // The dead one had taken some from the board.
             set.ready.extend(0..set.reach.count());
+            set.is_ready.extend(0..set.reach.count());
         }
         Ok(set)
     }
@@ -92,7 +102,7 @@ impl QueueSet {
         found.clear();
         self.array()?.board().take(&mut found);
         for queue in &found {
-            if !self.ready.contains(queue) {
+            if self.is_ready.insert(*queue) {
                 self.ready.push_back(*queue);
             }
         }
@@ -102,10 +112,6 @@ impl QueueSet {
 
     fn lanes(&mut self, queue: u64) -> Result<&mut QueueLanes> {
         if !self.at_hand.contains_key(&queue) {
-            if self.at_hand.len() >= KEPT_COUNT {
-                let ready = &self.ready;
-                self.at_hand.retain(|queue, lanes| lanes.has_given() || ready.contains(queue));
-            }
             let lanes = QueueLanes::new(self.reach.clone(), queue, self.id)?;
             self.at_hand.insert(queue, lanes);
         }
@@ -123,7 +129,11 @@ impl QueueSet {
             return Ok(());
         }
         self.ready.pop_front();
+        self.is_ready.remove(&queue);
         self.turn = TURN_COUNT;
+        if self.at_hand.len() > KEPT_COUNT && !self.lanes(queue)?.has_given() {
+            self.at_hand.remove(&queue);
+        }
         Ok(())
     }
 

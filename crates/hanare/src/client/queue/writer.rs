@@ -1,7 +1,7 @@
 //! The writing side of a queue.
 
 use super::afar::{Afar, LaneWords};
-use super::reach::Reach;
+use super::reach::QueueReach;
 use crate::client::locks::milliseconds;
 use hanare_memory::Window;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, STAGE_LEN};
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 ///
 /// FEATURE: VQ-F6 VQ-F8
 pub struct WritePort {
-    reach: Arc<Reach>,
+    reach: Arc<QueueReach>,
     queue: u64,
     lane: u32,
     id: PortId,
@@ -55,8 +55,8 @@ enum Filling {
 }
 
 impl WritePort {
-    pub(super) fn new(reach: Arc<Reach>, queue: u64) -> Result<WritePort> {
-        let (id, here) = (Reach::port()?, reach.here()?.is_some());
+    pub(super) fn new(reach: Arc<QueueReach>, queue: u64) -> Result<WritePort> {
+        let (id, here) = (QueueReach::port()?, reach.here()?.is_some());
         let lane = match reach.ask(queue, QueueRequest::OpenLane { queue, writer: id.0 })? {
             SyncAnswer::Lane { lane, .. } if lane < reach.form().ports => lane,
             _ => return Err(Error::Garbage { peer: "a queue's node".to_owned(), reason: "no lane".to_owned() }),
@@ -381,7 +381,7 @@ impl WritePort {
         self.send_within(unit, None)
     }
 
-    /// As [`WritePort::send`], for `bound` at most.
+    /// As [`WritePort::send`], for `bound` at most; `None` is for ever.
     pub fn send_within(&mut self, unit: &[u8], bound: Option<Duration>) -> Result<()> {
         self.claim(unit.len(), bound)?;
         self.fill(0, unit);
@@ -397,16 +397,6 @@ impl WritePort {
         self.fill(0, unit);
         self.commit()?;
         Ok(true)
-    }
-
-    /// Sends units in as few publications as there is room for. **Errors**: as for [`WritePort::send`]; those before the error are sent.
-    pub fn send_all<'u>(&mut self, units: impl IntoIterator<Item = &'u [u8]>) -> Result<()> {
-        for unit in units {
-            self.claim(unit.len(), None)?;
-            self.fill(0, unit);
-            self.keep();
-        }
-        self.publish()
     }
 
     /// Publishes what was kept and leaves the queue. **Errors**: those of [`WritePort::publish`].
@@ -438,14 +428,14 @@ impl std::fmt::Debug for WritePort {
 }
 
 /// A word of a queue.
-pub(super) fn get_word(reach: &Reach, queue: u64, at: u64) -> Result<u64> {
+pub(super) fn get_word(reach: &QueueReach, queue: u64, at: u64) -> Result<u64> {
     let mut word = [0; WORD_LEN as usize];
     reach.region().get(reach.offset(queue) + at, &mut word)?;
     Ok(u64::from_le_bytes(word))
 }
 
 /// Learns head and tail of a lane elsewhere.
-fn look_afar(reach: &Reach, queue: u64, lane: u32, afar: &Afar) -> Result<()> {
+fn look_afar(reach: &QueueReach, queue: u64, lane: u32, afar: &Afar) -> Result<()> {
     afar.set_tail(get_word(reach, queue, reach.form().lane_at(lane) + TAIL_AT)?);
     afar.set_head(get_word(reach, queue, reach.form().head_at(lane))?);
     Ok(())
