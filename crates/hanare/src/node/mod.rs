@@ -7,23 +7,28 @@
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
 //! | `journal` | the coordinator's durable records |
+//! | `counts` | what was done of commands, for metrics |
+//! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link`, `post` | messages between nodes, and between threads |
 //! | `options` | how a node is started |
 
 mod control;
 mod control_link;
+mod counts;
 mod data;
 mod extents;
 mod journal;
+mod kept;
 mod key;
 mod options;
 mod pages;
 mod post;
 
 pub use journal::read_journal;
+pub use kept::Persist;
 pub use key::{default_key_file, draw_key, new_key_file};
-pub use options::NodeOptions;
+pub use options::{NodeOptions, SocketAccess};
 
 use crate::settings;
 use control::{Desk, Letter, Parts};
@@ -33,6 +38,7 @@ use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
+use kept::{Keeper, Schedule};
 use pages::Pages;
 use post::Post;
 use std::sync::mpsc::channel;
@@ -64,7 +70,12 @@ impl Node {
         control::raise_limit();
         let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
-        let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
+        let lender = Arc::new(Lender::new(&LenderOptions {
+            bytes: options.memory,
+            slab_len: None,
+            huge: options.huge,
+            ahead: options.ahead,
+        })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
@@ -85,9 +96,20 @@ impl Node {
             wish: options.number.map(NodeId),
             ..member::Settings::new(incarnation, &options.name, &address)
         };
+        let keeper =
+            options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
+        let keeper = keeper.map(Arc::new);
+        let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
+        let life = member::Settings { restores: restored.as_ref().map(|restored| restored.life), ..life };
+        let schedule = match (&keeper, options.persist.and_then(|persist| persist.every)) {
+            (Some(keeper), Some(every)) => Some(Schedule::start(keeper.clone(), extents.clone(), every)?),
+            _ => None,
+        };
         let (ready, is_ready) = channel();
         let parts = Parts {
-            member: Member::new(life),
+            member: Member::with_extents(life, restored.map_or_else(Vec::new, |restored| restored.held)),
+            keeper,
+            schedule,
             coordination,
             home,
             strangers: control::Strangers::start(
@@ -111,6 +133,7 @@ impl Node {
             post: post.clone(),
             keys,
             socket: options.socket.clone(),
+            access: options.access,
             ready,
             begun,
         };

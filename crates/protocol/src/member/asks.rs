@@ -114,6 +114,7 @@ fn describe(what: &Request) -> String {
         Request::Attach { .. }
         | Request::Map { .. }
         | Request::Pages
+        | Request::Counts
         | Request::Release { .. }
         | Request::Share { .. }
         | Request::Hold { .. }

@@ -1,6 +1,7 @@
 //! A command that a node has admitted, and what is still to be done of it.
 
 use crate::exec::{Exec, Stage};
+use crate::node::counts::Watch;
 use crate::node::extents::{Extents, Held, Writing};
 use hanare_memory::{Lost, Window};
 use hanare_protocol::Result;
@@ -26,6 +27,7 @@ pub(crate) struct Work {
     done: u64,
     /// Of a command that changes bytes.
     writing: Option<Writing>,
+    _watch: Watch,
 }
 
 /// Where a command's bytes are.
@@ -39,6 +41,10 @@ pub(crate) enum Place {
 impl Work {
     /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
     pub fn admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
+        Work::try_admit(command, shape, extents).inspect_err(|error| extents.counts.refused(error))
+    }
+
+    fn try_admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
         let (place, shape, writing) = match command.op {
             Op::CopyFrom { address_len: 1..=ADDRESS_LEN_MAX } => {
                 (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?, None)
@@ -49,7 +55,8 @@ impl Work {
             }
         };
         let (op, exec) = (command.op, Exec::new(command.op));
-        let work = Work { op, shape, place, exec, taken: 0, result: Vec::new(), done: 0, writing };
+        let _watch = extents.counts.watch(&op, shape.len());
+        let work = Work { op, shape, place, exec, taken: 0, result: Vec::new(), done: 0, writing, _watch };
         work.check()?;
         Ok(work)
     }
