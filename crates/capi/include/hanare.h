@@ -892,7 +892,8 @@ int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t part
  * Ordering   what was written before the word is seen after the call. A word that changes and changes back while nobody
  *            looks is not seen: wait for one that stays, as a count that grows.
  * Errors     NOT_IN_TIME; OUT_OF_RANGE; BAD_ELEMENT at an odd offset; UNKNOWN_REGION when the region is removed
- *            meanwhile, where it is not mapped; NODE_LOST.
+ *            meanwhile, where it is not mapped; NODE_LOST; RANK_GONE where the wait lasts and a rank of this program's job
+ *            has died: it failed, or ended without hanare_detach.
  */
 int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms);
 

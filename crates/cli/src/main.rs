@@ -6,10 +6,13 @@
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
+//! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`what_if`] | predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
 //! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
 #![forbid(unsafe_code)]
@@ -23,7 +26,10 @@ mod info;
 mod journal;
 mod key;
 mod lines;
+mod log;
 mod manual;
+mod mount;
+mod nbd;
 mod node;
 mod notify;
 mod print;
@@ -34,6 +40,7 @@ mod run;
 mod size;
 mod sparing;
 mod status;
+mod what_if;
 
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
@@ -107,6 +114,8 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
             return guard::stand_guard(rest);
         }
         Command::Node(options) => return node::run(&options),
+        Command::Mount(options) => return mount::run(&options),
+        Command::Nbd(options) => return nbd::run(&options),
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
@@ -116,6 +125,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),
         Command::Model(options) => forward::model(&options)?,
+        Command::WhatIf(options) => what_if::run(&options)?,
         Command::Report(options) => forward::report(&options)?,
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir)?,

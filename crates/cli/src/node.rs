@@ -1,13 +1,11 @@
 //! `hanare node`: the process that lends this host's memory and serves its clients.
 
 use crate::journal;
-use crate::lines::JsonLines;
 use crate::notify;
 use crate::prometheus;
 use crate::run::children;
 use crate::run::signals::{self, Event};
-use crate::sparing::Sparing;
-use crate::{print, size};
+use crate::{log, print, size};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use hanare::node::{Node, NodeOptions, Persist, SocketAccess};
@@ -16,14 +14,12 @@ use hanare_protocol::wire::greeting::Sealing;
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
-use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Where a coordinator is found unless it says otherwise.
 const PORT: u16 = 7411;
@@ -129,7 +125,8 @@ fn start_and_wait(options: &Options) -> Result<()> {
     if let Some(launcher) = options.embedded_in.and_then(Pid::from_raw) {
         anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
     }
-    log(options)?;
+    // A launcher tells of nodes that come and go by itself.
+    log::begin(if options.embedded_in.is_some() { "error" } else { "warn" }, options.log_json)?;
     let told = tell_of_end(events)?;
     let started = start(node_options(options)?, &told).map_err(|error| tell_of_the_running_node(error, options));
     let Some(node) = started? else {
@@ -197,22 +194,6 @@ fn start(options: NodeOptions, (sender, steps): &(Sender<Step>, Receiver<Step>))
         Step::Started(node) => Ok(Some(Arc::new(node?))),
         Step::End => Ok(None),
     }
-}
-
-/// What the node has to say goes to standard error, as much as HANARE_LOG asks for.
-fn log(options: &Options) -> Result<()> {
-    // A launcher tells of nodes that come and go by itself.
-    let unset = if options.embedded_in.is_some() { "error" } else { "warn" };
-    let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| unset.to_owned());
-    let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
-    let is_terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().compact().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr);
-    let registry = tracing_subscriber::registry().with(filter);
-    match options.log_json {
-        true => registry.with(JsonLines.with_filter(Sparing::default())).init(),
-        false => registry.with(lines.with_filter(Sparing::default())).init(),
-    }
-    Ok(())
 }
 
 /// Names the node of this user that runs already, where this one could not start for it.

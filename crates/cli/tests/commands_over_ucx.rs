@@ -87,7 +87,7 @@ fn sides_that_differ_are_refused_in_one_line() {
     let nodes = Nodes::start_with(2, &[("HANARE_FABRIC", "ucx")]);
     let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
     let placement = "node=1".parse().unwrap();
-    let region = client.create("a", 1 << 20, &CreateOptions { placement, mode: 0o600 }).unwrap();
+    let region = client.create("a", 1 << 20, &CreateOptions { placement, mode: 0o600, ..CreateOptions::default() }).unwrap();
     let error = region.put(0, &[1; 8]).unwrap_err().to_string();
     assert!(error.contains("fabric") && error.contains("ucx") && error.contains("tcp") && !error.contains('\n'), "{error}");
 }

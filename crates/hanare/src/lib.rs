@@ -25,6 +25,8 @@
 mod client;
 mod control_socket;
 mod exec;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod launch;
 pub mod node;
 mod random;

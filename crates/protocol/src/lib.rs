@@ -30,6 +30,8 @@ pub mod attributes;
 pub mod coordinator;
 pub mod element;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod group;
 pub mod heap;
 pub mod id;

@@ -50,6 +50,9 @@ pub const WORD_LOOK_MS: u64 = 1;
 /// of these have larger ones.
 pub const GRANULE_LEN_MIN: u64 = 64;
 
+/// How often a rank that waits for a word looks whether a rank of its job has died: a few messages a second where the word lies elsewhere.
+pub const DEATH_LOOK_MS: u64 = 200;
+
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
@@ -94,6 +97,9 @@ pub const CLIENT_TURN_COUNT: usize = 8;
 
 /// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
 pub const UNREAD_MS: u64 = ANSWER_MS;
+
+/// Most supplementary groups of a user that count: each request tells the coordinator of them.
+pub const USER_GROUP_COUNT_MAX: usize = 256;
 
 /// Most clients of one user at a node: beyond 5000 programs a host, with room.
 pub const USER_CLIENT_COUNT_MAX: usize = 8192;
@@ -140,6 +146,12 @@ pub const PAUSE_MS: u64 = 10;
 /// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
 /// trip and a pause of a busy machine, and short beside what a user takes for the bound.
 pub const LATE_MS: u64 = 500;
+/// Most keys of a pool at once: one, and those that it takes the place of while hosts learn of it. An acceptor's hello names as many.
+pub const KEY_COUNT_MAX: usize = 4;
+
+/// How often a node looks whether the file with the pool's key has changed.
+pub const KEY_LOOK_MS: u64 = 1_000;
+
 /// How long a stranger may take to say hello: it has nothing to wait for.
 pub const GREETING_MS: u64 = 1_000;
 

@@ -1,5 +1,6 @@
 //! The pool as a client sees it.
 
+use super::deaths::Deaths;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
@@ -60,7 +61,9 @@ pub struct Pool {
 pub(crate) struct Shared {
     pub session: Session,
     pub attached: Attached,
-    job: Option<JobRank>,
+    pub job: Option<JobRank>,
+    /// What is known of deaths in its job.
+    pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
     fabric: ucx::Choice,
@@ -104,9 +107,9 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers, mapped, claims, faults, mender) = Default::default();
+        let (deaths, refusals, barriers, mapped, claims, faults, mender) = Default::default();
         let shared =
-            Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
+            Shared { session, attached, job, deaths, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
         let shared = Arc::new(shared);
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
@@ -317,9 +320,9 @@ impl Pool {
         sum
     }
 
-    /// Tells the pool that a rank's process has ended, so that nobody waits for it. For launchers.
-    pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str) -> Result<()> {
-        self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned() })
+    /// Tells the pool that a rank's process has ended, so that nobody waits for it; it `died` where its status is not 0. For launchers.
+    pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str, died: bool) -> Result<()> {
+        self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned(), died })
     }
 
     fn tell(&self, request: &Request) -> Result<()> {

@@ -8,7 +8,7 @@ use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
 use crate::attributes::Attributes;
 use crate::error::{Error, Result};
-use crate::id::{Gid, NodeId, Rights, User};
+use crate::id::{Asker, Gid, NodeId, Rights};
 use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::place::{Layout, Placement};
 use crate::size::Size;
@@ -42,8 +42,8 @@ impl Coordinator {
             if wish.existing == Existing::Refuse {
                 return Error::NameTaken { name: wish.name.to_owned(), len }.into();
             }
-            let may_renew = wish.existing == Existing::AttachOrRenew && permission::is_master(region, task.user);
-            match self.open_named(wish.name, task.user, None) {
+            let may_renew = wish.existing == Existing::AttachOrRenew && permission::is_master(region, &task.user);
+            match self.open_named(wish.name, &task.user, None) {
                 Step::Done(Err(Error::RegionLost { .. })) if may_renew => instead = Some(gid),
                 Step::Done(Ok(_)) if len != wish.len => {
                     let reason = format!("it exists with {:#}", Size(len));
@@ -65,7 +65,7 @@ impl Coordinator {
         if self.ledger.regions.len().saturating_add(self.growths.len()) >= REGION_COUNT_MAX {
             return Err(Error::LimitReached { what: "regions of a pool".to_owned(), limit: REGION_COUNT_MAX as u64 });
         }
-        let uid = task.user.uid;
+        let uid = task.user.user.uid;
         self.check_journal()?;
         quota::check_count(uid, self.owned_or_asked(uid))?;
         // The bytes of a region that is replaced are gone already.
@@ -79,7 +79,7 @@ impl Coordinator {
             gid,
             name: wish.name.to_owned(),
             by: key,
-            owner: task.user,
+            owner: task.user.user,
             mode: wish.mode,
             placement: wish.placement,
             attributes: wish.attributes.clone(),
@@ -100,15 +100,15 @@ impl Coordinator {
             Ok(None) => return Step::Park,
             Err(error) => return error.into(),
         };
-        match self.begin_resize(now_ms, key, task.user, gid, len) {
+        match self.begin_resize(now_ms, key, &task.user, gid, len) {
             Ok(true) => Step::Grows,
-            Ok(false) => self.open_named(name, task.user, None),
+            Ok(false) => self.open_named(name, &task.user, None),
             Err(error) => error.into(),
         }
     }
 
     /// Begins to grow a region; `false` when it has that length already.
-    fn begin_resize(&mut self, now_ms: u64, key: AskKey, user: User, gid: Gid, len: u64) -> Result<bool> {
+    fn begin_resize(&mut self, now_ms: u64, key: AskKey, user: &Asker, gid: Gid, len: u64) -> Result<bool> {
         let region = self.ledger.regions[&gid].clone();
         permission::rights(&region, user, Some(Rights::Write))?;
         if let Some(node) = region.lost.first() {
@@ -292,7 +292,7 @@ impl Coordinator {
     /// The refusal to replace a region whose bytes were lost, if its node has brought them back meanwhile.
     fn has_come_back(&self, gid: Gid) -> Option<Error> {
         let region = self.ledger.regions.get(&gid)?;
-        let is_lost = matches!(self.open_region(region, region.owner, None), Step::Done(Err(Error::RegionLost { .. })));
+        let is_lost = matches!(self.open_region(region, &region.owner.into(), None), Step::Done(Err(Error::RegionLost { .. })));
         (!is_lost).then(|| Error::NameTaken { name: region.name.clone(), len: region.layout.len() })
     }
 

@@ -74,7 +74,7 @@ impl World {
     fn ask(&mut self, what: Request) {
         self.request += 1;
         let (request, settled, user, client) = (self.request, 0, OWNER, ClientId(1));
-        self.coordinator.handle(0, Peer(0), FromNode::Ask { request, settled, user, client, what });
+        self.coordinator.handle(0, Peer(0), FromNode::Ask { request, settled, user: user.into(), client, what });
         self.drain();
     }
 

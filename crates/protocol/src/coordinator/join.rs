@@ -4,7 +4,7 @@ use super::journal::{Ended, NodeRecord, Record};
 use super::roster::Phase;
 use super::{Coordinator, Output, Peer, permission};
 use crate::error::{Error, Result};
-use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
+use crate::id::{Asker, Epoch, Gid, Incarnation, NodeId, Slot};
 use crate::limits::NODE_COUNT_MAX;
 use crate::wire::control::{Answer, HeldExtent, Memory, NodeAddress, ToNode};
 use std::collections::BTreeSet;
@@ -141,7 +141,7 @@ impl Coordinator {
     }
 
     /// Somebody says that a node does not come back. Bytes that it could have brought are lost; so only root says that of bytes of others.
-    pub(super) fn forget_lost(&mut self, user: User, node: NodeId) -> Result<Answer> {
+    pub(super) fn forget_lost(&mut self, user: &Asker, node: NodeId) -> Result<Answer> {
         let refuse = |reason: &str| {
             Err(Error::BadSetting { key: "the node to forget".to_owned(), value: node.to_string(), reason: reason.to_owned() })
         };

@@ -5,7 +5,7 @@ use super::region::unknown;
 use super::roster::Phase;
 use super::{Coordinator, permission};
 use crate::error::Result;
-use crate::id::{NodeId, User};
+use crate::id::{Asker, NodeId};
 use crate::limits::{CONTROL_LEN_MAX, LIST_PAGE_COUNT_MAX};
 use crate::wire::control::{Answer, Memory, NodeStatus, PoolStatus, RegionStat};
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ const PAGE_BUDGET: usize = CONTROL_LEN_MAX / 4;
 
 impl Coordinator {
     /// Describes a region.
-    pub(super) fn stat(&self, name: &str, user: User) -> Result<Answer> {
+    pub(super) fn stat(&self, name: &str, user: &Asker) -> Result<Answer> {
         let region = self.ledger.region_named(name).ok_or_else(|| unknown(name))?;
         permission::may_see(region, user)?;
         Ok(Answer::Stat(self.stat_of(region)))
     }
 
     /// A page of the regions behind a name that a user may see, by name.
-    pub(super) fn list(&self, after: &str, user: User) -> Answer {
+    pub(super) fn list(&self, after: &str, user: &Asker) -> Answer {
         let names = self.ledger.names.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
         let (mut regions, mut budget) = (Vec::new(), PAGE_BUDGET);
         for (name, gid) in names.filter(|(_, gid)| permission::may_see(&self.ledger.regions[gid], user).is_ok()) {

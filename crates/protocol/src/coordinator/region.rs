@@ -6,13 +6,13 @@ use super::naming::{self, Event, Growth};
 use super::roster::Phase;
 use super::{Coordinator, Step, check_name, permission, quota};
 use crate::error::{Error, Result};
-use crate::id::{Gid, Grant, NodeId, Rights, Slot, User};
+use crate::id::{Asker, Gid, Grant, NodeId, Rights, Slot};
 use crate::wire::control::{Answer, Changes, Made, RegionView, Which};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Coordinator {
     /// Opens a region for a user.
-    pub(super) fn open(&self, which: &Which, user: User, rights: Option<Rights>) -> Step {
+    pub(super) fn open(&self, which: &Which, user: &Asker, rights: Option<Rights>) -> Step {
         match which {
             Which::Name(name) => self.open_named(name, user, rights),
             Which::Gid(gid) => match self.ledger.regions.get(gid) {
@@ -23,7 +23,7 @@ impl Coordinator {
     }
 
     /// Opens the region of that name.
-    pub(super) fn open_named(&self, name: &str, user: User, rights: Option<Rights>) -> Step {
+    pub(super) fn open_named(&self, name: &str, user: &Asker, rights: Option<Rights>) -> Step {
         if self.growths.values().any(|growth| !growth.grows && growth.name == name) {
             return Step::Park;
         }
@@ -31,7 +31,7 @@ impl Coordinator {
         self.open_region(region, user, rights)
     }
 
-    pub(super) fn open_region(&self, region: &RegionRecord, user: User, rights: Option<Rights>) -> Step {
+    pub(super) fn open_region(&self, region: &RegionRecord, user: &Asker, rights: Option<Rights>) -> Step {
         match permission::rights(region, user, rights) {
             Ok(rights) => self.view(region, rights, Made::Found),
             Err(error) => error.into(),
@@ -39,7 +39,7 @@ impl Coordinator {
     }
 
     /// Changes what is kept with a region's name, or the name.
-    pub(super) fn alter(&mut self, key: AskKey, user: User, name: &str, changes: &Changes) -> Step {
+    pub(super) fn alter(&mut self, key: AskKey, user: &Asker, name: &str, changes: &Changes) -> Step {
         let region = match self.settled_region(name) {
             Ok(Some(region)) => region,
             Ok(None) => return Step::Park,
@@ -59,7 +59,7 @@ impl Coordinator {
         Step::Done(Ok(Answer::Ok))
     }
 
-    fn may_alter(&self, region: &RegionRecord, user: User, changes: &Changes) -> Result<()> {
+    fn may_alter(&self, region: &RegionRecord, user: &Asker, changes: &Changes) -> Result<()> {
         permission::may_decide(region, user, "change")?;
         changes.mode.map_or(Ok(()), permission::check_mode)?;
         if let Some(name) = &changes.name {
@@ -81,7 +81,7 @@ impl Coordinator {
     }
 
     /// Removes a region; its nodes are ordered to free its extents.
-    pub(super) fn remove(&mut self, now_ms: u64, key: AskKey, user: User, name: &str) -> Step {
+    pub(super) fn remove(&mut self, now_ms: u64, key: AskKey, user: &Asker, name: &str) -> Step {
         let region = match self.settled_region(name) {
             Ok(Some(region)) => region.clone(),
             Ok(None) => return Step::Park,
@@ -133,7 +133,7 @@ impl Coordinator {
                 None => Step::from(gone(task)),
             },
             Deed::Resized(gid) => match region(gid) {
-                Some(region) => match permission::rights(region, task.user, None) {
+                Some(region) => match permission::rights(region, &task.user, None) {
                     Ok(rights) => self.view(region, rights, Made::Found),
                     Err(error) => error.into(),
                 },

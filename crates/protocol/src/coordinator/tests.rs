@@ -469,7 +469,7 @@ fn a_create_that_was_carried_out_before_the_restart_is_not_refused_as_taken() {
     let message = FromNode::Ask {
         request: 70,
         settled: 0,
-        user: OWNER,
+        user: OWNER.into(),
         client: ClientId(1),
         what: create("a", 100, Placement::Local, false),
     };
@@ -533,7 +533,7 @@ fn ranks_go_with_their_clients_and_with_their_node() {
     pool.nodes[0].member.client_came(pool.now_ms, ClientId(1), job(0));
     pool.nodes[1].member.client_came(pool.now_ms, ClientId(1 << 32), job(1));
     pool.run();
-    pool.nodes[0].member.client_gone(pool.now_ms, ClientId(1), job(0), "exit status 1");
+    pool.nodes[0].member.client_gone(pool.now_ms, ClientId(1), job(0), "exit status 1", true);
     pool.run();
     assert_eq!(pool.gone, [(JobId(5), Rank(0))]);
     pool.cut(1);

@@ -9,7 +9,7 @@
 
 use crate::attributes::Attributes;
 use crate::error::Error;
-use crate::id::{ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
 use crate::page::Consistency;
 use crate::place::{Layout, Placement};
 use crate::wire::greeting::Sealing;
@@ -137,7 +137,11 @@ pub enum Request {
         rank: Rank,
         /// How.
         reason: String,
+        /// Whether it failed: its status is not 0.
+        died: bool,
     },
+    /// Detaches in good order, and says no more: the end of the connection follows. Not answered.
+    Detach,
 }
 
 /// What becomes of a region that has the name of one to be created.
@@ -500,7 +504,7 @@ pub enum FromNode {
         /// Requests below this one were replied to and are forgotten on both sides.
         settled: u64,
         /// Who asks.
-        user: User,
+        user: Asker,
         /// The client.
         client: ClientId,
         /// What.
@@ -528,6 +532,8 @@ pub enum FromNode {
         job: JobRank,
         /// How it went.
         reason: String,
+        /// Whether it went without detaching.
+        died: bool,
     },
 }
 

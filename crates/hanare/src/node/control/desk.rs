@@ -10,6 +10,7 @@ use crate::node::control_link::ControlLink;
 use crate::node::data::{Mail, Service};
 use crate::node::extents::Extents;
 use crate::node::kept::{Keeper, Schedule};
+use crate::node::key::KeyFile;
 use crate::node::options::SocketAccess;
 use crate::node::post::Post;
 use hanare_fabric::Link;
@@ -17,6 +18,7 @@ use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
 use hanare_protocol::id::{ClientId, Epoch, NodeId};
+use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::session::Series;
 use hanare_protocol::size::Size;
@@ -62,6 +64,7 @@ pub(crate) struct Parts {
     pub service: Service,
     pub post: Arc<Post<Letter>>,
     pub keys: Keys,
+    pub key_file: KeyFile,
     pub socket: String,
     pub access: SocketAccess,
     /// Told once: that the node is a member and its socket listens, or why it never will be.
@@ -83,6 +86,9 @@ pub(crate) struct Desk {
     pub(super) service: Service,
     post: Arc<Post<Letter>>,
     pub(super) keys: Keys,
+    key_file: KeyFile,
+    /// When the file is looked at again.
+    key_look_ms: u64,
     socket: String,
     access: SocketAccess,
     ready: Option<Sender<Result<NodeId>>>,
@@ -132,6 +138,7 @@ impl Desk {
             service,
             post,
             keys,
+            key_file,
             socket,
             access,
             ready,
@@ -149,6 +156,8 @@ impl Desk {
             service,
             post,
             keys,
+            key_file,
+            key_look_ms: 0,
             socket,
             access,
             ready: Some(ready),
@@ -210,6 +219,12 @@ impl Desk {
         }
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
+        if now_ms >= self.key_look_ms {
+            self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);
+            if let Some(keys) = self.key_file.look() {
+                self.keys.replace(keys);
+            }
+        }
     }
 
     /// Acts on all outputs of both machines.
@@ -224,8 +239,8 @@ impl Desk {
                 is_idle = false;
                 match deed {
                     Deed::Own(message) => self.member.handle(self.now_ms(), message),
-                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason }) => {
-                        self.service.post(Mail::RankGone { job, rank, ranks, reason });
+                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
+                        self.service.post(Mail::RankGone { job, rank, ranks, reason, died });
                     }
                     Deed::RankGone(_) => {}
                 }
