@@ -368,7 +368,8 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
  * Return     0 when the bytes are at their home: a get by anyone finds them.
  * Ownership  the bytes at `from` are the caller's and must not change during the call.
  * Blocking   not on local bytes; one round trip to each other node that holds some, all at the same time.
- * Errors     OUT_OF_RANGE, NO_PERMISSION, NODE_LOST, REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT.
+ * Errors     OUT_OF_RANGE, BAD_USE (the handle was opened for reading; NO_PERMISSION comes from calls that open), NODE_LOST,
+ *            REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT.
  */
 int hanare_put(hanare_region *region, uint64_t offset, const void *from, size_t len);
 
@@ -427,6 +428,14 @@ int hanare_get_nb(hanare_region *region, uint64_t offset, void *into, size_t len
  * Errors     as hanare_put.
  */
 int hanare_wait(hanare_request *request);
+
+/* Waits for `count` requests and takes all of them away, whatever comes of each: their places are NULL afterwards, and a place that was
+ * NULL before is none.
+ *
+ * Return     0 when all bytes are there; else the code of the first that failed, whose message hanare_last_error() has.
+ * Errors     as hanare_wait.
+ */
+int hanare_wait_all(hanare_request **requests, size_t count);
 
 /* 1 if hanare_wait would return at once, 0 if not. Moves what has arrived and waits for no answer; only where other programs
  * have the region mapped HANARE_COHERENT it carries the commands out, as hanare_wait does. The request stays the caller's. */

@@ -99,6 +99,31 @@ pub unsafe extern "C" fn hanare_wait(request: *mut CRequest) -> c_int {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_all(requests: *mut *mut CRequest, count: usize) -> c_int {
+    code_of("hanare_wait_all", || {
+        if count > 0 {
+            place(requests, "requests")?;
+        }
+        let mut outcome = Ok(code::OK);
+        for index in 0..count {
+            // SAFETY: the caller's array of that length.
+            let request = unsafe { requests.add(index).replace(std::ptr::null_mut()) };
+            if request.is_null() {
+                continue;
+            }
+            // SAFETY: the header makes this the request's last call, and keeps what it tells to until then.
+            let ended = unsafe { take(request, "request") }.and_then(|request| request.wait());
+            outcome = outcome.and(ended);
+        }
+        outcome
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_test(request: *mut CRequest) -> c_int {
     code_of("hanare_test", || {
         // SAFETY: the caller's handle.

@@ -38,9 +38,10 @@ pub fn run(command: &Command) -> Result<()> {
     Ok(())
 }
 
-/// The place of a node's journal.
+/// The place of a node's journal. The host's name is in it, because hosts may share a home.
 pub fn place() -> PathBuf {
-    hanare::settings::state_folder().join("journal.redb")
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    hanare::settings::state_folder().join(format!("journal-{host}.redb"))
 }
 
 fn read(file: Option<&Path>) -> Result<(PathBuf, Vec<Record>)> {

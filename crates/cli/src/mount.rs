@@ -47,7 +47,7 @@ pub enum Word {
 pub fn run(options: &Options) -> Result<i32> {
     let events = signals::catch()?;
     // What the kernel connection says of an unmount that somebody else did is of no use.
-    log::begin("warn,fuser=error")?;
+    log::begin("warn,fuser=error", false)?;
     let pool = Pool::attach_alone()?;
     let has = |word| options.options.contains(&word);
     let words = MountOptions { name: options.name.clone(), is_coherent: has(Word::Coherent), is_read_only: has(Word::Ro) };

@@ -1,38 +1,53 @@
 //! `hanare node`: the process that lends this host's memory and serves its clients.
 
 use crate::journal;
+use crate::notify;
 use crate::prometheus;
 use crate::run::children;
 use crate::run::signals::{self, Event};
 use crate::{log, print, size};
 use anyhow::{Context, Result};
-use clap::Args;
-use hanare::node::{Node, NodeOptions};
+use clap::{Args, Subcommand};
+use hanare::node::{Node, NodeOptions, Persist, SocketAccess};
+use hanare::{NodeId, Pool};
 use hanare_protocol::wire::greeting::Sealing;
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// Where a coordinator is found unless it says otherwise.
+const PORT: u16 = 7411;
 
 /// Lends this host's memory to a pool and serves its clients.
 #[derive(Args, Clone, Debug)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "The node that others join is the coordinator: it keeps the names of regions in a journal under HANARE_STATE, so that it may be \
     started again. Nobody gets into a pool without its key, a file of mode 0600: a coordinator that is not given one draws it beside its \
     journal (HANARE_STATE/pool.key), where this user's other nodes on this host find it; copy it to the same place on other hosts. \
-    SIGTERM and Ctrl-C end it in good order."
+    SIGTERM and Ctrl-C end it in good order; the bytes of regions go with it, unless --persist keeps them."
 )]
 pub struct Options {
-    /// Memory to lend.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
+    /// What to do with nodes of the pool; without it, be one.
+    #[command(subcommand)]
+    pub other: Option<Other>,
+    /// Memory to lend: the most that regions here have. It is taken from the machine as they are made.
+    #[arg(long, required = true, value_name = "SIZE", value_parser = size::parse_some, default_value = "0", hide_default_value = true)]
     pub memory: u64,
-    /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411, or with --join 127.0.0.1:0].
+    /// Memory to take from the machine at the start, so that the first regions come sooner.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32M")]
+    pub prefault: u64,
+    /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411; with --join the address by which this host reaches ADDR, and any port].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Join the pool whose coordinator listens there; without it this node is a coordinator.
+    /// Join the pool whose coordinator listens there, host or host:port [port: 7411]; without it this node is a coordinator.
     #[arg(long, value_name = "ADDR")]
     pub join: Option<String>,
     /// File with the pool's key [default: HANARE_KEY, else pool.key beside the journal].
@@ -47,7 +62,22 @@ pub struct Options {
     /// Socket for clients of this host: a path, or @NAME without a file [default: HANARE_NODE, else $XDG_RUNTIME_DIR/hanare/node.sock].
     #[arg(long, value_name = "SOCKET")]
     pub socket: Option<String>,
-    /// Serve the status as Prometheus metrics at http://ADDR/metrics.
+    /// Write all regions' bytes on this node to DIR at a good end (SIGTERM, Ctrl-C), and read them at the start.
+    #[arg(long, value_name = "DIR")]
+    pub persist: Option<PathBuf>,
+    /// Write them every so many seconds, too: after a bad end the start has those of then.
+    #[arg(long, value_name = "SECONDS", requires = "persist", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub persist_every: Option<u64>,
+    /// Who may connect to the socket file, as a file's mode; 0666 lets all users of this host in. Regions have modes of their own.
+    #[arg(long, value_name = "MODE", value_parser = socket_mode)]
+    pub socket_mode: Option<u32>,
+    /// Group of the socket file: a name, or a number.
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    pub socket_group: Option<u32>,
+    /// Write what the node has to say as lines of JSON.
+    #[arg(long)]
+    pub log_json: bool,
+    /// Serve metrics at http://ADDR/metrics, and /healthz and /readyz.
     #[arg(long, value_name = "ADDR")]
     pub prometheus: Option<String>,
     /// File of mode 0600 with the token that scrapers bring (Authorization: Bearer); needed beyond loopback.
@@ -64,8 +94,21 @@ pub struct Options {
     pub embedded_in: Option<i32>,
 }
 
+/// What is done with nodes of the pool.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Other {
+    /// Take a node that does not come back out of the list: bytes that it could have brought back are lost
+    Rm {
+        /// Its number, as `hanare status` shows it.
+        number: u32,
+    },
+}
+
 /// Runs the node until a signal or a failure ends it.
 pub fn run(options: &Options) -> Result<i32> {
+    if let Some(Other::Rm { number }) = options.other {
+        return Ok(Pool::attach_alone()?.forget_node(NodeId(number)).map(|()| 0)?);
+    }
     let result = start_and_wait(options);
     match &result {
         // The launcher reads one line, whatever comes of it, and tells the user.
@@ -83,9 +126,10 @@ fn start_and_wait(options: &Options) -> Result<()> {
         anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
     }
     // A launcher tells of nodes that come and go by itself.
-    log::begin(if options.embedded_in.is_some() { "error" } else { "warn" })?;
+    log::begin(if options.embedded_in.is_some() { "error" } else { "warn" }, options.log_json)?;
     let told = tell_of_end(events)?;
-    let Some(node) = start(node_options(options)?, &told)? else {
+    let started = start(node_options(options)?, &told).map_err(|error| tell_of_the_running_node(error, options));
+    let Some(node) = started? else {
         let reason = "it was told to end before it was ready";
         if options.json {
             return print::json(&json!({ "error": reason }));
@@ -103,10 +147,14 @@ fn start_and_wait(options: &Options) -> Result<()> {
         let (address, socket) = (node.address(), node.socket());
         print::line(&format!("{} lends {lent} at {address}; programs of this host attach at {socket}", node.id()));
     }
+    notify::tell("READY=1");
+    let socket = node.socket().to_owned();
+    notify::watch(move || Pool::attach_to(&socket, None).is_ok())?;
     let stops = node.clone();
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
         let is_end = |step: &Step| matches!(step, Step::End);
         told.1.iter().find(is_end);
+        notify::tell("STOPPING=1");
         stops.stop();
     })?;
     Ok(node.wait()?)
@@ -148,32 +196,129 @@ fn start(options: NodeOptions, (sender, steps): &(Sender<Step>, Receiver<Step>))
     }
 }
 
+/// Names the node of this user that runs already, where this one could not start for it.
+fn tell_of_the_running_node(error: anyhow::Error, options: &Options) -> anyhow::Error {
+    let text = format!("{error:#}");
+    let is_taken = ["in use", "already", "writes"].iter().any(|word| text.contains(word));
+    let running = (is_taken && options.embedded_in.is_none()).then(Pool::attach_alone).and_then(Result::ok);
+    let Some((own, status)) = running.and_then(|pool| Some((pool.node(), pool.status().ok()?))) else { return error };
+    match status.nodes.iter().find(|node| node.node == own) {
+        Some(node) => {
+            error.context(format!("{own} of this user runs already, at {}: programs attach to it as they are", node.address))
+        }
+        None => error,
+    }
+}
+
 fn node_options(options: &Options) -> Result<NodeOptions> {
     let mut node = NodeOptions::new(options.memory)?;
     // A coordinator is found by its port; a node that joins tells it where it listens.
-    let port = if options.join.is_some() { "127.0.0.1:0" } else { "127.0.0.1:7411" };
-    node.listen = options.listen.clone().unwrap_or_else(|| port.to_owned());
-    node.join = options.join.clone();
+    node.join = options.join.as_deref().map(with_port);
+    node.listen = match (&options.listen, &node.join) {
+        (Some(listen), _) => listen.clone(),
+        (None, None) => format!("127.0.0.1:{PORT}"),
+        (None, Some(join)) => format!("{}:0", local_address(join).unwrap_or_else(|| "127.0.0.1".to_owned())),
+    };
+    if options.embedded_in.is_none() {
+        node.ahead = options.prefault.min(options.memory);
+    }
+    node.access = SocketAccess { mode: options.socket_mode, group: options.socket_group };
     node.key = options.key.clone().or(node.key);
     if options.plain {
         node.sealing = Sealing::Plain;
     }
     node.name = options.name.clone().unwrap_or(node.name);
+    let every = options.persist_every.map(Duration::from_secs);
+    node.persist = options.persist.clone().map(|folder| Persist { folder, every });
     node.number = options.number;
     node.socket = options.socket.clone().unwrap_or(node.socket);
     if options.embedded_in.is_none() {
-        make_folder(Path::new(&node.socket).parent().filter(|_| !node.socket.starts_with('@')))?;
+        let is_shared = node.access != SocketAccess::default();
+        make_folder(
+            Path::new(&node.socket).parent().filter(|_| !node.socket.starts_with('@')),
+            if is_shared { 0o711 } else { 0o700 },
+        )?;
         if options.join.is_none() {
-            make_folder(Some(&hanare::settings::state_folder()))?;
+            make_folder(Some(&hanare::settings::state_folder()), 0o700)?;
             node.journal = Some(journal::place());
         }
     }
     Ok(node)
 }
 
-/// Makes a folder that only this user may enter.
-fn make_folder(folder: Option<&Path>) -> Result<()> {
+/// An address with the usual port where it has none.
+fn with_port(address: &str) -> String {
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
+    match address {
+        _ if has_port => address.to_owned(),
+        _ if address.contains(':') && !address.starts_with('[') => format!("[{address}]:{PORT}"),
+        _ => format!("{address}:{PORT}"),
+    }
+}
+
+/// By which address of its own this host reaches another: what the kernel would take for a datagram, which is not sent.
+fn local_address(to: &str) -> Option<String> {
+    let to = to.to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(to).ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    Some(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() })
+}
+
+fn socket_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode & !0o777 == 0 => Ok(mode),
+        _ => Err("write a file's mode in octal, as in 0660 or 0666".to_owned()),
+    }
+}
+
+fn group(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let mut lines = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let found = lines.find(|line| line.first() == Some(&text)).and_then(|line| line.get(2)?.parse().ok());
+    found.ok_or_else(|| format!("/etc/group has no group '{text}'; a number is taken, too"))
+}
+
+/// Makes a folder of that mode, if it is not there.
+fn make_folder(folder: Option<&Path>, mode: u32) -> Result<()> {
     let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let made = DirBuilder::new().recursive(true).mode(mode).create(folder);
     made.with_context(|| format!("cannot make {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_port_gets_the_usual_one() {
+        for (given, means) in [
+            ("10.0.0.1", "10.0.0.1:7411"),
+            ("alpha", "alpha:7411"),
+            ("alpha:80", "alpha:80"),
+            ("::1", "[::1]:7411"),
+            ("[::1]", "[::1]:7411"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(with_port(given), means);
+        }
+    }
+
+    #[test]
+    fn a_node_that_joins_listens_where_it_reaches_the_coordinator() {
+        assert_eq!(local_address("127.0.0.1:7411").as_deref(), Some("127.0.0.1"));
+        assert_eq!(local_address("no host"), None);
+    }
+
+    #[test]
+    fn modes_and_groups_are_read() {
+        assert_eq!((socket_mode("0660"), group("0")), (Ok(0o660), Ok(0)));
+        assert!(socket_mode("1777").is_err() && socket_mode("rw").is_err() && group("no such group").is_err());
+    }
 }

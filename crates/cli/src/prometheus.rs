@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use hanare::Pool;
-use hanare_protocol::wire::control::{PageStat, PoolStatus};
+use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, NodeCounts, PageStat, PoolStatus};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -95,11 +95,11 @@ fn answer(mut stream: TcpStream, token: Option<&str>, socket: &str) -> Result<()
     let is_let_in = token.is_none_or(|token| brings(token, request.lines()));
     let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
         _ if !is_let_in => ("401 Unauthorized", "scrapers bring this node's token\n".to_owned()),
-        ["GET", "/metrics", _] => match Pool::attach_to(socket, None).and_then(|pool| Ok((pool.status()?, pool.page_stats()?))) {
-            Ok((status, pages)) => ("200 OK", page(&status) + &shared(&pages)),
-            Err(error) => ("503 Service Unavailable", format!("{error}\n")),
-        },
-        _ => ("404 Not Found", "only GET /metrics\n".to_owned()),
+        ["GET", "/metrics", _] => told(metrics(socket)),
+        // It lives: its control thread answers. It is ready: it is a member of its pool.
+        ["GET", "/healthz", _] => told(Pool::attach_to(socket, None).map(|_| "ok\n".to_owned())),
+        ["GET", "/readyz", _] => told(is_member(socket).map(|()| "ok\n".to_owned())),
+        _ => ("404 Not Found", "only GET /metrics, /healthz and /readyz\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -109,20 +109,104 @@ fn answer(mut stream: TcpStream, token: Option<&str>, socket: &str) -> Result<()
     Ok(())
 }
 
+fn told(text: hanare::Result<String>) -> (&'static str, String) {
+    match text {
+        Ok(text) => ("200 OK", text),
+        Err(error) => ("503 Service Unavailable", format!("{error}\n")),
+    }
+}
+
+fn is_member(socket: &str) -> hanare::Result<()> {
+    let pool = Pool::attach_to(socket, None)?;
+    let own = pool.node();
+    match pool.status()?.nodes.iter().any(|node| node.node == own && node.alive) {
+        true => Ok(()),
+        false => Err(hanare::Error::NodeLost { node: own, reason: "the coordinator takes it for lost".to_owned() }),
+    }
+}
+
+/// All metrics: of this node always, of the pool where its coordinator answers.
+fn metrics(socket: &str) -> hanare::Result<String> {
+    let pool = Pool::attach_to(socket, None)?;
+    let own = commands(&pool.node_counts()?) + &shared(&pool.page_stats()?);
+    let status = pool.status();
+    let mut text = own;
+    metric(
+        &mut text,
+        Kind::Gauge,
+        "hanare_coordinator_up",
+        "Whether the coordinator answers.",
+        [(String::new(), u64::from(status.is_ok()))],
+    );
+    Ok(text + &status.map_or_else(|_| String::new(), |status| page(&status)))
+}
+
+/// What this node did of commands.
+fn commands(counts: &NodeCounts) -> String {
+    let mut text = String::new();
+    let of_kinds = |value: fn(&CommandCount) -> u64| {
+        counts.commands.iter().map(move |command| (format!("{{command=\"{}\"}}", command.kind), value(command)))
+    };
+    metric(&mut text, Kind::Counter, "hanare_commands_total", "Commands that this node did.", of_kinds(|command| command.count));
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_command_bytes_total",
+        "Bytes of regions that they touched.",
+        of_kinds(|command| command.bytes),
+    );
+    let refused = counts.refused.iter().map(|(error, count)| (format!("{{error=\"{error}\"}}"), *count));
+    metric(&mut text, Kind::Counter, "hanare_commands_refused_total", "Commands that this node refused.", refused);
+    let name = "hanare_command_seconds";
+    let _ = writeln!(text, "# HELP {name} Time from a command's admission to the end of its answer.\n# TYPE {name} histogram");
+    for CommandCount { kind, count, micros, buckets, .. } in &counts.commands {
+        let mut sum = 0;
+        for (most, bucket) in BUCKETS_US.iter().zip(buckets) {
+            sum += bucket;
+            let _ = writeln!(text, "{name}_bucket{{command=\"{kind}\",le=\"{}\"}} {sum}", *most as f64 / 1e6);
+        }
+        let _ = writeln!(text, "{name}_bucket{{command=\"{kind}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(
+            text,
+            "{name}_sum{{command=\"{kind}\"}} {}\n{name}_count{{command=\"{kind}\"}} {count}",
+            *micros as f64 / 1e6
+        );
+    }
+    text
+}
+
 fn page(status: &PoolStatus) -> String {
     let mut text = String::new();
-    metric(&mut text, "hanare_regions", "Regions of the pool.", [(String::new(), status.regions)]);
+    metric(&mut text, Kind::Gauge, "hanare_regions", "Regions of the pool.", [(String::new(), status.regions)]);
     let of_nodes = |value: fn(&hanare_protocol::wire::control::NodeStatus) -> u64| {
         status
             .nodes
             .iter()
             .map(move |node| (format!("{{node=\"{}\",name=\"{}\"}}", node.node.0, escape(&node.name)), value(node)))
     };
-    metric(&mut text, "hanare_node_up", "Whether the node's lease holds.", of_nodes(|node| u64::from(node.alive)));
-    metric(&mut text, "hanare_node_lent_bytes", "Memory that the node lends.", of_nodes(|node| node.memory.lent));
-    metric(&mut text, "hanare_node_populated_bytes", "Lent memory that is populated.", of_nodes(|node| node.memory.populated));
-    metric(&mut text, "hanare_node_used_bytes", "Lent memory in extents of regions.", of_nodes(|node| node.memory.used));
-    metric(&mut text, "hanare_node_clients", "Programs attached to the node.", of_nodes(|node| u64::from(node.memory.clients)));
+    metric(&mut text, Kind::Gauge, "hanare_node_up", "Whether the node's lease holds.", of_nodes(|node| u64::from(node.alive)));
+    metric(&mut text, Kind::Gauge, "hanare_node_lent_bytes", "Memory that the node lends.", of_nodes(|node| node.memory.lent));
+    metric(
+        &mut text,
+        Kind::Gauge,
+        "hanare_node_populated_bytes",
+        "Lent memory that is populated.",
+        of_nodes(|node| node.memory.populated),
+    );
+    metric(
+        &mut text,
+        Kind::Gauge,
+        "hanare_node_used_bytes",
+        "Lent memory in extents of regions.",
+        of_nodes(|node| node.memory.used),
+    );
+    metric(
+        &mut text,
+        Kind::Gauge,
+        "hanare_node_clients",
+        "Programs attached to the node.",
+        of_nodes(|node| u64::from(node.memory.clients)),
+    );
     text
 }
 
@@ -134,21 +218,90 @@ fn shared(stats: &[PageStat]) -> String {
             .iter()
             .map(move |stat| (format!("{{region=\"{}\",consistency=\"{}\"}}", escape(&stat.name), stat.consistency), value(stat)))
     };
-    metric(&mut text, "hanare_region_programs", "Programs of this host that map the region.", of_regions(|s| s.programs.into()));
-    metric(&mut text, "hanare_region_frames", "Pages of other nodes kept on this host.", of_regions(|stat| stat.frames));
-    metric(&mut text, "hanare_region_faults", "Touches that the kernel could not serve.", of_regions(|stat| stat.faults));
-    metric(&mut text, "hanare_region_fetched_pages", "Pages that programs asked for.", of_regions(|stat| stat.fetched));
-    metric(&mut text, "hanare_region_prefetched_pages", "Pages asked for ahead.", of_regions(|stat| stat.prefetched));
-    metric(&mut text, "hanare_region_upgraded_pages", "Copies that were to be written.", of_regions(|stat| stat.upgraded));
-    metric(&mut text, "hanare_region_waits", "Requests that others had to give a page up for.", of_regions(|stat| stat.waited));
-    metric(&mut text, "hanare_region_invalidated_pages", "Copies dropped for a writer.", of_regions(|stat| stat.invalidated));
-    metric(&mut text, "hanare_region_forwarded_pages", "Pages passed on to other hosts.", of_regions(|stat| stat.forwarded));
-    metric(&mut text, "hanare_region_evicted_pages", "Pages given back to make room.", of_regions(|stat| stat.evicted));
+    metric(
+        &mut text,
+        Kind::Gauge,
+        "hanare_region_programs",
+        "Programs of this host that map the region.",
+        of_regions(|s| s.programs.into()),
+    );
+    metric(
+        &mut text,
+        Kind::Gauge,
+        "hanare_region_frames",
+        "Pages of other nodes kept on this host.",
+        of_regions(|stat| stat.frames),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_faults_total",
+        "Touches that the kernel could not serve.",
+        of_regions(|stat| stat.faults),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_fetched_pages_total",
+        "Pages that programs asked for.",
+        of_regions(|stat| stat.fetched),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_prefetched_pages_total",
+        "Pages asked for ahead.",
+        of_regions(|stat| stat.prefetched),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_upgraded_pages_total",
+        "Copies that were to be written.",
+        of_regions(|stat| stat.upgraded),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_waits_total",
+        "Requests that others had to give a page up for.",
+        of_regions(|stat| stat.waited),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_invalidated_pages_total",
+        "Copies dropped for a writer.",
+        of_regions(|stat| stat.invalidated),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_forwarded_pages_total",
+        "Pages passed on to other hosts.",
+        of_regions(|stat| stat.forwarded),
+    );
+    metric(
+        &mut text,
+        Kind::Counter,
+        "hanare_region_evicted_pages_total",
+        "Pages given back to make room.",
+        of_regions(|stat| stat.evicted),
+    );
     text
 }
 
-fn metric(text: &mut String, name: &str, meaning: &str, values: impl IntoIterator<Item = (String, u64)>) {
-    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
+/// How a metric's value moves.
+#[derive(Clone, Copy)]
+enum Kind {
+    Gauge,
+    /// It only grows while the process lives.
+    Counter,
+}
+
+fn metric(text: &mut String, kind: Kind, name: &str, meaning: &str, values: impl IntoIterator<Item = (String, u64)>) {
+    let kind = if matches!(kind, Kind::Counter) { "counter" } else { "gauge" };
+    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {kind}");
     for (labels, value) in values {
         let _ = writeln!(text, "{name}{labels} {value}");
     }

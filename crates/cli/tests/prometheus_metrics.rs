@@ -26,6 +26,12 @@ fn a_scraper_gets_the_status() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("hanare_node_lent_bytes{node=\"0\",name=\"measured\"} "), "{answer}");
     assert!(answer.contains("hanare_node_up{node=\"0\",name=\"measured\"} 1\n"), "{answer}");
+    assert!(
+        answer.contains("# TYPE hanare_commands_total counter")
+            && answer.contains("hanare_command_seconds_bucket{command=\"get\",le=\"+Inf\"}")
+    );
+    assert!(ask(&address, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(ask(&address, "GET /readyz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nok\n"));
     assert!(ask(&address, "GET /secret HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
 }
 

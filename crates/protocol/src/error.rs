@@ -187,7 +187,7 @@ pub enum Error {
         limit: u64,
     },
     /// The node's process or host is gone, or its lease ended.
-    #[error("{node} is lost ({reason}); regions with extents there cannot be used until it is back")]
+    #[error("{node} is lost ({reason}); its bytes are out of reach")]
     NodeLost {
         /// The node.
         node: NodeId,

@@ -203,6 +203,7 @@ mod tests {
             was: None,
             held: vec![HeldExtent { slot: Slot(1), gid: Gid(9), len: 4096, read: Grant([1; 16]), write: Grant([2; 16]) }],
             wish: None,
+            restores: None,
         }
     }
 

@@ -40,6 +40,15 @@ int main(void)
     EXPECT_OK(hanare_put(region, 8, "later", 5)); /* the handle from before the change */
     EXPECT_OK(hanare_get(by_gid, 8, text, 5));
     EXPECT(memcmp(text, "later", 5) == 0);
+    hanare_request *requests[3] = {NULL, NULL, NULL};
+    EXPECT_OK(hanare_put_nb(region, 16, "one", 3, &requests[0]));
+    EXPECT_OK(hanare_put_nb(region, 19, "two", 3, &requests[2]));
+    EXPECT_OK(hanare_wait_all(requests, 3));
+    EXPECT(requests[0] == NULL && requests[2] == NULL);
+    EXPECT_OK(hanare_get(by_gid, 16, text, 6));
+    EXPECT(memcmp(text, "onetwo", 6) == 0);
+    EXPECT_OK(hanare_wait_all(NULL, 0));
+    EXPECT_ERROR(hanare_wait_all(NULL, 1), HANARE_ERR_BAD_ARGUMENT, "requests is NULL");
 
     changes = fresh;
     EXPECT_OK(hanare_alter(pool, "temperature", &changes));

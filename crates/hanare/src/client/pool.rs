@@ -17,7 +17,7 @@ use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
-    Answer, Attached, Changes, Existing, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
+    Answer, Attached, Changes, Existing, NodeCounts, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
 };
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
@@ -235,6 +235,14 @@ impl Pool {
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
         match self.shared.session.ask(&Request::Pages)? {
             Answer::Pages(stats) => Ok(stats),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
+    /// What this host's node has done of commands since its start. Programs of its host reach mapped bytes without it.
+    pub fn node_counts(&self) -> Result<NodeCounts> {
+        match self.shared.session.ask(&Request::Counts)? {
+            Answer::Counts(counts) => Ok(counts),
             other => Err(self.shared.session.nonsense(&other)),
         }
     }

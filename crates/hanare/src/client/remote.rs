@@ -408,6 +408,7 @@ impl Remote {
     fn lose(&self, inner: &mut Inner, error: LinkError) -> Error {
         let error = match error {
             LinkError::Garbage { peer, reason } => Error::Garbage { peer, reason },
+            LinkError::Closed { reason, .. } => Error::NodeLost { node: self.node, reason },
             other => Error::NodeLost { node: self.node, reason: other.to_string() },
         };
         self.close(inner, &error);

@@ -24,7 +24,15 @@ pub(crate) struct Session {
 impl Session {
     /// Attaches to the node at `address` and returns what it said, with the descriptors of the shm link.
     pub fn attach(address: &str, job: Option<JobRank>, bound: Duration) -> Result<(Session, Attached, Vec<OwnedFd>)> {
-        let no_node = |error: io::Error| Error::NoNode { address: address.to_owned(), reason: error.to_string() };
+        let no_node = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Error::BadSetting {
+                key: "the node's socket".to_owned(),
+                value: address.to_owned(),
+                reason: "this user may not connect there; who runs the node lets others in with --socket-mode or --socket-group"
+                    .to_owned(),
+            },
+            _ => Error::NoNode { address: address.to_owned(), reason: error.to_string() },
+        };
         let fd = socket().map_err(no_node)?;
         // The node answers for the coordinator within the bound; a little more lets that answer arrive.
         let patience = Some(bound + Duration::from_secs(1));

@@ -114,6 +114,11 @@ impl ControlLink {
         self.link.needs_write_event()
     }
 
+    /// The other side, as it connected.
+    pub fn peer(&self) -> &str {
+        self.link.peer()
+    }
+
     pub fn event(&self) -> BorrowedFd<'_> {
         self.link.event()
     }

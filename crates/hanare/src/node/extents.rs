@@ -2,6 +2,7 @@
 //!
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
+use super::counts::Counts;
 use super::queues::{QueueHome, QueueHomes};
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::heap::Heap;
@@ -12,6 +13,7 @@ use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::{FilePart, HeldExtent};
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 /// The table.
 pub(crate) struct Extents {
     lender: Arc<Lender>,
+    pub counts: Arc<Counts>,
     entries: RwLock<Entries>,
 }
 
@@ -115,6 +118,16 @@ impl Opened {
 /// Files of an extent, in order.
 pub(crate) type ExtentFiles = Vec<(OwnedFd, FilePart)>;
 
+/// An extent as it is found again by a life after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Described {
+    pub slot: Slot,
+    pub gid: Gid,
+    pub len: u64,
+    /// Whether the region's heap began here.
+    pub has_heap: bool,
+}
+
 /// An extent of this node.
 pub(crate) struct Held {
     gid: Gid,
@@ -127,6 +140,8 @@ pub(crate) struct Held {
     queues: Mutex<QueueHomes>,
     /// Commands under way that change its bytes.
     writers: AtomicUsize,
+    /// A heap began here whose table went with the process before: no more blocks of it are given out.
+    lost_heap: bool,
 }
 
 /// A command under way that changes bytes of an extent as they are; nobody begins to share it meanwhile.
@@ -189,7 +204,8 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        Held { gid, len, memory, lender, heap: Mutex::default(), queues: Mutex::default(), writers: AtomicUsize::new(0) }
+        let (heap, queues) = Default::default();
+        Held { gid, len, memory, lender, heap, queues, writers: AtomicUsize::new(0), lost_heap: false }
     }
 
     /// The region that it is of.
@@ -204,6 +220,10 @@ impl Held {
 
     /// Runs `with` on the heap of the region that begins here, made for `region_len` bytes if there is none yet.
     pub fn with_heap<T>(&self, region_len: u64, with: impl FnOnce(&mut Heap) -> Result<T>) -> Result<T> {
+        if self.lost_heap {
+            let reason = "its bytes were read back from disk, and which blocks of its heap are given out is not among them; make a new region";
+            return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
+        }
         let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
         with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
     }
@@ -255,6 +275,7 @@ impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
         Extents {
             lender,
+            counts: Arc::default(),
             entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
         }
     }
@@ -273,6 +294,39 @@ impl Extents {
                 Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), shares: 0, is_wanted: false }))
             })
             .collect()
+    }
+
+    /// Enters extents of a life before this one at their slots, all zero; nothing else is there yet. Returns their reports, and what to
+    /// fill, in the same order.
+    pub fn restore(&self, before: &[Described]) -> Result<(Vec<HeldExtent>, Vec<Arc<Held>>)> {
+        let (mut reports, mut all) = (Vec::new(), Vec::new());
+        let mut entries = self.write();
+        for Described { slot, gid, len, has_heap } in before {
+            let extent = self.lender.make(*len)?;
+            let held = Arc::new(Held { lost_heap: *has_heap, ..Held::new(*gid, *len, extent, self.lender.clone()) });
+            let (read, write) = (fresh_grant()?, fresh_grant()?);
+            let entry = Entry { held: held.clone(), read, write, direct: BTreeSet::new(), shares: 0, is_wanted: false };
+            let at = slot.0 as usize;
+            if entries.slots.len() <= at {
+                entries.slots.resize_with(at + 1, || None);
+            }
+            reports.push(entry.report(at));
+            entries.slots[at] = Some(entry);
+            all.push(held);
+        }
+        entries.free = (0..entries.slots.len()).rev().filter(|slot| entries.slots[*slot].is_none()).collect();
+        Ok((reports, all))
+    }
+
+    /// All extents, with what has to be known to restore them.
+    pub fn describe(&self) -> Vec<(Described, Arc<Held>)> {
+        let entries = self.read();
+        let described = |(slot, entry): (usize, &Option<Entry>)| {
+            let held = entry.as_ref()?.held.clone();
+            let has_heap = held.lost_heap || held.heap.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            Some((Described { slot: Slot(slot as u32), gid: held.gid, len: held.len, has_heap }, held))
+        };
+        entries.slots.iter().enumerate().filter_map(described).collect()
     }
 
     /// Lets go of extents; unknown slots are none.

@@ -248,8 +248,17 @@ fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
     let place = place(path);
     let refuse =
         |error: redb::Error| Error::BadSetting { key: "the journal".to_owned(), value: place.clone(), reason: error.to_string() };
+    let taken = || Error::BadSetting {
+        key: "the journal".to_owned(),
+        value: place.clone(),
+        reason: "the coordinator of another pool writes it; join that pool with --join, or set HANARE_STATE to another folder"
+            .to_owned(),
+    };
     let open = || match path {
-        Some(path) if may_make => Database::create(path).map_err(|error| refuse(error.into())),
+        Some(path) if may_make => Database::create(path).map_err(|error| match error {
+            redb::DatabaseError::DatabaseAlreadyOpen => taken(),
+            error => refuse(error.into()),
+        }),
         Some(path) => Database::open(path).map_err(|error| refuse(error.into())),
         None => {
             Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).map_err(|error| refuse(error.into()))

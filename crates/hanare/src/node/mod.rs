@@ -7,15 +7,19 @@
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
 //! | `journal` | the coordinator's durable records |
+//! | `counts` | what was done of commands, for metrics |
+//! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link`, `post` | messages between nodes, and between threads |
 //! | `options` | how a node is started |
 
 mod control;
 mod control_link;
+mod counts;
 mod data;
 mod extents;
 mod journal;
+mod kept;
 mod key;
 mod options;
 mod pages;
@@ -25,8 +29,9 @@ mod queues;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;
+pub use kept::Persist;
 pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
-pub use options::NodeOptions;
+pub use options::{NodeOptions, SocketAccess};
 #[cfg(any(test, fuzzing))]
 pub(crate) use pages::fuzz::pages as fuzz_pages;
 #[cfg(test)]
@@ -40,6 +45,7 @@ use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
+use kept::{Keeper, Schedule};
 use pages::Pages;
 use post::Post;
 use std::sync::mpsc::channel;
@@ -72,7 +78,12 @@ impl Node {
         let key_file = key::KeyFile::new(options.key.as_deref());
         let keys = Keys::of(key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
-        let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
+        let lender = Arc::new(Lender::new(&LenderOptions {
+            bytes: options.memory,
+            slab_len: None,
+            huge: options.huge,
+            ahead: options.ahead,
+        })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
@@ -93,9 +104,20 @@ impl Node {
             wish: options.number.map(NodeId),
             ..member::Settings::new(incarnation, &options.name, &address)
         };
+        let keeper =
+            options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
+        let keeper = keeper.map(Arc::new);
+        let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
+        let life = member::Settings { restores: restored.as_ref().map(|restored| restored.life), ..life };
+        let schedule = match (&keeper, options.persist.and_then(|persist| persist.every)) {
+            (Some(keeper), Some(every)) => Some(Schedule::start(keeper.clone(), extents.clone(), every)?),
+            _ => None,
+        };
         let (ready, is_ready) = channel();
         let parts = Parts {
-            member: Member::new(life),
+            member: Member::with_extents(life, restored.map_or_else(Vec::new, |restored| restored.held)),
+            keeper,
+            schedule,
             coordination,
             home,
             strangers: control::Strangers::start(
@@ -120,6 +142,7 @@ impl Node {
             keys,
             key_file,
             socket: options.socket.clone(),
+            access: options.access,
             ready,
             begun,
         };

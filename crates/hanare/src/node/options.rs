@@ -1,5 +1,6 @@
 //! How a node is started, and what is refused at once.
 
+use super::kept::Persist;
 use crate::settings;
 use hanare_memory::file::Huge;
 use hanare_memory::uffd::Features;
@@ -7,6 +8,15 @@ use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+/// Who besides a node's user may connect to its socket file; what each may do with a region its mode says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// The file's mode bits; `None` leaves them to the umask.
+    pub mode: Option<u32>,
+    /// The file's group.
+    pub group: Option<u32>,
+}
 
 /// How a node is started.
 #[derive(Clone, Debug)]
@@ -31,8 +41,14 @@ pub struct NodeOptions {
     pub socket: String,
     /// The coordinator's journal; `None` keeps it in memory, so that names end with the process.
     pub journal: Option<PathBuf>,
+    /// Where its extents are written down at a good end, and read at its start; `None` lets them go with the process.
+    pub persist: Option<Persist>,
     /// Whether huge pages are tried.
     pub huge: Huge,
+    /// Bytes of the lent memory that are taken from the machine at the start; the rest is as regions are made.
+    pub ahead: u64,
+    /// Who besides its user may connect to the socket.
+    pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
     pub quota: Option<u64>,
     /// Bytes of main memory for the pages of all mapped regions together that lie on other nodes, before some are given back.
@@ -49,6 +65,8 @@ impl NodeOptions {
         };
         Ok(NodeOptions {
             memory,
+            ahead: memory,
+            access: SocketAccess::default(),
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),
             join: None,
@@ -58,6 +76,7 @@ impl NodeOptions {
             number: None,
             socket: settings::node_socket(),
             journal: None,
+            persist: None,
             huge,
             quota: settings::size("HANARE_QUOTA", None)?,
             frames: settings::frames_len()?,

@@ -48,6 +48,8 @@ pub struct LenderOptions {
     pub slab_len: Option<u64>,
     /// Whether larger pages are tried.
     pub huge: Huge,
+    /// Bytes that are populated before anybody asks for them; the rest is when a region is made.
+    pub ahead: u64,
 }
 
 /// Lends memory. Extents may outlive it; nothing is populated or wiped any more then.
@@ -58,7 +60,7 @@ pub struct Lender {
 }
 
 impl Lender {
-    /// Begins to lend: returns at once; slabs are made and populated in the background.
+    /// Begins to lend: returns at once; as many slabs as are wanted ahead are made and populated in the background.
     ///
     /// **Errors**: [`Error::BadSetting`] when the machine or its control group has not that much memory free, or a slab
     /// length is no power of two.
@@ -67,7 +69,7 @@ impl Lender {
         check_bytes(options.bytes, capacity::available())?;
         let slab_len = options.slab_len.unwrap_or_else(|| usual_slab_len(bytes));
         check_slab_len(slab_len)?;
-        let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len)));
+        let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len), options.ahead));
         let for_worker = Arc::clone(&stock);
         let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || {
             crate::vital::is_vital();

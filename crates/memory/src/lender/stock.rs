@@ -19,6 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 pub struct Stock {
     pub bytes: u64,
     pub slab_len: u64,
+    /// Bytes that are populated before anybody asks for them.
+    ahead: u64,
     /// [`Pages`] as a number: what was chosen, or less once that ran out.
     pages: AtomicU8,
     populated: Arc<AtomicU64>,
@@ -56,10 +58,10 @@ pub struct Taken {
 }
 
 impl Stock {
-    pub fn new(bytes: u64, slab_len: u64, pages: Pages) -> Stock {
+    pub fn new(bytes: u64, slab_len: u64, pages: Pages, ahead: u64) -> Stock {
         let state = State { may_grow: true, ..State::default() };
         let pages = AtomicU8::new(pages as u8);
-        Stock { bytes, slab_len, pages, populated: Arc::default(), state: state.into(), changed: Condvar::new() }
+        Stock { bytes, slab_len, ahead, pages, populated: Arc::default(), state: state.into(), changed: Condvar::new() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -175,7 +177,8 @@ impl Stock {
 
     /// Whether another slab has room beside what there is.
     pub fn has_room_to_grow(&self, state: &State) -> bool {
-        state.may_grow && self.held(state) + self.slab_len <= self.bytes
+        let is_wanted = self.held(state) < self.ahead;
+        state.may_grow && is_wanted && self.held(state) + self.slab_len <= self.bytes
     }
 
     /// Bytes that are used, or lie in the stock.

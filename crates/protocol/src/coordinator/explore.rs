@@ -210,6 +210,7 @@ fn join(name: &str, incarnation: u128) -> FromNode {
         was: None,
         held: Vec::new(),
         wish: None,
+        restores: None,
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) struct Join {
     pub was: Option<(NodeId, Epoch)>,
     pub held: Vec<HeldExtent>,
     pub wish: Option<NodeId>,
+    pub restores: Option<Incarnation>,
 }
 
 /// What a join means by the rule.
@@ -80,15 +81,17 @@ impl Coordinator {
             let mut past = record.past;
             past.push(record.incarnation);
             let (incarnation, address) = (join.incarnation, join.address.clone());
-            return Verdict::Member(NodeRecord { incarnation, address, epoch: next, ended: None, past, ..record }, true);
+            let has_extents = join.restores == Some(record.incarnation);
+            return Verdict::Member(
+                NodeRecord { incarnation, address, epoch: next, ended: None, past, has_extents, ..record },
+                true,
+            );
         }
         let seen = self.roster.seat(record.node).map_or(0, |seat| seat.attempt);
         if phase == Phase::Left || join.attempt < seen {
             return Verdict::Late;
         }
-        // A process that brings extents before it was ever welcomed has them from where the one before it wrote them down.
-        let is_restored = join.was.is_none() && !join.held.is_empty();
-        let resumes = matches!(phase, Phase::Member | Phase::Awaited) && epoch_was <= record.epoch && !is_restored;
+        let resumes = matches!(phase, Phase::Member | Phase::Awaited) && epoch_was <= record.epoch;
         let epoch = if resumes { record.epoch } else { next };
         Verdict::Member(NodeRecord { address: join.address.clone(), epoch, ended: None, ..record }, !resumes)
     }
@@ -103,7 +106,8 @@ impl Coordinator {
         let node = if is_home { NodeId(0) } else { join.wish.filter(is_free).unwrap_or(next) };
         let epoch = Epoch(join.was.map_or(0, |(_, epoch)| epoch.0).saturating_add(1));
         let (name, address, incarnation) = (join.name.clone(), join.address.clone(), join.incarnation);
-        Verdict::Member(NodeRecord { node, name, address, incarnation, epoch, ended: None, past: Vec::new() }, true)
+        let (ended, past, has_extents) = (None, Vec::new(), false);
+        Verdict::Member(NodeRecord { node, name, address, incarnation, epoch, ended, past, has_extents }, true)
     }
 
     /// Makes room for a node by forgetting one that is gone for good and holds nothing.

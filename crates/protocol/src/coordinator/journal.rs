@@ -121,6 +121,8 @@ pub struct NodeRecord {
     pub ended: Option<Ended>,
     /// Lives that came before, the latest last.
     pub past: Vec<Incarnation>,
+    /// Whether this life has the extents of the one before, which wrote them down.
+    pub has_extents: bool,
 }
 
 /// A complete region as the journal knows it.
@@ -211,10 +213,12 @@ impl Ledger {
         let mut node = node.clone();
         let surplus = node.past.len().saturating_sub(PAST_COUNT_MAX);
         node.past.drain(..surplus);
-        let (id, incarnation) = (node.node, node.incarnation);
+        let (id, incarnation, has_extents) = (node.node, node.incarnation, node.has_extents);
         let before = self.nodes.insert(id, node).map(|node| node.incarnation);
         if let Some(before) = before.filter(|before| *before != incarnation) {
-            self.lose_extents(id);
+            if !has_extents {
+                self.lose_extents(id);
+            }
             self.forget_deeds(before);
         }
     }
@@ -395,6 +399,7 @@ mod tests {
             epoch: Epoch(epoch),
             ended: None,
             past: Vec::new(),
+            has_extents: false,
         })
     }
 

@@ -194,8 +194,8 @@ impl Coordinator {
 
     /// A message arrives. Messages of a node that is not (or no more) a member are answered by [`ToNode::Unknown`].
     pub fn handle(&mut self, now_ms: u64, from: Peer, message: FromNode) {
-        if let FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish } = message {
-            self.on_join(now_ms, from, join::Join { incarnation, attempt, name, address, memory, was, held, wish });
+        if let FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores } = message {
+            self.on_join(now_ms, from, join::Join { incarnation, attempt, name, address, memory, was, held, wish, restores });
             return self.settle(now_ms);
         }
         let member = self.roster.node_of(from).filter(|node| self.roster.phase(*node) == roster::Phase::Member);
@@ -400,6 +400,7 @@ impl Coordinator {
             | Request::Detach
             | Request::Map { .. }
             | Request::Pages
+            | Request::Counts
             | Request::Release { .. }
             | Request::Share { .. }
             | Request::Hold { .. }

@@ -18,9 +18,9 @@
 //! | who joins | its state here | epoch | its extents |
 //! |---|---|---|---|
 //! | the same life | `Member`, `Awaited` | kept ("resume"): nobody was told that it was lost | kept |
-//! | the same life, started again with the bytes that it wrote down | any | the next one: its grants and all else that was not written down are gone | those that it brings |
 //! | the same life | `Closed`, `Silent`, `Dead` | the next one: it was announced as lost, so its old grants must fail | kept |
 //! | a new life of the name | `Closed`, `Silent`, `Dead`, `Left` | the next one | lost: they went with the old life |
+//! | a new life of the name, with the extents that the old one wrote down | `Closed`, `Silent`, `Dead` | the next one | those that it brings are kept |
 //! | a new life of the name | `Member`, `Awaited` | refused until the lease ends: two live nodes of one name would destroy each other's regions | kept |
 //! | a life that was superseded | any | ignored: its message is late | - |
 //!

@@ -115,6 +115,7 @@ fn describe(what: &Request) -> String {
         | Request::Detach
         | Request::Map { .. }
         | Request::Pages
+        | Request::Counts
         | Request::Release { .. }
         | Request::Share { .. }
         | Request::Hold { .. }

@@ -97,6 +97,8 @@ pub struct Settings {
     pub address: String,
     /// The number that it would have in its pool, if that is free.
     pub wish: Option<NodeId>,
+    /// The life whose extents it brings ([`Member::with_extents`]).
+    pub restores: Option<Incarnation>,
     /// How long an answer of the coordinator is waited for, in milliseconds.
     pub answer_ms: u64,
     /// After how many milliseconds something unanswered is sent again.
@@ -107,7 +109,15 @@ impl Settings {
     /// The defaults of [`limits`].
     pub fn new(incarnation: Incarnation, name: &str, address: &str) -> Settings {
         let (name, address) = (name.to_owned(), address.to_owned());
-        Settings { incarnation, name, address, wish: None, answer_ms: limits::ANSWER_MS, repeat_ms: limits::REPEAT_MS }
+        Settings {
+            incarnation,
+            name,
+            address,
+            wish: None,
+            restores: None,
+            answer_ms: limits::ANSWER_MS,
+            repeat_ms: limits::REPEAT_MS,
+        }
     }
 }
 
@@ -237,6 +247,11 @@ impl Member {
             home: None,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The same for one that has extents already, which the life before wrote down.
+    pub fn with_extents(settings: Settings, held: Vec<HeldExtent>) -> Member {
+        Member { held: held.into_iter().map(|extent| (extent.slot, extent)).collect(), ..Member::new(settings) }
     }
 
     /// Where the membership stands.
@@ -460,9 +475,9 @@ impl Member {
 
     fn send_join(&mut self) {
         let Some(Attempt { held, .. }) = self.attempt.clone() else { return };
-        let Settings { incarnation, name, address, wish, .. } = self.settings.clone();
+        let Settings { incarnation, name, address, wish, restores, .. } = self.settings.clone();
         let (attempt, memory, was) = (self.attempts, self.memory, self.was);
-        self.send(FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish });
+        self.send(FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores });
     }
 
     /// The coordinator takes the node in.

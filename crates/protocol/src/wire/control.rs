@@ -79,6 +79,8 @@ pub enum Request {
     },
     /// Describes the pool; answered by [`Answer::Status`].
     Status,
+    /// Asks what this host's node has done of commands; answered by [`Answer::Counts`].
+    Counts,
     /// Takes a node that is gone for good out of the list; answered by [`Answer::Ok`].
     Forget {
         /// The node.
@@ -201,6 +203,8 @@ pub enum Answer {
     Shared(SharedView),
     /// To `Pages`.
     Pages(Vec<PageStat>),
+    /// To `Counts`.
+    Counts(NodeCounts),
     /// To `Prove`: the secret of these hellos, which proves the pool's key and seals this one link.
     Proof([u8; 32]),
 }
@@ -292,6 +296,33 @@ impl PageStat {
             *sum = sum.saturating_add(more);
         }
     }
+}
+
+/// Bounds of a histogram of times, in microseconds; what took longer is in none.
+pub const BUCKETS_US: [u64; 10] = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144];
+
+/// What a node has done of commands since its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCounts {
+    /// By kind.
+    pub commands: Vec<CommandCount>,
+    /// Refused commands, by kind of error.
+    pub refused: Vec<(String, u64)>,
+}
+
+/// Commands of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandCount {
+    /// Their kind: get, put ...
+    pub kind: String,
+    /// How many were done.
+    pub count: u64,
+    /// Bytes of regions that they touched.
+    pub bytes: u64,
+    /// Time from admission to the end of the answer, in microseconds, of all together.
+    pub micros: u64,
+    /// How many took up to each of [`BUCKETS_US`], and longer than the one before.
+    pub buckets: Vec<u64>,
 }
 
 /// A home of a shared region's pages.
@@ -451,6 +482,8 @@ pub enum FromNode {
         held: Vec<HeldExtent>,
         /// The number that it would have in the pool, where it is new there and the number is free.
         wish: Option<NodeId>,
+        /// The life whose extents it brings, which that life wrote down: those in `held`, before the first welcome.
+        restores: Option<Incarnation>,
     },
     /// Keeps the lease.
     Renew {

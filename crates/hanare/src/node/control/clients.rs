@@ -170,6 +170,7 @@ impl Desk {
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
             Request::Pages => self.wish(key, Wish::Stat),
+            Request::Counts => Some(plain(Ok(Answer::Counts(self.extents.counts.read())))),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => self.keys.secret_of(client.id.0, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0)),

@@ -3,11 +3,12 @@
 use crate::node::control_link::ControlLink;
 use crate::node::journal::Journal;
 use hanare_fabric::LinkError;
-use hanare_protocol::Result;
 use hanare_protocol::coordinator::{Coordinator, Output, Peer, Record, Settings};
 use hanare_protocol::wire::control::{FromNode, ToNode};
+use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// The peer that is this process's own node.
@@ -36,6 +37,30 @@ pub(crate) enum Deed {
     Own(ToNode),
     /// A rank is gone: its job's barrier fails.
     RankGone(Output),
+}
+
+/// The refusal of an address that leads everybody to the host that they are on, from a node on another host.
+fn unreachable_from_afar(peer: &str, address: &str) -> Option<Error> {
+    let (peer, told) = (peer.parse::<SocketAddr>().ok()?, address.parse::<SocketAddr>().ok()?);
+    let reason = "it came from another host, and this leads every host to itself; give --listen HOST:PORT, or HANARE_ADVERTISE";
+    (!peer.ip().is_loopback() && told.ip().is_loopback()).then(|| Error::BadSetting {
+        key: "the address of a node".to_owned(),
+        value: address.to_owned(),
+        reason: reason.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loopback_address_is_refused_from_another_host_only() {
+        assert!(unreachable_from_afar("10.0.0.2:40000", "127.0.0.1:7411").is_some());
+        assert!(unreachable_from_afar("10.0.0.2:40000", "10.0.0.2:7411").is_none());
+        assert!(unreachable_from_afar("127.0.0.1:40000", "127.0.0.1:7411").is_none());
+        assert!(unreachable_from_afar("a peer", "host:7411").is_none());
+    }
 }
 
 impl Coordination {
@@ -71,6 +96,12 @@ impl Coordination {
         let (messages, ending) = peer.link.receive::<FromNode>();
         let has_more = peer.link.has_more();
         for message in messages {
+            if let FromNode::Join { incarnation, address, .. } = &message
+                && let Some(error) = unreachable_from_afar(peer.link.peer(), address)
+            {
+                peer.link.send(&ToNode::Refused { incarnation: *incarnation, error })?;
+                continue;
+            }
             self.machine.handle(now_ms, Peer(id), message);
         }
         ending.map(|()| has_more)

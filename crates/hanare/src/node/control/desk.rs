@@ -9,7 +9,9 @@ use super::strangers::Strangers;
 use crate::node::control_link::ControlLink;
 use crate::node::data::{Mail, Service};
 use crate::node::extents::Extents;
+use crate::node::kept::{Keeper, Schedule};
 use crate::node::key::KeyFile;
+use crate::node::options::SocketAccess;
 use crate::node::post::Post;
 use hanare_fabric::Link;
 use hanare_fabric::tcp::{Greeted, Keys};
@@ -19,6 +21,7 @@ use hanare_protocol::id::{ClientId, Epoch, NodeId};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::session::Series;
+use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
@@ -50,6 +53,9 @@ pub(crate) enum Letter {
 /// What a desk is made of.
 pub(crate) struct Parts {
     pub member: Member,
+    /// Where the extents are written down at the end, if anywhere.
+    pub keeper: Option<Arc<Keeper>>,
+    pub schedule: Option<Schedule>,
     pub coordination: Option<Coordination>,
     pub home: Option<Home>,
     pub strangers: Strangers,
@@ -60,6 +66,7 @@ pub(crate) struct Parts {
     pub keys: Keys,
     pub key_file: KeyFile,
     pub socket: String,
+    pub access: SocketAccess,
     /// Told once: that the node is a member and its socket listens, or why it never will be.
     pub ready: Sender<Result<NodeId>>,
     pub begun: Instant,
@@ -68,6 +75,8 @@ pub(crate) struct Parts {
 /// The thread's own state.
 pub(crate) struct Desk {
     pub(super) member: Member,
+    keeper: Option<Arc<Keeper>>,
+    schedule: Option<Schedule>,
     coordination: Option<Coordination>,
     home: Option<Home>,
     /// Greets who connects, for as long as the node lives.
@@ -81,6 +90,7 @@ pub(crate) struct Desk {
     /// When the file is looked at again.
     key_look_ms: u64,
     socket: String,
+    access: SocketAccess,
     ready: Option<Sender<Result<NodeId>>>,
     begun: Instant,
     epoll: OwnedFd,
@@ -116,10 +126,28 @@ const TICK_MS: u64 = 1000;
 impl Desk {
     pub fn new(parts: Parts) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
-        let Parts { member, coordination, home, strangers, extents, lender, service, post, keys, key_file, socket, ready, begun } =
-            parts;
+        let Parts {
+            member,
+            keeper,
+            schedule,
+            coordination,
+            home,
+            strangers,
+            extents,
+            lender,
+            service,
+            post,
+            keys,
+            key_file,
+            socket,
+            access,
+            ready,
+            begun,
+        } = parts;
         let desk = Desk {
             member,
+            keeper,
+            schedule,
             coordination,
             home,
             _strangers: strangers,
@@ -131,6 +159,7 @@ impl Desk {
             key_file,
             key_look_ms: 0,
             socket,
+            access,
             ready: Some(ready),
             begun,
             epoll,
@@ -282,7 +311,7 @@ impl Desk {
         if self.listener.is_some() {
             return;
         }
-        match UnixListener::bind(&self.socket) {
+        match UnixListener::bind(&self.socket, self.access) {
             Ok(listener) => {
                 self.watch(listener.fd(), LISTENER, EventFlags::IN);
                 self.listener = Some(listener);
@@ -495,7 +524,12 @@ impl Desk {
         self.listener = None;
         // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
         self.service.end();
-        self.member.leave(false);
+        let bytes = self.extents.held().iter().map(|extent| extent.len).fold(0, u64::saturating_add);
+        if self.keeper.is_none() && bytes > 0 {
+            tracing::warn!("{} of regions go with this node: nobody else has them (`--persist DIR` keeps them)", Size(bytes));
+        }
+        // Others are told before the disk is waited for.
+        self.member.leave(self.keeper.is_some());
         self.settle()?;
         let until = self.now_ms() + LAST_WORDS_MS;
         while self.now_ms() < until {
@@ -505,7 +539,14 @@ impl Desk {
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        Ok(())
+        self.keep()
+    }
+
+    /// Writes the extents down, where that was asked for.
+    fn keep(&mut self) -> Result<()> {
+        self.schedule = None;
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        keeper.write(&self.extents).map(|bytes| tracing::info!("{} of regions are written down", Size(bytes)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The Unix socket that clients attach to.
 
 use crate::control_socket::{socket, socket_address};
+use crate::node::options::SocketAccess;
 use hanare_protocol::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -16,7 +17,7 @@ pub(crate) struct UnixListener {
 
 impl UnixListener {
     /// Listens at a path or `@name`. A socket file that nobody listens at any more is replaced.
-    pub fn bind(name: &str) -> Result<UnixListener> {
+    pub fn bind(name: &str, access: SocketAccess) -> Result<UnixListener> {
         let refuse = |reason: String| Error::BadSetting { key: "the node's socket".to_owned(), value: name.to_owned(), reason };
         let file = (!name.starts_with('@')).then(|| PathBuf::from(name));
         if let Some(path) = &file {
@@ -26,6 +27,11 @@ impl UnixListener {
             let listener = socket()?;
             rustix::io::ioctl_fionbio(&listener, true)?;
             rustix::net::bind(&listener, &socket_address(name)?)?;
+            if let Some(path) = &file {
+                let group = access.group.map(rustix::fs::Gid::from_raw);
+                rustix::fs::chown(path, None, group)?;
+                access.mode.map_or(Ok(()), |mode| rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(mode)))?;
+            }
             rustix::net::listen(&listener, 128)?;
             Ok(listener)
         };

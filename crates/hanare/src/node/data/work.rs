@@ -6,6 +6,7 @@
 use super::inbox::lost_memory;
 use super::reach::Reached;
 use crate::exec::{Exec, Stage};
+use crate::node::counts::Watch;
 use crate::node::extents::{Extents, Opened, Writing};
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
@@ -36,6 +37,7 @@ pub(crate) struct Work {
     asked: u64,
     /// Of a command that changes bytes as they are.
     writing: Option<Writing>,
+    _watch: Watch,
 }
 
 /// Where a command's bytes are.
@@ -49,6 +51,10 @@ pub(crate) enum Place {
 impl Work {
     /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
     pub fn admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
+        Work::try_admit(command, shape, extents).inspect_err(|error| extents.counts.refused(error))
+    }
+
+    fn try_admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
         let (place, shape, writing) = match command.op {
             Op::CopyFrom { address_len: 1..=ADDRESS_LEN_MAX } => {
                 (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?, None)
@@ -59,8 +65,8 @@ impl Work {
             }
         };
         let (op, exec) = (command.op, Exec::new(command.op));
-        let (result, rest) = (Vec::new(), Vec::new());
-        let work = Work { op, shape, place, exec, taken: 0, result, done: 0, rest, asked: 0, writing };
+        let (result, rest, _watch) = (Vec::new(), Vec::new(), extents.counts.watch(&op, shape.len()));
+        let work = Work { op, shape, place, exec, taken: 0, result, done: 0, rest, asked: 0, writing, _watch };
         work.check()?;
         Ok(work)
     }

@@ -92,6 +92,33 @@ fn what_a_node_keeps_is_not_made_anew_while_it_is_away() {
 }
 
 #[test]
+fn a_node_that_was_started_again_with_its_extents_has_its_regions_in_a_new_epoch() {
+    let mut pool = Pool::new(2);
+    let made = pool.create(1, "a", 4096, Placement::Local).unwrap();
+    let held: Vec<HeldExtent> = pool.nodes[1].member.held().copied().collect();
+    let start = |pool: &mut Pool, life: u128, restores: u128| {
+        pool.nodes[1].member.leave(true);
+        pool.run();
+        let fresh = member::Settings::new(Incarnation(life), "n1", "127.0.0.1:1");
+        let settings = member::Settings { restores: Some(Incarnation(restores)), ..fresh };
+        pool.nodes[1].member = Member::with_extents(settings, held.clone());
+        pool.nodes[1].member.set_memory(Memory { lent: 1 << 20, ..Memory::default() });
+        pool.connect(1);
+    };
+    // The first life of node 1 in these pools.
+    let before = 2;
+    start(&mut pool, 77, before);
+    let again = pool.open(0, "a").unwrap();
+    assert_eq!(again.gid, made.gid);
+    assert_ne!(again.grants, made.grants, "grants of the life before are void");
+    let restored = Coordinator::restore(Settings::new("n0"), pool.journal.clone(), 0);
+    assert!(restored.regions().all(|region| region.lost.is_empty()));
+    // What an earlier life than the last wrote down is old: the region is lost, and never as it was then.
+    start(&mut pool, 78, before);
+    assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })));
+}
+
+#[test]
 fn nodes_that_are_gone_leave_the_list_when_somebody_says_so_or_by_themselves() {
     let mut pool = Pool::new(3);
     pool.create(1, "a", 4096, Placement::Local).unwrap();

@@ -1,0 +1,122 @@
+//! What a node has done of others' commands: how many, of how many bytes, in what time, and how many it refused.
+//!
+//! Programs of its own host reach mapped bytes without it; those accesses are not counted.
+
+use hanare_protocol::Error;
+use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, NodeCounts};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The kinds of commands, as metrics call them.
+const KINDS: [&str; 8] = ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap"];
+
+fn kind(op: &Op) -> usize {
+    match op {
+        Op::Get => 0,
+        Op::Put => 1,
+        Op::CopyTo | Op::CopyFrom { .. } => 2,
+        Op::Fill { .. } => 3,
+        Op::Compare { .. } => 4,
+        Op::Reduce(_) => 5,
+        Op::Update(_) | Op::Fetch(_) => 6,
+        _ => 7,
+    }
+}
+
+/// The counts, which only grow.
+#[derive(Default)]
+pub(crate) struct Counts {
+    kinds: [Kind; KINDS.len()],
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+#[derive(Default)]
+struct Kind {
+    count: AtomicU64,
+    bytes: AtomicU64,
+    micros: AtomicU64,
+    buckets: [AtomicU64; BUCKETS_US.len()],
+}
+
+/// A command under way, from its admission to the end of its answer.
+pub(crate) struct Watch {
+    counts: Arc<Counts>,
+    kind: usize,
+    bytes: u64,
+    begun: Instant,
+}
+
+impl Counts {
+    /// A command of so many bytes was admitted.
+    pub fn watch(self: &Arc<Counts>, op: &Op, bytes: u64) -> Watch {
+        Watch { counts: self.clone(), kind: kind(op), bytes, begun: Instant::now() }
+    }
+
+    /// A command was refused.
+    pub fn refused(&self, error: &Error) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(name(error)).or_default() += 1;
+    }
+
+    /// All of them.
+    pub fn read(&self) -> NodeCounts {
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let command = |(name, kind): (&&str, &Kind)| CommandCount {
+            kind: (*name).to_owned(),
+            count: load(&kind.count),
+            bytes: load(&kind.bytes),
+            micros: load(&kind.micros),
+            buckets: kind.buckets.iter().map(load).collect(),
+        };
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        NodeCounts {
+            commands: KINDS.iter().zip(&self.kinds).map(command).collect(),
+            refused: refused.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let micros = self.begun.elapsed().as_micros() as u64;
+        let kind = &self.counts.kinds[self.kind];
+        for (number, more) in [(&kind.count, 1), (&kind.bytes, self.bytes), (&kind.micros, micros)] {
+            number.fetch_add(more, Ordering::Relaxed);
+        }
+        if let Some(bucket) = BUCKETS_US.iter().position(|most| micros <= *most) {
+            kind.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An error's kind, as metrics call it.
+fn name(error: &Error) -> &'static str {
+    match error {
+        Error::GrantRefused { .. } => "grant_refused",
+        Error::IsMapped { .. } => "is_mapped",
+        Error::OutOfRange { .. } | Error::BadIndex { .. } | Error::BadDimension { .. } => "out_of_range",
+        Error::BadShape { .. } | Error::BadElement { .. } => "bad_shape",
+        Error::LimitReached { .. } => "limit_reached",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_counted_once_when_its_watch_ends() {
+        let counts = Arc::new(Counts::default());
+        let watch = counts.watch(&Op::Get, 4096);
+        assert_eq!(counts.read().commands[0].count, 0);
+        drop(watch);
+        counts.refused(&Error::IsMapped { gid: hanare_protocol::id::Gid(1) });
+        let read = counts.read();
+        assert_eq!((read.commands[0].kind.as_str(), read.commands[0].count, read.commands[0].bytes), ("get", 1, 4096));
+        assert_eq!(read.refused, [("is_mapped".to_owned(), 1)]);
+        assert!(read.commands[0].buckets.iter().sum::<u64>() <= 1 && read.commands[1].count == 0);
+    }
+}
