@@ -21,6 +21,7 @@ pub mod spsc;
 pub mod wait;
 pub mod words;
 
-pub use spsc::{Consumer, Corrupt, Producer, Record};
+pub use hanare_protocol::Corrupt;
+pub use spsc::{Consumer, Producer, Record};
 pub use wait::{Backoff, Step};
 pub use words::{Exchange, Shared, Words};
