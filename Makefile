@@ -29,8 +29,9 @@ test:
 	@scripts/prepare.sh test
 	$(CARGO) test --workspace --no-fail-fast
 
-## nightly  what takes minutes: commands under faults (MINUTES=5), and the simulator
+## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), and the simulator
 nightly:
+	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-fabric -p hanare --lib fuzz:: -- --nocapture --test-threads 1
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
 	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
 

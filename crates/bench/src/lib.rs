@@ -11,12 +11,14 @@
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
 //! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`barrier`] | one module a bench |
+//! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
 
 #![forbid(unsafe_code)]
 
 pub mod barrier;
+pub mod basics;
 pub mod coherence;
 pub mod compare;
 pub mod copy;
@@ -128,6 +130,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
+        Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
     ]
 }
 

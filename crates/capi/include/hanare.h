@@ -90,6 +90,7 @@ extern "C" {
 #define HANARE_ERR_HEAP_FULL (-40)        /* the heap has no free block that is long enough */
 #define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently, so that its memory is not reached as it is */
 #define HANARE_ERR_PAGE_LOST (-42)        /* bytes of a page went with the host that stored them; the region's rest is there */
+#define HANARE_ERR_NO_ATTRIBUTE (-43)     /* the region has no attribute of that name */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -189,14 +190,27 @@ int hanare_get_traffic(const hanare_pool *pool, hanare_traffic *traffic);
 
 /* ---- Naming ----------------------------------------------------------------------------------------------------- */
 
+/* A value that a region's owner keeps with its name, for whoever opens it: 4096 bytes of names and values in all.
+ *
+ * An array says what it is in the terms of a .npy file's header, each written as Python writes it: "descr" (<f8, or the list of a
+ * record's fields), "fortran_order" (True or False), "shape" ((1024, 3)). `hanare region ls` shows it, `hanare region cp` saves it. */
+typedef struct hanare_attribute {
+    const char *name;
+    const void *value;
+    size_t len; /* bytes of the value */
+} hanare_attribute;
+
 typedef struct hanare_create_options {
     size_t struct_size;    /* sizeof(hanare_create_options), set by the caller */
     const char *placement; /* "local", "node=K" or "interleave=BYTES"; NULL is "local" */
-    uint32_t mode;         /* who may read and write: the bits of a file's mode */
+    uint32_t mode;         /* who may read and write: the bits of a file's mode. Root may do all, whatever the mode says */
+    uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
+    const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
+    size_t attribute_count;
 } hanare_create_options;
 
 /* What NULL options stand for: on this host's node, for this user only. */
-#define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600}
+#define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600, 0, NULL, 0}
 
 /* Creates a region of `len` bytes, all zero.
  *
@@ -206,9 +220,11 @@ typedef struct hanare_create_options {
 int hanare_create(hanare_pool *pool, const char *name, uint64_t len, const hanare_create_options *options,
                   hanare_region **region);
 
-/* Creates a region, or opens the one that has this name and length. hanare_was_created tells which.
+/* Creates a region, or opens the one that has this name and length. hanare_was_created tells which. A region of this user whose
+ * bytes went with their node is made anew, all zero, unless options->refuse_lost is 1.
  *
- * Errors     as hanare_create, but BAD_LENGTH where a region of that name has another length.
+ * Errors     as hanare_create, but BAD_LENGTH where a region of that name has another length; REGION_LOST where the bytes of another
+ *            user's region went with their node.
  */
 int hanare_create_or_attach(hanare_pool *pool, const char *name, uint64_t len, const hanare_create_options *options,
                             hanare_region **region);
@@ -223,6 +239,9 @@ int hanare_create_or_attach(hanare_pool *pool, const char *name, uint64_t len, c
  * Errors     UNKNOWN_REGION, NO_PERMISSION, REGION_LOST, NO_COORDINATOR.
  */
 int hanare_open(hanare_pool *pool, const char *name, int rights, hanare_region **region);
+
+/* Opens the region that has the number `gid` (hanare_gid), whatever its name is by now. Otherwise as hanare_open. */
+int hanare_open_gid(hanare_pool *pool, uint64_t gid, int rights, hanare_region **region);
 
 /* Gives a region handle back, with its map if it has one; the bytes stay in the pool. Never waits for requests:
  * those under way keep what they need. Errors: those of hanare_unmap, if it has a map; the handle is gone all the same. */
@@ -240,6 +259,30 @@ int hanare_remove(hanare_pool *pool, const char *name);
  * Errors     UNKNOWN_REGION, BAD_LENGTH (shorter than it is), POOL_FULL, QUOTA_EXCEEDED, NO_PERMISSION.
  */
 int hanare_resize(hanare_pool *pool, const char *name, uint64_t len, hanare_region **region);
+
+#define HANARE_SAME ((uint32_t)-1) /* leave it as it is */
+
+/* What hanare_alter changes. */
+typedef struct hanare_changes {
+    size_t struct_size; /* sizeof(hanare_changes), set by the caller */
+    const char *name;   /* the region's name from now on; NULL: the same */
+    uint32_t mode;      /* HANARE_SAME, or the bits of a file's mode */
+    uint32_t uid;       /* HANARE_SAME for both, or whose it is from now on */
+    uint32_t gid;
+    const hanare_attribute *attributes; /* set; those whose value is NULL are taken away */
+    size_t attribute_count;
+} hanare_changes;
+
+/* Changes nothing. */
+#define HANARE_CHANGES_INIT {sizeof(hanare_changes), NULL, HANARE_SAME, HANARE_SAME, HANARE_SAME, NULL, 0}
+
+/* Changes what is kept with the region `name`: all of it, or nothing. Handles that are open stay as they are: they keep the rights that
+ * they were opened with, and find the region under its new name.
+ *
+ * Errors     UNKNOWN_REGION, NO_PERMISSION (for all but its owner and root; for all but root, where another user is to own it),
+ *            NAME_TAKEN, BAD_NAME, LIMIT_REACHED (too many bytes of attributes), QUOTA_EXCEEDED, NO_COORDINATOR.
+ */
+int hanare_alter(hanare_pool *pool, const char *name, const hanare_changes *changes);
 
 typedef struct hanare_region_stat {
     size_t struct_size;  /* sizeof(hanare_region_stat), set by the caller */
@@ -290,8 +333,22 @@ int64_t hanare_len(const hanare_region *region);
 /* 1 if all bytes lie on this host's node, 0 if not. Never blocks. */
 int hanare_is_local(const hanare_region *region);
 
-/* 1 if the call that gave this handle made the region, 0 if it was there. Never blocks. */
+#define HANARE_FOUND 0   /* it was there */
+#define HANARE_CREATED 1 /* no region had the name */
+#define HANARE_RENEWED 2 /* a region had the name whose bytes are lost: this one took its place, all zero */
+
+/* Whether the call that gave this handle made the region: one of the three above. Never blocks. */
 int hanare_was_created(const hanare_region *region);
+
+/* The region's number, which no other region ever gets; 0 for a NULL handle. Never blocks. */
+uint64_t hanare_gid(const hanare_region *region);
+
+/* Writes the value of an attribute as the region had it when it was opened: its first `max` bytes, without a zero byte behind them.
+ *
+ * Return     the bytes of the value, whatever `max` is; `into` may be NULL if that is 0.
+ * Errors     NO_ATTRIBUTE.
+ */
+int hanare_get_attribute(const hanare_region *region, const char *name, void *into, size_t max);
 
 /* ---- Put, get, copy --------------------------------------------------------------------------------------------- */
 
@@ -826,7 +883,8 @@ int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t part
  * Ordering   what was written before the word is seen after the call. A word that changes and changes back while nobody
  *            looks is not seen: wait for one that stays, as a count that grows.
  * Errors     NOT_IN_TIME; OUT_OF_RANGE; BAD_ELEMENT at an odd offset; UNKNOWN_REGION when the region is removed
- *            meanwhile, where it is not mapped; NODE_LOST.
+ *            meanwhile, where it is not mapped; NODE_LOST; RANK_GONE where the wait lasts and a rank of this program's job
+ *            has died: it failed, or ended without hanare_detach.
  */
 int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms);
 

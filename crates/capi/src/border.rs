@@ -17,6 +17,13 @@ pub enum Failure {
     Argument(String),
     /// The call does not fit what was called before.
     Use(String),
+    /// A region has no attribute of that name.
+    Attribute {
+        /// The region.
+        region: String,
+        /// The name.
+        name: String,
+    },
 }
 
 impl From<Error> for Failure {
@@ -61,6 +68,7 @@ fn on_failure(call: &'static str, failure: &Failure) -> c_int {
         Failure::Pool(error) => (code::of(error), in_c(error)),
         Failure::Argument(text) => (code::BAD_ARGUMENT, text.clone()),
         Failure::Use(text) => (code::BAD_USE, text.clone()),
+        Failure::Attribute { region, name } => (code::NO_ATTRIBUTE, format!("region '{region}' has no attribute '{name}'")),
     };
     keep(format!("{call}: {text}"));
     code

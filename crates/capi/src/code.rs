@@ -15,6 +15,9 @@ pub const OTHER: c_int = -27;
 /// The region, or the call, cannot be used that way.
 pub const BAD_USE: c_int = -22;
 
+/// The region has no attribute of that name.
+pub const NO_ATTRIBUTE: c_int = -43;
+
 /// The number of an error's kind.
 pub fn of(error: &Error) -> c_int {
     match error {
@@ -63,7 +66,7 @@ pub fn of(error: &Error) -> c_int {
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 42] = [
+const ENTRIES: [(&CStr, &CStr); 43] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -106,6 +109,7 @@ const ENTRIES: [(&CStr, &CStr); 42] = [
     (c"HANARE_ERR_HEAP_FULL", c"the heap has no free block that is long enough"),
     (c"HANARE_ERR_IS_MAPPED", c"programs have it mapped coherently, so that its memory is not reached as it is"),
     (c"HANARE_ERR_PAGE_LOST", c"bytes of a page went with the host that stored them; the region's rest is there"),
+    (c"HANARE_ERR_NO_ATTRIBUTE", c"the region has no attribute of that name"),
 ];
 
 /// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
@@ -202,7 +206,9 @@ mod tests {
             assert_eq!(happened(of(&error)), error.happened(), "{name}");
             numbers.push(of(&error));
         }
-        for (name, number) in [("BAD_ARGUMENT", BAD_ARGUMENT), ("DEFECT", DEFECT), ("OTHER", OTHER)] {
+        for (name, number) in
+            [("BAD_ARGUMENT", BAD_ARGUMENT), ("DEFECT", DEFECT), ("OTHER", OTHER), ("NO_ATTRIBUTE", NO_ATTRIBUTE)]
+        {
             assert_eq!(in_header(name), Some(number), "{name}");
             numbers.push(number);
         }
@@ -227,7 +233,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ENTRIES.len());
-        assert_eq!((entry(7).unwrap().0, entry(-43), entry(c_int::MIN)), (c"HANARE_OK", None, None));
+        assert_eq!((entry(7).unwrap().0, entry(-44), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

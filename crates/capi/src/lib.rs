@@ -10,7 +10,7 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
-//! | [`pool`], [`region`], [`naming`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -22,6 +22,7 @@
 //! 3. No panic leaves an exported function.
 
 pub mod argument;
+pub mod attribute;
 pub mod batch;
 pub mod border;
 pub mod code;

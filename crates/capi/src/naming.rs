@@ -1,12 +1,13 @@
 //! `hanare.h`, "Naming": the calls that make, find, describe and remove regions.
 
 use crate::argument::{place, reference, sized, text, write_sized};
+use crate::attribute::{CAttribute, attributes};
 use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::pool::CPool;
 use crate::region::CRegion;
 use hanare::{CreateOptions, Pool, Region};
-use hanare_protocol::id::Rights;
+use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::wire::control::RegionStat;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -17,6 +18,9 @@ pub struct CCreateOptions {
     struct_size: usize,
     placement: *const c_char,
     mode: u32,
+    refuse_lost: u32,
+    attributes: *const CAttribute,
+    attribute_count: usize,
 }
 
 /// # Safety
@@ -27,7 +31,12 @@ unsafe fn options(ptr: *const CCreateOptions) -> Outcome<CreateOptions> {
     }
     // SAFETY: promised by the caller.
     let given = unsafe { sized(ptr, "options") }?;
-    let mut options = CreateOptions { mode: given.mode, ..CreateOptions::default() };
+    let mut options = CreateOptions { mode: given.mode, refuse_lost: given.refuse_lost != 0, ..CreateOptions::default() };
+    // SAFETY: the caller's list.
+    for (name, value) in unsafe { attributes(given.attributes, given.attribute_count) }? {
+        let value = value.ok_or_else(|| Failure::Argument(format!("the value of attribute '{name}' is NULL")))?;
+        options.attributes.set(&name, value);
+    }
     if !given.placement.is_null() {
         // SAFETY: the caller's string.
         options.placement = unsafe { text(given.placement, "options->placement") }?.parse()?;
@@ -101,14 +110,38 @@ pub unsafe extern "C" fn hanare_create_or_attach(
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_open(pool: *mut CPool, name: *const c_char, rights: c_int, region: *mut *mut CRegion) -> c_int {
-    let open = |pool: &Pool, name: &str| match rights {
-        0 => Ok(pool.open(name)?),
-        1 => Ok(pool.open_for(name, Rights::Read)?),
-        2 => Ok(pool.open_for(name, Rights::Write)?),
-        other => Err(Failure::Argument(format!("rights {other} is none of HANARE_MOST, HANARE_READ, HANARE_WRITE"))),
+    let open = |pool: &Pool, name: &str| match rights_of(rights)? {
+        None => Ok(pool.open(name)?),
+        Some(rights) => Ok(pool.open_for(name, rights)?),
     };
     // SAFETY: the caller's pointers.
     unsafe { obtain("hanare_open", pool, name, region, open) }
+}
+
+fn rights_of(number: c_int) -> Outcome<Option<Rights>> {
+    match number {
+        0 => Ok(None),
+        1 => Ok(Some(Rights::Read)),
+        2 => Ok(Some(Rights::Write)),
+        other => Err(Failure::Argument(format!("rights {other} is none of HANARE_MOST, HANARE_READ, HANARE_WRITE"))),
+    }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_open_gid(pool: *mut CPool, gid: u64, rights: c_int, region: *mut *mut CRegion) -> c_int {
+    code_of("hanare_open_gid", || {
+        // SAFETY: the caller's handle.
+        let pool = unsafe { &reference(pool, "pool")?.pool };
+        let into = place(region, "region")?;
+        let opened = pool.open_gid(Gid(gid), rights_of(rights)?)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { CRegion::give(pool, opened, into) };
+        Ok(code::OK)
+    })
 }
 
 /// See `hanare.h`.

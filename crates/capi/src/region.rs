@@ -76,6 +76,20 @@ pub unsafe extern "C" fn hanare_is_local(region: *const CRegion) -> c_int {
 pub unsafe extern "C" fn hanare_was_created(region: *const CRegion) -> c_int {
     code_of("hanare_was_created", || {
         // SAFETY: the caller's handle.
-        Ok(c_int::from(unsafe { reference(region, "region") }?.region.created()))
+        let region = unsafe { &reference(region, "region")?.region };
+        Ok(c_int::from(region.created()) + c_int::from(region.renewed()))
     })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_gid(region: *const CRegion) -> u64 {
+    let gid = enter("hanare_gid", || {
+        // SAFETY: the caller's handle.
+        Ok(unsafe { reference(region, "region") }?.region.gid().0)
+    });
+    gid.unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, key, node, region, run};
+use crate::{demo, forward, journal, key, node, region, run, what_if};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -63,6 +63,8 @@ pub enum Command {
     Bench(forward::BenchOptions),
     /// Ask a timing model of a paper's hardware
     Model(forward::ModelOptions),
+    /// Predict what a program would do on another network, or on more nodes
+    WhatIf(what_if::WhatIfOptions),
     /// Write the report that holds papers, models and measurements side by side
     Report(forward::ReportOptions),
     /// Run the cluster simulator under a seed

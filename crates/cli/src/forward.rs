@@ -48,6 +48,9 @@ pub struct ModelOptions {
     pub paper: Option<String>,
     /// The experiment; none lists those of the paper.
     pub experiment: Option<String>,
+    /// Whose protocol runs on the paper's hardware.
+    #[arg(long, value_name = "PROTOCOL", value_parser = ["paper", "product"], default_value = "paper")]
+    pub protocol: String,
     /// Set a parameter.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -124,7 +127,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     Ok(())
 }
 
-fn run_bench(name: &str, quick: bool, nodes: Option<u32>, ranks: Option<u32>) -> Result<hanare_bench::Report> {
+pub fn run_bench(name: &str, quick: bool, nodes: Option<u32>, ranks: Option<u32>) -> Result<hanare_bench::Report> {
     let options = hanare_bench::Options { quick, nodes, ranks, ..hanare_bench::Options::here() };
     let mut step = None;
     hanare_bench::run(name, &options, &mut |what| {
@@ -151,6 +154,7 @@ pub fn model(options: &ModelOptions) -> Result<()> {
         Some(paper) => command::run(&command::Options {
             paper: paper.clone(),
             experiment: options.experiment.clone(),
+            is_product: options.protocol == "product",
             set: options.set.clone(),
             sweep: options.sweep.clone(),
             network: options.network.clone(),
@@ -191,7 +195,7 @@ pub fn report(options: &ReportOptions) -> Result<()> {
 }
 
 /// Today, this version, and the commit it was built from.
-fn made() -> report::Made {
+pub fn made() -> report::Made {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     report::Made {
         date: day(seconds / 86_400),

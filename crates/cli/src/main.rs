@@ -10,6 +10,7 @@
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`what_if`] | predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
 //! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ mod run;
 mod size;
 mod sparing;
 mod status;
+mod what_if;
 
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
@@ -114,6 +116,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),
         Command::Model(options) => forward::model(&options)?,
+        Command::WhatIf(options) => what_if::run(&options)?,
         Command::Report(options) => forward::report(&options)?,
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::pages(&dir)?,

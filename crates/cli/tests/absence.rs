@@ -10,6 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fabric", &["hanare-protocol", "hanare-memory", "hanare-ring"]),
     ("hanare", &["hanare-protocol", "hanare-memory", "hanare-ring", "hanare-fabric"]),
     ("capi", &["hanare", "hanare-protocol", "hanare-memory"]),
+    ("fuzz", &[]),
     ("model", &["hanare-protocol"]),
     ("sim", &["hanare-protocol", "hanare-model"]),
     ("bench", &["hanare", "hanare-protocol", "hanare-memory"]),

@@ -34,7 +34,7 @@ fn bytes_and_numbers_come_back_and_a_killed_node_is_lost_in_time() {
     }
     let mut nodes = Nodes::start_with(3, &[("HANARE_FABRIC", "ucx")]);
     let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
-    let placed = |node: &str| CreateOptions { placement: node.parse().unwrap(), mode: 0o600 };
+    let placed = |node: &str| CreateOptions { placement: node.parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
     let (a, b) =
         (client.create("a", 8 << 20, &placed("node=1")).unwrap(), client.create("b", 8 << 20, &placed("node=2")).unwrap());
     let words: Vec<u8> = (0..1u64 << 20).flat_map(u64::to_le_bytes).collect();
@@ -87,7 +87,7 @@ fn sides_that_differ_are_refused_in_one_line() {
     let nodes = Nodes::start_with(2, &[("HANARE_FABRIC", "ucx")]);
     let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
     let placement = "node=1".parse().unwrap();
-    let region = client.create("a", 1 << 20, &CreateOptions { placement, mode: 0o600 }).unwrap();
+    let region = client.create("a", 1 << 20, &CreateOptions { placement, mode: 0o600, ..CreateOptions::default() }).unwrap();
     let error = region.put(0, &[1; 8]).unwrap_err().to_string();
     assert!(error.contains("fabric") && error.contains("ucx") && error.contains("tcp") && !error.contains('\n'), "{error}");
 }

@@ -25,7 +25,13 @@ fn bytes_put_on_one_node_are_got_on_another() {
 fn a_column_is_one_strided_get() {
     let nodes = Nodes::start(2);
     let pool = Pool::attach_to(&nodes.nodes[1].socket, None).unwrap();
-    let region = pool.create("matrix", 64 * 64, &CreateOptions { placement: "node=0".parse().unwrap(), mode: 0o600 }).unwrap();
+    let region = pool
+        .create(
+            "matrix",
+            64 * 64,
+            &CreateOptions { placement: "node=0".parse().unwrap(), mode: 0o600, ..CreateOptions::default() },
+        )
+        .unwrap();
     region.put(0, &(0..64 * 64).map(|k| (k % 64) as u8).collect::<Vec<_>>()).unwrap();
     let before = pool.traffic();
     let mut column = [0; 64];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 fn the_pool_shows_it_lost_and_its_regions_with_it() {
     let mut nodes = Nodes::start(2);
     let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
-    let placed = |node: &str| CreateOptions { placement: node.parse().unwrap(), mode: 0o600 };
+    let placed = |node: &str| CreateOptions { placement: node.parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
     let gone = client.create("gone", 1 << 20, &placed("node=1")).unwrap();
     gone.put(0, &[7; 4096]).unwrap();
     let kept = client.create("kept", 1 << 20, &placed("node=0")).unwrap();

@@ -78,7 +78,7 @@ impl Rows {
 }
 
 fn filled(client: &Pool, name: &str, node: u32, byte: u8) -> Region {
-    let options = CreateOptions { placement: format!("node={node}").parse().unwrap(), mode: 0o600 };
+    let options = CreateOptions { placement: format!("node={node}").parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
     let region = client.create(name, LEN as u64, &options).unwrap();
     region.put(0, &[byte; LEN]).unwrap();
     region

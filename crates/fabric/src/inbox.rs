@@ -3,7 +3,7 @@
 //! ```text
 //!            32 bytes, decoded            window full, body not
 //! between ---------------------> body ---------------------------+
-//!    ^                            |  ^---- the sink's next window +
+//!    ^                            |  ^---- the sink's next window + (none while the sink says "not yet")
 //!    +---- all of the body -------+
 //! ```
 //!
@@ -30,7 +30,7 @@ pub(crate) enum Inbox {
         head: Head,
         /// Bytes of the body that came before this window.
         at: u64,
-        /// Where the next ones go: `filled` of it are there, fewer than its length.
+        /// Where the next ones go: `filled` of it are there, fewer than its length. Empty while the sink has no place yet.
         window: Window,
         /// Bytes in the window.
         filled: usize,
@@ -50,6 +50,15 @@ impl Inbox {
     /// Whether the stream may end here.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self, Inbox::Head { have: 0, .. })
+    }
+
+    /// Asks again a sink that had no place yet. Says whether bytes of the body may be taken, or none are awaited.
+    pub(crate) fn has_place(&mut self, sink: &mut dyn Sink) -> Result<bool, Ending> {
+        let Inbox::Body { head, at, window, .. } = self else { return Ok(true) };
+        if window.is_empty() {
+            *window = place(head, *at, sink)?;
+        }
+        Ok(!window.is_empty())
     }
 
     /// Where the next body bytes can be received straight into; [`Inbox::filled`] says how many came.
@@ -84,10 +93,11 @@ impl Inbox {
         if *filled == window.len() { self.next_window(sink, done) } else { Ok(()) }
     }
 
-    /// Copies from `from` to where its bytes belong and returns how many were used: all, unless the sink lets no message begin.
+    /// Copies from `from` to where its bytes belong and returns how many were used: all, unless the sink lets no message begin, or
+    /// has no place yet.
     pub(crate) fn take(&mut self, from: Window, sink: &mut dyn Sink, done: &mut Progress) -> Result<usize, Ending> {
         let mut used = 0;
-        while used < from.len() {
+        while used < from.len() && self.has_place(sink)? {
             let left = from.len() - used;
             match self {
                 Inbox::Head { bytes, have } => {
@@ -146,7 +156,6 @@ impl Inbox {
 /// Asks the sink for a window and cuts it at the body's end.
 fn place(head: &Head, at: u64, sink: &mut dyn Sink) -> Result<Window, Ending> {
     let window = sink.place(head, at).map_err(|refusal| Ending::Garbage(refusal.0))?;
-    assert!(!window.is_empty(), "a sink placed bytes in an empty window");
     let rest = usize::try_from(head.body_len - at).unwrap_or(usize::MAX);
     Ok(window.slice(0, window.len().min(rest)))
 }

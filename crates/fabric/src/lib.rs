@@ -31,6 +31,8 @@
 //! beyond one buffer a link.
 
 mod ending;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod inbox;
 pub mod link;
 mod outbox;

@@ -101,7 +101,9 @@ fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
 pub unsafe trait Sink {
     /// Says where the body's bytes from `at` on go: called with 0, and again each time the window before is full.
     ///
-    /// A window longer than the rest of the body is used up to the body's end. An empty one is a programmer error.
+    /// A window longer than the rest of the body is used up to the body's end. An empty one says "not yet": the link leaves what
+    /// arrives where it is, and asks for the same byte again at each `progress`. As for [`Sink::may_begin`], who says so does not
+    /// watch the event for reading meanwhile.
     ///
     /// **Errors**: a refusal ends the link with [`LinkError::Garbage`].
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal>;

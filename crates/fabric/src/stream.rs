@@ -198,7 +198,7 @@ impl<S: Stream> StreamLink<S> {
                     return Ok(());
                 }
             }
-            if self.inbox.is_between() && !sink.may_begin() {
+            if self.inbox.is_between() && !sink.may_begin() || !self.inbox.has_place(sink)? {
                 return Ok(());
             }
             if done.is_fair_share() {

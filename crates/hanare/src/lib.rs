@@ -25,6 +25,8 @@
 mod client;
 mod control_socket;
 mod exec;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod launch;
 pub mod node;
 mod random;
@@ -44,13 +46,15 @@ pub mod userfaultfd {
     pub use hanare_memory::uffd::{Features, PARTS, Part};
 }
 pub use hanare_memory::file::Huge;
+pub use hanare_protocol::array::Array;
+pub use hanare_protocol::attributes::Attributes;
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 pub use hanare_protocol::error::Happened;
-pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights};
+pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
-pub use hanare_protocol::wire::control::{Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};
 /// What values must be to lie in a region ([`Region::put_values`]), and how they become bytes for all other commands.

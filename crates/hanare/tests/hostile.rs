@@ -7,7 +7,7 @@ use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
-use hanare_protocol::wire::control::{self, Answer, RegionView, Request};
+use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, Word};
 use std::collections::VecDeque;
@@ -100,7 +100,14 @@ fn region(socket: &str, len: u64) -> (RegionView, UnixStream) {
     };
     ask(&Request::Attach { version: VERSION, job: None });
     let CreateOptions { placement, .. } = CreateOptions::default();
-    let create = Request::Create { name: format!("target-{len}"), len, placement, mode: 0o600, attach: false };
+    let create = Request::Create {
+        name: format!("target-{len}"),
+        len,
+        placement,
+        mode: 0o600,
+        attributes: Default::default(),
+        existing: Existing::Refuse,
+    };
     match ask(&create) {
         Answer::Region(view) => (view, socket),
         other => panic!("{other:?}"),

@@ -8,7 +8,7 @@ mod support;
 use hanare::node::{Node, NodeOptions};
 use hanare::{CreateOptions, Error, Placement, Pool};
 use hanare_protocol::limits::REQUEST_LEN_MAX;
-use hanare_protocol::wire::control::{self, FromNode, Request};
+use hanare_protocol::wire::control::{self, Existing, FromNode, Request};
 use hanare_protocol::wire::head::{Head, Kind};
 use intruder::{Intruder, frame};
 use std::io::{ErrorKind, Read, Write};
@@ -113,7 +113,7 @@ fn a_peer_that_floods_the_coordinator_leaves_it_hearing_and_small() {
     let clients = [pool.client(0), pool.client(1)];
     let before = resident();
     let mut stream = support::control_link(pool.nodes[0].address());
-    let body = control::encode(&FromNode::Leave);
+    let body = control::encode(&FromNode::Leave { keeps: false });
     let head = Head { body_len: body.len() as u64, ..Head::new(Kind::Control, 0) };
     let flood = [&head.encode()[..], &body].concat().repeat(1000);
     let is_over = AtomicBool::new(false);
@@ -165,7 +165,14 @@ fn memory_of_removed_regions_that_is_still_mapped_is_lent() {
     let mut files = Vec::new();
     let refused = loop {
         let name = format!("mapped{}", files.len());
-        let create = Request::Create { name: name.clone(), len: LEN, placement: Placement::Local, mode: 0o600, attach: false };
+        let create = Request::Create {
+            name: name.clone(),
+            len: LEN,
+            placement: Placement::Local,
+            mode: 0o600,
+            attributes: Default::default(),
+            existing: Existing::Refuse,
+        };
         let view = match intruder.ask(&create) {
             Ok(control::Answer::Region(view)) => view,
             Ok(other) => panic!("{other:?}"),

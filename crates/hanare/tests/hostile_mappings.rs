@@ -8,7 +8,7 @@ mod support;
 use hanare::{Consistency, CreateOptions, Error, Pool};
 use hanare_protocol::id::{Epoch, Gid, NodeId, Rights, Slot};
 use hanare_protocol::place::{Extent, Layout, Span};
-use hanare_protocol::wire::control::{Answer, NodeAddress, RegionView, Request};
+use hanare_protocol::wire::control::{Answer, Existing, Made, NodeAddress, RegionView, Request};
 use intruder::{Intruder, forged};
 use std::os::unix::fs::FileExt;
 use support::TestPool;
@@ -30,7 +30,8 @@ fn guessed(pool: &TestPool, gid: Gid) -> RegionView {
         layout: Layout { spans: vec![Span { len: LEN, chunk: LEN, extents }] },
         grants: vec![hanare_protocol::id::Grant([0; 16])],
         nodes: vec![NodeAddress { node, epoch: Epoch(1), address: pool.nodes[0].address().to_owned() }],
-        created: false,
+        attributes: Default::default(),
+        made: Made::Found,
     }
 }
 
@@ -129,7 +130,14 @@ fn a_layout_that_lies_is_refused_and_the_node_lives() {
     let mut intruder = Intruder::attach(pool.nodes[0].socket());
     let placement = hanare::Placement::Local;
     let name = "own".to_owned();
-    let good = intruder.region(&Request::Create { name, len: LEN, placement, mode: 0o600, attach: false });
+    let good = intruder.region(&Request::Create {
+        name,
+        len: LEN,
+        placement,
+        mode: 0o600,
+        attributes: Default::default(),
+        existing: Existing::Refuse,
+    });
     let lies: Vec<Lie> = vec![
         Box::new(|view| view.layout.spans.clear()),
         Box::new(|view| view.layout.spans[0].extents.clear()),

@@ -39,7 +39,7 @@ fn named<'a>(events: &'a [Value], phase: &str, name: &str) -> Vec<&'a Value> {
 fn program() {
     let Ok(what) = std::env::var("TIMELINE_PROGRAM") else { return };
     let pool = Pool::attach().unwrap();
-    let options = CreateOptions { placement: "node=1".parse().unwrap(), mode: 0o600 };
+    let options = CreateOptions { placement: "node=1".parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
     let far = pool.create_or_attach("far", LEN, &options).unwrap();
     if what == "faults" {
         return faults(&pool);

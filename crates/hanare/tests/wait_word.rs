@@ -1,8 +1,13 @@
 //! Waits for a word of a region, and locks that are words: here and elsewhere, changed by commands and by stores.
 
+#[path = "support/intruder.rs"]
+mod intruder;
 mod support;
 
-use hanare::{CreateOptions, Error, NodeId, Operator, Placement, Pool, Region, Wait, Word};
+use hanare::{CreateOptions, Error, JobId, JobRank, NodeId, Operator, Placement, Pool, Rank, Region, Wait, Word};
+use hanare_protocol::wire::VERSION;
+use hanare_protocol::wire::control::{Answer, Request};
+use intruder::Intruder;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::TestPool;
@@ -155,5 +160,45 @@ fn a_dead_owners_word_can_be_broken_and_its_holder_finds_out() {
     assert!(here.word_lock(8).break_from(owner).unwrap());
     let taken = here.word_lock(8).try_lock().unwrap().unwrap();
     assert!(matches!(guard.unlock(), Err(Error::LockLost { .. })));
+    taken.unlock().unwrap();
+}
+
+#[test]
+fn a_rank_hears_that_another_died_and_not_that_one_detached() {
+    let pool = TestPool::start(2, 32 << 20);
+    let who = |rank| JobRank { job: JobId(u128::MAX), rank: Rank(rank), ranks: 4 };
+    let rank = |node: usize, number| Pool::attach_to(pool.nodes[node].socket(), Some(who(number))).unwrap();
+    let (near, far, detached) = (rank(0, 0), rank(1, 1), rank(1, 2));
+    let mut dies = Intruder::connect(pool.nodes[1].socket());
+    assert!(matches!(dies.ask(&Request::Attach { version: VERSION, job: Some(who(3)) }), Ok(Answer::Attached(_))));
+    // A word here and one elsewhere, and the lock that is a word.
+    let here = region(&near, "a", 1 << 20, 0);
+    let there = far.open("a").unwrap();
+    let alone = pool.client(0).open("a").unwrap();
+    let taken = here.word_lock(64).lock().unwrap();
+    let wanted = Wait::Equal(Word::U64(1));
+    drop(detached);
+    let second = Some(Duration::from_secs(1));
+    for region in [&here, &there] {
+        let late = region.wait_until(8, wanted, second).unwrap_err();
+        assert!(matches!(late, Error::NotInTime { after_ms: 1000, .. }), "{late}");
+    }
+    std::thread::scope(|scope| {
+        let waits = [
+            scope.spawn(|| here.wait_until(8, wanted, None).map(drop)),
+            scope.spawn(|| there.wait_until(8, wanted, None).map(drop)),
+            scope.spawn(|| there.word_lock(64).lock().map(drop)),
+        ];
+        let not_of_the_job = scope.spawn(|| alone.wait_until(8, wanted, None));
+        drop(dies);
+        for wait in waits {
+            let told = wait.join().unwrap().unwrap_err();
+            assert!(matches!(&told, Error::RankGone { rank, .. } if rank.0 == 3), "{told}");
+        }
+        here.put(8, &1u64.to_le_bytes()).unwrap();
+        assert_eq!(not_of_the_job.join().unwrap(), Ok(1));
+    });
+    // What is there already needs nobody.
+    assert_eq!(there.wait_until(8, wanted, None), Ok(1));
     taken.unlock().unwrap();
 }

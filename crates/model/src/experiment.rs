@@ -3,6 +3,9 @@ use crate::claim::{Judge, Rules, decide};
 use crate::outcome::Outcome;
 use crate::parameters::Parameters;
 
+/// The name of the experiment that runs the product's own protocol on a paper's hardware: `--protocol product`.
+pub const PRODUCT: &str = "product-rules";
+
 /// One question a model answers.
 pub struct Experiment {
     /// The name a user runs it by: lower case, words joined by hyphens.

@@ -1,4 +1,5 @@
-//! A user's own network on paper: what a message of some length would take on it.
+//! A network on paper: a user's own from a file, or one of those that have a name here, each number with its source.
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -7,12 +8,46 @@ use thiserror::Error;
 use crate::time::Picos;
 use crate::unit;
 
-/// A network as three numbers; experiments that can take one use it in place of the paper's.
+/// How the product's messages, or a program's loads, get onto a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// Messages through the kernel's sockets, at both ends.
+    #[default]
+    Kernel,
+    /// Messages that programs and nodes give to the network themselves.
+    Bypass,
+    /// No messages: a processor's loads and stores, so many lines of them under way at a time.
+    Loads {
+        /// Bytes of a line.
+        line: u64,
+        /// Lines that one processor has under way.
+        outstanding: u64,
+    },
+}
+
+/// What a frame carries, and what travels with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Bytes of messages in a full frame.
+    pub payload: u64,
+    /// Bytes of headers, check and gap of each frame.
+    pub around: u64,
+}
+
+/// A network as a few numbers; experiments that can take one use it in place of the paper's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// The name it is shown by.
     pub name: String,
-    /// From the last bit sent to the last bit received, for an empty message.
+    /// How messages get onto it.
+    pub way: Way,
+    /// Each switch beyond the first.
+    pub hop: Picos,
+    /// What a message is cut into; none where the rate is that of messages.
+    pub frame: Option<Frame>,
+    /// Where each key's number comes from, with its date.
+    pub sources: BTreeMap<String, String>,
+    /// From the last bit sent to the last bit received, for an empty message through one switch; of a load, to its answer.
     pub latency: Picos,
     /// Payload rate of one direction, in bytes per second.
     pub bytes_per_second: u64,
@@ -26,6 +61,47 @@ impl Network {
         self.overhead + self.latency + Picos::from_bytes(bytes, self.bytes_per_second)
     }
 
+    /// The fabric between nodes of one host: all that it takes is software.
+    pub fn here() -> Network {
+        Network {
+            name: "here".to_string(),
+            way: Way::Kernel,
+            hop: Picos::ZERO,
+            frame: None,
+            sources: BTreeMap::new(),
+            latency: Picos::ZERO,
+            bytes_per_second: u64::MAX,
+            overhead: Picos::ZERO,
+        }
+    }
+
+    /// The networks that have a name, `here` not among them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|(name, _)| *name)
+    }
+
+    /// A network by name, else from the file of that name.
+    ///
+    /// **Errors**: as [`Network::read`]; a name without a dot or slash that is none is told the names.
+    pub fn find(given: &str) -> Result<Network, NetworkError> {
+        if given == "here" {
+            return Ok(Network::here());
+        }
+        match NAMED.iter().find(|(name, _)| *name == given) {
+            Some((name, text)) => Network::parse(name, text),
+            None if !given.contains(['.', '/']) => {
+                Err(NetworkError::Unknown { given: given.to_string(), known: Network::names().collect::<Vec<_>>().join(", ") })
+            }
+            None => Network::read(Path::new(given)),
+        }
+    }
+
+    /// How long `bytes` of a message hold a link.
+    pub fn on_line(&self, bytes: u64) -> Picos {
+        let around = self.frame.map_or(0, |frame| bytes.div_ceil(frame.payload).max(1) * frame.around);
+        Picos::from_bytes(bytes + around, self.bytes_per_second)
+    }
+
     /// Reads a network file:
     ///
     /// ```toml
@@ -33,6 +109,14 @@ impl Network {
     /// latency = "1.3 us"         # 0 to 1 s
     /// bandwidth = "12.5 GB/s"    # 1 KB/s to 10 TB/s, powers of ten
     /// overhead = "300 ns"        # 0 to 1 s, per message
+    /// way = "kernel"             # optional: kernel, bypass or loads
+    /// hop = "100 ns"             # optional: each switch beyond the first
+    /// payload = "1448 B"         # optional, with around: what a frame carries
+    /// around = "90 B"            #   and what travels with it
+    /// line = "64 B"              # with way = "loads": what a load brings
+    /// outstanding = 16           #   and how many a processor has under way
+    /// [source]                   # optional: where a key's number comes from
+    /// latency = "measured on 2026-01-31 by ..."
     /// ```
     ///
     /// **Errors**: [`NetworkError`], one line that names the file, the key, its unit and its range.
@@ -46,16 +130,46 @@ impl Network {
     fn parse(file: &str, text: &str) -> Result<Network, NetworkError> {
         let table: File = toml::from_str(text)
             .map_err(|error| NetworkError::Form { file: file.to_string(), problem: error.message().replace('\n', " ") })?;
-        let name = table.name.unwrap_or_else(|| file.to_string());
-        let read = |quantity: &Quantity, given: &str| quantity.parse(file, given);
+        let name = table.name.clone().unwrap_or_else(|| file.to_string());
+        let read = |quantity: &Quantity, given: &str| Ok::<u64, NetworkError>(quantity.parse(file, given)?.round() as u64);
+        let maybe = |quantity: &Quantity, given: &Option<String>| given.as_deref().map(|given| read(quantity, given)).transpose();
+        let frame = match (maybe(&PAYLOAD, &table.payload)?, maybe(&AROUND, &table.around)?) {
+            (Some(payload), Some(around)) => Some(Frame { payload, around }),
+            (None, None) => None,
+            _ => return Err(NetworkError::form(file, "payload and around belong together")),
+        };
+        let line = maybe(&LINE, &table.line)?;
+        let way = match (table.way.as_deref().unwrap_or("kernel"), line, table.outstanding) {
+            ("kernel", None, None) => Way::Kernel,
+            ("bypass", None, None) => Way::Bypass,
+            ("loads", Some(line), Some(outstanding @ 1..=4096)) => Way::Loads { line, outstanding },
+            ("loads", ..) => return Err(NetworkError::form(file, "way = \"loads\" needs line and outstanding = 1 to 4096")),
+            _ => {
+                return Err(NetworkError::form(file, "way is kernel, bypass or loads, and only loads have line and outstanding"));
+            }
+        };
         Ok(Network {
             name,
-            latency: Picos(read(&LATENCY, &table.latency)?.round() as u64),
-            bytes_per_second: read(&BANDWIDTH, &table.bandwidth)?.round() as u64,
-            overhead: Picos(read(&OVERHEAD, &table.overhead)?.round() as u64),
+            way,
+            hop: Picos(maybe(&HOP, &table.hop)?.unwrap_or(0)),
+            frame,
+            latency: Picos(read(&LATENCY, &table.latency)?),
+            bytes_per_second: read(&BANDWIDTH, &table.bandwidth)?,
+            overhead: Picos(read(&OVERHEAD, &table.overhead)?),
+            sources: table.source,
         })
     }
 }
+
+/// The networks that have a name, each a file of the form that users write.
+const NAMED: &[(&str, &str)] = &[
+    ("1gbe", include_str!("../networks/1gbe.toml")),
+    ("100gbe-tcp", include_str!("../networks/100gbe-tcp.toml")),
+    ("100gbe-rdma", include_str!("../networks/100gbe-rdma.toml")),
+    ("ib-ndr", include_str!("../networks/ib-ndr.toml")),
+    ("cxl2", include_str!("../networks/cxl2.toml")),
+    ("cxl3", include_str!("../networks/cxl3.toml")),
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +178,14 @@ struct File {
     latency: String,
     bandwidth: String,
     overhead: String,
+    way: Option<String>,
+    hop: Option<String>,
+    payload: Option<String>,
+    around: Option<String>,
+    line: Option<String>,
+    outstanding: Option<u64>,
+    #[serde(default)]
+    source: BTreeMap<String, String>,
 }
 
 /// One key of the file: the unit it is kept in, its range there, and how the range reads.
@@ -78,6 +200,10 @@ struct Quantity {
 
 const LATENCY: Quantity = Quantity { key: "latency", base: "ps", low: 0.0, high: 1e12, example: "1.3 us", range: "0 to 1 s" };
 const OVERHEAD: Quantity = Quantity { key: "overhead", base: "ps", low: 0.0, high: 1e12, example: "300 ns", range: "0 to 1 s" };
+const HOP: Quantity = Quantity { key: "hop", base: "ps", low: 0.0, high: 1e12, example: "100 ns", range: "0 to 1 s" };
+const PAYLOAD: Quantity = Quantity { key: "payload", base: "B", low: 1.0, high: 1e9, example: "1448 B", range: "1 B to 1 GB" };
+const AROUND: Quantity = Quantity { key: "around", base: "B", low: 0.0, high: 1e6, example: "90 B", range: "0 to 1 MB" };
+const LINE: Quantity = Quantity { key: "line", base: "B", low: 1.0, high: 65536.0, example: "64 B", range: "1 B to 64 KB" };
 const BANDWIDTH: Quantity =
     Quantity { key: "bandwidth", base: "B/s", low: 1e3, high: 1e13, example: "12.5 GB/s", range: "1 KB/s to 10000 GB/s" };
 
@@ -98,10 +224,24 @@ impl Quantity {
     }
 }
 
+impl NetworkError {
+    fn form(file: &str, problem: &str) -> NetworkError {
+        NetworkError::Form { file: file.to_string(), problem: problem.to_string() }
+    }
+}
+
 /// Why a network file was refused; one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NetworkError {
+    /// No network has this name.
+    #[error("{given}: no network has this name (names: here, {known}; or a file, as ./lab.toml)")]
+    Unknown {
+        /// The name given.
+        given: String,
+        /// The names there are.
+        known: String,
+    },
     /// The file could not be read.
     #[error("{file}: {problem}")]
     Read {
@@ -161,6 +301,31 @@ mod tests {
         ] {
             let line = Network::parse("lab.toml", &GOOD.replace(from, to)).unwrap_err().to_string();
             assert!(parts.iter().all(|part| line.contains(part)) && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_number_of_a_named_network_has_a_source_with_a_date() {
+        for name in Network::names() {
+            let network = Network::find(name).unwrap_or_else(|error| panic!("{error}"));
+            let text = NAMED.iter().find(|(known, _)| *known == name).unwrap().1;
+            let table: toml::Table = toml::from_str(text).unwrap();
+            for key in table.keys().filter(|key| !["name", "source", "way"].contains(&key.as_str())) {
+                let source = network.sources.get(key).unwrap_or_else(|| panic!("{name}: {key} has no source"));
+                assert!(source.contains("2026-"), "{name}: {key}: no date in {source}");
+            }
+        }
+        assert!(Network::find("token-ring").unwrap_err().to_string().contains("ib-ndr"));
+    }
+
+    #[test]
+    fn frames_and_loads_are_read_and_refused_by_halves() {
+        let framed = Network::parse("lab.toml", &format!("{GOOD}\npayload = '1448 B'\naround = '90 B'")).unwrap();
+        assert_eq!(framed.on_line(2_000), Picos::from_bytes(2_000 + 180, 12_500_000_000));
+        let loads = Network::parse("lab.toml", &format!("{GOOD}\nway = 'loads'\nline = '64 B'\noutstanding = 16")).unwrap();
+        assert_eq!(loads.way, Way::Loads { line: 64, outstanding: 16 });
+        for more in ["payload = '1448 B'", "way = 'loads'", "way = 'pigeons'", "outstanding = 3"] {
+            assert!(Network::parse("lab.toml", &format!("{GOOD}\n{more}")).is_err(), "{more}");
         }
     }
 

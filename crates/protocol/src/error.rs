@@ -282,7 +282,7 @@ pub enum Error {
         reason: String,
     },
     /// Its extents are reached through its pages alone while programs share it coherently.
-    #[error("{gid} is mapped coherently: reach it through a mapping of your own, or when the last one is gone")]
+    #[error("{gid} is mapped coherently: map it so too, use commands, or wait until the last mapping is gone")]
     IsMapped {
         /// The region.
         gid: Gid,

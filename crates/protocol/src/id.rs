@@ -98,6 +98,28 @@ pub struct User {
     pub gid: u32,
 }
 
+/// A user who asks for something, with all that decides what it may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asker {
+    /// Who.
+    pub user: User,
+    /// Supplementary groups, at most [`crate::limits::USER_GROUP_COUNT_MAX`] of them.
+    pub groups: Vec<u32>,
+}
+
+impl Asker {
+    /// Whether it is in a group.
+    pub fn is_in(&self, gid: u32) -> bool {
+        self.user.gid == gid || self.groups.contains(&gid)
+    }
+}
+
+impl From<User> for Asker {
+    fn from(user: User) -> Asker {
+        Asker { user, groups: Vec::new() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@
 //! | [`id`] | the names of things: [`id::Gid`], [`id::NodeId`], [`id::Epoch`], [`id::Grant`] … |
 //! | [`limits`] | every limit and default time, in one place |
 //! | [`error`] | the one error type that users see |
+//! | [`attributes`], [`array`] | short values that a region's owner keeps with it; those that say which array it holds |
 //! | [`place`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
 //! | [`size`] | sizes as people write and read them |
@@ -23,10 +24,14 @@
 //! | [`wire`] | what travels: heads, commands, control messages, the greeting |
 #![forbid(unsafe_code)]
 
+pub mod array;
+pub mod attributes;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
 pub mod element;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod group;
 pub mod heap;
 pub mod id;

@@ -6,6 +6,10 @@ pub const PAGE_LEN: u64 = 4096;
 /// Longest region name in bytes; fits a file name when the pool is mounted as a directory.
 pub const NAME_LEN_MAX: usize = 255;
 
+/// Most bytes of a region's attributes, names and values together: the header of a .npy file with some hundred fields. A page of a
+/// listing holds some thousand such regions.
+pub const ATTRIBUTES_LEN_MAX: usize = 4096;
+
 /// Regions below this share an extent file until one is mapped, so that a million small ones need no million descriptors.
 pub const SMALL_REGION_LEN: u64 = 64 << 10;
 
@@ -45,6 +49,9 @@ pub const WORD_LOOK_MS: u64 = 1;
 /// Bytes of a region's heap that are given out together, at least: a cache line, so that two blocks never share one. Heaps beyond 2^32
 /// of these have larger ones.
 pub const GRANULE_LEN_MIN: u64 = 64;
+
+/// How often a rank that waits for a word looks whether a rank of its job has died: a few messages a second where the word lies elsewhere.
+pub const DEATH_LOOK_MS: u64 = 200;
 
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
@@ -91,6 +98,9 @@ pub const CLIENT_TURN_COUNT: usize = 8;
 /// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
 pub const UNREAD_MS: u64 = ANSWER_MS;
 
+/// Most supplementary groups of a user that count: each request tells the coordinator of them.
+pub const USER_GROUP_COUNT_MAX: usize = 256;
+
 /// Most clients of one user at a node: beyond 5000 programs a host, with room.
 pub const USER_CLIENT_COUNT_MAX: usize = 8192;
 
@@ -136,6 +146,12 @@ pub const PAUSE_MS: u64 = 10;
 /// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
 /// trip and a pause of a busy machine, and short beside what a user takes for the bound.
 pub const LATE_MS: u64 = 500;
+/// Most keys of a pool at once: one, and those that it takes the place of while hosts learn of it. An acceptor's hello names as many.
+pub const KEY_COUNT_MAX: usize = 4;
+
+/// How often a node looks whether the file with the pool's key has changed.
+pub const KEY_LOOK_MS: u64 = 1_000;
+
 /// How long a stranger may take to say hello: it has nothing to wait for.
 pub const GREETING_MS: u64 = 1_000;
 
@@ -164,6 +180,10 @@ pub const RENEW_MS: u64 = LEASE_MS / 12;
 /// How soon what is not answered is sent again: three tries before a lease ends. Renewals that pile up unanswered would make the kernel
 /// wait longer and longer before it sends the first again.
 pub const REPEAT_MS: u64 = LEASE_MS / 3;
+
+/// How long a node that is gone for good, and of which nothing is left, stays in the list of nodes: somebody may want to know that it was
+/// there.
+pub const FORGET_MS: u64 = 600_000;
 
 /// How long nothing may pass between a member and the coordinator without a loss: the time that a path takes to be found anew.
 pub const OUTAGE_MS: u64 = 2_000;

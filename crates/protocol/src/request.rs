@@ -1,24 +1,16 @@
-//! The life of a client's request: decides when its outcome is known, and whether its node or its client carries it out.
+//! The life of a client's request: decides when its outcome is known.
 //!
 //! ```text
 //!             Post           Answer, Lose
 //!    Draft ────────> Sent ──────────────────> Over
-//!      ^              │ Refuse                 ^ │
-//!      │              v        Begin           │ │
-//!      │           Refused ──────────> Here ───┘ │
-//!      │                                 End     │
-//!      └─────────────────────────────────────────┘
+//!      ^                                       │
+//!      └───────────────────────────────────────┘
 //!                         Clear
 //! ```
 //!
-//! | event | what follows |
-//! |---|---|
-//! | `Answer`, `Lose`, `End` | the outcome is kept until its owner takes it |
-//! | `Refuse` | programs have the region mapped: a thread of the client that asks next begins it |
-//! | `Begin` | that thread has the commands; the end of the connection is nothing to them |
+//! The outcome is kept until its owner takes it.
 
 use crate::error::{Error, Result};
-use crate::id::Gid;
 use crate::table::{self, Row};
 
 /// The states of a request, as the table names them.
@@ -28,10 +20,6 @@ pub enum Phase {
     Draft,
     /// Its node has it, or will.
     Sent,
-    /// Its node has done nothing of it, since programs have its region mapped.
-    Refused,
-    /// A thread of the client carries it out.
-    Here,
     /// Its outcome is known.
     Over,
 }
@@ -43,14 +31,8 @@ pub enum Event {
     Post,
     /// Its answer is whole.
     Answer,
-    /// Its node refuses it because programs have its region mapped, and its client is to carry it out.
-    Refuse,
     /// Its connection ends without an answer.
     Lose,
-    /// A thread of the client begins it.
-    Begin,
-    /// That thread is done with it.
-    End,
     /// Its owner has the outcome.
     Clear,
 }
@@ -59,10 +41,7 @@ pub enum Event {
 pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Post, from: &[Phase::Draft], to: Phase::Sent },
     Row { event: Event::Answer, from: &[Phase::Sent], to: Phase::Over },
-    Row { event: Event::Refuse, from: &[Phase::Sent], to: Phase::Refused },
     Row { event: Event::Lose, from: &[Phase::Sent], to: Phase::Over },
-    Row { event: Event::Begin, from: &[Phase::Refused], to: Phase::Here },
-    Row { event: Event::End, from: &[Phase::Here], to: Phase::Over },
     Row { event: Event::Clear, from: &[Phase::Over], to: Phase::Draft },
 ];
 
@@ -75,8 +54,6 @@ enum State {
     #[default]
     Draft,
     Sent,
-    Refused(Gid),
-    Here,
     Over(Result<()>),
 }
 
@@ -86,8 +63,6 @@ impl Life {
         match self.0 {
             State::Draft => Phase::Draft,
             State::Sent => Phase::Sent,
-            State::Refused(_) => Phase::Refused,
-            State::Here => Phase::Here,
             State::Over(_) => Phase::Over,
         }
     }
@@ -110,27 +85,9 @@ impl Life {
         self.go(Event::Answer, State::Over(outcome));
     }
 
-    /// Its node refused it because programs have that region mapped, and its client is to carry it out.
-    pub fn on_refuse(&mut self, gid: Gid) {
-        self.go(Event::Refuse, State::Refused(gid));
-    }
-
     /// Its connection ended without an answer.
     pub fn on_lose(&mut self, error: Error) {
         self.go(Event::Lose, State::Over(Err(error)));
-    }
-
-    /// A thread of the client begins to carry it out; gives the region that it was refused for.
-    pub fn on_begin(&mut self) -> Gid {
-        match self.go(Event::Begin, State::Here) {
-            State::Refused(gid) => gid,
-            other => unreachable!("the table allows no {other:?}"),
-        }
-    }
-
-    /// That thread is done with it.
-    pub fn on_end(&mut self, outcome: Result<()>) {
-        self.go(Event::End, State::Over(outcome));
     }
 
     /// Its owner takes the outcome.
@@ -153,16 +110,6 @@ impl Life {
     pub fn is_sent(&self) -> bool {
         self.0 == State::Sent
     }
-
-    /// Whether its client has still to carry it out, or to end that.
-    pub fn is_left(&self) -> bool {
-        matches!(self.0, State::Refused(_) | State::Here)
-    }
-
-    /// Whether it waits for a thread of the client.
-    pub fn is_refused(&self) -> bool {
-        matches!(self.0, State::Refused(_))
-    }
 }
 
 #[cfg(test)]
@@ -177,26 +124,20 @@ mod tests {
             "\
 Post           Draft                              -> Sent
 Answer         Sent                               -> Over
-Refuse         Sent                               -> Refused
 Lose           Sent                               -> Over
-Begin          Refused                            -> Here
-End            Here                               -> Over
 Clear          Over                               -> Draft
 "
         );
     }
 
     #[test]
-    fn a_request_that_its_client_carries_out_outlives_its_connection() {
+    fn an_outcome_is_kept_until_it_is_taken() {
         let mut life = Life::default();
         life.on_post();
-        life.on_refuse(Gid(7));
-        assert!(life.is_refused() && life.is_left() && !life.is_sent());
-        assert_eq!(life.on_begin(), Gid(7));
-        assert!(!life.is_refused() && life.is_left() && life.outcome().is_none());
-        let outcome = Err(Error::IsMapped { gid: Gid(7) });
-        life.on_end(outcome.clone());
-        assert!(!life.is_left(), "an outcome is the last, whatever it is");
+        assert!(life.is_sent() && life.outcome().is_none());
+        let outcome = Err(Error::NodeLost { node: crate::id::NodeId(1), reason: "gone".to_owned() });
+        life.on_answer(outcome.clone());
+        assert!(!life.is_sent());
         assert_eq!(life.outcome(), Some(&outcome));
         assert_eq!(life.on_clear(), outcome);
         assert_eq!(life, Life::default());

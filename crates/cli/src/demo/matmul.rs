@@ -11,13 +11,14 @@
 use crate::print::{self, Column};
 use crate::progress::Step;
 use crate::region;
-use crate::region::npy::Array;
+use crate::region::npy;
 use crate::run::nodes::Nodes;
 use crate::run::rank::Program;
 use crate::run::{guard, job, signals};
 use crate::size;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use hanare::Array;
 use hanare::{CreateOptions, Placement, Pool};
 use hanare_protocol::limits::PAGE_LEN;
 use rand::{RngExt, SeedableRng};
@@ -107,7 +108,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     region::load(&pool, &file("B"), "B", &place)?;
     // Each node holds the rows that its rank makes.
     let halves = Placement::Interleave((matrix_len / 2).next_power_of_two().max(PAGE_LEN));
-    let product = pool.create("C", matrix_len, &CreateOptions { placement: halves, ..place })?;
+    let product = pool.create("C", matrix_len, &CreateOptions { placement: halves, ..place.clone() })?;
     pool.create("C1", matrix_len, &place)?;
     let pages = if pool.status()?.nodes.iter().any(|node| node.memory.page > PAGE_LEN) { "huge" } else { "4k" };
 
@@ -166,7 +167,7 @@ fn multiply_plainly(options: &Options, pages: &str, processes: u32) -> Result<Ru
 }
 
 fn square(n: u64) -> Array {
-    Array { dtype: "<f8".to_owned(), shape: vec![n, n] }
+    Array::new("<f8", &[n, n])
 }
 
 fn write_matrices(options: &Options, a: &Path, b: &Path) -> Result<()> {
@@ -176,7 +177,7 @@ fn write_matrices(options: &Options, a: &Path, b: &Path) -> Result<()> {
     for path in [a, b] {
         let failed = || format!("cannot write {}", path.display());
         let mut file = BufWriter::new(File::create(path).with_context(failed)?);
-        square(options.n).write(&mut file).with_context(failed)?;
+        npy::write(&square(options.n), &mut file).with_context(failed)?;
         for _ in 0..options.n * options.n {
             file.write_all(&random.random_range(-1.0..1.0f64).to_le_bytes()).with_context(failed)?;
         }
@@ -206,7 +207,7 @@ fn read_matrix(path: &Path, n: usize) -> Result<Vec<f64>> {
     let failed = || format!("cannot read {}", path.display());
     let mut file = BufReader::new(File::open(path).with_context(failed)?);
     ensure!(
-        Array::read(&mut file).with_context(failed)? == square(n as u64),
+        npy::read(&mut file).with_context(failed)? == square(n as u64),
         "{} is no {n} x {n} matrix of doubles",
         path.display()
     );

@@ -1,19 +1,19 @@
 //! `hanare region cp`: between regions at the memory's side, and between regions and files with progress.
 //!
-//! A region holds bare elements: a `.npy` file's header stays out of it, and what it said is given again when the region is
-//! saved (`--like`, or `--shape` and `--dtype`).
+//! A region holds bare elements: the terms of a `.npy` file's header (element type, order and shape) become attributes of the region, and
+//! the header again when it is saved. Others can be given then (`--like`, or `--shape` and `--dtype`).
 
 use super::PlaceArguments;
-use super::npy::{self, Array};
+use super::npy;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use hanare::{Completion, CreateOptions, Pool, Region};
+use hanare::{Array, Changes, Completion, CreateOptions, Pool, Region};
 use hanare_protocol::Error;
 use hanare_protocol::shape::Strided;
 use hanare_protocol::size::Size;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -23,9 +23,9 @@ const CHUNK_LEN: usize = 4 << 20;
 /// Copies SRC to DST.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "A word with '/' or '.' is a file, any other a region; `region:NAME` is a region whatever its name. A .npy file's elements go into the \
-    region without their header; to save them as .npy again, give --like FILE.npy, or --shape and --dtype (one axis of bytes without either). \
-    A region that does not exist is created with the length needed; one that exists must have that length."
+    after_help = "A word with '/' or '.' is a file, any other a region; `region:NAME` is a region whatever its name. The header of a .npy file \
+    becomes attributes of the region, and the header again when it is saved as .npy; --like FILE.npy, or --shape and --dtype, give another \
+    (one axis of bytes where nothing is known). A region that does not exist is created with the length needed; one that exists must have that length."
 )]
 pub struct CopyOptions {
     /// From this region or file.
@@ -91,7 +91,7 @@ pub fn run(pool: &Pool, options: &CopyOptions) -> Result<()> {
         (Place::File(path), Place::Region(name)) => load(pool, path, name, &create).map(|_| ()),
         (Place::Region(name), Place::File(path)) => {
             let region = pool.open(name)?;
-            let array = if is_array { Some(array_of(options, region.len())?) } else { None };
+            let array = if is_array { Some(array_of(options, &region)?) } else { None };
             save(&region, path, array.as_ref())
         }
         (Place::File(from), Place::File(to)) => {
@@ -105,34 +105,39 @@ pub fn run(pool: &Pool, options: &CopyOptions) -> Result<()> {
 }
 
 /// What the region's bytes are to be called in the file.
-fn array_of(options: &CopyOptions, len: u64) -> Result<Array> {
+fn array_of(options: &CopyOptions, region: &Region) -> Result<Array> {
+    let len = region.len();
     let array = match (&options.like, &options.shape, &options.dtype) {
-        (Some(path), ..) => Array::read(&mut BufReader::new(open(path)?)).with_context(|| path.display().to_string())?,
-        (None, Some(Shape(shape)), dtype) => Array {
-            shape: shape.clone(),
-            dtype: dtype.clone().context("--shape needs --dtype beside it, as in --dtype float64")?,
+        (Some(path), ..) => npy::read(&mut BufReader::new(open(path)?)).with_context(|| path.display().to_string())?,
+        (None, Some(Shape(shape)), dtype) => {
+            Array::new(dtype.as_deref().context("--shape needs --dtype beside it, as in --dtype float64")?, shape)
+        }
+        (None, None, None) => match region.array()? {
+            Some(array) => array,
+            None => Array::new("|u1", &[len]),
         },
-        (None, None, dtype) => {
-            let one = Array { shape: vec![], dtype: dtype.clone().unwrap_or_else(|| "|u1".to_owned()) };
-            Array { shape: vec![len / one.len_bytes()?], dtype: one.dtype }
+        (None, None, Some(dtype)) => {
+            let one = Array::new(dtype, &[]).len_bytes()?.context("a record's shape has to be told, too")?;
+            Array::new(dtype, &[len / one])
         }
     };
-    let needed = array.len_bytes()?;
-    let axes = array.shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
-    ensure!(
-        needed == len,
-        "an array of {axes} elements of type {} has {:#}, the region {:#}",
-        array.dtype,
-        Size(needed),
-        Size(len)
-    );
+    if let Some(needed) = array.len_bytes()? {
+        ensure!(needed == len, "an array of {array} has {:#}, the region {:#}", Size(needed), Size(len));
+    }
     Ok(array)
 }
 
-/// Opens the region, or creates it, with exactly that length.
+/// Opens the region, or creates it, with exactly that length. It is told what array it holds from here on, where that is known.
 fn take(pool: &Pool, name: &str, len: u64, create: &CreateOptions) -> Result<Region> {
     match pool.open(name) {
-        Ok(region) if region.len() == len => Ok(region),
+        Ok(region) if region.len() == len => {
+            let told = create.attributes.iter().map(|(name, value)| (name.to_owned(), Some(value.to_vec())));
+            let changes = Changes { attributes: told.collect(), ..Changes::default() };
+            if changes.attributes.iter().any(|(name, value)| region.attributes().get(name) != value.as_deref()) {
+                pool.alter(name, &changes)?;
+            }
+            Ok(region)
+        }
         Ok(region) => bail!(
             "region '{name}' has {:#} and {:#} are to be copied; remove it, resize it, or choose another name",
             Size(region.len()),
@@ -145,7 +150,7 @@ fn take(pool: &Pool, name: &str, len: u64, create: &CreateOptions) -> Result<Reg
 
 fn copy_inside(pool: &Pool, from: &str, to: &str, create: &CreateOptions) -> Result<()> {
     let source = pool.open(from)?;
-    let target = take(pool, to, source.len(), create)?;
+    let target = take(pool, to, source.len(), &CreateOptions { attributes: source.attributes().clone(), ..create.clone() })?;
     ensure!(source.gid() != target.gid(), "'{from}' and '{to}' are the same region");
     let mut progress = Progress::start(&format!("{from} to {to}"), source.len());
     // At the memory's side a chunk costs one message, so it may be long.
@@ -163,13 +168,16 @@ fn copy_inside(pool: &Pool, from: &str, to: &str, create: &CreateOptions) -> Res
 pub fn load(pool: &Pool, path: &Path, name: &str, create: &CreateOptions) -> Result<Region> {
     let shown = path.display().to_string();
     let mut file = open(path)?;
-    let len = if is_npy(path) {
-        Array::read(&mut file).and_then(|array| array.len_bytes()).with_context(|| format!("{shown} cannot be loaded"))?
-    } else {
-        file.metadata().with_context(|| shown.clone())?.len()
-    };
+    let array =
+        if is_npy(path) { Some(npy::read(&mut file).with_context(|| format!("{shown} cannot be loaded"))?) } else { None };
+    // What follows a header is all elements; those of a plain type are counted.
+    let counted = array.as_ref().map(Array::len_bytes).transpose()?.flatten();
+    let rest = file.metadata().with_context(|| shown.clone())?.len().saturating_sub(file.stream_position()?);
+    let len = counted.unwrap_or(rest);
     ensure!(len > 0, "{shown} holds no bytes, and a region has at least one");
-    let region = take(pool, name, len, create)?;
+    let mut create = create.clone();
+    array.iter().for_each(|array| create.attributes = array.attributes());
+    let region = take(pool, name, len, &create)?;
     let mut progress = Progress::start(&format!("{shown} to {name}"), len);
     // While one chunk travels the next one is read.
     let mut on_the_way: Option<Completion<Vec<u8>>> = None;
@@ -213,7 +221,7 @@ fn write_whole(region: &Region, path: &Path, array: Option<&Array>, shown: &str)
     let failed = || format!("cannot write {shown}");
     let mut file = BufWriter::new(File::create(path).with_context(failed)?);
     if let Some(array) = array {
-        array.write(&mut file).with_context(failed)?;
+        npy::write(array, &mut file).with_context(failed)?;
     }
     let len = region.len();
     let mut progress = Progress::start(&format!("{} to {shown}", region.name()), len);

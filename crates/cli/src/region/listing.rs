@@ -3,6 +3,7 @@
 use crate::print::{self, Column};
 use crate::size;
 use anyhow::Result;
+use hanare::Array;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{PageStat, RegionStat};
@@ -14,7 +15,8 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
         return print::json(&Value::Array(regions.iter().map(value).collect()));
     }
     use Column::{Number, Text};
-    let columns = [Text("NAME"), Number("SIZE"), Text("PLACE"), Text("NODES"), Text("MODE"), Number("OWNER"), Text("STATE")];
+    let columns =
+        [Text("NAME"), Number("SIZE"), Text("PLACE"), Text("NODES"), Text("MODE"), Number("OWNER"), Text("STATE"), Text("ARRAY")];
     let rows = regions.iter().map(|region| {
         vec![
             region.name.clone(),
@@ -24,6 +26,7 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
             format!("{:04o}", region.mode),
             region.owner.to_string(),
             state(region),
+            array(region),
         ]
     });
     print::table(&columns, rows.collect());
@@ -49,6 +52,14 @@ pub fn describe(region: &RegionStat, pages: Option<&PageStat>, as_json: bool) ->
         ("state", state(region)),
     ] {
         print::line(&format!("{key:<6} {text}"));
+    }
+    match Array::of_region(&region.attributes, region.len) {
+        Ok(None) => {}
+        Ok(Some(array)) => print::line(&format!("{:<6} {array}", "array")),
+        Err(error) => print::line(&format!("{:<6} {error}", "array")),
+    }
+    for (name, value) in region.attributes.iter() {
+        print::line(&format!("{:<6} {name} = {}", "kept", value.escape_ascii()));
     }
     for text in pages.into_iter().flat_map(page_lines) {
         print::line(&format!("{:<6} {text}", "pages"));
@@ -104,11 +115,25 @@ fn state(region: &RegionStat) -> String {
     }
 }
 
+/// The array that it holds, as `<f8 1024x3`; `?` where its attributes make none.
+fn array(region: &RegionStat) -> String {
+    match Array::of_region(&region.attributes, region.len) {
+        Ok(array) => array.map_or_else(String::new, |array| array.to_string()),
+        Err(_) => "?".to_owned(),
+    }
+}
+
 fn value(region: &RegionStat) -> Value {
+    // Text as it is; other bytes as C writes them.
+    let text = |value: &[u8]| match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.escape_ascii().to_string(),
+    };
+    let attributes = region.attributes.iter().map(|(name, value)| (name.to_owned(), Value::String(text(value))));
     let nodes = region.nodes.iter().map(|(node, bytes)| json!({ "node": node.0, "bytes": bytes }));
     json!({
         "name": region.name, "gid": region.gid.0, "size": region.len, "place": region.placement.to_string(),
         "nodes": nodes.collect::<Vec<_>>(), "owner": region.owner, "mode": format!("{:04o}", region.mode),
-        "lost": region.lost.map(|node| node.0),
+        "lost": region.lost.map(|node| node.0), "attributes": attributes.collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -4,10 +4,10 @@ mod copy;
 mod listing;
 pub mod npy;
 
-use crate::size;
-use anyhow::Result;
+use crate::{print, size};
+use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use hanare::{CreateOptions, Pool};
+use hanare::{Array, Changes, CreateOptions, Pool, User};
 use hanare_protocol::place::Placement;
 
 pub use copy::{CopyOptions, load, save};
@@ -39,14 +39,57 @@ pub enum Command {
         #[arg(value_parser = size::parse_some)]
         size: u64,
     },
+    /// Change what is kept with a region: name, mode, owner, the array that it holds, attributes.
+    Set(SetArguments),
     /// Remove regions; programs that have one mapped keep their mapping.
     Rm {
         /// The regions.
-        #[arg(required = true, value_name = "NAME")]
+        #[arg(required_unless_present = "lost", value_name = "NAME")]
         names: Vec<String>,
+        /// Remove all regions of this user whose bytes went with their node, and print their names.
+        #[arg(long, conflicts_with = "names")]
+        lost: bool,
     },
     /// Copy between regions, .npy files and raw files.
     Cp(CopyOptions),
+}
+
+/// What is to change of a region.
+#[derive(Args, Clone, Debug)]
+pub struct SetArguments {
+    /// The region.
+    pub name: String,
+    /// Its name from now on.
+    #[arg(long = "name", value_name = "NAME")]
+    pub to: Option<String>,
+    /// Who may read and write it, as a file's mode.
+    #[arg(long, value_parser = mode)]
+    pub mode: Option<u32>,
+    /// Whose it is: a user's and a group's number. Only root gives it to another user.
+    #[arg(long, value_name = "UID:GID", value_parser = owner)]
+    pub owner: Option<User>,
+    /// The array that it holds: element type and shape, as '<f8 1024x3', with F behind it where the first axis varies fastest; or 'none'.
+    #[arg(long, value_name = "ARRAY", value_parser = array)]
+    pub array: Option<ArrayWish>,
+    /// An attribute that programs agree on.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attribute)]
+    pub attribute: Vec<(String, String)>,
+    /// Take an attribute away.
+    #[arg(long, value_name = "NAME")]
+    pub drop: Vec<String>,
+}
+
+/// The array that a region is to hold from now on, if any.
+#[derive(Clone, Debug)]
+pub struct ArrayWish(Option<Array>);
+
+impl SetArguments {
+    fn changes(&self) -> Changes {
+        let mut attributes = self.array.as_ref().map_or_else(Default::default, |wish| Array::changes(wish.0.as_ref()));
+        attributes.extend(self.attribute.iter().map(|(name, value)| (name.clone(), Some(value.clone().into_bytes()))));
+        attributes.extend(self.drop.iter().map(|name| (name.clone(), None)));
+        Changes { name: self.to.clone(), owner: self.owner, mode: self.mode, attributes }
+    }
 }
 
 /// What a new region is to be.
@@ -75,8 +118,29 @@ pub struct PlaceArguments {
 impl PlaceArguments {
     /// In the words of the library.
     pub fn options(&self) -> CreateOptions {
-        CreateOptions { placement: self.place, mode: self.mode }
+        CreateOptions { placement: self.place, mode: self.mode, ..CreateOptions::default() }
     }
+}
+
+fn owner(text: &str) -> Result<User, String> {
+    let numbers = text.split_once(':').and_then(|(uid, gid)| Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? }));
+    numbers.ok_or_else(|| "write the numbers of a user and a group, as in 1000:1000 (`id` tells them)".to_owned())
+}
+
+fn array(text: &str) -> Result<ArrayWish, String> {
+    if text == "none" {
+        return Ok(ArrayWish(None));
+    }
+    let mut words = text.split_whitespace();
+    let (descr, shape, order) = (words.next().unwrap_or_default(), words.next(), words.next());
+    let shape = shape.filter(|_| matches!(order, None | Some("F")) && words.next().is_none());
+    let shape = npy::parse_shape(shape.ok_or("write element type and shape, as in '<f8 1024x3'")?)?;
+    Ok(ArrayWish(Some(Array { descr: npy::parse_dtype(descr)?, fortran_order: order.is_some(), shape })))
+}
+
+fn attribute(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn mode(text: &str) -> Result<u32, String> {
@@ -101,8 +165,27 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Resize { name, size } => {
             pool.resize(name, *size)?;
         }
-        Command::Rm { names } => names.iter().try_for_each(|name| pool.remove(name))?,
+        Command::Set(set) => {
+            let changes = set.changes();
+            ensure!(
+                changes != Changes::default(),
+                "nothing is to change: give --name, --mode, --owner, --array, --attribute or --drop"
+            );
+            pool.alter(&set.name, &changes)?;
+        }
+        Command::Rm { lost: true, .. } => remove_lost(&pool)?,
+        Command::Rm { names, .. } => names.iter().try_for_each(|name| pool.remove(name))?,
         Command::Cp(options) => copy::run(&pool, options)?,
+    }
+    Ok(())
+}
+
+/// Removes what this user has of regions whose bytes are gone.
+fn remove_lost(pool: &Pool) -> Result<()> {
+    let user = rustix::process::getuid().as_raw();
+    for region in pool.list()?.iter().filter(|region| region.lost.is_some() && (user == 0 || region.owner == user)) {
+        pool.remove(&region.name)?;
+        print::line(&region.name);
     }
     Ok(())
 }
@@ -116,5 +199,15 @@ mod tests {
         assert_eq!(mode("0644"), Ok(0o644));
         assert_eq!(mode("600"), Ok(0o600));
         assert!(mode("0755").is_err() && mode("8").is_err() && mode("").is_err());
+    }
+
+    #[test]
+    fn an_array_is_written_as_listings_show_it() {
+        for text in ["<f8 1024x3", "|u1 7", "<i4 2x3 F"] {
+            assert_eq!(array(text).unwrap().0.unwrap().to_string(), text);
+        }
+        assert!(array("none").unwrap().0.is_none());
+        assert!(array("<f8").is_err() && array("<f8 3 C").is_err() && array("<f8 3 F F").is_err() && array("O 3").is_err());
+        assert!(owner("1000").is_err() && owner("a:1").is_err() && attribute("x").is_err());
     }
 }

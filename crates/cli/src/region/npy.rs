@@ -4,10 +4,12 @@
 //! \x93NUMPY  major minor  header length (2 bytes in version 1, 4 from version 2)  Python dictionary, padded  elements
 //! ```
 //!
-//! SOURCE: NEP 1 and `numpy.lib.format`. Only arrays in C order whose elements have a fixed size are taken: their bytes are what a
-//! region holds. A file is input from anyone: lengths are bounded and products checked.
+//! SOURCE: NEP 1 and `numpy.lib.format`. Only arrays whose elements have a fixed size are taken: their bytes are what a region holds,
+//! and the header's terms are kept with it ([`Array`]). A file is input from anyone: lengths are bounded and products checked.
 
 use anyhow::{Context, Result, bail, ensure};
+use hanare_protocol::array::{self, Array};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -15,74 +17,69 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 const HEADER_LEN_MAX: usize = 64 << 10;
 /// The elements begin at a multiple of this, as NumPy writes them, so that they can be mapped.
 const ALIGNMENT: usize = 64;
+/// Digits for which NumPy leaves room at the axis along which a file may grow.
+const AXIS_DIGIT_COUNT: usize = 21;
 
-/// What an array's elements are and how they lie.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Array {
-    /// NumPy's type string, for example `<f8`.
-    pub dtype: String,
-    /// Elements along each axis; the last one varies fastest.
-    pub shape: Vec<u64>,
+/// Reads the header; the reader stands at the first element after it.
+pub fn read(reader: &mut impl Read) -> Result<Array> {
+    let mut start = [0; 8];
+    reader.read_exact(&mut start).context("it is too short for a .npy file")?;
+    ensure!(start[..6] == *MAGIC, "it does not begin as a .npy file does");
+    let header_len = match start[6] {
+        1 => u16::from_le_bytes(read_array(reader)?) as usize,
+        2 | 3 => u32::from_le_bytes(read_array(reader)?) as usize,
+        version => bail!(".npy version {version} is not known (1 to 3 are)"),
+    };
+    ensure!(header_len <= HEADER_LEN_MAX, "its header claims {header_len} bytes, more than {HEADER_LEN_MAX}");
+    let mut header = vec![0; header_len];
+    reader.read_exact(&mut header).context("it ends within its header")?;
+    from_dictionary(std::str::from_utf8(&header).context("its header is not text")?)
 }
 
-impl Array {
-    /// Bytes of all elements.
-    pub fn len_bytes(&self) -> Result<u64> {
-        let element = element_len(&self.dtype)?;
-        self.shape.iter().try_fold(element, |product, axis| product.checked_mul(*axis)).context("the array is beyond 64 bits")
+fn from_dictionary(text: &str) -> Result<Array> {
+    let no_dictionary = "its header is no dictionary";
+    let mut rest = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}')).context(no_dictionary)?.trim();
+    let mut entries = BTreeMap::new();
+    while !rest.is_empty() {
+        let (key, after) = array::literal(rest).context(no_dictionary)?;
+        let (value, after) = after.strip_prefix(':').and_then(array::literal).context(no_dictionary)?;
+        entries.insert(unquoted(key).context(no_dictionary)?, value);
+        rest = after.strip_prefix(',').unwrap_or(after).trim();
     }
+    let entry = |key: &str| entries.get(key).copied().with_context(|| format!("its header has no {key}"));
+    let descr = entry("descr")?;
+    let fortran_order = match entry("fortran_order")? {
+        "True" => true,
+        "False" => false,
+        other => bail!("its fortran_order is '{other}'"),
+    };
+    let shape = array::parse_shape(entry("shape")?).context("its shape is none")?;
+    let array = Array { descr: unquoted(descr).unwrap_or(descr).to_owned(), fortran_order, shape };
+    array.check()?;
+    Ok(array)
+}
 
-    /// Reads the header; the reader stands at the first element after it.
-    pub fn read(reader: &mut impl Read) -> Result<Array> {
-        let mut start = [0; 8];
-        reader.read_exact(&mut start).context("it is too short for a .npy file")?;
-        ensure!(start[..6] == *MAGIC, "it does not begin as a .npy file does");
-        let header_len = match start[6] {
-            1 => u16::from_le_bytes(read_array(reader)?) as usize,
-            2 | 3 => u32::from_le_bytes(read_array(reader)?) as usize,
-            version => bail!(".npy version {version} is not known (1 to 3 are)"),
-        };
-        ensure!(header_len <= HEADER_LEN_MAX, "its header claims {header_len} bytes, more than {HEADER_LEN_MAX}");
-        let mut header = vec![0; header_len];
-        reader.read_exact(&mut header).context("it ends within its header")?;
-        Array::from_dictionary(std::str::from_utf8(&header).context("its header is not text")?)
+/// Writes the header as NumPy does: version 1, or 2 where that is too short, with room for the axis along which the file may grow.
+pub fn write(array: &Array, writer: &mut impl Write) -> Result<()> {
+    let descr = if array.descr.starts_with('[') { array.descr.clone() } else { format!("'{}'", array.descr) };
+    let order = if array.fortran_order { "True" } else { "False" };
+    let shape = array.written_shape();
+    let mut dictionary = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}");
+    let grows = if array.fortran_order { array.shape.last() } else { array.shape.first() };
+    if let Some(axis) = grows {
+        dictionary.extend(std::iter::repeat_n(' ', AXIS_DIGIT_COUNT.saturating_sub(axis.to_string().len())));
     }
-
-    fn from_dictionary(text: &str) -> Result<Array> {
-        let entries =
-            text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}')).context("its header is no dictionary")?;
-        ensure!(
-            !value(entries, "fortran_order")?.starts_with("True"),
-            "it is in Fortran order; save it with numpy.ascontiguousarray"
-        );
-        let dtype = quoted(value(entries, "descr")?).context("its elements are records; only plain element types are taken")?;
-        element_len(dtype)?;
-        let shape =
-            value(entries, "shape")?.strip_prefix('(').and_then(|text| text.split_once(')')).context("it has no shape")?.0;
-        let shape = shape.split(',').map(str::trim).filter(|axis| !axis.is_empty());
-        let shape = shape.map(|axis| axis.parse().with_context(|| format!("its shape holds '{axis}'"))).collect::<Result<_>>()?;
-        let array = Array { dtype: dtype.to_owned(), shape };
-        array.len_bytes()?;
-        Ok(array)
+    let version = if dictionary.len() + ALIGNMENT < usize::from(u16::MAX) { 1 } else { 2 };
+    let before = if version == 1 { 10 } else { 12 };
+    let header_len = (before + dictionary.len() + 1).next_multiple_of(ALIGNMENT) - before;
+    writer.write_all(MAGIC)?;
+    writer.write_all(&[version, 0])?;
+    match version {
+        1 => writer.write_all(&(header_len as u16).to_le_bytes())?,
+        _ => writer.write_all(&(header_len as u32).to_le_bytes())?,
     }
-
-    /// Writes a version 1 header (version 2 where that is too short).
-    pub fn write(&self, writer: &mut impl Write) -> Result<()> {
-        let axes: String = self.shape.iter().map(|axis| format!("{axis}, ")).collect();
-        let axes = if self.shape.len() > 1 { axes.trim_end_matches(", ") } else { axes.trim_end() };
-        let dictionary = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({axes}), }}", self.dtype);
-        let version = if dictionary.len() + ALIGNMENT < usize::from(u16::MAX) { 1 } else { 2 };
-        let before = if version == 1 { 10 } else { 12 };
-        let header_len = (before + dictionary.len() + 1).next_multiple_of(ALIGNMENT) - before;
-        writer.write_all(MAGIC)?;
-        writer.write_all(&[version, 0])?;
-        match version {
-            1 => writer.write_all(&(header_len as u16).to_le_bytes())?,
-            _ => writer.write_all(&(header_len as u32).to_le_bytes())?,
-        }
-        writeln!(writer, "{dictionary:<width$}", width = header_len - 1)?;
-        Ok(())
-    }
+    writeln!(writer, "{dictionary:<width$}", width = header_len - 1)?;
+    Ok(())
 }
 
 fn read_array<const N: usize>(reader: &mut impl Read) -> Result<[u8; N]> {
@@ -91,37 +88,11 @@ fn read_array<const N: usize>(reader: &mut impl Read) -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// What stands after `'key':` in the dictionary.
-fn value<'a>(entries: &'a str, key: &str) -> Result<&'a str> {
-    let find = |quote: char| {
-        let mark = format!("{quote}{key}{quote}");
-        entries.find(&mark).map(|at| &entries[at + mark.len()..])
-    };
-    let after = find('\'').or_else(|| find('"')).with_context(|| format!("its header has no {key}"))?;
-    Ok(after.trim_start().strip_prefix(':').with_context(|| format!("its header has no {key}"))?.trim_start())
-}
-
-fn quoted(text: &str) -> Option<&str> {
+/// What stands between a literal's quotes.
+fn unquoted(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-    text[1..].split_once(quote).map(|(inside, _)| inside)
-}
-
-/// Bytes of an element of NumPy's type string: a byte order, a kind, and a length (in units of four bytes for `U`).
-fn element_len(dtype: &str) -> Result<u64> {
-    let bad = || format!("element type '{dtype}' cannot be used; plain ones like <f8, <i4 or |u1 can");
-    let mut characters = dtype.chars();
-    let (order, kind) = (characters.next().with_context(bad)?, characters.next().with_context(bad)?);
-    ensure!(matches!(order, '<' | '>' | '|' | '='), bad());
-    // Dates carry their unit after the length: M8[ns].
-    let count: u64 = characters.as_str().split('[').next().unwrap_or_default().parse().with_context(bad)?;
-    let unit = match kind {
-        'b' | 'i' | 'u' | 'f' | 'c' | 'm' | 'M' | 'S' | 'V' => 1,
-        'U' => 4,
-        _ => bail!(bad()),
-    };
-    ensure!((1..=1 << 20).contains(&count), bad());
-    ensure!(!dtype.contains(['\'', '"', '\\', '\n']), bad());
-    Ok(count * unit)
+    let inside = text[1..].strip_suffix(quote)?;
+    (!inside.contains([quote, '\\'])).then_some(inside)
 }
 
 /// Reads an element type as people write it: `<f8`, `f8`, or a name such as `float64`.
@@ -150,7 +121,7 @@ pub fn parse_dtype(text: &str) -> Result<String, String> {
         }
         None => text.to_owned(),
     };
-    element_len(&dtype).map_err(|error| error.to_string())?;
+    array::element_len(&dtype).map_err(|error| error.to_string())?;
     Ok(dtype)
 }
 
@@ -179,30 +150,45 @@ mod tests {
     fn what_numpy_writes_is_read_in_every_version() {
         let text = "{'descr': '<f8', 'fortran_order': False, 'shape': (1024, 3), }          \n";
         for version in 1..=3 {
-            let array = Array::read(&mut &file(version, text)[..]).unwrap();
-            assert_eq!(array, Array { dtype: "<f8".to_owned(), shape: vec![1024, 3] });
-            assert_eq!(array.len_bytes().unwrap(), 1024 * 3 * 8);
+            assert_eq!(read(&mut &file(version, text)[..]).unwrap(), Array::new("<f8", &[1024, 3]));
         }
-        let scalar = Array::read(&mut &file(1, "{'descr': '|u1', 'fortran_order': False, 'shape': ()}")[..]).unwrap();
-        assert_eq!(scalar.len_bytes().unwrap(), 1);
+        let scalar = read(&mut &file(1, "{'descr': '|u1', 'fortran_order': True, 'shape': ()}")[..]).unwrap();
+        assert_eq!(scalar, Array { fortran_order: true, ..Array::new("|u1", &[]) });
+        let text = "{'descr': [('shape', '<f8'), (('a, b', 'c'), '<i4', (2,))], 'fortran_order': False, 'shape': (2,), }";
+        let record = read(&mut &file(1, text)[..]).unwrap();
+        assert_eq!(record, Array::new("[('shape', '<f8'), (('a, b', 'c'), '<i4', (2,))]", &[2]));
+    }
+
+    #[test]
+    fn a_header_is_written_as_numpy_writes_it() {
+        let written = |array: &Array| {
+            let mut bytes = Vec::new();
+            write(array, &mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes[10..]).into_owned()
+        };
+        let text = "{'descr': '<f8', 'fortran_order': False, 'shape': (100, 30), }";
+        assert_eq!(written(&Array::new("<f8", &[100, 30])), format!("{text:<117}\n"));
+        let text = "{'descr': [('x', '<f8')], 'fortran_order': True, 'shape': (7,), }";
+        assert_eq!(written(&Array { fortran_order: true, ..Array::new("[('x', '<f8')]", &[7]) }), format!("{text:<117}\n"));
     }
 
     #[test]
     fn what_no_region_can_hold_is_refused_with_the_reason() {
         for (text, reason) in [
-            ("{'descr': '<f8', 'fortran_order': True, 'shape': (2,)}", "Fortran"),
-            ("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (2,)}", "records"),
-            ("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", "cannot be used"),
+            ("{'descr': '<f8', 'fortran_order': maybe, 'shape': (2,)}", "maybe"),
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}", "plain types"),
+            ("{'descr': [('a', '|O')], 'fortran_order': False, 'shape': (2,)}", "plain types"),
             ("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999)}", "64 bits"),
             ("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}", "shape"),
             ("{'descr': '<f8', 'fortran_order': False}", "shape"),
+            ("{'descr': '<f8', 'fortran_order'}", "dictionary"),
             ("not a dictionary", "dictionary"),
         ] {
-            let error = format!("{:#}", Array::read(&mut &file(1, text)[..]).unwrap_err());
+            let error = format!("{:#}", read(&mut &file(1, text)[..]).unwrap_err());
             assert!(error.contains(reason), "{text}: {error}");
         }
-        assert!(Array::read(&mut &b"\x93NUMPY\x09\0"[..]).is_err());
-        assert!(Array::read(&mut &b"\x93NUMPY\x02\0\xff\xff\xff\xff"[..]).is_err());
+        assert!(read(&mut &b"\x93NUMPY\x09\0"[..]).is_err());
+        assert!(read(&mut &b"\x93NUMPY\x02\0\xff\xff\xff\xff"[..]).is_err());
     }
 
     #[test]
@@ -217,20 +203,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_array_is_read_as_it_was_written(shape in prop::collection::vec(0u64..1000, 0..6), dtype in "[<>][iufc][1248]") {
-            let array = Array { dtype, shape };
+        fn any_array_is_read_as_it_was_written(
+            shape in prop::collection::vec(0u64..1000, 0..6), descr in "[<>][iufc][1248]", fortran_order: bool
+        ) {
+            let array = Array { descr, fortran_order, shape };
             let mut bytes = Vec::new();
-            array.write(&mut bytes).unwrap();
+            write(&array, &mut bytes).unwrap();
             prop_assert_eq!(bytes.len() % ALIGNMENT, 0);
             prop_assert_eq!(bytes.last(), Some(&b'\n'));
-            prop_assert_eq!(Array::read(&mut &bytes[..]).unwrap(), array);
+            prop_assert_eq!(read(&mut &bytes[..]).unwrap(), array);
         }
 
         #[test]
         fn any_bytes_are_an_array_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[{}'()a-z<0-9:, ]{0,80}") {
-            let _ = Array::read(&mut &bytes[..]);
-            let _ = Array::read(&mut &file(1, &text)[..]);
-            let _ = Array::read(&mut &file(1, &format!("{{{text}'descr': '<f8', 'fortran_order': False, 'shape': ({text})}}"))[..]);
+            let _ = read(&mut &bytes[..]);
+            let _ = read(&mut &file(1, &text)[..]);
+            let _ = read(&mut &file(1, &format!("{{{text}'descr': '<f8', 'fortran_order': False, 'shape': ({text})}}"))[..]);
         }
     }
 }

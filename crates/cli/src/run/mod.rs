@@ -10,6 +10,7 @@
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
 //! | [`teller`] | tells the pool of ranks that ended |
+//! | [`record`] | keeps what ranks do, for `hanare what-if` |
 //! | [`scratch`] | where UCX keeps shared memory of a launch |
 //! | [`children`], [`signals`] | ended processes and signals, as values and events |
 
@@ -21,6 +22,7 @@ pub mod nodes;
 mod output;
 pub mod rank;
 mod ranks;
+mod record;
 mod scratch;
 pub mod signals;
 mod teller;
@@ -75,6 +77,9 @@ pub struct Options {
     /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache (not in this build).
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub main_memory: Option<u64>,
+    /// Keep what each rank does in this folder, for `hanare what-if --trace DIR`.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["hosts", "hostfile"])]
+    pub record: Option<PathBuf>,
     /// Set a variable for the ranks, on other hosts too; without a value it is this command's own. May be repeated.
     #[arg(short = 'x', long = "env", value_name = "VAR[=VALUE]", value_parser = variable)]
     pub variables: Vec<(String, String)>,
@@ -134,7 +139,11 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let program = rank::Program::find(&options.program)?;
     let (mut nodes, sockets) = pool(options)?;
     let ranks = options.ranks.unwrap_or(sockets.len() as u32);
-    let plan = job::Plan { program, ranks, sockets, variables: options.variables.clone(), lines: None };
+    let mut variables = options.variables.clone();
+    if let Some(folder) = &options.record {
+        variables.push(record::begin(folder, &options.program, sockets.len(), ranks)?);
+    }
+    let plan = job::Plan { program, ranks, sockets, variables, lines: None };
     let mut around = job::Surroundings { events: &events, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
     drop(nodes);

@@ -100,7 +100,7 @@ impl Ranks {
     pub fn on_end(&mut self, pid: Pid, end: End) -> Option<Rank> {
         let process = self.ranks.iter_mut().find(|process| process.pid == pid && process.end.is_none())?;
         process.end = Some(end);
-        self.teller.tell(self.job, process.rank, end.to_string());
+        self.teller.tell(self.job, process.rank, end);
         Some(process.rank)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! In a thread of its own: a pool that does not answer must not keep the launcher from its other ranks.
 
+use super::children::End;
 use anyhow::Result;
 use hanare::Pool;
 use hanare_protocol::id::{JobId, Rank};
@@ -14,7 +15,7 @@ const FINISH_MAX: Duration = Duration::from_secs(1);
 /// The thread's end of a channel.
 pub struct Teller {
     /// `None` when all is told.
-    words: Option<Sender<(JobId, Rank, String)>>,
+    words: Option<Sender<(JobId, Rank, End)>>,
     done: Receiver<()>,
 }
 
@@ -24,12 +25,12 @@ impl Teller {
     /// **Errors**: where no node answers there.
     pub fn start(socket: &str) -> Result<Teller> {
         let pool = Pool::attach_to(socket, None)?;
-        let (words, ends) = channel::<(JobId, Rank, String)>();
+        let (words, ends) = channel::<(JobId, Rank, End)>();
         let (finished, done) = channel();
         std::thread::Builder::new().name("teller".to_owned()).spawn(move || {
-            for (job, rank, reason) in ends {
+            for (job, rank, end) in ends {
                 // A pool that is gone has no barrier that could wait.
-                let _ = pool.rank_ended(job, rank, &reason);
+                let _ = pool.rank_ended(job, rank, &end.to_string(), end.status() != 0);
             }
             drop(finished);
         })?;
@@ -37,8 +38,8 @@ impl Teller {
     }
 
     /// Tells the pool that a rank has ended.
-    pub fn tell(&self, job: JobId, rank: Rank, reason: String) {
-        let _ = self.words.as_ref().map(|words| words.send((job, rank, reason)));
+    pub fn tell(&self, job: JobId, rank: Rank, end: End) {
+        let _ = self.words.as_ref().map(|words| words.send((job, rank, end)));
     }
 
     /// Waits until everything is told, within a bound.

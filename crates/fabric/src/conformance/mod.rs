@@ -105,6 +105,7 @@ macro_rules! conformance {
                 bodies::a_body_may_come_in_stages
                 pressure::a_peer_that_does_not_read_holds_the_sender_back
                 pressure::a_sink_that_lets_nothing_begin_holds_the_sender_back
+                pressure::a_sink_without_a_place_yet_is_asked_again
                 pressure::one_call_moves_a_fair_share_only
                 death::the_last_messages_come_before_the_end
                 death::a_peer_may_die_in_a_head

@@ -47,6 +47,21 @@ pub(super) fn a_sink_that_lets_nothing_begin_holds_the_sender_back(fabric: &Fabr
     drain(&mut *one, &mut *other, &mut store, &bytes);
 }
 
+pub(super) fn a_sink_without_a_place_yet_is_asked_again(fabric: &Fabric) {
+    let (mut one, mut other) = fabric.pair();
+    let bytes = body(0, LEN);
+    let mut store = Store { left: u32::MAX, ..Store::of_pieces(10_007) };
+    overfill(&mut *one, &bytes);
+    for _ in 0..100 {
+        other.progress(&mut store).unwrap();
+        one.progress(&mut Store::new()).unwrap();
+    }
+    assert_eq!(store.messages.len(), 0);
+    assert!(one.unsent_len() > 0, "the sender is held back");
+    (store.left, store.not_yet) = (0, 2);
+    drain(&mut *one, &mut *other, &mut store, &bytes);
+}
+
 pub(super) fn one_call_moves_a_fair_share_only(fabric: &Fabric) {
     let (mut one, mut other) = fabric.pair();
     let bytes = body(0, LEN);

@@ -9,6 +9,9 @@ pub(crate) struct Store {
     pub(crate) messages: Vec<(Head, Vec<u8>)>,
     pub(crate) piece_len: usize,
     pub(crate) lets_begin: bool,
+    /// How often it says "not yet" before it gives a place; counted down in `left`.
+    pub(crate) not_yet: u32,
+    pub(crate) left: u32,
     /// Bodies longer than this are refused.
     pub(crate) body_len_max: u64,
     pub(crate) body: Vec<u8>,
@@ -16,7 +19,15 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new() -> Store {
-        Store { messages: Vec::new(), piece_len: usize::MAX, lets_begin: true, body_len_max: 256 << 20, body: Vec::new() }
+        Store {
+            messages: Vec::new(),
+            piece_len: usize::MAX,
+            lets_begin: true,
+            not_yet: 0,
+            left: 0,
+            body_len_max: 256 << 20,
+            body: Vec::new(),
+        }
     }
 
     pub(crate) fn of_pieces(piece_len: usize) -> Store {
@@ -35,6 +46,11 @@ unsafe impl Sink for Store {
         if head.body_len > self.body_len_max {
             return Err(Refusal("a body too long for this store".into()));
         }
+        if self.left > 0 {
+            self.left -= 1;
+            return Ok(Window::empty());
+        }
+        self.left = self.not_yet;
         if at == 0 {
             self.body = vec![0; head.body_len as usize];
         }

@@ -111,7 +111,7 @@ impl ShmLink {
         let mut records = 0;
         self.is_held = false;
         let is_empty = loop {
-            if self.inbox.is_between() && !sink.may_begin() {
+            if self.inbox.is_between() && !sink.may_begin() || !self.inbox.has_place(sink)? {
                 self.is_held = true;
                 break false;
             }

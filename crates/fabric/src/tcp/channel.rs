@@ -221,9 +221,9 @@ impl Stream for Channel {
 }
 
 /// Two ends of a connection, sealed under fresh keys.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) fn sealed_pair(one: std::net::TcpStream, other: std::net::TcpStream) -> (Channel, Channel) {
-    let (key_of_one, key_of_other) = super::handshake::tests::pair();
+    let (key_of_one, key_of_other) = super::handshake::pair();
     let channel = |stream, keys| Channel::new(Socket::new(stream).unwrap(), Some(Seal::new(keys)));
     (channel(one, key_of_one), channel(other, key_of_other))
 }

@@ -82,19 +82,20 @@ fn failed(error: &snow::Error) -> Error {
     Error::System { what: "the handshake of a connection".to_owned(), reason: error.to_string() }
 }
 
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
+/// The keys of both sides of one connection.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn pair() -> (TransportState, TransportState) {
+    let (hellos, secret) = ([1; 128], [2; 32]);
+    let mut one = Handshake::connector(&hellos, &secret).unwrap();
+    let mut other = Handshake::acceptor(&hellos, &secret).unwrap();
+    other.take_first(&one.first().unwrap()).unwrap();
+    assert_eq!(one.take_second(&other.second(b"said").unwrap()).unwrap(), b"said");
+    (one.keys().unwrap(), other.keys().unwrap())
+}
 
-    /// The keys of both sides of one connection.
-    pub(crate) fn pair() -> (TransportState, TransportState) {
-        let (hellos, secret) = ([1; 128], [2; 32]);
-        let mut one = Handshake::connector(&hellos, &secret).unwrap();
-        let mut other = Handshake::acceptor(&hellos, &secret).unwrap();
-        other.take_first(&one.first().unwrap()).unwrap();
-        assert_eq!(one.take_second(&other.second(b"said").unwrap()).unwrap(), b"said");
-        (one.keys().unwrap(), other.keys().unwrap())
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn neither_side_is_believed_without_the_secret_or_for_other_hellos() {

@@ -4,7 +4,7 @@ use super::exact::Exact;
 use super::handshake::{FIRST_LEN, Handshake};
 use super::path::PlainOver;
 use super::seal::Seal;
-use super::{Channel, Greeted, Keys, Socket, TcpLink, join, random};
+use super::{Channel, Greeted, Hellos, Keys, Secret, Socket, TcpLink, join, random};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
@@ -148,7 +148,7 @@ impl Incoming {
         let (here, there) = self.socket.ends();
         let plain = keys.sealing().plain_over(there, here);
         // Said to another version too: it must be able to name ours.
-        let acceptor = Hello { plain, ..Hello::new(connector.role, 0, random()?) };
+        let acceptor = Hello { plain, ..keys.acceptor(&connector, random()?) };
         self.send(&acceptor.encode())?;
         if connector.version != VERSION {
             return Err(Error::VersionMismatch { peer: self.peer, ours: VERSION, theirs: connector.version });
@@ -158,18 +158,17 @@ impl Incoming {
 
     fn on_key(self, keys: &Keys, admit: &dyn Fn(&Hello) -> Result<()>, connector: Hello, acceptor: Hello) -> Result<Step> {
         let hellos = join(&connector.encode(), &acceptor.encode());
-        let secret = match keys.secret(&hellos) {
-            Ok(secret) => secret,
+        let secrets = match keys.secrets(&hellos) {
+            Ok(secrets) => secrets,
             Err(malformed) => {
                 self.send(&REFUSED)?;
                 return Err(self.garbage(malformed.0));
             }
         };
-        let mut handshake = Handshake::acceptor(&hellos, &secret)?;
-        if handshake.take_first(self.bytes.first_chunk().expect("a hello is longer")).is_err() {
+        let Some(mut handshake) = self.opened(&hellos, &secrets)? else {
             self.send(&REFUSED)?;
             return Err(Error::KeyRefused { peer: self.peer });
-        }
+        };
         let refusal = admit(&connector).err();
         let message = handshake.second(&refusal.as_ref().map_or(Vec::new(), control::encode))?;
         let len = u16::try_from(message.len()).expect("a refusal is a few hundred bytes");
@@ -179,6 +178,17 @@ impl Incoming {
         }
         let seal = if connector.is_plain_with(&acceptor) { None } else { Some(Seal::new(handshake.keys()?)) };
         Ok(Step::Greeted(Greeted { link: TcpLink::new(Channel::new(self.socket, seal), self.peer), hello: connector }))
+    }
+
+    /// The handshake of the key that the connector has proved.
+    fn opened(&self, hellos: &Hellos, secrets: &[Secret]) -> Result<Option<Handshake>> {
+        for secret in secrets {
+            let mut handshake = Handshake::acceptor(hellos, secret)?;
+            if handshake.take_first(self.bytes.first_chunk().expect("a hello is longer")).is_ok() {
+                return Ok(Some(handshake));
+            }
+        }
+        Ok(None)
     }
 
     /// Sends to a connection that has room for all that a greeting says, unless its peer means no good.

@@ -23,11 +23,11 @@ mod seal;
 mod socket;
 
 pub use channel::Channel;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use channel::sealed_pair;
 pub use connect::connect;
 pub use listen::{Incoming, Listener, Step};
-pub use proof::Keys;
+pub use proof::{Keys, PoolKeys};
 pub use socket::Socket;
 
 use crate::stream::StreamLink;

@@ -2,27 +2,87 @@
 //!
 //! The pool's key itself proves nothing. The secret of nodes comes from one key derived from it and that of clients from another, so
 //! that nobody who has a client's secret is taken for a node.
+//!
+//! While a pool's key is replaced a node has several. An acceptor believes each, and names them in its hello, where a connector has
+//! its number and client: by hashes of the connector's hello, which mean nothing to who has not that key. So the connector proves one
+//! that both sides have.
 
 use super::{Caller, Hellos, Secret};
+use hanare_protocol::limits::KEY_COUNT_MAX;
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role, Sealing};
+use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// What a node proves to others, for itself and for its clients.
+/// What a node proves to others, for itself and for its clients. Copies share the keys, and see them change.
 #[derive(Clone)]
 pub struct Keys {
+    all: Arc<RwLock<Vec<Derived>>>,
+    sealing: Sealing,
+}
+
+/// What is in the file with a pool's key.
+pub enum PoolKeys {
+    /// Drawn keys, [`KEY_COUNT_MAX`] at most: all are believed, and the first is proved where the other side has it.
+    Drawn(Vec<[u8; 32]>),
+    /// The key that a passphrase gives.
+    Passphrase([u8; 32]),
+}
+
+impl From<&[u8; 32]> for PoolKeys {
+    fn from(key: &[u8; 32]) -> PoolKeys {
+        PoolKeys::Drawn(vec![*key])
+    }
+}
+
+/// What follows from one pool key.
+struct Derived {
     node: [u8; 32],
     client: [u8; 32],
-    sealing: Sealing,
+    /// Names the key to who has it; none where that would help to guess a passphrase.
+    name: Option<[u8; 32]>,
+}
+
+/// The name of a key, for one connector's hello alone; 0 for none.
+type Name = u32;
+
+impl Derived {
+    fn of(pool: &[u8; 32], is_named: bool) -> Derived {
+        Derived {
+            node: blake3::derive_key("hanare 2026-11 greeting of a node", pool),
+            client: blake3::derive_key("hanare 2026-11 greeting of a client", pool),
+            name: is_named.then(|| blake3::derive_key("hanare 2026-11 name of a key", pool)),
+        }
+    }
+
+    fn name(&self, connector: &[u8; HELLO_LEN]) -> Name {
+        let hash = self.name.map(|name| blake3::keyed_hash(&name, connector));
+        hash.map_or(0, |hash| Name::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash is longer")).max(1))
+    }
+
+    fn secret(&self, connector: &Hello, hellos: &Hellos) -> Result<Secret, Malformed> {
+        let key = match (connector.client, connector.role) {
+            (0, _) => &self.node,
+            (_, Role::Data) => &self.client,
+            _ => return Err(Malformed("a client with a node's role")),
+        };
+        Ok(*blake3::keyed_hash(key, hellos).as_bytes())
+    }
 }
 
 impl Keys {
     /// The keys that follow from the pool's, of a node that seals these connections.
-    pub fn of(pool: &[u8; 32], sealing: Sealing) -> Keys {
-        Keys {
-            sealing,
-            node: blake3::derive_key("hanare 2026-11 greeting of a node", pool),
-            client: blake3::derive_key("hanare 2026-11 greeting of a client", pool),
-        }
+    pub fn of(pool: impl Into<PoolKeys>, sealing: Sealing) -> Keys {
+        let keys = Keys { all: Arc::default(), sealing };
+        keys.replace(pool.into());
+        keys
+    }
+
+    /// Puts others in their place: connections that are there go on, those that begin are proved with these.
+    pub fn replace(&self, pool: PoolKeys) {
+        *self.all.write().unwrap_or_else(PoisonError::into_inner) = match pool {
+            PoolKeys::Drawn(keys) => keys.iter().take(KEY_COUNT_MAX).map(|key| Derived::of(key, true)).collect(),
+            PoolKeys::Passphrase(key) => vec![Derived::of(&key, false)],
+        };
     }
 
     /// Which connections are sealed.
@@ -35,34 +95,54 @@ impl Keys {
         Caller { role, from, client: 0, sealing: self.sealing }
     }
 
-    /// The secret of these hellos: by the clients' key where the connector names a client.
+    /// The acceptor's hello, which names its keys to who has one of them, and to nobody else.
+    pub(super) fn acceptor(&self, connector: &Hello, nonce: [u8; NONCE_LEN]) -> Hello {
+        let (all, theirs) = (self.read(), connector.encode());
+        let name = |index: usize| all.get(index).map_or(0, |key| u64::from(key.name(&theirs)));
+        let two = |index: usize| name(index) | name(index + 1) << 32;
+        Hello { client: two(2), ..Hello::new(connector.role, two(0), nonce) }
+    }
+
+    /// The secret of these hellos, of the first key that the acceptor names too: by the clients' key where the connector names a client.
     ///
     /// **Errors**: the first is no hello, or names a client for what only nodes do.
     pub fn secret(&self, hellos: &Hellos) -> Result<Secret, Malformed> {
-        let connector = connector(hellos)?;
-        let key = match (connector.client, connector.role) {
-            (0, _) => &self.node,
-            (_, Role::Data) => &self.client,
-            _ => return Err(Malformed("a client with a node's role")),
-        };
-        Ok(*blake3::keyed_hash(key, hellos).as_bytes())
+        let (first, second) = split(hellos);
+        let (connector, acceptor) = (Hello::decode(first)?, Hello::decode(second)?);
+        let named =
+            [acceptor.from as Name, (acceptor.from >> 32) as Name, acceptor.client as Name, (acceptor.client >> 32) as Name];
+        let all = self.read();
+        let key = all.iter().find(|key| key.name.is_some() && named.contains(&key.name(first))).or(all.first());
+        key.ok_or(Malformed("no key"))?.secret(&connector, hellos)
+    }
+
+    /// The secrets of these hellos that an acceptor believes: one for each key.
+    ///
+    /// **Errors**: as for [`Keys::secret`].
+    pub(super) fn secrets(&self, hellos: &Hellos) -> Result<Vec<Secret>, Malformed> {
+        let connector = Hello::decode(split(hellos).0)?;
+        self.read().iter().map(|key| key.secret(&connector, hellos)).collect()
     }
 
     /// The secret of a client's own data link.
     ///
     /// **Errors**: it is not for a data link, or names another client, or a node.
     pub fn secret_of(&self, client: u64, hellos: &Hellos) -> Result<Secret, Malformed> {
-        let connector = connector(hellos)?;
+        let connector = Hello::decode(split(hellos).0)?;
         if client == 0 || connector.client != client || connector.role != Role::Data {
             return Err(Malformed("the secret of another than its own data link"));
         }
         self.secret(hellos)
     }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Derived>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn connector(hellos: &Hellos) -> Result<Hello, Malformed> {
-    let first: &[u8; HELLO_LEN] = hellos.first_chunk().expect("hellos are two hellos long");
-    Hello::decode(first)
+fn split(hellos: &Hellos) -> (&[u8; HELLO_LEN], &[u8; HELLO_LEN]) {
+    let (first, second) = hellos.split_first_chunk().expect("hellos are two hellos long");
+    (first, second.first_chunk().expect("hellos are two hellos long"))
 }
 
 #[cfg(test)]
@@ -98,7 +178,34 @@ mod tests {
         assert!(keys.secret_of(0, &hellos(Role::Data, 0, 3)).is_err());
         assert!(keys.secret_of(7, &[9; 2 * HELLO_LEN]).is_err());
         let as_node = hellos(Role::Data, 0, 3);
-        let forged = *blake3::keyed_hash(&keys.client, &as_node).as_bytes();
+        let forged = *blake3::keyed_hash(&keys.read()[0].client, &as_node).as_bytes();
         assert_ne!(keys.secret(&as_node), Ok(forged), "the clients' key makes no node's secret");
+    }
+
+    #[test]
+    fn a_connector_proves_a_key_that_both_have_and_an_acceptor_believes_each() {
+        let drawn = |keys: &[u8]| Keys::of(PoolKeys::Drawn(keys.iter().map(|key| [*key; 32]).collect()), Sealing::Auto);
+        let met = |one: &Keys, other: &Keys| {
+            let connector = Hello::new(Role::Control, 0, [3; NONCE_LEN]);
+            let hellos = super::super::join(&connector.encode(), &other.acceptor(&connector, [4; NONCE_LEN]).encode());
+            let place = other.secrets(&hellos).unwrap().iter().position(|secret| *secret == one.secret(&hellos).unwrap());
+            place.map(|place| place + 1)
+        };
+        let (old, both, new) = (drawn(&[1]), drawn(&[2, 1]), drawn(&[2]));
+        assert_eq!(
+            [met(&old, &both), met(&both, &old), met(&new, &both), met(&both, &new)],
+            [Some(2), Some(1), Some(1), Some(1)]
+        );
+        assert_eq!([met(&old, &new), met(&new, &old)], [None, None]);
+        let last = drawn(&[9, 8, 7, 1]);
+        assert_eq!((met(&last, &old), met(&old, &last)), (Some(1), Some(4)));
+        let copy = old.clone();
+        old.replace(PoolKeys::Drawn(vec![[2; 32]]));
+        assert_eq!(met(&copy, &new), Some(1), "copies see it");
+        let phrase = Keys::of(PoolKeys::Passphrase([5; 32]), Sealing::Auto);
+        let connector = Hello::new(Role::Control, 0, [3; NONCE_LEN]);
+        let said = phrase.acceptor(&connector, [4; NONCE_LEN]);
+        assert_eq!((said.from, said.client), (0, 0), "a passphrase is not named");
+        assert_eq!(met(&phrase, &phrase), Some(1));
     }
 }

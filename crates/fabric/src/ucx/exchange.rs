@@ -10,6 +10,8 @@
 
 use super::context::{Context, context};
 use super::endpoint::Endpoint;
+#[cfg(any(test, fuzzing))]
+use super::frame::{FRAME_HEAD_LEN, FrameHead};
 use super::link::UcxLink;
 use super::{Reason, available};
 use crate::link::{Link, LinkError};
@@ -288,6 +290,31 @@ fn failed(peer: &str, Reason(reason): Reason) -> Error {
 
 fn garbage(peer: &str, reason: &str) -> Error {
     Error::Garbage { peer: peer.to_owned(), reason: reason.to_owned() }
+}
+
+/// Any bytes are an offer or none, and both sides decide the same of any two; and the head of a frame.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz_offer(bytes: &[u8]) {
+    let offers: Vec<Offer> =
+        bytes.chunks_exact(OFFER_LEN).filter_map(|one| Offer::decode(one.try_into().ok()?)).take(8).collect();
+    for ours in &offers {
+        assert!(Offer::decode(&ours.encode()).as_ref() == Some(ours));
+        for theirs in &offers {
+            assert_eq!(is_ucx(ours, theirs).ok(), is_ucx(theirs, ours).ok(), "{ours:?} {theirs:?}");
+        }
+    }
+    let head = bytes.get(..FRAME_HEAD_LEN).unwrap_or(bytes);
+    if let Some(head) = FrameHead::decode(head) {
+        assert_eq!(FrameHead::decode(&head.encode()), Some(head));
+    }
+}
+
+/// Offers that [`fuzz_offer`] begins with.
+#[cfg(test)]
+pub(crate) fn fuzz_seed() -> Vec<u8> {
+    let all = [Choice::Auto, Choice::Tcp, Choice::Ucx];
+    let offer = |choice| Offer { choice, ucx: Some([1, 13]), has_rdma: choice == Choice::Auto, is_bare: false }.encode();
+    all.map(offer).concat()
 }
 
 #[cfg(test)]

@@ -37,6 +37,10 @@ mod sender;
 #[cfg(test)]
 pub(crate) mod tests;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use exchange::fuzz_offer;
+#[cfg(test)]
+pub(crate) use exchange::fuzz_seed;
 pub use exchange::{Agreed, Choice, agree, open_ahead, take_channel};
 pub use link::UcxLink;
 

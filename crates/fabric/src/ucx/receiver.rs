@@ -43,6 +43,8 @@ pub(super) struct Receiver {
     used: usize,
     posted: VecDeque<Posted>,
     posted_len: usize,
+    /// Bytes of the bounce buffer that the inbox has taken.
+    bounced: usize,
     /// Chunks that were taken.
     chunk_count: u64,
     bounce: Vec<UnsafeCell<u8>>,
@@ -63,6 +65,7 @@ impl Receiver {
             used: 0,
             posted: VecDeque::with_capacity(CHUNK_COUNT),
             posted_len: 0,
+            bounced: 0,
             chunk_count: 0,
             bounce: Vec::new(),
             is_held: false,
@@ -110,7 +113,9 @@ impl Receiver {
             }
             let Some(next) = endpoint.arrivals().ahead(0) else { return Ok(false) };
             let (data, direct_len) = (next.data.as_ref().map_or(Window::empty(), |data| data.window()), next.direct_len);
-            if self.inbox.is_between() && !sink.may_begin() {
+            let is_held = self.inbox.is_between() && !sink.may_begin();
+            // Chunks under way have their place, or the bounce buffer.
+            if is_held || self.posted.is_empty() && !self.inbox.has_place(sink)? {
                 self.is_held = true;
                 return Ok(false);
             }
@@ -148,6 +153,10 @@ impl Receiver {
         done: &mut Progress,
     ) -> Result<bool, Ending> {
         if self.posted.is_empty() {
+            if !self.inbox.has_place(sink)? {
+                self.is_held = true;
+                return Ok(false);
+            }
             if (len as u64) > self.inbox.body_rest() {
                 return Err(Ending::Garbage("a body longer than its head says".into()));
             }
@@ -158,13 +167,20 @@ impl Receiver {
         if !self.poll_first(endpoint)? || endpoint.arrivals().vouched <= self.chunk_count {
             return Ok(false);
         }
+        let bounces = self.posted.front().is_some_and(|first| first.bounces);
+        if bounces {
+            let rest = self.bounce_window().slice(self.bounced, len - self.bounced);
+            self.bounced += self.inbox.take(rest, sink, done)?;
+            if self.bounced < len {
+                self.is_held = true;
+                return Ok(false);
+            }
+            self.bounced = 0;
+        }
         let first = self.posted.pop_front().expect("it was posted above");
         self.chunk_count += 1;
         self.posted_len -= first.len;
-        if first.bounces {
-            let bytes = self.bounce_window().slice(0, len);
-            self.inbox.take(bytes, sink, done)?;
-        } else {
+        if !bounces {
             self.inbox.filled(len, sink, done)?;
         }
         Ok(true)

@@ -1,7 +1,6 @@
 //! How commands reach an extent, and what they name it by.
 
 use super::remote::Remote;
-use super::subject::About;
 use hanare_protocol::id::{Grant, Slot};
 use std::sync::Arc;
 
@@ -13,5 +12,4 @@ pub(crate) struct ExtentDoor {
     pub grant: Grant,
     /// Where other nodes reach the extent's node.
     pub address: Arc<str>,
-    pub about: About,
 }

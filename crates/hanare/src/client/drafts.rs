@@ -161,7 +161,7 @@ impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, door: &ExtentDoor, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
-        self.open(&door.remote, Needs::default()).push_plain(command, &door.about, memory);
+        self.open(&door.remote, Needs::default()).push_plain(command, memory);
     }
 
     /// Adds a command with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake; where the operand
@@ -180,7 +180,7 @@ impl<'b> Drafts<'b> {
         let list_len = command.list_len().expect("lists go in pieces");
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
-        self.open(&door.remote, needs).push(command, &door.about, list, operand, result, packed);
+        self.open(&door.remote, needs).push(command, list, operand, result, packed);
     }
 
     /// Adds two commands that must travel together to the node of the second, and the operand of the first.
@@ -190,8 +190,8 @@ impl<'b> Drafts<'b> {
         let needs = Needs { list_len, held_len, is_copy: true, ..Needs::default() };
         self.writes = true;
         let message = self.open(&to.0.remote, needs);
-        message.push(from.1, &from.0.about, from.2, Window::empty(), Window::empty(), from.3);
-        message.push(to.1, &to.0.about, to.2, Window::empty(), Window::empty(), Vec::new());
+        message.push(from.1, from.2, Window::empty(), Window::empty(), from.3);
+        message.push(to.1, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
     /// Has something done when all answers are here, after what was added before.

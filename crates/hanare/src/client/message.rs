@@ -1,14 +1,12 @@
 //! One message's worth of commands: what is sent, and where the answer's bytes go.
 
-use super::subject::{About, Subject, Subjects};
 use crate::client::cut::plan;
 use hanare_memory::{Window, fault};
+use hanare_protocol::limits;
 use hanare_protocol::page::Access;
-use hanare_protocol::shape::{Checked, Indices, Shape, Strided};
+use hanare_protocol::shape::{Indices, Shape, Strided};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form, Op, dims_list, index_bytes};
-use hanare_protocol::{Error, limits};
 use std::borrow::Cow;
-use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// The commands, with windows of their memory. Reused, so that the hot path allocates nothing.
@@ -17,9 +15,6 @@ pub(crate) struct Message {
     /// The encoded commands.
     front: Vec<u8>,
     count: u32,
-    /// What each command is about: the number of its subject, and the extent there.
-    abouts: Vec<(u32, u32)>,
-    subjects: Subjects,
     /// The commands' lists, in order.
     lists: Vec<Window>,
     list_len: u64,
@@ -96,8 +91,6 @@ impl Message {
     /// Empties the message for its next use; capacities stay.
     pub fn clear(&mut self) {
         self.front.clear();
-        self.abouts.clear();
-        self.subjects = Subjects::default();
         self.lists.clear();
         self.operands.clear();
         self.results.clear();
@@ -111,15 +104,15 @@ impl Message {
         let lists_fit = needs.list_len == 0 || self.list_len + needs.list_len <= limits::LIST_LEN_MAX;
         let operands_fit = needs.held_len == 0 || self.held_len + needs.held_len <= limits::HELD_LEN_MAX;
         let results_fit = !self.is_once || self.result_len + needs.result_len <= limits::OLD_LEN_MAX;
-        // What is refused when part of the message is done is done again as a whole.
+        // A copy whose source refuses leaves the rest of its message done, and what was done may be done again.
         let may_repeat = !(self.is_once && needs.is_copy || self.has_copy && needs.is_once);
         self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit && may_repeat
     }
 
     /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead.
-    pub fn push_plain(&mut self, command: &Command, about: &About, memory: Window) {
+    pub fn push_plain(&mut self, command: &Command, memory: Window) {
         if !self.join(command) {
-            self.push_front(command, about);
+            self.push_front(command);
         }
         match command.op {
             Op::Get => self.push_result(memory),
@@ -147,8 +140,8 @@ impl Message {
     }
 
     /// Adds any command; see `Drafts::push`.
-    pub fn push(&mut self, command: &Command, about: &About, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
-        self.push_front(command, about);
+    pub fn push(&mut self, command: &Command, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
+        self.push_front(command);
         self.push_list(command.list_len().expect("lists go in pieces"), list);
         // SAFETY: the heap memory stays where it is while its owner moves, and the owner stays until the message is cleared.
         let operand = if operand.is_empty() { unsafe { Window::of(&packed) } } else { operand };
@@ -160,41 +153,11 @@ impl Message {
         }
     }
 
-    fn push_front(&mut self, command: &Command, (subject, extent): &About) {
+    fn push_front(&mut self, command: &Command) {
         self.front.extend_from_slice(&command.encode());
         self.count += 1;
         self.is_once |= command.op.is_once();
         self.has_copy |= matches!(command.op, Op::CopyFrom { .. });
-        let number = self.subjects.enter(subject);
-        self.abouts.push((number, *extent));
-    }
-
-    /// Adds a command of another message again, whose memory that one keeps.
-    pub fn push_again(&mut self, entry: &Entry<'_>) {
-        self.push_front(&entry.command, &(entry.subject.clone(), entry.extent as u32));
-        let len = |windows: &[Window]| windows.iter().map(|window| window.len() as u64).sum::<u64>();
-        self.list_len += len(&entry.list);
-        self.operand_len += len(&entry.operand);
-        self.held_len += if entry.command.op.streams_operand() { 0 } else { len(&entry.operand) };
-        self.result_len += len(&entry.result);
-        self.lists.extend_from_slice(&entry.list);
-        self.operands.extend_from_slice(&entry.operand);
-        self.results.extend_from_slice(&entry.result);
-    }
-
-    /// Whether it has no commands.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// What its commands are about.
-    pub fn subjects(&self) -> &Subjects {
-        &self.subjects
-    }
-
-    /// Takes them out, since nothing of it is left to do.
-    pub fn take_subjects(&mut self) -> Subjects {
-        std::mem::take(&mut self.subjects)
     }
 
     /// Whether it must not be carried out twice.
@@ -230,24 +193,6 @@ impl Message {
         self.result_len
     }
 
-    /// Its commands one by one, each with its memory.
-    ///
-    /// **Errors**: those of [`hanare_protocol::shape::Shape::check`], where the caller's index list has changed meanwhile.
-    pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'_>, Error>> {
-        let (mut lists, mut operands, mut results) = (Cut::of(&self.lists), Cut::of(&self.operands), Cut::of(&self.results));
-        let (commands, _) = self.front.as_chunks::<COMMAND_LEN>();
-        commands.iter().zip(&self.abouts).map(move |(bytes, (subject, extent))| {
-            let command = Command::decode(bytes).expect("this program wrote it");
-            let list = lists.take(command.list_len().expect("lists go in pieces"));
-            let (subject, extent) = (self.subjects.get(*subject), *extent as usize);
-            let limit = subject.routes.extent(extent).len;
-            let shape = command.shape(&words_of(&list)).expect("this program wrote it").check(&subject.name, limit)?;
-            let operand = operands.take(command.op.operand_len(shape.len()).expect("it was checked when it was drafted"));
-            let result = results.take(command.op.result_len(shape.len()));
-            Ok(Entry { command, shape, subject, extent, list, operand, result })
-        })
-    }
-
     fn push_list(&mut self, len: u64, list: ListBytes) {
         // SAFETY: heap memory stays where it is while its owner moves, and `own` keeps it until the message is cleared.
         let heap = |bytes: &[u8]| unsafe { Window::of(bytes) };
@@ -278,68 +223,4 @@ impl Message {
         self.result_len += result.len() as u64;
         self.results.push(result);
     }
-}
-
-/// A command of a message, with its memory.
-pub(crate) struct Entry<'r> {
-    pub command: Command,
-    /// Its bytes on the extent.
-    pub shape: Checked<'static>,
-    pub subject: &'r Arc<Subject>,
-    pub extent: usize,
-    list: Vec<Window>,
-    pub operand: Vec<Window>,
-    pub result: Vec<Window>,
-}
-
-/// Takes windows apart from the front.
-pub(crate) struct Cut<'w> {
-    windows: &'w [Window],
-    /// Bytes of the first that were taken.
-    taken: usize,
-}
-
-impl<'w> Cut<'w> {
-    pub fn of(windows: &'w [Window]) -> Cut<'w> {
-        Cut { windows, taken: 0 }
-    }
-
-    /// The next bytes, at most so many, that lie in one window.
-    pub fn next(&mut self, most: u64) -> Window {
-        let mut first = self.windows.first().expect("as many bytes as the commands say");
-        while first.len() == self.taken {
-            (self.windows, self.taken) = (&self.windows[1..], 0);
-            first = self.windows.first().expect("as many bytes as the commands say");
-        }
-        let len = (first.len() - self.taken).min(most as usize);
-        self.taken += len;
-        first.slice(self.taken - len, len)
-    }
-
-    /// Runs `with` for the next bytes, window by window.
-    pub fn each<E>(&mut self, len: u64, mut with: impl FnMut(Window) -> Result<(), E>) -> Result<(), E> {
-        self.take(len).into_iter().try_for_each(&mut with)
-    }
-
-    /// The next bytes, in as many windows as they lie in.
-    fn take(&mut self, len: u64) -> Vec<Window> {
-        let mut taken = Vec::new();
-        let mut left = len;
-        while left > 0 {
-            taken.push(self.next(left));
-            left -= taken.last().map_or(0, |window| window.len() as u64);
-        }
-        taken
-    }
-}
-
-/// A list's words. Of a list in memory that is lost the indices are zero, as a node would have got them.
-fn words_of(list: &[Window]) -> Vec<u64> {
-    let mut bytes = vec![0; list.iter().map(Window::len).sum()];
-    let mut at = 0;
-    for window in list {
-        let _ = window.read_into(&mut bytes[at..at + window.len()]);
-        at += window.len();
-    }
-    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
 }

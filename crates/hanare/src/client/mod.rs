@@ -9,11 +9,11 @@
 
 mod command;
 mod cut;
+mod deaths;
 mod door;
 mod drafts;
 mod group;
 mod heap;
-mod joins;
 mod locks;
 mod mapping;
 mod message;
@@ -24,7 +24,6 @@ mod remote;
 mod request;
 mod session;
 mod shared;
-mod subject;
 mod words;
 
 pub use command::{Batch, Command, Completion, Modify};

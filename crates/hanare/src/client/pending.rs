@@ -1,9 +1,7 @@
 //! The requests of one connection.
 
-use super::message::Message;
 use super::request::Request;
 use hanare_protocol::Error;
-use hanare_protocol::id::Gid;
 
 /// The requests of one connection that wait for their answers, found by their sequence number.
 #[derive(Debug, Default)]
@@ -111,23 +109,5 @@ impl Pending {
     /// Whether any has no answer that will have one by itself.
     pub fn any_unanswered(&self) -> bool {
         self.any(Request::is_awaited)
-    }
-
-    /// Whether some were refused because their region is mapped, and this client has not done them yet, or not to the end.
-    pub fn any_refused(&self) -> bool {
-        self.any(Request::is_left)
-    }
-
-    /// Begins the one of those that was sent first: its number, the region, its commands.
-    pub fn begin_refused(&mut self) -> Option<(u64, Gid, Message)> {
-        let refused = self.slots.iter_mut().flatten().filter(|request| request.is_refused());
-        let first = refused.min_by_key(|request| request.seq)?;
-        let (gid, message) = first.begin_here();
-        Some((first.seq, gid, message))
-    }
-
-    /// Puts its commands back, with what came of it.
-    pub fn end_refused(&mut self, seq: u64, message: Message, outcome: Result<(), Error>) {
-        self.get(seq).expect("it stays until its owner has its outcome").end_here(message, outcome);
     }
 }

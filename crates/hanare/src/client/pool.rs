@@ -1,5 +1,6 @@
 //! The pool as a client sees it.
 
+use super::deaths::Deaths;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
@@ -11,10 +12,13 @@ use hanare_fabric::Traffic;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
 use hanare_fabric::ucx;
-use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, Rights};
+use hanare_protocol::attributes::Attributes;
+use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
-use hanare_protocol::wire::control::{Answer, Attached, PageStat, PoolStatus, RegionStat, RegionView, Request};
+use hanare_protocol::wire::control::{
+    Answer, Attached, Changes, Existing, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
+};
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -25,17 +29,23 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How a region is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateOptions {
     /// Where its bytes go.
     pub placement: Placement,
     /// Who may read and write, as a file's mode bits.
     pub mode: u32,
+    /// What is kept with its name, for whoever opens it: for example which array it holds ([`Array::attributes`]).
+    ///
+    /// [`Array::attributes`]: crate::Array::attributes
+    pub attributes: Attributes,
+    /// Has [`Pool::create_or_attach`] refuse a region whose bytes are lost, where it would make it anew for its owner.
+    pub refuse_lost: bool,
 }
 
 impl Default for CreateOptions {
     fn default() -> CreateOptions {
-        CreateOptions { placement: Placement::Local, mode: 0o600 }
+        CreateOptions { placement: Placement::Local, mode: 0o600, attributes: Attributes::default(), refuse_lost: false }
     }
 }
 
@@ -51,7 +61,9 @@ pub struct Pool {
 pub(crate) struct Shared {
     pub session: Session,
     pub attached: Attached,
-    job: Option<JobRank>,
+    pub job: Option<JobRank>,
+    /// What is known of deaths in its job.
+    pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
     fabric: ucx::Choice,
@@ -95,9 +107,9 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (refusals, barriers, mapped, claims, faults, mender) = Default::default();
+        let (deaths, refusals, barriers, mapped, claims, faults, mender) = Default::default();
         let shared =
-            Shared { session, attached, job, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
+            Shared { session, attached, job, deaths, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
         let shared = Arc::new(shared);
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
@@ -128,33 +140,42 @@ impl Pool {
     /// **Errors**: [`Error::NameTaken`], [`Error::BadName`], [`Error::BadLength`], [`Error::BadPlacement`], [`Error::PoolFull`],
     /// [`Error::QuotaExceeded`], [`Error::NoCoordinator`].
     pub fn create(&self, name: &str, len: u64, options: &CreateOptions) -> Result<Region> {
-        self.create_as(name, len, options, false)
+        self.create_as(name, len, options, Existing::Refuse)
     }
 
-    /// Makes a region, or opens the one of that name and length that is there (`region.created()` says which).
+    /// Makes a region, or opens the one of that name and length that is there ([`Region::created`] says which).
+    ///
+    /// A region of this user whose bytes went with their node is made anew, all zero ([`Region::renewed`] says so), unless
+    /// `refuse_lost` forbids it. Bytes that are away for now are no reason: they may come back.
     ///
     /// **Errors**: as for [`Pool::create`], and [`Error::BadLength`] where the existing one has another length.
     ///
     /// FEATURE: D2-F6
     pub fn create_or_attach(&self, name: &str, len: u64, options: &CreateOptions) -> Result<Region> {
-        self.create_as(name, len, options, true)
+        let existing = if options.refuse_lost { Existing::Attach } else { Existing::AttachOrRenew };
+        self.create_as(name, len, options, existing)
     }
 
-    fn create_as(&self, name: &str, len: u64, options: &CreateOptions, attach: bool) -> Result<Region> {
-        let request = Request::Create { name: name.to_owned(), len, placement: options.placement, mode: options.mode, attach };
-        self.region(&request)
+    fn create_as(&self, name: &str, len: u64, options: &CreateOptions, existing: Existing) -> Result<Region> {
+        let CreateOptions { placement, mode, attributes, .. } = options.clone();
+        self.region(&Request::Create { name: name.to_owned(), len, placement, mode, attributes, existing })
     }
 
     /// Opens a region for the most that this user may do with it.
     ///
     /// **Errors**: [`Error::UnknownRegion`], [`Error::NoPermission`], [`Error::RegionLost`], [`Error::NodeLost`].
     pub fn open(&self, name: &str) -> Result<Region> {
-        Region::new(self.shared.clone(), self.shared.open(name, None)?)
+        Region::new(self.shared.clone(), self.shared.open(Which::Name(name.to_owned()), None)?)
+    }
+
+    /// Opens the region that has this number ([`Region::gid`]), whatever its name is by now; for `None` for the most that this user may do.
+    pub fn open_gid(&self, gid: Gid, rights: Option<Rights>) -> Result<Region> {
+        Region::new(self.shared.clone(), self.shared.open(Which::Gid(gid), rights)?)
     }
 
     /// Opens a region for reading, or for reading and writing.
     pub fn open_for(&self, name: &str, rights: Rights) -> Result<Region> {
-        Region::new(self.shared.clone(), self.shared.open(name, Some(rights))?)
+        Region::new(self.shared.clone(), self.shared.open(Which::Name(name.to_owned()), Some(rights))?)
     }
 
     /// Makes a region longer and opens it; the new bytes are zero, the old ones stay where they are.
@@ -166,10 +187,23 @@ impl Pool {
 
     /// Removes a region. Programs that have it mapped keep their mapping; all other use of it fails from now on.
     pub fn remove(&self, name: &str) -> Result<()> {
-        match self.shared.session.ask(&Request::Remove { name: name.to_owned() })? {
-            Answer::Ok => Ok(()),
-            other => Err(self.shared.session.nonsense(&other)),
-        }
+        self.tell(&Request::Remove { name: name.to_owned() })
+    }
+
+    /// Changes what is kept with a region: its name, owner, mode or attributes. Handles that are open keep what they were opened for.
+    ///
+    /// **Errors**: [`Error::NoPermission`] for all but its owner and root, and for all but root where another user is to own it;
+    /// [`Error::NameTaken`], [`Error::BadName`], [`Error::LimitReached`] for too many bytes of attributes, [`Error::QuotaExceeded`].
+    pub fn alter(&self, name: &str, changes: &Changes) -> Result<()> {
+        self.tell(&Request::Alter { name: name.to_owned(), changes: changes.clone() })
+    }
+
+    /// Takes a node that does not come back out of the list of nodes. Bytes that it could have brought back are lost.
+    ///
+    /// **Errors**: [`Error::BadSetting`] for a member, and a node that the pool does not have; [`Error::NoPermission`] where it has bytes
+    /// of others.
+    pub fn forget_node(&self, node: NodeId) -> Result<()> {
+        self.tell(&Request::Forget { node })
     }
 
     /// Describes a region.
@@ -278,9 +312,13 @@ impl Pool {
         sum
     }
 
-    /// Tells the pool that a rank's process has ended, so that nobody waits for it. For launchers.
-    pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str) -> Result<()> {
-        match self.shared.session.ask(&Request::RankEnded { job, rank, reason: reason.to_owned() })? {
+    /// Tells the pool that a rank's process has ended, so that nobody waits for it; it `died` where its status is not 0. For launchers.
+    pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str, died: bool) -> Result<()> {
+        self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned(), died })
+    }
+
+    fn tell(&self, request: &Request) -> Result<()> {
+        match self.shared.session.ask(request)? {
             Answer::Ok => Ok(()),
             other => Err(self.shared.session.nonsense(&other)),
         }
@@ -295,8 +333,8 @@ impl Pool {
 }
 
 impl Shared {
-    pub fn open(&self, name: &str, rights: Option<Rights>) -> Result<RegionView> {
-        match self.session.ask(&Request::Open { name: name.to_owned(), rights })? {
+    pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
+        match self.session.ask(&Request::Open { which, rights })? {
             Answer::Region(view) => Ok(view),
             other => Err(self.session.nonsense(&other)),
         }

@@ -5,14 +5,15 @@ use super::mapping::{LocalMapping, map_extent};
 use super::pool::Shared;
 use super::remote::Remote;
 use super::shared::{DirectHold, SharedMapping};
-use super::subject::Subject;
 use hanare_memory::{Lost, Mapping, Window};
+use hanare_protocol::array::Array;
+use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::Consistency;
 use hanare_protocol::place::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
-use hanare_protocol::wire::control::RegionView;
+use hanare_protocol::wire::control::{Made, RegionView, Which};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -28,11 +29,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// FEATURE: EU-F3 D3-F1
 pub struct Region {
     pub(crate) shared: Arc<Shared>,
-    /// What its commands know of it; they may outlive the handle.
-    subject: Arc<Subject>,
+    name: String,
     gid: Gid,
+    /// How its bytes lie on nodes.
+    routes: Routes,
     rights: Rights,
-    created: bool,
+    made: Made,
+    attributes: Attributes,
     len: u64,
     /// How each extent is reached by commands; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
@@ -50,6 +53,8 @@ pub struct Region {
     coherent: Direct,
     /// Uses of small unmapped extents; the busy get mapped.
     uses: AtomicU32,
+    /// How many more commands go to the home since hosts had it mapped, before this host's node is asked for its memory again.
+    by_pages: AtomicU32,
 }
 
 /// Extents of this host that a handle has mapped as they are.
@@ -116,24 +121,31 @@ impl<'r> Way<'r> {
     }
 }
 
+/// Commands that go to the home of what hosts map, for one question whether they still do.
+const BY_PAGES_USES: u32 = 256;
+
 /// A small extent that is used this often is worth a file of its own.
 const BUSY_USES: u32 = 64;
 
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
         view.layout.check().map_err(|malformed| shared.session.garbage(malformed.0))?;
+        view.attributes.check()?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
         let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
         let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
         let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {
-            subject: Arc::new(Subject::new(shared.clone(), &view)),
             shared,
+            name: view.name,
             gid: view.gid,
             rights: view.rights,
-            created: view.created,
+            made: view.made,
+            attributes: view.attributes,
             len: view.layout.len(),
+            routes: view.layout.into(),
+            by_pages: AtomicU32::new(0),
             doors: RwLock::new(doors),
             refusals,
             mapped,
@@ -148,7 +160,7 @@ impl Region {
 
     /// The region's name.
     pub fn name(&self) -> &str {
-        &self.subject.name
+        &self.name
     }
 
     /// Its global id.
@@ -173,7 +185,7 @@ impl Region {
 
     /// The same, with its tables.
     pub(crate) fn routes(&self) -> &Routes {
-        &self.subject.routes
+        &self.routes
     }
 
     /// What this handle may do.
@@ -183,7 +195,24 @@ impl Region {
 
     /// Whether the call that returned this handle made the region.
     pub fn created(&self) -> bool {
-        self.created
+        self.made != Made::Found
+    }
+
+    /// Whether it took the place of one whose bytes were lost ([`crate::Pool::create_or_attach`]): all that was there is zero.
+    pub fn renewed(&self) -> bool {
+        self.made == Made::Renewed
+    }
+
+    /// What its owner kept with it when it was opened.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// The array that it holds, as its attributes say; `None` where they say nothing of one.
+    ///
+    /// **Errors**: [`Error::BadSetting`] where they say what no array is, and for an array of another length than the region.
+    pub fn array(&self) -> Result<Option<Array>> {
+        Array::of_region(&self.attributes, self.len)
     }
 
     /// Whether all bytes are on this host's node.
@@ -232,20 +261,15 @@ impl Region {
             Some(coherent) if coherent.rights() >= self.rights => (Some(coherent), None),
             other => (None, other),
         };
-        if let Some(coherent) = &coherent {
+        if coherent.is_some() {
             // What this client began by commands comes before what it does to the memory itself.
             self.quiesce();
-            if coherent.is_joined() {
-                // The handle that joined it may be closed at any time.
-                self.subject.keep(coherent);
-            }
         }
         self.mappings_seen.store(changes, Ordering::Relaxed);
         let was_coherent = self.coherent.get(self.len).is_some();
         match &coherent {
             Some(coherent) => {
-                // SAFETY: a joined mapping is kept by the subject; another ends after its change was counted, and nobody
-                // uses the region meanwhile (`Region::map`).
+                // SAFETY: it ends after its change was counted, and nobody uses the region meanwhile (`Region::map`).
                 let window = unsafe { coherent.window() };
                 self.coherent.set(window);
                 self.direct.set(window);
@@ -329,7 +353,7 @@ impl Region {
     pub(crate) fn door(&self, extent: usize) -> ExtentDoor {
         let at = self.routes().extent(extent);
         let Door { remote, grant, address } = self.doors()[extent].clone();
-        ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address, about: (self.subject.clone(), extent as u32) }
+        ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
     }
 
     /// The extent's bytes, if they are mapped here as they are, or can be.
@@ -344,9 +368,17 @@ impl Region {
         if at.len < SMALL_REGION_LEN && self.uses.fetch_add(1, Ordering::Relaxed) < BUSY_USES {
             return Ok(None);
         }
+        let left = self.by_pages.load(Ordering::Relaxed);
+        if left > 0 {
+            self.by_pages.store(left - 1, Ordering::Relaxed);
+            return Ok(None);
+        }
         match self.map_now(extent) {
-            // Others have it mapped coherently: the node says so to the command, too, which then goes that way.
-            Err(Error::IsMapped { .. }) => Ok(None),
+            // Hosts map it coherently: its home does commands on it.
+            Err(Error::IsMapped { .. }) => {
+                self.by_pages.store(BY_PAGES_USES, Ordering::Relaxed);
+                Ok(None)
+            }
             mapped => mapped.map(Some),
         }
     }
@@ -393,14 +425,25 @@ impl Region {
         self.doors()[extent].grant
     }
 
-    /// What its commands know of it.
-    pub(crate) fn subject(&self) -> &Arc<Subject> {
-        &self.subject
+    /// The region as it is today.
+    ///
+    /// **Errors**: [`Error::UnknownRegion`] when it is another one; [`Error::BadUse`] when it was resized.
+    pub(crate) fn fresh_view(&self) -> Result<RegionView> {
+        let view = self.view_of_today()?;
+        if view.layout != *self.routes.layout() {
+            let reason = "it was resized since it was opened; open it again".to_owned();
+            return Err(Error::BadUse { region: self.name.clone(), reason });
+        }
+        Ok(view)
     }
 
-    /// The region as it is today. **Errors**: those of [`Subject::fresh_view`].
-    pub(crate) fn fresh_view(&self) -> Result<RegionView> {
-        self.subject.fresh_view(Some(self.rights))
+    /// The same, however long it is by now.
+    fn view_of_today(&self) -> Result<RegionView> {
+        // By its number: its name may be another region's.
+        self.shared.open(Which::Gid(self.gid), Some(self.rights)).map_err(|error| match error {
+            Error::UnknownRegion { .. } => Error::UnknownRegion { name: self.name.clone() },
+            other => other,
+        })
     }
 
     /// Asks for the grants and addresses of today.
@@ -408,10 +451,7 @@ impl Region {
     /// **Errors**: [`Error::UnknownRegion`] when it is another region by now.
     pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
-        let view = self.shared.open(self.name(), Some(self.rights))?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name().to_owned() });
-        }
+        let view = self.view_of_today()?;
         let mut fresh = doors(&self.shared, &view)?;
         // A resize since then has appended extents that this handle does not see.
         fresh.truncate(self.routes().extents().len());
@@ -441,10 +481,16 @@ impl Region {
         }
     }
 
-    /// The error for memory of this program that is gone.
+    /// The error for bytes of this program's memory that are gone: pages of a mapping that their home does not give, or memory of
+    /// this host's node.
     #[cold]
-    pub(crate) fn lost(&self, lost: Lost) -> Error {
-        self.subject().lost(lost)
+    pub(crate) fn lost(&self, _lost: Lost) -> Error {
+        let Some(coherent) = self.shared.mapped.of(self.gid) else {
+            return Error::RegionLost { region: self.name.clone(), node: self.here() };
+        };
+        let error = coherent.lost(&self.name);
+        self.shared.mapped.let_go(self.gid, Some(coherent));
+        error
     }
 }
 

@@ -8,19 +8,15 @@
 //! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
 //! caller takes back; what was pending fails, and the next use connects anew.
 
-use super::joins;
-use super::message::Message;
 use super::pending::Pending;
 use super::request::{Patience, Request};
 use super::session::check_lineage;
-use super::subject::Subjects;
-use crate::trace;
 use hanare_fabric::Traffic;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{Gid, NodeId};
+use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -31,7 +27,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long a node may take to say what became of a request of a connection that broke.
@@ -48,9 +44,6 @@ pub(crate) struct Remote {
     refusals: Arc<AtomicU64>,
     lineage: Lineage,
     inner: Mutex<Inner>,
-    /// Whose turn it is to carry out what the node refused since others have it mapped: one thread's, in the order in which
-    /// it was sent. Taken before `inner`.
-    turn: Mutex<()>,
     completed: Condvar,
     /// Wakes the thread that is parked on the link's event.
     nudge: OwnedFd,
@@ -79,8 +72,8 @@ impl Remote {
     pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>, refusals: Arc<AtomicU64>) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
-        let (inner, turn) = Default::default();
-        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, turn, completed: Condvar::new(), nudge })
+        let (inner, completed) = Default::default();
+        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, completed, nudge })
     }
 
     /// The node.
@@ -181,8 +174,7 @@ impl Remote {
         Ok(name)
     }
 
-    /// Whether the request is done (moving the link once if its answer is not here). What the node refused since others have it
-    /// mapped is carried out here; where another thread is at that, the request is not done yet.
+    /// Whether the request is done (moving the link once if its answer is not here).
     pub fn is_done(&self, seq: u64) -> bool {
         if !self.lineage.is_here() {
             // The wait that follows says why.
@@ -193,57 +185,10 @@ impl Remote {
         if !known(&mut inner) {
             self.progress(&mut inner);
         }
-        if !is_left(&mut inner, seq) {
-            return known(&mut inner);
-        }
-        drop(inner);
-        match self.turn.try_lock() {
-            Ok(turn) => self.carry_out_refused(turn),
-            Err(TryLockError::Poisoned(poisoned)) => self.carry_out_refused(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => return false,
-        }
-        !is_left(&mut self.lock(), seq)
-    }
-
-    /// Carries out what the node refused since others have it mapped coherently, the requests in the order in which they were
-    /// sent.
-    fn carry_out_refused(&self, turn: MutexGuard<'_, ()>) {
-        loop {
-            let Some((seq, gid, message)) = self.lock().pending.begin_refused() else { break };
-            let outcome = trace::slice("go through the mapping", || joins::carry_out(self, &message, gid));
-            let mut inner = self.lock();
-            inner.pending.end_refused(seq, message, outcome);
-            self.tell(inner.parked, inner.waiting);
-        }
-        drop(turn);
-    }
-
-    fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends commands that were refused again, or some for their sake, and waits for the answer. A refusal because programs
-    /// have the region mapped comes back with the commands, to be dealt with by the caller.
-    ///
-    /// # Safety
-    /// As for [`Remote::post`], until this returns, or the message that is given back is dropped.
-    pub unsafe fn exchange(&self, message: Message) -> Result<Option<(Gid, Message)>> {
-        let mut request = self.draft();
-        request.set_again(message);
-        // SAFETY: promised by the caller.
-        let seq = unsafe { self.post(request) }?;
-        let (mut connection, mut refused) = (None, None);
-        let outcome = self.settle(seq, self.bound, |request| {
-            (connection, refused) = (request.connection, request.take_refused());
-        });
-        if refused.is_some() {
-            return Ok(refused);
-        }
-        self.explain(outcome, connection, seq, "an update", ASK).map(|()| None)
+        known(&mut inner)
     }
 
     /// Waits for the answer, at most the bound since the last byte moved; a barrier's arrival is waited for without bound.
-    /// What the node refused since others have it mapped coherently is carried out through a mapping of this program.
     ///
     /// Where the connection broke under a command that must not be repeated, the node is asked what became of it.
     pub fn wait(&self, seq: u64) -> Result<()> {
@@ -348,16 +293,7 @@ impl Remote {
         let mut backoff = backoff();
         let mut deadline = None;
         loop {
-            if is_left(&mut inner, seq) {
-                drop(inner);
-                self.carry_out_refused(self.turn());
-                inner = self.lock();
-                continue;
-            }
-            if let Some((outcome, subjects)) = take_outcome(&mut inner, seq, &mut look) {
-                // The last to know of a region ends its mapping, which takes messages.
-                drop(inner);
-                drop(subjects);
+            if let Some(outcome) = take_outcome(&mut inner, seq, &mut look) {
                 return outcome;
             }
             if inner.pending.get(seq).is_some_and(|request| request.is_late()) {
@@ -489,22 +425,6 @@ impl Remote {
 
     /// Waits until every request is done; the first failure among those whose owner left is not reported here but at theirs.
     pub fn quiesce(&self) -> Result<()> {
-        loop {
-            let inner = self.answered()?;
-            if !inner.pending.any_refused() {
-                return Ok(());
-            }
-            drop(inner);
-            self.carry_out_refused(self.turn());
-        }
-    }
-
-    /// Waits until every request has its answer, and carries out none: the node is done with what it admitted.
-    pub fn drain(&self) -> Result<()> {
-        self.answered().map(drop)
-    }
-
-    fn answered(&self) -> Result<MutexGuard<'_, Inner>> {
         check_lineage(self.lineage)?;
         let mut inner = self.lock();
         let mut backoff = backoff();
@@ -528,7 +448,7 @@ impl Remote {
                 inner = self.park(inner, Some(until));
             }
         }
-        Ok(inner)
+        Ok(())
     }
 
     fn poll_event(&self, event: &OwnedFd, writing: bool, until: Option<Instant>) {
@@ -559,12 +479,7 @@ fn backoff() -> Backoff {
     Backoff::with_budget(Duration::from_micros(SPIN_ANSWER_US))
 }
 
-/// Whether a request was refused since others have its region mapped, and this program has not carried it out to the end.
-fn is_left(inner: &mut Inner, seq: u64) -> bool {
-    inner.pending.get(seq).is_some_and(|request| request.is_left())
-}
-
-fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<(Result<()>, Subjects)> {
+fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)) -> Option<Result<()>> {
     let request = inner.pending.get(seq).filter(|request| request.is_over())?;
     // An answer may come early, from a node that does not keep to the rules: until all was sent the link shows the caller's memory.
     let unsent_len = inner.link.as_ref().map_or(0, |link| link.unsent_len());

@@ -1,13 +1,11 @@
 //! A request on its way to a node: what it asks for, where it is in its life, and what was answered.
 
 use super::message::Message;
-use super::subject::Subjects;
 use crate::trace::Sent;
 use hanare_fabric::Refusal;
 use hanare_memory::Window;
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::Gid;
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::request::Life;
 use hanare_protocol::wire::control;
@@ -45,17 +43,15 @@ pub(crate) struct Request {
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum What {
-    /// Vector commands. This client carries them out where their node refuses because programs have a region mapped.
+    /// Vector commands.
     #[default]
     Commands,
-    /// Vector commands that were refused so before, or are sent for their sake: the sender sees to a refusal.
-    Again,
     /// The outcome of a request of a connection that broke.
     Question,
     /// Something that clients share.
     Sync(Patience),
-    /// A rank arrives at its job's barrier.
-    Arrival,
+    /// As [`What::Sync`] without an end, and may be repeated: a rank arrives at its job's barrier, or waits for the death of another.
+    Repeatable,
 }
 
 /// How long an answer may take.
@@ -91,11 +87,6 @@ impl Request {
         (self.until, self.is_forsaken) = (None, false);
     }
 
-    /// Makes it commands whose sender sees to a refusal because programs have a region mapped.
-    pub fn set_again(&mut self, message: Message) {
-        (self.message, self.what) = (message, What::Again);
-    }
-
     /// Makes it a question for what became of a request.
     pub fn set_question(&mut self, question: &control::Question) {
         (self.form, self.what) = (control::encode(question), What::Question);
@@ -105,7 +96,7 @@ impl Request {
     pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
         self.what = match request {
             // It may be repeated.
-            SyncRequest::Arrive(_) => What::Arrival,
+            SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. } => What::Repeatable,
             _ => What::Sync(patience),
         };
         (self.form, self.until) = (control::encode(request), patience.end());
@@ -113,8 +104,8 @@ impl Request {
 
     fn own_patience(&self) -> Patience {
         match self.what {
-            What::Commands | What::Again | What::Question => Patience::Usual,
-            What::Arrival => Patience::Endless,
+            What::Commands | What::Question => Patience::Usual,
+            What::Repeatable => Patience::Endless,
             What::Sync(patience) => patience,
         }
     }
@@ -150,7 +141,7 @@ impl Request {
     }
 
     fn has_commands(&self) -> bool {
-        matches!(self.what, What::Commands | What::Again)
+        self.what == What::Commands
     }
 
     /// What was told in answer to a question.
@@ -160,14 +151,14 @@ impl Request {
 
     /// What was answered where something that clients share was asked for.
     pub fn synced(&self) -> Option<SyncAnswer> {
-        matches!(self.what, What::Sync(_) | What::Arrival).then(|| control::decode(&self.said).ok()).flatten()
+        matches!(self.what, What::Sync(_) | What::Repeatable).then(|| control::decode(&self.said).ok()).flatten()
     }
 
     pub fn head(&self) -> Head {
         let (kind, body_len) = match self.what {
-            What::Commands | What::Again => (Kind::Commands, self.message.len()),
+            What::Commands => (Kind::Commands, self.message.len()),
             What::Question => (Kind::Ask, self.form.len() as u64),
-            What::Sync(_) | What::Arrival => (Kind::Sync, self.form.len() as u64),
+            What::Sync(_) | What::Repeatable => (Kind::Sync, self.form.len() as u64),
         };
         Head { kind, count: self.message.count(), seq: self.seq, body_len, detail: 0 }
     }
@@ -226,10 +217,7 @@ impl Request {
             _ => return false,
         };
         self.note_end(&outcome);
-        match outcome {
-            Err(Error::IsMapped { gid }) if self.what == What::Commands => self.life.on_refuse(gid),
-            outcome => self.life.on_answer(outcome),
-        }
+        self.life.on_answer(outcome);
         true
     }
 
@@ -248,28 +236,9 @@ impl Request {
         }
     }
 
-    /// Gives its commands to the thread that carries them out, and the region that they were refused for.
-    pub fn begin_here(&mut self) -> (Gid, Message) {
-        (self.life.on_begin(), std::mem::take(&mut self.message))
-    }
-
-    /// Takes them back with what came of it.
-    pub fn end_here(&mut self, message: Message, outcome: Result<(), Error>) {
-        self.message = message;
-        self.life.on_end(outcome);
-    }
-
-    /// Its commands, and the region that its node refused them for, where its sender sees to that.
-    pub fn take_refused(&mut self) -> Option<(Gid, Message)> {
-        match self.life.outcome() {
-            Some(Err(Error::IsMapped { gid })) if self.what == What::Again => Some((*gid, std::mem::take(&mut self.message))),
-            _ => None,
-        }
-    }
-
-    /// Takes its outcome, and what its commands were about.
-    pub fn take_outcome(&mut self) -> (Result<(), Error>, Subjects) {
-        (self.life.on_clear(), self.message.take_subjects())
+    /// Takes its outcome.
+    pub fn take_outcome(&mut self) -> Result<(), Error> {
+        self.life.on_clear()
     }
 
     /// Whether its node may still answer.
@@ -280,16 +249,6 @@ impl Request {
     /// Whether its node may still answer, and does so by itself: what waits for other clients may wait for this one.
     pub fn is_awaited(&self) -> bool {
         self.life.is_sent() && self.own_patience() == Patience::Usual
-    }
-
-    /// Whether this client has still to carry it out, or to end that.
-    pub fn is_left(&self) -> bool {
-        self.life.is_left()
-    }
-
-    /// Whether any thread may begin that.
-    pub fn is_refused(&self) -> bool {
-        self.life.is_refused()
     }
 
     /// Whether its outcome is known.

@@ -97,6 +97,18 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A child made by fork, or a thread that panics, does not speak for the program.
+        if self.lineage.is_here()
+            && !std::thread::panicking()
+            && let Some(socket) = self.socket.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
+        {
+            let _ = socket.send(&Request::Detach, Vec::new());
+        }
+    }
+}
+
 /// Refuses handles of this process's parent.
 pub(crate) fn check_lineage(lineage: Lineage) -> Result<()> {
     match lineage.is_here() {

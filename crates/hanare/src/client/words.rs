@@ -6,12 +6,15 @@ use crate::client::cut::plan::parts;
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;
-use hanare_protocol::limits::{SPIN_YIELD_US, WORD_LOOK_MS};
+use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WORD_LOOK_MS};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, Word};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use std::time::{Duration, Instant};
+
+/// How often a rank that waits for a word looks how the others of its job are.
+const DEATH_LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
 
 impl Region {
     /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is
@@ -19,13 +22,14 @@ impl Region {
     ///
     /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows.
     /// On memory that is mapped here nothing but the word is looked at: without a bound, a region that was removed or lost is
-    /// waited for as any.
+    /// waited for as any. A rank of a job hears that another has died, which may have been to change the word.
     ///
     /// **Ordering**: what was written before the word is seen by this thread afterwards.
     /// **Cost**: on memory that is mapped here, loads: a pause apart, then a yield, then a sleep that grows to a millisecond.
     /// Else one message each way; the word's node looks after each command of a client, and every millisecond.
     /// **Errors**: [`Error::NotInTime`]; [`Error::OutOfRange`]; [`Error::BadElement`] at an odd offset;
-    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped; [`Error::NodeLost`].
+    /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped; [`Error::NodeLost`];
+    /// [`Error::RankGone`] where the wait lasts and a rank of this program's job has died: it failed, or ended without detaching.
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
         self.check_place(offset, until.word())?;
         let begun = Instant::now();
@@ -41,7 +45,9 @@ impl Region {
                 return seen.ok_or_else(|| late(bound.map_or(0, milliseconds)));
             }
             let door = self.door(extent);
-            let bound_ms = left().map(milliseconds);
+            // A rank looks from time to time how the others of its job are.
+            let turn = self.shared.job.map(|_| DEATH_LOOK);
+            let bound_ms = left().into_iter().chain(turn).min().map(milliseconds);
             let request = SyncRequest::Wait { slot: door.slot, grant: door.grant, offset: at, until, bound_ms };
             match door.remote.ask_sync(&request, patience(bound_ms)) {
                 Ok((SyncAnswer::Word { seen }, _)) => return Ok(seen),
@@ -50,9 +56,8 @@ impl Region {
                     self.refresh()?;
                     is_fresh = true;
                 }
-                // Others have mapped it: the word is looked at through a mapping of this program, too.
-                Err(Error::IsMapped { .. }) => drop(self.subject().join()?),
                 Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
+                Err(Error::NotInTime { .. }) if left().is_none_or(|left| milliseconds(left) > 0) => self.shared.check_deaths()?,
                 Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
                 Err(error) => return Err(ended(error)),
             }
@@ -63,6 +68,7 @@ impl Region {
     fn watch(&self, extent: Window, at: u64, until: Wait, left: impl Fn() -> Option<Duration>) -> Result<Option<u64>> {
         let mut backoff = Backoff::new();
         let mut nap = Duration::from_micros(SPIN_YIELD_US);
+        let mut looked = Instant::now();
         loop {
             let seen = vector::load_word(extent, at, until.word().len()).map_err(|lost| self.lost(lost))?;
             if until.is_met(seen) {
@@ -75,6 +81,10 @@ impl Region {
             if backoff.step() == Step::Park {
                 std::thread::sleep(left.map_or(nap, |left| left.min(nap)));
                 nap = (nap * 2).min(Duration::from_millis(WORD_LOOK_MS));
+                if looked.elapsed() >= DEATH_LOOK {
+                    self.shared.check_deaths()?;
+                    looked = Instant::now();
+                }
             }
         }
     }

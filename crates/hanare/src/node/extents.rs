@@ -40,12 +40,11 @@ impl Entries {
         }
     }
 
-    /// The same for who reaches its bytes as they are.
-    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
-        match self.slots.get(slot.0 as usize) {
-            Some(Some(entry)) if entry.shares > 0 || entry.is_wanted => Err(Error::IsMapped { gid: entry.held.gid }),
-            _ => self.hold(slot, grant, need),
-        }
+    /// The same for who reaches its bytes by commands.
+    fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
+        let held = self.hold(slot, grant, need)?;
+        let entry = self.slots.get(slot.0 as usize).and_then(Option::as_ref);
+        Ok(Opened { held, slot, is_by_pages: entry.is_some_and(Entry::is_by_pages) })
     }
 
     /// Enters an extent and says where.
@@ -77,8 +76,38 @@ struct Entry {
     /// By how many homes it is shared: while there is any it is reached through its pages alone. One that all hosts have left
     /// may last beside the next as long as its last answers leave.
     shares: usize,
-    /// Somebody is about to share it, and waits for commands under way: no more of them are let in.
+    /// Somebody is about to share it, and waits for commands under way: those that come are done by pages.
     is_wanted: bool,
+}
+
+/// An extent as a command reaches it.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    held: Arc<Held>,
+    slot: Slot,
+    is_by_pages: bool,
+}
+
+impl Opened {
+    /// The extent.
+    pub fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    /// Its place in the table.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Whether hosts map it, or are about to: each stage has its pages brought home first.
+    pub fn is_by_pages(&self) -> bool {
+        self.is_by_pages
+    }
+
+    /// As [`Held::stays`]; never what is reached by pages, which are taken out of mappings at times.
+    pub fn stays(&self) -> Option<Window> {
+        if self.is_by_pages { None } else { self.held.stays() }
+    }
 }
 
 /// Files of an extent, in order.
@@ -96,17 +125,13 @@ pub(crate) struct Held {
     writers: AtomicUsize,
 }
 
-/// A command under way that changes bytes of an extent, which nobody shares meanwhile.
+/// A command under way that changes bytes of an extent as they are; nobody begins to share it meanwhile.
 pub(crate) struct Writing(Arc<Held>);
 
 impl Writing {
     fn new(held: &Arc<Held>) -> Writing {
         held.writers.fetch_add(1, Ordering::Relaxed);
         Writing(held.clone())
-    }
-
-    pub fn held(&self) -> &Arc<Held> {
-        &self.0
     }
 }
 
@@ -161,6 +186,11 @@ impl Held {
             }
         };
         Held { gid, len, memory, lender, heap: Mutex::default(), writers: AtomicUsize::new(0) }
+    }
+
+    /// The region that it is of.
+    pub fn gid(&self) -> Gid {
+        self.gid
     }
 
     /// Its length in bytes.
@@ -258,26 +288,25 @@ impl Extents {
     }
 
     /// The extent that a command names, if its grant allows the command, and the shape, if it lies inside; and what says that it
-    /// changes bytes, until it is done.
-    pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Arc<Held>, Checked<'static>, Option<Writing>)> {
+    /// changes bytes as they are, until it is done.
+    pub fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Opened, Checked<'static>, Option<Writing>)> {
         let need = if command.op.writes() { Rights::Write } else { Rights::Read };
         let entries = self.read();
-        let held = entries.open(command.slot, command.grant, need)?;
+        let opened = entries.open(command.slot, command.grant, need)?;
         // As long as the table is locked nobody begins to share it.
-        let writing = command.op.writes().then(|| Writing::new(&held));
+        let writing = (command.op.writes() && !opened.is_by_pages).then(|| Writing::new(&opened.held));
         drop(entries);
         // The library has checked it against the region; only others are told by their extent's region.
-        let shape = shape.check("of a peer", held.len)?.joined();
-        Ok((held, shape, writing))
+        let shape = shape.check("of a peer", opened.held.len)?.joined();
+        Ok((opened, shape, writing))
     }
 
-    /// The extent of that slot, if the grant allows what is needed, to read its bytes as they are: not those that are mapped
-    /// coherently.
-    pub fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
+    /// The extent of that slot, if the grant allows what is needed.
+    pub fn open(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Opened> {
         self.read().open(slot, grant, need)
     }
 
-    /// The same for what touches none of its bytes, however they are mapped.
+    /// The same for what touches none of its bytes.
     pub fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
         self.read().hold(slot, grant, need)
     }
@@ -286,8 +315,11 @@ impl Extents {
     /// [`Extents::forget_direct`].
     pub fn files(&self, slot: Slot, grant: Grant, client: ClientId) -> Result<ExtentFiles> {
         let mut entries = self.write();
-        let held = entries.open(slot, grant, Rights::Read)?;
-        let rights = match entries.open(slot, grant, Rights::Write) {
+        let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
+        if is_by_pages {
+            return Err(Error::IsMapped { gid: held.gid });
+        }
+        let rights = match entries.hold(slot, grant, Rights::Write) {
             Ok(_) => Rights::Write,
             Err(_) => Rights::Read,
         };
@@ -321,7 +353,7 @@ impl Extents {
     /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Says for what the grant is good.
     ///
     /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] while clients may have it mapped as it is, and while commands that
-    /// change it are under way: then no more are let in until [`Extents::want_no_more`].
+    /// change it are under way: those that come after are done by pages, until [`Extents::want_no_more`].
     pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles)> {
         let mut entries = self.write();
         let node = entries.node;
@@ -388,6 +420,10 @@ impl Extents {
 }
 
 impl Entry {
+    fn is_by_pages(&self) -> bool {
+        self.shares > 0 || self.is_wanted
+    }
+
     fn allows(&self, grant: Grant) -> Option<Rights> {
         match grant {
             grant if grant == self.write => Some(Rights::Write),

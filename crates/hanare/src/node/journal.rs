@@ -16,7 +16,7 @@ const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
 const FORMAT: TableDefinition<&str, u32> = TableDefinition::new("format");
 
 /// Version of the records; a journal of another one is refused, not misread.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 
 /// Bytes of a checksum.
 const SUM_LEN: usize = 8;
@@ -141,7 +141,7 @@ impl Journal {
 
     /// After an error the database takes no more; what was durable is read again.
     fn open_again(&mut self) -> Result<()> {
-        self.database = None;
+        self.close();
         self.database = Some(open_database(self.path.as_deref(), false)?);
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Journal {
             Ok(rows) => rows.map_err(|error| self.failed("read", &error.to_string()))?,
             Err(panic) => return Err(self.failed("read", &damaged(&panic))),
         };
-        self.next = rows.last().map_or(0, |(number, _)| number + 1);
+        self.next = rows.last().map_or(0, |(number, _)| number.saturating_add(1));
         self.count = rows.len();
         let open = |(number, bytes): (u64, Vec<u8>)| {
             unsealed(number, &bytes)
@@ -187,9 +187,23 @@ impl Journal {
         rows.into_iter().map(open).collect()
     }
 
+    /// Closes the database. Its code panics where a page that it wants to mend is damaged.
+    fn close(&mut self) {
+        let database = self.database.take();
+        if let Err(panic) = vital::caught(|| drop(database)) {
+            tracing::warn!("the journal at {}: {}", place(self.path.as_deref()), damaged(&panic));
+        }
+    }
+
     fn failed(&self, what: &str, reason: &str) -> Error {
         let place = place(self.path.as_deref());
         Error::System { what: format!("{what} the journal at {place}"), reason: reason.to_owned() }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -278,6 +292,46 @@ fn check_format(database: &Database, place: &str) -> Result<()> {
         }),
         Err(error) => Err(Error::System { what: format!("open the journal at {place}"), reason: error.to_string() }),
     }
+}
+
+/// A journal with changes, each behind four bytes of its place and one of its length: what is read of it was written there.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    use std::os::fd::AsRawFd;
+    const COUNT: u64 = 40;
+    let record = |below| Record::GidsReserved { below };
+    // A file in memory, by its path.
+    let file = || {
+        let fd = rustix::fs::memfd_create("journal", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+        let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        (fd, path)
+    };
+    thread_local! {
+        static WHOLE: std::cell::OnceCell<Vec<u8>> = const { std::cell::OnceCell::new() };
+    }
+    let make = || {
+        let (_file, path) = file();
+        let (mut journal, _) = Journal::open(Some(&path)).expect("a journal");
+        (0..COUNT).for_each(|number| journal.append(&[record(number)]).expect("room"));
+        drop(journal);
+        std::fs::read(&path).expect("the journal")
+    };
+    WHOLE.with(|whole| {
+        let whole = whole.get_or_init(make);
+        let (mut image, mut rest) = (whole.clone(), bytes);
+        while let Some(([a, b, c, d, len], more)) = rest.split_first_chunk() {
+            let (change, more) = more.split_at(usize::from(*len).min(more.len()));
+            rest = more;
+            let at = u32::from_le_bytes([*a, *b, *c, *d]) as usize % image.len();
+            let end = (at + change.len()).min(image.len());
+            image[at..end].copy_from_slice(&change[..end - at]);
+        }
+        let (_file, path) = file();
+        std::fs::write(&path, &image).expect("room");
+        if let Ok(records) = read_journal(&path) {
+            assert!(records.iter().zip(0..).all(|(found, number)| *found == record(number)), "a changed record is believed");
+        }
+    });
 }
 
 #[cfg(test)]

@@ -21,9 +21,15 @@ mod options;
 mod pages;
 mod post;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;
-pub use key::{default_key_file, draw_key, new_key_file};
+pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
 pub use options::NodeOptions;
+#[cfg(any(test, fuzzing))]
+pub(crate) use pages::fuzz::pages as fuzz_pages;
+#[cfg(test)]
+pub(crate) use pages::fuzz::seeds as fuzz_pages_seeds;
 
 use crate::settings;
 use control::{Desk, Letter, Parts};
@@ -62,7 +68,8 @@ impl Node {
     pub fn start(options: NodeOptions) -> Result<Node> {
         let begun = Instant::now();
         control::raise_limit();
-        let keys = Keys::of(&key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
+        let key_file = key::KeyFile::new(options.key.as_deref());
+        let keys = Keys::of(key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&LenderOptions { bytes: options.memory, slab_len: None, huge: options.huge })?);
         let extents = Arc::new(Extents::new(lender.clone()));
@@ -110,6 +117,7 @@ impl Node {
             lender,
             post: post.clone(),
             keys,
+            key_file,
             socket: options.socket.clone(),
             ready,
             begun,

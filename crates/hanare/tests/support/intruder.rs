@@ -4,7 +4,7 @@
 use hanare_protocol::Error;
 use hanare_protocol::id::{Grant, Rights};
 use hanare_protocol::wire::VERSION;
-use hanare_protocol::wire::control::{self, Answer, RegionView, Request};
+use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
@@ -101,7 +101,7 @@ impl Intruder {
     }
 
     pub fn open(&mut self, name: &str, rights: Rights) -> RegionView {
-        self.region(&Request::Open { name: name.to_owned(), rights: Some(rights) })
+        self.region(&Request::Open { which: Which::Name(name.to_owned()), rights: Some(rights) })
     }
 
     /// Whether the node has closed the connection.

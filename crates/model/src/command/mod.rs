@@ -24,6 +24,8 @@ pub struct Options {
     pub paper: String,
     /// The experiment's name, or [`ALL`]; none lists what there is.
     pub experiment: Option<String>,
+    /// Whether to run the product's own protocol on the paper's hardware.
+    pub is_product: bool,
     /// `KEY=VALUE`, each value with an optional unit.
     pub set: Vec<String>,
     /// `KEY=A..B`, `KEY=A..B..STEP` or `KEY=A..B*FACTOR`.

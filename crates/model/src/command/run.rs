@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{CommandError, Options, find_experiments, find_paper, list, sweep, write_file};
 use crate::claim::ClaimResult;
-use crate::experiment::{Experiment, Paper};
+use crate::experiment::{self, Experiment, Paper};
 use crate::facts::{Agreement, facts};
 use crate::network::Network;
 use crate::outcome::{Outcome, Plot, Produced};
@@ -22,7 +22,17 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
     for pair in &options.set {
         parameters.set_pair(pair)?;
     }
-    let Some(name) = &options.experiment else { return without_experiment(paper, &parameters, options) };
+    let product = options.is_product.then(|| experiment::PRODUCT.to_string());
+    if options.is_product && (options.experiment.is_some() || paper.experiment(experiment::PRODUCT).is_none()) {
+        let reason = match &options.experiment {
+            Some(name) => format!("takes no experiment; {name} runs the paper's own"),
+            None => format!("{} is not driven by the product's pages; euphoria is", paper.id),
+        };
+        return Err(CommandError::Options(format!("--protocol product: {reason}")));
+    }
+    let Some(name) = options.experiment.as_ref().or(product.as_ref()) else {
+        return without_experiment(paper, &parameters, options);
+    };
     let mut experiments = find_experiments(paper, name)?;
     if let Some(path) = &options.network {
         parameters.set_network(Network::read(path)?);

@@ -4,7 +4,7 @@
 //! the journal, until the node says that it is settled; one that only read is forgotten at once and may be read again.
 
 use crate::error::Error;
-use crate::id::{ClientId, Incarnation, NodeId, User};
+use crate::id::{Asker, ClientId, Incarnation, NodeId};
 use crate::limits::ASK_COUNT_MAX;
 use crate::wire::control::Request;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct AskKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub node: NodeId,
-    pub user: User,
+    pub user: Asker,
     pub client: ClientId,
     pub what: Request,
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn task() -> Task {
-        Task { node: NodeId(0), user: User { uid: 0, gid: 0 }, client: ClientId(0), what: Request::Status }
+        Task { node: NodeId(0), user: User { uid: 0, gid: 0 }.into(), client: ClientId(0), what: Request::Status }
     }
 
     #[test]

@@ -6,13 +6,14 @@ use super::naming::{self, Event, Growth, Part};
 use super::placement::{self, Plan, Room};
 use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
+use crate::attributes::Attributes;
 use crate::error::{Error, Result};
-use crate::id::{Gid, NodeId, Rights, User};
+use crate::id::{Asker, Gid, NodeId, Rights};
 use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::place::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
-use crate::wire::control::{HeldExtent, Order};
+use crate::wire::control::{Existing, HeldExtent, Order};
 use std::collections::BTreeSet;
 
 /// What somebody wants created.
@@ -22,7 +23,8 @@ pub(super) struct Wish<'a> {
     pub len: u64,
     pub placement: Placement,
     pub mode: u32,
-    pub attach: bool,
+    pub attributes: &'a Attributes,
+    pub existing: Existing,
 }
 
 impl Coordinator {
@@ -34,31 +36,42 @@ impl Coordinator {
         if self.growths.values().any(|growth| !growth.grows && growth.name == wish.name) {
             return Step::Park;
         }
+        let mut instead = None;
         if let Some(region) = self.ledger.region_named(wish.name) {
-            let len = region.layout.len();
-            return match wish.attach {
-                false => Error::NameTaken { name: wish.name.to_owned(), len }.into(),
-                true if len != wish.len => {
+            let (gid, len) = (region.gid, region.layout.len());
+            if wish.existing == Existing::Refuse {
+                return Error::NameTaken { name: wish.name.to_owned(), len }.into();
+            }
+            let may_renew = wish.existing == Existing::AttachOrRenew && permission::is_master(region, &task.user);
+            match self.open_named(wish.name, &task.user, None) {
+                Step::Done(Err(Error::RegionLost { .. })) if may_renew => instead = Some(gid),
+                Step::Done(Ok(_)) if len != wish.len => {
                     let reason = format!("it exists with {:#}", Size(len));
-                    Error::BadLength { name: wish.name.to_owned(), len: wish.len, reason }.into()
+                    return Error::BadLength { name: wish.name.to_owned(), len: wish.len, reason }.into();
                 }
-                true => self.open(wish.name, task.user, None),
-            };
+                step => return step,
+            }
+            if self.growths.contains_key(&gid) {
+                return Step::Park;
+            }
         }
-        match self.begin_create(now_ms, key, task, wish) {
+        match self.begin_create(now_ms, key, task, wish, instead) {
             Ok(()) => Step::Grows,
             Err(error) => error.into(),
         }
     }
 
-    fn begin_create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>) -> Result<()> {
+    fn begin_create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>, instead: Option<Gid>) -> Result<()> {
         if self.ledger.regions.len().saturating_add(self.growths.len()) >= REGION_COUNT_MAX {
             return Err(Error::LimitReached { what: "regions of a pool".to_owned(), limit: REGION_COUNT_MAX as u64 });
         }
-        let uid = task.user.uid;
+        let uid = task.user.user.uid;
         self.check_journal()?;
         quota::check_count(uid, self.owned_or_asked(uid))?;
-        quota::check(self.settings.quota, uid, self.used_or_asked(uid), wish.len)?;
+        // The bytes of a region that is replaced are gone already.
+        let gone = instead.and_then(|gid| self.ledger.regions.get(&gid)).filter(|region| region.owner.uid == uid);
+        let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| region.layout.len()));
+        quota::check(self.settings.quota, uid, used, wish.len)?;
         let plan = self.plan(wish.placement, wish.len, task.node)?;
         check_len(wish.name, wish.len)?;
         let gid = self.take_gid();
@@ -66,9 +79,11 @@ impl Coordinator {
             gid,
             name: wish.name.to_owned(),
             by: key,
-            owner: task.user,
+            owner: task.user.user,
             mode: wish.mode,
             placement: wish.placement,
+            attributes: wish.attributes.clone(),
+            instead,
             chunk: plan.chunk,
             parts: Vec::new(),
             grows: false,
@@ -85,15 +100,15 @@ impl Coordinator {
             Ok(None) => return Step::Park,
             Err(error) => return error.into(),
         };
-        match self.begin_resize(now_ms, key, task.user, gid, len) {
+        match self.begin_resize(now_ms, key, &task.user, gid, len) {
             Ok(true) => Step::Grows,
-            Ok(false) => self.open(name, task.user, None),
+            Ok(false) => self.open_named(name, &task.user, None),
             Err(error) => error.into(),
         }
     }
 
     /// Begins to grow a region; `false` when it has that length already.
-    fn begin_resize(&mut self, now_ms: u64, key: AskKey, user: User, gid: Gid, len: u64) -> Result<bool> {
+    fn begin_resize(&mut self, now_ms: u64, key: AskKey, user: &Asker, gid: Gid, len: u64) -> Result<bool> {
         let region = self.ledger.regions[&gid].clone();
         permission::rights(&region, user, Some(Rights::Write))?;
         if let Some(node) = region.lost.first() {
@@ -119,9 +134,21 @@ impl Coordinator {
         let first = region.layout.extents().next().expect("a region has extents").node;
         let plan = self.plan(region.placement, more, first)?;
         check_len(&region.name, len)?;
-        let RegionRecord { name, owner, mode, placement, .. } = region;
-        let (chunk, parts) = (plan.chunk, Vec::new());
-        let growth = Growth { gid, name, by: key, owner, mode, placement, chunk, parts, grows: true, since_ms: now_ms };
+        let RegionRecord { name, owner, mode, placement, attributes, .. } = region;
+        let growth = Growth {
+            gid,
+            name,
+            by: key,
+            owner,
+            mode,
+            placement,
+            attributes,
+            instead: None,
+            chunk: plan.chunk,
+            parts: Vec::new(),
+            grows: true,
+            since_ms: now_ms,
+        };
         self.begin(now_ms, growth, plan, Event::Grow);
         Ok(true)
     }
@@ -177,7 +204,7 @@ impl Coordinator {
     }
 
     /// Refuses what makes the journal longer while its disk is full.
-    fn check_journal(&self) -> Result<()> {
+    pub(super) fn check_journal(&self) -> Result<()> {
         match self.journal_is_full {
             false => Ok(()),
             true => Err(Error::LimitReached {
@@ -206,7 +233,7 @@ impl Coordinator {
         match (part, result) {
             (Some(part), Ok(made)) => {
                 part.made = made.first().copied();
-                self.complete(gid);
+                self.complete(now_ms, gid);
             }
             (Some(_), Err(error)) => self.undo(now_ms, gid, error),
             // The region was given up while this part was being made.
@@ -228,8 +255,11 @@ impl Coordinator {
     }
 
     /// Gives the region its name, or its new length, once all parts are made.
-    fn complete(&mut self, gid: Gid) {
+    fn complete(&mut self, now_ms: u64, gid: Gid) {
         let Some(span) = self.growths[&gid].span() else { return };
+        if let Some(error) = self.growths[&gid].instead.and_then(|lost| self.has_come_back(lost)) {
+            return self.undo(now_ms, gid, error);
+        }
         let from = naming::phase(&self.ledger, self.growths.get(&gid), gid);
         let growth = self.growths.remove(&gid).expect("just seen");
         for part in &growth.parts {
@@ -242,15 +272,28 @@ impl Coordinator {
             self.record(Record::Resized { gid, span, by });
             self.assert_step(from, Event::Grown, gid);
         } else {
-            let Growth { name, placement, owner, mode, .. } = growth;
-            let layout = Layout { spans: vec![span] };
-            let region = RegionRecord { gid, name, placement, owner, mode, layout, lost: BTreeSet::new() };
-            self.record(Record::Created { region, by: Some(by) });
+            let Growth { name, placement, owner, mode, attributes, instead, .. } = growth;
+            let (layout, lost) = (Layout { spans: vec![span] }, BTreeSet::new());
+            let region = RegionRecord { gid, name, placement, owner, mode, layout, lost, attributes };
+            let replaced = instead.and_then(|lost| self.ledger.regions.get(&lost)).cloned();
+            let was = replaced.as_ref().map(|lost| naming::phase(&self.ledger, None, lost.gid));
+            self.record(Record::Created { region, by: Some(by), instead });
             self.assert_step(from, Event::Made, gid);
+            if let (Some(lost), Some(was)) = (&replaced, was) {
+                self.assert_step(was, Event::Remove, lost.gid);
+                self.free_extents(now_ms, lost);
+            }
         }
         self.changed = true;
         // The asker is answered like one that repeats: from the deed.
         self.asks.park(by);
+    }
+
+    /// The refusal to replace a region whose bytes were lost, if its node has brought them back meanwhile.
+    fn has_come_back(&self, gid: Gid) -> Option<Error> {
+        let region = self.ledger.regions.get(&gid)?;
+        let is_lost = matches!(self.open_region(region, &region.owner.into(), None), Step::Done(Err(Error::RegionLost { .. })));
+        (!is_lost).then(|| Error::NameTaken { name: region.name.clone(), len: region.layout.len() })
     }
 
     /// Gives up what is being made for a region: what is made is freed, what is still being made will be.
@@ -316,14 +359,11 @@ fn check_len(name: &str, len: u64) -> Result<()> {
 /// Refuses what can be refused without looking at the pool.
 fn check(wish: &Wish<'_>) -> Result<()> {
     naming::check_name(wish.name)?;
+    wish.attributes.check()?;
     wish.placement.check()?;
     if wish.len == 0 {
         let reason = "a region has at least one byte".to_owned();
         return Err(Error::BadLength { name: wish.name.to_owned(), len: 0, reason });
     }
-    if wish.mode & !permission::MODE_MASK != 0 {
-        let reason = "a mode has the nine bits of a file's, at most 0777".to_owned();
-        return Err(Error::BadSetting { key: "mode".to_owned(), value: format!("{:#o}", wish.mode), reason });
-    }
-    Ok(())
+    permission::check_mode(wish.mode)
 }

@@ -5,10 +5,11 @@
 //! when the region is opened.
 
 use super::*;
+use crate::attributes::Attributes;
 use crate::id::{ClientId, Grant, Incarnation, Slot, User};
 use crate::member::{self, Member};
 use crate::place::Placement;
-use crate::wire::control::{HeldExtent, Memory};
+use crate::wire::control::{Existing, HeldExtent, Memory};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -214,7 +215,14 @@ fn join(name: &str, incarnation: u128) -> FromNode {
 
 fn create(name: &str) -> Request {
     let placement = Placement::Node(NodeId(1));
-    Request::Create { name: name.to_owned(), len: 4096, placement, mode: 0o600, attach: true }
+    Request::Create {
+        name: name.to_owned(),
+        len: 4096,
+        placement,
+        mode: 0o600,
+        attributes: Attributes::default(),
+        existing: Existing::Attach,
+    }
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use super::journal::{Ended, NodeRecord, Record};
 use super::roster::Phase;
-use super::{Coordinator, Output, Peer};
-use crate::error::Error;
-use crate::id::{Epoch, Incarnation, NodeId, Slot};
+use super::{Coordinator, Output, Peer, permission};
+use crate::error::{Error, Result};
+use crate::id::{Asker, Epoch, Gid, Incarnation, NodeId, Slot};
 use crate::limits::NODE_COUNT_MAX;
-use crate::wire::control::{HeldExtent, Memory, NodeAddress, ToNode};
+use crate::wire::control::{Answer, HeldExtent, Memory, NodeAddress, ToNode};
+use std::collections::BTreeSet;
 
 /// What [`crate::wire::control::FromNode::Join`] says.
 pub(super) struct Join {
@@ -85,7 +86,9 @@ impl Coordinator {
         if phase == Phase::Left || join.attempt < seen {
             return Verdict::Late;
         }
-        let resumes = matches!(phase, Phase::Member | Phase::Awaited) && epoch_was <= record.epoch;
+        // A process that brings extents before it was ever welcomed has them from where the one before it wrote them down.
+        let is_restored = join.was.is_none() && !join.held.is_empty();
+        let resumes = matches!(phase, Phase::Member | Phase::Awaited) && epoch_was <= record.epoch && !is_restored;
         let epoch = if resumes { record.epoch } else { next };
         Verdict::Member(NodeRecord { address: join.address.clone(), epoch, ended: None, ..record }, !resumes)
     }
@@ -111,9 +114,47 @@ impl Coordinator {
             lost || self.ledger.held_by(*node).next().is_some()
         };
         let Some(node) = self.ledger.nodes.keys().copied().find(|node| is_gone(node) && !holds(node)) else { return false };
+        self.forget(node);
+        true
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        if let Some(life) = self.ledger.nodes.get(&node).map(|record| record.incarnation) {
+            self.asks.forget(life);
+        }
+        self.orders.cancel(node);
         self.record(Record::NodeForgotten { node });
         self.roster.forget(node);
-        true
+    }
+
+    /// Forgets nodes that are gone for long, and cannot bring bytes back.
+    pub(super) fn forget_long_gone(&mut self, now_ms: u64) {
+        for node in self.roster.long_gone(now_ms) {
+            if self.ledger.held_by(node).next().is_none() {
+                self.forget(node);
+            }
+        }
+    }
+
+    /// Somebody says that a node does not come back. Bytes that it could have brought are lost; so only root says that of bytes of others.
+    pub(super) fn forget_lost(&mut self, user: &Asker, node: NodeId) -> Result<Answer> {
+        let refuse = |reason: &str| {
+            Err(Error::BadSetting { key: "the node to forget".to_owned(), value: node.to_string(), reason: reason.to_owned() })
+        };
+        match self.roster.phase(node) {
+            Phase::Absent => return refuse("the pool has none of that number; see `hanare status`"),
+            Phase::Member => return refuse("it is a member; end its process first"),
+            Phase::Awaited => return refuse("it may be coming back just now; try again in some seconds"),
+            _ => {}
+        }
+        let gids: BTreeSet<Gid> = self.ledger.held_by(node).map(|(_, gid, _)| gid).collect();
+        gids.iter().try_for_each(|gid| permission::may_decide(&self.ledger.regions[gid], user, "give up"))?;
+        for gid in gids {
+            self.record(Record::Lost { gid, node });
+        }
+        self.forget(node);
+        self.changed = true;
+        Ok(Answer::Ok)
     }
 
     /// Takes a node in: journal, lease, extents, welcome.
@@ -212,9 +253,12 @@ impl Coordinator {
         self.send(node, ToNode::Renewed { epoch });
     }
 
-    /// A member goes in good order; its bytes go with it.
-    pub(super) fn on_leave(&mut self, now_ms: u64, node: NodeId) {
-        self.roster.on_leave(node);
-        self.end_epoch(now_ms, node, Ended::Left, "it left the pool");
+    /// A member goes in good order; its bytes go with it, unless it keeps them.
+    pub(super) fn on_leave(&mut self, now_ms: u64, node: NodeId, keeps: bool) {
+        self.roster.on_leave(now_ms, node, keeps);
+        match keeps {
+            true => self.end_epoch(now_ms, node, Ended::Silent, "it ended, and keeps its bytes for its next start"),
+            false => self.end_epoch(now_ms, node, Ended::Left, "it left the pool"),
+        }
     }
 }

@@ -3,8 +3,10 @@
 //! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
 
 use super::asks::AskKey;
+use crate::attributes::Attributes;
 use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
 use crate::place::{Extent, Layout, Placement, Span};
+use crate::wire::control::Changes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +49,17 @@ pub enum Record {
         region: RegionRecord,
         /// The request that made it; `None` in a snapshot.
         by: Option<AskKey>,
+        /// The region whose name it takes, which is removed.
+        instead: Option<Gid>,
+    },
+    /// What is kept with a region's name is another, or the name.
+    Altered {
+        /// The region.
+        gid: Gid,
+        /// What changed.
+        changes: Changes,
+        /// The request that did it.
+        by: AskKey,
     },
     /// A region got longer.
     Resized {
@@ -127,6 +140,8 @@ pub struct RegionRecord {
     pub layout: Layout,
     /// Nodes that went with bytes of it.
     pub lost: BTreeSet<NodeId>,
+    /// What its owner keeps with it.
+    pub attributes: Attributes,
 }
 
 /// What a request did, so that its repetition is answered and not carried out again.
@@ -134,10 +149,12 @@ pub struct RegionRecord {
 pub enum Deed {
     /// It made this region.
     Created(Gid),
+    /// It made this region in the place of one that was lost.
+    Renewed(Gid),
     /// It made this region longer.
     Resized(Gid),
-    /// It removed a region.
-    Removed,
+    /// It removed a region, or changed what is kept with one.
+    Changed,
 }
 
 /// The durable state.
@@ -172,11 +189,16 @@ impl Ledger {
             Record::Node(node) => self.apply_node(node),
             Record::EpochEnded { node, how } => self.apply_ended(*node, *how),
             Record::NodeForgotten { node } => {
+                self.node_next = self.node_next.max(node.0.saturating_add(1));
                 self.nodes.remove(node);
             }
-            Record::Created { region, by } => self.apply_created(region, *by),
+            Record::Created { region, by, instead } => self.apply_created(region, *by, *instead),
+            Record::Altered { gid, changes, by } => self.apply_altered(*gid, changes, *by),
             Record::Resized { gid, span, by } => self.apply_resized(*gid, span, *by),
-            Record::Removed { gid, by } => self.apply_removed(*gid, *by),
+            Record::Removed { gid, by } => {
+                self.remove(*gid);
+                self.deeds.insert(*by, Deed::Changed);
+            }
             Record::Lost { gid, node } => self.apply_lost(*gid, *node),
             Record::Done { by, deed } => {
                 self.deeds.insert(*by, *deed);
@@ -206,18 +228,20 @@ impl Ledger {
         }
     }
 
-    fn apply_created(&mut self, region: &RegionRecord, by: Option<AskKey>) {
+    fn apply_created(&mut self, region: &RegionRecord, by: Option<AskKey>, instead: Option<Gid>) {
         let gid = region.gid;
+        if let Some(lost) = instead {
+            self.remove(lost);
+        }
         let before = self.names.insert(region.name.clone(), gid);
         assert_eq!(before, None, "two regions of one name");
-        add(self.used.entry(region.owner.uid).or_default(), region.layout.len());
-        add(self.owned.entry(region.owner.uid).or_default(), 1);
+        self.charge(region.owner, region.layout.len());
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.hold(gid, extent);
         }
         self.regions.insert(gid, region.clone());
         if let Some(by) = by {
-            self.deeds.insert(by, Deed::Created(gid));
+            self.deeds.insert(by, if instead.is_some() { Deed::Renewed(gid) } else { Deed::Created(gid) });
         }
     }
 
@@ -231,15 +255,43 @@ impl Ledger {
         self.deeds.insert(by, Deed::Resized(gid));
     }
 
-    fn apply_removed(&mut self, gid: Gid, by: AskKey) {
+    fn apply_altered(&mut self, gid: Gid, changes: &Changes, by: AskKey) {
+        let region = self.regions.get_mut(&gid).expect("only a region that exists is altered");
+        if let Some(name) = &changes.name {
+            self.names.remove(&region.name);
+            let before = self.names.insert(name.clone(), gid);
+            assert_eq!(before, None, "two regions of one name");
+            region.name.clone_from(name);
+        }
+        region.mode = changes.mode.unwrap_or(region.mode);
+        region.attributes.alter(&changes.attributes);
+        if let Some(owner) = changes.owner {
+            let (before, len) = (std::mem::replace(&mut region.owner, owner), region.layout.len());
+            self.discharge(before, len);
+            self.charge(owner, len);
+        }
+        self.deeds.insert(by, Deed::Changed);
+    }
+
+    /// A user has one region more, of that length.
+    fn charge(&mut self, owner: User, len: u64) {
+        add(self.used.entry(owner.uid).or_default(), len);
+        add(self.owned.entry(owner.uid).or_default(), 1);
+    }
+
+    /// A user has one region less.
+    fn discharge(&mut self, owner: User, len: u64) {
+        sub(&mut self.used, owner.uid, len);
+        sub(&mut self.owned, owner.uid, 1);
+    }
+
+    fn remove(&mut self, gid: Gid) {
         let region = self.regions.remove(&gid).expect("only a region that exists is removed");
         self.names.remove(&region.name);
-        sub(&mut self.used, region.owner.uid, region.layout.len());
-        sub(&mut self.owned, region.owner.uid, 1);
+        self.discharge(region.owner, region.layout.len());
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.let_go(extent.node, extent.slot);
         }
-        self.deeds.insert(by, Deed::Removed);
     }
 
     fn apply_lost(&mut self, gid: Gid, node: NodeId) {
@@ -301,15 +353,17 @@ impl Ledger {
     /// The shortest list of records that builds this ledger.
     pub fn snapshot(&self) -> Vec<Record> {
         let mut records = vec![Record::Started { life: self.life }, Record::GidsReserved { below: self.gids_below }];
+        // No number of a node that was forgotten is given to another.
+        records.extend(self.node_next.checked_sub(1).map(|last| Record::NodeForgotten { node: NodeId(last) }));
         records.extend(self.nodes.values().cloned().map(Record::Node));
-        records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None }));
+        records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None, instead: None }));
         records.extend(self.deeds.iter().map(|(by, deed)| Record::Done { by: *by, deed: *deed }));
         records
     }
 
     /// How many records [`Ledger::snapshot`] has.
     pub fn snapshot_len(&self) -> usize {
-        [2, self.nodes.len(), self.regions.len(), self.deeds.len()].into_iter().sum()
+        [2, self.node_next.min(1) as usize, self.nodes.len(), self.regions.len(), self.deeds.len()].into_iter().sum()
     }
 }
 
@@ -356,13 +410,16 @@ mod tests {
             mode: 0o600,
             layout: Layout { spans: vec![span] },
             lost: BTreeSet::new(),
+            attributes: Attributes::from_iter([("unit", "K")]),
         };
-        Record::Created { region, by: Some(AskKey { incarnation: Incarnation(9), request: gid }) }
+        Record::Created { instead: None, region, by: Some(AskKey { incarnation: Incarnation(9), request: gid }) }
     }
 
     #[test]
     fn a_snapshot_builds_the_same_ledger() {
         let mut ledger = Ledger::default();
+        let owner = Some(User { uid: 8, gid: 8 });
+        let renamed = Changes { name: Some("d".to_owned()), owner, mode: Some(0o644), ..Changes::default() };
         let removed = Record::Removed { gid: Gid(2), by: AskKey { incarnation: Incarnation(9), request: 5 } };
         let records = [
             Record::Started { life: 3 },
@@ -373,10 +430,16 @@ mod tests {
             region(2, "b", &[(0, 1)]),
             removed,
             node(1, 3, 5),
+            node(7, 7, 1),
+            Record::NodeForgotten { node: NodeId(7) },
+            region(3, "c", &[(0, 2)]),
+            Record::Altered { gid: Gid(3), changes: renamed, by: AskKey { incarnation: Incarnation(9), request: 6 } },
         ];
         records.iter().for_each(|record| ledger.apply(record));
         assert_eq!(ledger.regions[&Gid(1)].lost, BTreeSet::from([NodeId(1)]));
         assert_eq!((ledger.used[&7], ledger.allotted.get(&NodeId(1))), (8192, None));
+        assert_eq!((ledger.used[&8], ledger.owned[&8], ledger.region_named("c").is_none()), (4096, 1, true));
+        assert_eq!((ledger.region_named("d").unwrap().mode, ledger.node_next), (0o644, 8));
         let mut again = Ledger::default();
         ledger.snapshot().iter().for_each(|record| again.apply(record));
         assert_eq!(again, ledger);

@@ -5,7 +5,7 @@ use super::region::unknown;
 use super::roster::Phase;
 use super::{Coordinator, permission};
 use crate::error::Result;
-use crate::id::{NodeId, User};
+use crate::id::{Asker, NodeId};
 use crate::limits::{CONTROL_LEN_MAX, LIST_PAGE_COUNT_MAX};
 use crate::wire::control::{Answer, Memory, NodeStatus, PoolStatus, RegionStat};
 use std::collections::BTreeMap;
@@ -16,19 +16,20 @@ const PAGE_BUDGET: usize = CONTROL_LEN_MAX / 4;
 
 impl Coordinator {
     /// Describes a region.
-    pub(super) fn stat(&self, name: &str, user: User) -> Result<Answer> {
+    pub(super) fn stat(&self, name: &str, user: &Asker) -> Result<Answer> {
         let region = self.ledger.region_named(name).ok_or_else(|| unknown(name))?;
         permission::may_see(region, user)?;
         Ok(Answer::Stat(self.stat_of(region)))
     }
 
     /// A page of the regions behind a name that a user may see, by name.
-    pub(super) fn list(&self, after: &str, user: User) -> Answer {
+    pub(super) fn list(&self, after: &str, user: &Asker) -> Answer {
         let names = self.ledger.names.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
         let (mut regions, mut budget) = (Vec::new(), PAGE_BUDGET);
         for (name, gid) in names.filter(|(_, gid)| permission::may_see(&self.ledger.regions[gid], user).is_ok()) {
             let stat = self.stat_of(&self.ledger.regions[gid]);
-            let cost = 64usize.saturating_add(name.len()).saturating_add(stat.nodes.len().saturating_mul(16));
+            let extents = stat.nodes.len().saturating_mul(16);
+            let cost = 64usize.saturating_add(name.len()).saturating_add(extents).saturating_add(2 * stat.attributes.len_bytes());
             if regions.len() == LIST_PAGE_COUNT_MAX || cost > budget {
                 return Answer::List { regions, more: true };
             }
@@ -54,6 +55,7 @@ impl Coordinator {
             nodes: nodes.into_iter().collect(),
             owner: region.owner.uid,
             mode: region.mode,
+            attributes: region.attributes.clone(),
         }
     }
 

@@ -109,6 +109,8 @@ pub enum Output {
         ranks: Option<u32>,
         /// How it went.
         reason: String,
+        /// Whether it failed, or went without detaching.
+        died: bool,
     },
 }
 
@@ -204,7 +206,7 @@ impl Coordinator {
         match message {
             FromNode::Join { .. } => unreachable!("handled above"),
             FromNode::Renew { epoch, memory } => self.on_renew(now_ms, node, epoch, memory),
-            FromNode::Leave => self.on_leave(now_ms, node),
+            FromNode::Leave { keeps } => self.on_leave(now_ms, node, keeps),
             FromNode::Ask { request, settled, user, client, what } => {
                 self.on_ask(now_ms, Task { node, user, client, what }, request, settled);
             }
@@ -213,9 +215,9 @@ impl Coordinator {
                 self.ranks.on_client_came(node, client, job);
                 self.send(node, ToNode::ClientKnown { client, gone: false });
             }
-            FromNode::ClientGone { client, job, reason } => {
+            FromNode::ClientGone { client, job, reason, died } => {
                 let gone = self.ranks.on_client_gone(node, client, job);
-                self.rank_gone(gone, &reason);
+                self.rank_gone(gone, &reason, died);
                 self.send(node, ToNode::ClientKnown { client, gone: true });
             }
         }
@@ -255,6 +257,7 @@ impl Coordinator {
             self.end_epoch(now_ms, node, Ended::Silent, "it did not renew its lease");
         }
         self.give_up_slow_makes(now_ms);
+        self.forget_long_gone(now_ms);
         for (node, message) in self.orders.repeat(now_ms) {
             self.send(node, message);
         }
@@ -375,22 +378,26 @@ impl Coordinator {
     /// Carries a request out, for the first time.
     fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
         match &task.what {
-            Request::Create { name, len, placement, mode, attach } => {
-                let wish = create::Wish { name, len: *len, placement: *placement, mode: *mode, attach: *attach };
+            Request::Create { name, len, placement, mode, attributes, existing } => {
+                let (len, placement, mode, existing) = (*len, *placement, *mode, *existing);
+                let wish = create::Wish { name, len, placement, mode, attributes, existing };
                 self.create(now_ms, key, task, wish)
             }
-            Request::Open { name, rights } => self.open(name, task.user, *rights),
-            Request::Stat { name } => Step::Done(self.stat(name, task.user)),
-            Request::List { after } => Step::Done(Ok(self.list(after, task.user))),
+            Request::Open { which, rights } => self.open(which, &task.user, *rights),
+            Request::Alter { name, changes } => self.alter(key, &task.user, name, changes),
+            Request::Stat { name } => Step::Done(self.stat(name, &task.user)),
+            Request::List { after } => Step::Done(Ok(self.list(after, &task.user))),
             Request::Resize { name, len } => self.resize(now_ms, key, task, name, *len),
-            Request::Remove { name } => self.remove(now_ms, key, task.user, name),
+            Request::Remove { name } => self.remove(now_ms, key, &task.user, name),
+            Request::Forget { node } => Step::Done(self.forget_lost(&task.user, *node)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
-            Request::RankEnded { job, rank, reason } => {
+            Request::RankEnded { job, rank, reason, died } => {
                 let gone = self.ranks.on_rank_ended(*job, *rank);
-                self.rank_gone([gone], reason);
+                self.rank_gone([gone], reason, *died);
                 Step::Done(Ok(Answer::Ok))
             }
             Request::Attach { .. }
+            | Request::Detach
             | Request::Map { .. }
             | Request::Pages
             | Request::Release { .. }
@@ -436,13 +443,13 @@ impl Coordinator {
         }
         self.undo_makes_on(now_ms, node, reason);
         let gone = self.ranks.on_node_gone(node);
-        self.rank_gone(gone, &format!("{node} was lost: {reason}"));
+        self.rank_gone(gone, &format!("{node} was lost: {reason}"), true);
         self.changed = true;
     }
 
     /// Reports ranks that are gone.
-    fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str) {
-        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned() };
+    fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str, died: bool) {
+        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned(), died };
         self.outputs.extend(gone.into_iter().map(report));
     }
 }

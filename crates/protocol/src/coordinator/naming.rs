@@ -16,6 +16,7 @@
 
 use super::asks::AskKey;
 use super::journal::Ledger;
+use crate::attributes::Attributes;
 use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, User};
 use crate::limits::NAME_LEN_MAX;
@@ -92,6 +93,9 @@ pub(super) struct Growth {
     pub owner: User,
     pub mode: u32,
     pub placement: Placement,
+    pub attributes: Attributes,
+    /// A lost region whose place this one takes.
+    pub instead: Option<Gid>,
     pub chunk: u64,
     pub parts: Vec<Part>,
     /// Whether the region is there already.

@@ -1,41 +1,105 @@
-//! Opening and removing regions, and answering requests that were carried out before.
+//! Opening, changing and removing regions, and answering requests that were carried out before.
 
 use super::asks::{AskKey, Task};
 use super::journal::{Deed, Record, RegionRecord};
 use super::naming::{self, Event, Growth};
 use super::roster::Phase;
-use super::{Coordinator, Step, check_name, permission};
+use super::{Coordinator, Step, check_name, permission, quota};
 use crate::error::{Error, Result};
-use crate::id::{Gid, Grant, NodeId, Rights, Slot, User};
-use crate::wire::control::{Answer, RegionView};
+use crate::id::{Asker, Gid, Grant, NodeId, Rights, Slot};
+use crate::wire::control::{Answer, Changes, Made, RegionView, Which};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Coordinator {
     /// Opens a region for a user.
-    pub(super) fn open(&self, name: &str, user: User, rights: Option<Rights>) -> Step {
+    pub(super) fn open(&self, which: &Which, user: &Asker, rights: Option<Rights>) -> Step {
+        match which {
+            Which::Name(name) => self.open_named(name, user, rights),
+            Which::Gid(gid) => match self.ledger.regions.get(gid) {
+                Some(region) => self.open_region(region, user, rights),
+                None => Error::UnknownRegion { name: gid.to_string() }.into(),
+            },
+        }
+    }
+
+    /// Opens the region of that name.
+    pub(super) fn open_named(&self, name: &str, user: &Asker, rights: Option<Rights>) -> Step {
         if self.growths.values().any(|growth| !growth.grows && growth.name == name) {
             return Step::Park;
         }
         let Some(region) = self.ledger.region_named(name) else { return unknown(name).into() };
+        self.open_region(region, user, rights)
+    }
+
+    pub(super) fn open_region(&self, region: &RegionRecord, user: &Asker, rights: Option<Rights>) -> Step {
         match permission::rights(region, user, rights) {
-            Ok(rights) => self.view(region, rights, false),
+            Ok(rights) => self.view(region, rights, Made::Found),
             Err(error) => error.into(),
         }
     }
 
+    /// Changes what is kept with a region's name, or the name.
+    pub(super) fn alter(&mut self, key: AskKey, user: &Asker, name: &str, changes: &Changes) -> Step {
+        let region = match self.settled_region(name) {
+            Ok(Some(region)) => region,
+            Ok(None) => return Step::Park,
+            Err(error) => return error.into(),
+        };
+        if changes.name.as_ref().is_some_and(|to| self.growths.values().any(|growth| growth.name == *to)) {
+            return Step::Park;
+        }
+        if let Err(error) = self.may_alter(region, user, changes) {
+            return error.into();
+        }
+        let (gid, mut changes) = (region.gid, changes.clone());
+        // A name that it has already is no change.
+        changes.name = changes.name.filter(|to| to != name);
+        self.record(Record::Altered { gid, changes, by: key });
+        self.changed = true;
+        Step::Done(Ok(Answer::Ok))
+    }
+
+    fn may_alter(&self, region: &RegionRecord, user: &Asker, changes: &Changes) -> Result<()> {
+        permission::may_decide(region, user, "change")?;
+        changes.mode.map_or(Ok(()), permission::check_mode)?;
+        if let Some(name) = &changes.name {
+            check_name(name)?;
+            if let Some(other) = self.ledger.region_named(name).filter(|other| other.gid != region.gid) {
+                return Err(Error::NameTaken { name: name.clone(), len: other.layout.len() });
+            }
+        }
+        if let Some(owner) = changes.owner {
+            permission::may_give(region, user, owner)?;
+            if owner.uid != region.owner.uid {
+                quota::check(self.settings.quota, owner.uid, self.used(owner.uid), region.layout.len())?;
+            }
+        }
+        let mut attributes = region.attributes.clone();
+        attributes.alter(&changes.attributes);
+        attributes.check()?;
+        self.check_journal()
+    }
+
     /// Removes a region; its nodes are ordered to free its extents.
-    pub(super) fn remove(&mut self, now_ms: u64, key: AskKey, user: User, name: &str) -> Step {
+    pub(super) fn remove(&mut self, now_ms: u64, key: AskKey, user: &Asker, name: &str) -> Step {
         let region = match self.settled_region(name) {
             Ok(Some(region)) => region.clone(),
             Ok(None) => return Step::Park,
             Err(error) => return error.into(),
         };
-        if let Err(error) = permission::may_remove(&region, user) {
+        if let Err(error) = permission::may_decide(&region, user, "remove") {
             return error.into();
         }
         let from = naming::phase(&self.ledger, None, region.gid);
         self.record(Record::Removed { gid: region.gid, by: key });
         self.assert_step(from, Event::Remove, region.gid);
+        self.free_extents(now_ms, &region);
+        self.changed = true;
+        Step::Done(Ok(Answer::Ok))
+    }
+
+    /// Orders the nodes of a region that is no more to free what they have of it.
+    pub(super) fn free_extents(&mut self, now_ms: u64, region: &RegionRecord) {
         let mut slots: BTreeMap<NodeId, Vec<Slot>> = BTreeMap::new();
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             slots.entry(extent.node).or_default().push(extent.slot);
@@ -43,8 +107,6 @@ impl Coordinator {
         for (node, slots) in slots {
             self.free(now_ms, node, slots);
         }
-        self.changed = true;
-        Step::Done(Ok(Answer::Ok))
     }
 
     /// A region of which nothing is being made; `None` while something is.
@@ -61,15 +123,18 @@ impl Coordinator {
     pub(super) fn recall(&self, task: &Task, deed: Deed) -> Step {
         let region = |gid: Gid| self.ledger.regions.get(&gid);
         match deed {
-            Deed::Removed => Step::Done(Ok(Answer::Ok)),
-            Deed::Created(gid) => match region(gid) {
+            Deed::Changed => Step::Done(Ok(Answer::Ok)),
+            Deed::Created(gid) | Deed::Renewed(gid) => match region(gid) {
                 // Who creates a region gets to use it, whatever the mode says of later opens.
-                Some(region) => self.view(region, Rights::Write, true),
+                Some(region) => {
+                    let made = if matches!(deed, Deed::Renewed(_)) { Made::Renewed } else { Made::New };
+                    self.view(region, Rights::Write, made)
+                }
                 None => Step::from(gone(task)),
             },
             Deed::Resized(gid) => match region(gid) {
-                Some(region) => match permission::rights(region, task.user, None) {
-                    Ok(rights) => self.view(region, rights, false),
+                Some(region) => match permission::rights(region, &task.user, None) {
+                    Ok(rights) => self.view(region, rights, Made::Found),
                     Err(error) => error.into(),
                 },
                 None => Step::from(gone(task)),
@@ -78,7 +143,7 @@ impl Coordinator {
     }
 
     /// A region as a client sees it: with grants, and where to find the nodes.
-    fn view(&self, region: &RegionRecord, rights: Rights, created: bool) -> Step {
+    fn view(&self, region: &RegionRecord, rights: Rights, made: Made) -> Step {
         if let Some(node) = region.lost.first() {
             return Error::RegionLost { region: region.name.clone(), node: *node }.into();
         }
@@ -93,8 +158,8 @@ impl Coordinator {
         let grants = region.layout.extents().map(|extent| self.grant(extent.node, extent.slot, rights));
         let Some(grants) = grants.collect::<Option<Vec<Grant>>>() else { return Step::Park };
         let nodes = nodes.into_iter().filter_map(|node| self.node_address(node)).collect();
-        let (name, gid, layout) = (region.name.clone(), region.gid, region.layout.clone());
-        Step::Done(Ok(Answer::Region(RegionView { name, gid, rights, layout, grants, nodes, created })))
+        let RegionRecord { name, gid, layout, attributes, .. } = region.clone();
+        Step::Done(Ok(Answer::Region(RegionView { name, gid, rights, layout, grants, nodes, attributes, made })))
     }
 
     /// Whether a node's extents can be used; `false` when that is about to be known.
@@ -103,7 +168,7 @@ impl Coordinator {
         match self.roster.phase(node) {
             Phase::Member => Ok(self.roster.seat(node).is_some_and(|seat| seat.grants.is_some())),
             Phase::Awaited => Ok(false),
-            Phase::Silent => lost("it did not renew its lease"),
+            Phase::Silent => lost("it does not renew its lease"),
             Phase::Closed => lost("its connection closed"),
             Phase::Absent | Phase::Dead | Phase::Left => Err(Error::RegionLost { region: region.to_owned(), node }),
         }

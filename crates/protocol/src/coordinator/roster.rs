@@ -18,6 +18,7 @@
 //! | who joins | its state here | epoch | its extents |
 //! |---|---|---|---|
 //! | the same life | `Member`, `Awaited` | kept ("resume"): nobody was told that it was lost | kept |
+//! | the same life, started again with the bytes that it wrote down | any | the next one: its grants and all else that was not written down are gone | those that it brings |
 //! | the same life | `Closed`, `Silent`, `Dead` | the next one: it was announced as lost, so its old grants must fail | kept |
 //! | a new life of the name | `Closed`, `Silent`, `Dead`, `Left` | the next one | lost: they went with the old life |
 //! | a new life of the name | `Member`, `Awaited` | refused until the lease ends: two live nodes of one name would destroy each other's regions | kept |
@@ -33,6 +34,7 @@
 use super::Peer;
 use super::journal::Ended;
 use crate::id::{Grant, NodeId, Slot};
+use crate::limits::FORGET_MS;
 use crate::table::{self, Row};
 use crate::wire::control::{HeldExtent, Memory};
 use std::collections::BTreeMap;
@@ -94,8 +96,8 @@ pub(super) enum State {
     Member { lease_until_ms: u64 },
     Silent,
     Closed { dead_at_ms: u64 },
-    Dead,
-    Left,
+    Dead { since_ms: u64 },
+    Left { since_ms: u64 },
 }
 
 /// The rights to an extent.
@@ -124,8 +126,8 @@ impl Seat {
             State::Member { .. } => Phase::Member,
             State::Silent => Phase::Silent,
             State::Closed { .. } => Phase::Closed,
-            State::Dead => Phase::Dead,
-            State::Left => Phase::Left,
+            State::Dead { .. } => Phase::Dead,
+            State::Left { .. } => Phase::Left,
         }
     }
 
@@ -142,7 +144,8 @@ impl Seat {
             State::Awaited { until_ms } => Some(until_ms),
             State::Member { lease_until_ms } => Some(lease_until_ms).filter(|until| *until < u64::MAX),
             State::Closed { dead_at_ms } => Some(dead_at_ms),
-            State::Silent | State::Dead | State::Left => None,
+            State::Dead { since_ms } | State::Left { since_ms } => Some(since_ms.saturating_add(FORGET_MS)),
+            State::Silent => None,
         }
     }
 
@@ -176,7 +179,7 @@ impl Roster {
             None => State::Awaited { until_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Silent) => State::Silent,
             Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
-            Some(Ended::Left) => State::Left,
+            Some(Ended::Left) => State::Left { since_ms: now_ms },
         };
         self.seats.insert(node, Seat { state, memory: Memory::default(), grants: None, attempt: 0 });
     }
@@ -241,10 +244,13 @@ impl Roster {
         Some((node, was_member))
     }
 
-    /// A member goes in good order.
-    pub fn on_leave(&mut self, node: NodeId) {
+    /// A member goes in good order. One that keeps its bytes is away as one that fell silent: it may come back with them.
+    pub fn on_leave(&mut self, now_ms: u64, node: NodeId, keeps: bool) {
         if let Some(seat) = self.seats.get_mut(&node) {
-            seat.step(Event::Leave, State::Left);
+            match keeps {
+                true => seat.step(Event::LeaseEnds, State::Silent),
+                false => seat.step(Event::Leave, State::Left { since_ms: now_ms }),
+            }
         }
         self.unbind(node);
     }
@@ -259,7 +265,7 @@ impl Roster {
                     silent.push(*node);
                 }
                 State::Closed { dead_at_ms } if dead_at_ms <= now_ms => {
-                    seat.step(Event::StaysClosed, State::Dead);
+                    seat.step(Event::StaysClosed, State::Dead { since_ms: now_ms });
                     died = true;
                 }
                 _ => {}
@@ -275,7 +281,7 @@ impl Roster {
                 State::Awaited { until_ms: at } | State::Member { lease_until_ms: at } | State::Closed { dead_at_ms: at } => {
                     *at = (*at).max(until_ms)
                 }
-                State::Silent | State::Dead | State::Left => {}
+                State::Silent | State::Dead { .. } | State::Left { .. } => {}
             }
         }
     }
@@ -283,6 +289,21 @@ impl Roster {
     /// When time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
         self.seats.values().filter_map(Seat::deadline).min()
+    }
+
+    /// Nodes that are gone for so long that they may be forgotten; those that are not are looked at again as long after.
+    pub fn long_gone(&mut self, now_ms: u64) -> Vec<NodeId> {
+        let mut gone = Vec::new();
+        for (node, seat) in &mut self.seats {
+            match &mut seat.state {
+                State::Dead { since_ms } | State::Left { since_ms } if since_ms.saturating_add(FORGET_MS) <= now_ms => {
+                    *since_ms = now_ms;
+                    gone.push(*node);
+                }
+                _ => {}
+            }
+        }
+        gone
     }
 
     /// Forgets a node.
@@ -329,6 +350,18 @@ Leave          Member                             -> Left
         assert_eq!(roster.on_tick(199), (vec![], false));
         assert_eq!(roster.on_tick(200), (vec![], true));
         assert_eq!(roster.phase(NodeId(3)), Phase::Dead);
+        assert_eq!(roster.long_gone(199 + FORGET_MS), []);
+        assert_eq!((roster.deadline(), roster.long_gone(200 + FORGET_MS)), (Some(200 + FORGET_MS), vec![NodeId(3)]));
+        assert_eq!(roster.deadline(), Some(200 + 2 * FORGET_MS), "one that cannot be forgotten yet is looked at again");
+    }
+
+    #[test]
+    fn a_node_that_keeps_its_bytes_is_away_and_never_dead() {
+        let mut roster = Roster::default();
+        roster.on_join(NodeId(3), Peer(1), 100);
+        roster.on_leave(50, NodeId(3), true);
+        assert_eq!(roster.on_closed(Peer(1), 200), None);
+        assert_eq!((roster.on_tick(10_000), roster.phase(NodeId(3))), ((vec![], false), Phase::Silent));
     }
 
     #[test]

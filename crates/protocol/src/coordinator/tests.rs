@@ -1,12 +1,15 @@
 //! Scenarios of the coordinator with real members at the other end, without any network between them.
 
 use super::*;
+use crate::attributes::Attributes;
 use crate::id::{ClientId, Grant, Incarnation, JobRank, Rights, Slot, User};
 use crate::limits::REGION_LEN_MAX;
 use crate::member::{self, Member};
 use crate::place::Placement;
-use crate::wire::control::{HeldExtent, Memory, RegionStat, RegionView};
+use crate::wire::control::{Existing, HeldExtent, Made, Memory, RegionStat, RegionView, Which};
 use std::collections::BTreeSet;
+
+mod changes;
 
 const OWNER: User = User { uid: 10, gid: 20 };
 const OTHER: User = User { uid: 11, gid: 21 };
@@ -221,11 +224,12 @@ impl Pool {
 }
 
 fn create(name: &str, len: u64, placement: Placement, attach: bool) -> Request {
-    Request::Create { name: name.to_owned(), len, placement, mode: 0o600, attach }
+    let existing = if attach { Existing::Attach } else { Existing::Refuse };
+    Request::Create { name: name.to_owned(), len, placement, mode: 0o600, attributes: Attributes::default(), existing }
 }
 
 fn open(name: &str) -> Request {
-    Request::Open { name: name.to_owned(), rights: None }
+    Request::Open { which: Which::Name(name.to_owned()), rights: None }
 }
 
 fn remove(name: &str) -> Request {
@@ -244,10 +248,10 @@ fn view(answer: Result<Answer>) -> Result<RegionView> {
 fn a_region_is_created_opened_and_removed() {
     let mut pool = Pool::new(2);
     let made = pool.create(1, "a", 10_000, Placement::Local).unwrap();
-    assert_eq!((made.created, made.rights, made.layout.len()), (true, Rights::Write, 10_000));
+    assert_eq!((made.made, made.rights, made.layout.len()), (Made::New, Rights::Write, 10_000));
     assert_eq!(made.layout.extents().map(|extent| extent.node).collect::<Vec<_>>(), [NodeId(1)]);
     let opened = pool.open(0, "a").unwrap();
-    assert_eq!((opened.gid, opened.created, opened.grants), (made.gid, false, made.grants));
+    assert_eq!((opened.gid, opened.made, opened.grants), (made.gid, Made::Found, made.grants));
     assert!(matches!(pool.create(0, "a", 10_000, Placement::Local), Err(Error::NameTaken { len: 10_000, .. })));
     assert_eq!(pool.call(0, OWNER, remove("a")), Ok(Answer::Ok));
     assert!(pool.nodes[1].slots.is_empty(), "its memory is free again");
@@ -345,7 +349,7 @@ fn create_or_attach_waits_for_a_region_that_is_being_made() {
     pool.nodes[1].make(order, gid, &[100]);
     pool.run();
     let views: Vec<_> = [first, second, opening].into_iter().map(|ask| view(pool.answer(0, ask).unwrap()).unwrap()).collect();
-    assert_eq!(views.iter().map(|view| view.created).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(views.iter().map(|view| view.made).collect::<Vec<_>>(), [Made::New, Made::Found, Made::Found]);
     assert!(views.iter().all(|view| view.gid == gid));
     let wrong = pool.call(0, OWNER, create("a", 101, Placement::Local, true));
     assert!(matches!(wrong, Err(Error::BadLength { .. })));
@@ -495,7 +499,7 @@ fn a_create_that_was_carried_out_before_the_restart_is_not_refused_as_taken() {
     pool.connect(1);
     let second = ask(&mut pool);
     assert_eq!((first.len(), &first), (1, &second));
-    assert!(view(second[0].clone()).unwrap().created);
+    assert_eq!(view(second[0].clone()).unwrap().made, Made::New);
 }
 
 #[test]
@@ -516,7 +520,7 @@ fn extents_of_a_create_that_died_with_the_coordinator_are_freed() {
 fn a_node_that_leaves_is_lost_with_its_regions_at_once() {
     let mut pool = Pool::new(2);
     pool.create(1, "a", 100, Placement::Local).unwrap();
-    pool.nodes[1].member.leave();
+    pool.nodes[1].member.leave(false);
     pool.run();
     assert_eq!(pool.nodes[0].lost, [NodeId(1)]);
     assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })));
@@ -529,7 +533,7 @@ fn ranks_go_with_their_clients_and_with_their_node() {
     pool.nodes[0].member.client_came(pool.now_ms, ClientId(1), job(0));
     pool.nodes[1].member.client_came(pool.now_ms, ClientId(1 << 32), job(1));
     pool.run();
-    pool.nodes[0].member.client_gone(pool.now_ms, ClientId(1), job(0), "exit status 1");
+    pool.nodes[0].member.client_gone(pool.now_ms, ClientId(1), job(0), "exit status 1", true);
     pool.run();
     assert_eq!(pool.gone, [(JobId(5), Rank(0))]);
     pool.cut(1);

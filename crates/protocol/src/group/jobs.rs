@@ -45,6 +45,8 @@ struct Job {
     ranks: Option<u32>,
     rounds: Rounds<Rank>,
     gone: BTreeSet<Rank>,
+    /// The error that names the first rank that died, if one did.
+    death: Option<Error>,
     /// Order of creation, for forgetting the oldest.
     birth: u64,
 }
@@ -146,15 +148,23 @@ impl Jobs {
 
     /// A rank's process is gone: all who wait, and all who arrive later, are told so.
     ///
-    /// `ranks` is the job's size where it is known.
-    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
+    /// `ranks` is the job's size where it is known. It `died` where it failed, or went without detaching.
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str, died: bool) {
         let Ok(state) = self.job(job) else { return };
         state.ranks = state.ranks.or(ranks);
         let generation = state.rounds.completed;
         let error = Error::RankGone { rank, reason: reason.to_owned() };
+        if died {
+            state.death.get_or_insert_with(|| error.clone());
+        }
         let waiting = state.on_gone(rank, error.clone());
         let fail = |rank| Output::Fail { job, rank, generation, error: error.clone() };
         self.outputs.extend(waiting.into_iter().map(fail));
+    }
+
+    /// The error that names the first rank of a job that died. A rank that detached before it ended with status 0 did not.
+    pub fn death(&self, job: JobId) -> Option<&Error> {
+        self.jobs.get(&job)?.death.as_ref()
     }
 
     /// The next answer.
@@ -175,7 +185,7 @@ impl Jobs {
         let births = &mut self.births;
         Ok(self.jobs.entry(job).or_insert_with(|| {
             *births += 1;
-            Job { ranks: None, rounds: Rounds::new(), gone: BTreeSet::new(), birth: *births }
+            Job { ranks: None, rounds: Rounds::new(), gone: BTreeSet::new(), death: None, birth: *births }
         }))
     }
 }
@@ -192,7 +202,7 @@ mod tests {
     }
 
     fn gone(jobs: &mut Jobs, rank: u32) -> Vec<Output> {
-        jobs.on_rank_gone(JOB, Rank(rank), None, "killed by signal 9");
+        jobs.on_rank_gone(JOB, Rank(rank), None, "killed by signal 9", true);
         std::iter::from_fn(|| jobs.poll()).collect()
     }
 
@@ -248,6 +258,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_detached_has_not_died_and_the_first_that_died_is_named() {
+        let mut jobs = Jobs::new();
+        jobs.on_rank_gone(JOB, Rank(0), Some(3), "detached", false);
+        assert_eq!(jobs.death(JOB), None);
+        gone(&mut jobs, 2);
+        gone(&mut jobs, 1);
+        assert!(matches!(jobs.death(JOB), Some(Error::RankGone { rank: Rank(2), .. })));
+        assert_eq!(jobs.death(JobId(2)), None);
+    }
+
+    #[test]
     fn a_rank_that_waits_and_is_taken_for_gone_with_its_node_is_told_too() {
         let mut jobs = Jobs::new();
         arrive(&mut jobs, 0, 2, 0);
@@ -282,7 +303,7 @@ mod tests {
     fn beyond_the_limit_broken_jobs_are_forgotten_first() {
         let mut jobs = Jobs::new();
         for job in 0..JOB_COUNT_MAX as u128 {
-            jobs.on_rank_gone(JobId(job), Rank(0), None, "ended");
+            jobs.on_rank_gone(JobId(job), Rank(0), None, "ended", false);
         }
         jobs.on_arrive(Arrival { who: JobRank { job: JobId(u128::MAX), rank: Rank(0), ranks: 2 }, generation: 0 });
         assert_eq!(jobs.poll(), None);

@@ -1,14 +1,14 @@
 //! Requests that a node forwards: repeated until answered, given up after a bound.
 
 use crate::error::Error;
-use crate::id::{ClientId, User};
-use crate::wire::control::{FromNode, Request};
+use crate::id::{Asker, ClientId};
+use crate::wire::control::{FromNode, Request, Which};
 use std::collections::BTreeMap;
 
 /// A request on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Open {
-    user: User,
+    user: Asker,
     client: ClientId,
     what: Request,
     since_ms: u64,
@@ -33,7 +33,7 @@ pub(super) struct Asks {
 
 impl Asks {
     /// Takes a request in; it is sent by the next [`Asks::due`].
-    pub fn add(&mut self, now_ms: u64, user: User, client: ClientId, what: Request) -> u64 {
+    pub fn add(&mut self, now_ms: u64, user: Asker, client: ClientId, what: Request) -> u64 {
         let request = self.next;
         self.next += 1;
         self.open.insert(request, Open { user, client, what, since_ms: now_ms, sent_ms: None });
@@ -51,7 +51,7 @@ impl Asks {
         let due = self.open.iter_mut().filter(|(_, open)| open.sent_ms.is_none_or(|sent| sent + repeat_ms <= now_ms));
         let message = |(request, open): (&u64, &mut Open)| {
             open.sent_ms = Some(now_ms);
-            FromNode::Ask { request: *request, settled, user: open.user, client: open.client, what: open.what.clone() }
+            FromNode::Ask { request: *request, settled, user: open.user.clone(), client: open.client, what: open.what.clone() }
         };
         due.map(message).collect()
     }
@@ -101,7 +101,10 @@ impl Asks {
 fn describe(what: &Request) -> String {
     match what {
         Request::Create { name, len, .. } => format!("create region '{name}' of {len} bytes"),
-        Request::Open { name, .. } => format!("open region '{name}'"),
+        Request::Open { which: Which::Name(name), .. } => format!("open region '{name}'"),
+        Request::Open { which: Which::Gid(gid), .. } => format!("open {gid}"),
+        Request::Alter { name, .. } => format!("change region '{name}'"),
+        Request::Forget { node } => format!("forget {node}"),
         Request::Stat { name } => format!("stat region '{name}'"),
         Request::Resize { name, len } => format!("resize region '{name}' to {len} bytes"),
         Request::Remove { name } => format!("remove region '{name}'"),
@@ -109,6 +112,7 @@ fn describe(what: &Request) -> String {
         Request::Status => "tell the pool's status".to_owned(),
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
+        | Request::Detach
         | Request::Map { .. }
         | Request::Pages
         | Request::Release { .. }
@@ -124,7 +128,7 @@ mod tests {
     use super::*;
 
     fn ask(asks: &mut Asks, now_ms: u64) -> u64 {
-        asks.add(now_ms, User { uid: 0, gid: 0 }, ClientId(1), Request::Status)
+        asks.add(now_ms, User { uid: 0, gid: 0 }.into(), ClientId(1), Request::Status)
     }
 
     #[test]

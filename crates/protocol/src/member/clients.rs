@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 struct Client {
     job: JobRank,
-    gone: Option<String>,
+    /// How it went, and whether it did so without detaching.
+    gone: Option<(String, bool)>,
     known: bool,
     sent_ms: Option<u64>,
 }
@@ -25,8 +26,8 @@ impl Clients {
     }
 
     /// A client of a job is gone.
-    pub fn gone(&mut self, client: ClientId, job: JobRank, reason: &str) {
-        let gone = Some(reason.to_owned());
+    pub fn gone(&mut self, client: ClientId, job: JobRank, reason: &str, died: bool) {
+        let gone = Some((reason.to_owned(), died));
         self.clients.insert(client, Client { job, gone, known: false, sent_ms: None });
     }
 
@@ -56,7 +57,7 @@ impl Clients {
             client.sent_ms = Some(now_ms);
             match client.gone.clone() {
                 None => FromNode::ClientCame { client: *id, job: client.job },
-                Some(reason) => FromNode::ClientGone { client: *id, job: client.job, reason },
+                Some((reason, died)) => FromNode::ClientGone { client: *id, job: client.job, reason, died },
             }
         };
         due.map(message).collect()
@@ -84,7 +85,7 @@ mod tests {
         assert!(clients.due(100, 10).is_empty());
         clients.forget_known();
         assert_eq!(clients.due(100, 10).len(), 1);
-        clients.gone(ClientId(1), job, "exit status 1");
+        clients.gone(ClientId(1), job, "exit status 1", true);
         clients.known(ClientId(1), false);
         assert_eq!(clients.due(200, 10).len(), 1, "a late answer to its coming does not settle its going");
         clients.known(ClientId(1), true);

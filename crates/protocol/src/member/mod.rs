@@ -29,7 +29,7 @@ mod clients;
 mod orders;
 
 use crate::error::{Error, Result};
-use crate::id::{ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot, User};
+use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot};
 use crate::limits;
 use crate::table::{self, Row};
 use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, Order, Request, ToNode};
@@ -296,8 +296,8 @@ impl Member {
     ///
     /// **Errors**: the result of the request, or [`Error::NoCoordinator`] when it could not be sent, or [`Error::Timeout`] when it was
     /// sent and not answered, within the bound of [`Settings::answer_ms`].
-    pub fn ask(&mut self, now_ms: u64, user: User, client: ClientId, what: Request) -> u64 {
-        let request = self.asks.add(now_ms, user, client, what);
+    pub fn ask(&mut self, now_ms: u64, user: impl Into<Asker>, client: ClientId, what: Request) -> u64 {
+        let request = self.asks.add(now_ms, user.into(), client, what);
         self.send_due(now_ms);
         request
     }
@@ -308,9 +308,9 @@ impl Member {
         self.send_due(now_ms);
     }
 
-    /// A client of a job is gone.
-    pub fn client_gone(&mut self, now_ms: u64, client: ClientId, job: JobRank, reason: &str) {
-        self.clients.gone(client, job, reason);
+    /// A client of a job is gone; it `died` where it did not detach first.
+    pub fn client_gone(&mut self, now_ms: u64, client: ClientId, job: JobRank, reason: &str, died: bool) {
+        self.clients.gone(client, job, reason, died);
         self.send_due(now_ms);
     }
 
@@ -344,11 +344,12 @@ impl Member {
         self.join(now_ms);
     }
 
-    /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions.
-    pub fn leave(&mut self) {
+    /// Goes in good order: the coordinator is told, and the node's extents are lost to their regions, unless it keeps them for its
+    /// next start.
+    pub fn leave(&mut self, keeps: bool) {
         if self.phase() != Phase::Left {
             self.step(Event::Leave, State::Left);
-            self.send(FromNode::Leave);
+            self.send(FromNode::Leave { keeps });
         }
     }
 

@@ -7,12 +7,14 @@
 //!
 //! A node forwards what only the coordinator can answer and adds who asked, as the kernel vouches for it.
 
+use crate::attributes::Attributes;
 use crate::error::Error;
-use crate::id::{ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
 use crate::page::Consistency;
 use crate::place::{Layout, Placement};
 use crate::wire::greeting::Sealing;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
 
 /// What a client asks its node. The first message on its Unix socket is [`Request::Attach`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,13 +36,15 @@ pub enum Request {
         placement: Placement,
         /// Who may read and write: the bits of a file's mode.
         mode: u32,
-        /// Whether an existing region of that name and length is opened instead (create-or-attach).
-        attach: bool,
+        /// What its owner keeps with it.
+        attributes: Attributes,
+        /// What becomes of a region that has the name.
+        existing: Existing,
     },
     /// Opens a region; answered by [`Answer::Region`].
     Open {
-        /// Its name.
-        name: String,
+        /// Its name, or its number.
+        which: Which,
         /// What it is opened for; `None` for the most that the user may do.
         rights: Option<Rights>,
     },
@@ -61,6 +65,13 @@ pub enum Request {
         /// Its length from now on, in bytes.
         len: u64,
     },
+    /// Changes what is kept with a region's name, and the name; answered by [`Answer::Ok`].
+    Alter {
+        /// Its name.
+        name: String,
+        /// What changes.
+        changes: Changes,
+    },
     /// Removes a region; mappings of it stay valid until they go. Answered by [`Answer::Ok`].
     Remove {
         /// Its name.
@@ -68,6 +79,11 @@ pub enum Request {
     },
     /// Describes the pool; answered by [`Answer::Status`].
     Status,
+    /// Takes a node that is gone for good out of the list; answered by [`Answer::Ok`].
+    Forget {
+        /// The node.
+        node: NodeId,
+    },
     /// Asks for descriptors of an extent on this node; answered by [`Answer::Files`] with them attached.
     Map {
         /// The extent's slot.
@@ -119,7 +135,44 @@ pub enum Request {
         rank: Rank,
         /// How.
         reason: String,
+        /// Whether it failed: its status is not 0.
+        died: bool,
     },
+    /// Detaches in good order, and says no more: the end of the connection follows. Not answered.
+    Detach,
+}
+
+/// What becomes of a region that has the name of one to be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Existing {
+    /// It stays, and nothing is created.
+    Refuse,
+    /// It is opened, if it has the length; lost bytes are an error.
+    Attach,
+    /// The same, but where its bytes are lost its owner gets a new one in its place.
+    AttachOrRenew,
+}
+
+/// Which region is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Which {
+    /// The one that has this name today.
+    Name(String),
+    /// The one that got this number, whatever its name is by now.
+    Gid(Gid),
+}
+
+/// What is to change of a region; what is not named stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Its name.
+    pub name: Option<String>,
+    /// Whose it is: its owner may give it to a group of its own, and root to anyone.
+    pub owner: Option<User>,
+    /// Its mode bits.
+    pub mode: Option<u32>,
+    /// Attributes by name; `None` takes one away.
+    pub attributes: BTreeMap<String, Option<Vec<u8>>>,
 }
 
 /// A node's answer to a [`Request`].
@@ -293,8 +346,21 @@ pub struct RegionView {
     pub grants: Vec<Grant>,
     /// The nodes that hold extents.
     pub nodes: Vec<NodeAddress>,
+    /// What its owner keeps with it.
+    pub attributes: Attributes,
     /// Whether this call made it.
-    pub created: bool,
+    pub made: Made,
+}
+
+/// Whether a call made the region that it answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Made {
+    /// It was there.
+    Found,
+    /// No region had the name.
+    New,
+    /// A region had the name whose bytes are lost: this one took its place, and is all zero.
+    Renewed,
 }
 
 /// A region as listings show it.
@@ -316,6 +382,8 @@ pub struct RegionStat {
     pub mode: u32,
     /// A node that is gone with bytes of it, if one is.
     pub lost: Option<NodeId>,
+    /// What its owner keeps with it.
+    pub attributes: Attributes,
 }
 
 /// The pool as `hanare status` shows it.
@@ -392,7 +460,10 @@ pub enum FromNode {
         memory: Memory,
     },
     /// Goes in good order.
-    Leave,
+    Leave {
+        /// Whether its bytes are written down, so that its next start brings them.
+        keeps: bool,
+    },
     /// Forwards a client's request. Repeated with the same `request` until replied to.
     Ask {
         /// The node's number of the request, growing, never reused in one incarnation.
@@ -400,7 +471,7 @@ pub enum FromNode {
         /// Requests below this one were replied to and are forgotten on both sides.
         settled: u64,
         /// Who asks.
-        user: User,
+        user: Asker,
         /// The client.
         client: ClientId,
         /// What.
@@ -428,6 +499,8 @@ pub enum FromNode {
         job: JobRank,
         /// How it went.
         reason: String,
+        /// Whether it went without detaching.
+        died: bool,
     },
 }
 

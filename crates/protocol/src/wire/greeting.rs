@@ -59,11 +59,12 @@ pub struct Hello {
     /// What for.
     pub role: Role,
     /// Of a node's messages about pages: the node's number. Of commands: the [series](crate::session::Series) that the connection
-    /// continues, so that the node ends the one before; 0 where it continues none.
+    /// continues, so that the node ends the one before; 0 where it continues none. Of an acceptor: the names of its first two keys.
     pub from: u64,
     /// Fresh random bytes.
     pub nonce: [u8; NONCE_LEN],
-    /// The client that the connection is for, and 0 for a node's own. Each has another key, so a client's proof says which it is.
+    /// The client that the connection is for, and 0 for a node's own. Each has another key, so a client's proof says which it is. Of an
+    /// acceptor: the names of its next two keys.
     pub client: u64,
     /// What the sender would do without sealing for: see [`Hello::is_plain_with`]. 0 where it insists.
     pub plain: u64,

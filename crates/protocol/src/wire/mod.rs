@@ -12,6 +12,6 @@ pub mod page;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 pub use crate::malformed::Malformed;

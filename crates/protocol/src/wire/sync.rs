@@ -5,7 +5,7 @@
 //! connection that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a
 //! request that is repeated on another connection.
 
-use crate::id::{ClientId, Grant, JobRank, Slot};
+use crate::id::{ClientId, Grant, JobId, JobRank, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Whether others may have a lock at the same time.
@@ -104,6 +104,12 @@ pub enum SyncRequest {
     },
     /// A rank arrives at its job's barrier, at the pool's home; answered by [`SyncAnswer::Done`] when all have. It may be repeated.
     Arrive(Arrival),
+    /// Waits until a rank of a job has died, at the pool's home; answered by [`Error::RankGone`](crate::Error::RankGone) alone. Once on a
+    /// connection. It may be repeated.
+    AwaitDeath {
+        /// The job.
+        job: JobId,
+    },
 }
 
 /// A rank's arrival at its job's barrier.

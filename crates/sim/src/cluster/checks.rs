@@ -53,7 +53,12 @@ impl Checks {
                 self.lives.insert(*node, Incarnation(0));
                 Ok(())
             }
-            Record::Created { region, by: Some(by) } => self.on_created(region, *by),
+            Record::Created { region, by: Some(by), instead } => {
+                if let Some(lost) = instead {
+                    self.on_replaced(*lost, region)?;
+                }
+                self.on_created(region, *by)
+            }
             Record::Resized { gid, span, by } => {
                 self.on_carried_out(*by, |what| matches!(what, Request::Resize { .. }))?;
                 let seen = self.regions.get_mut(gid).ok_or_else(|| format!("{gid} grew without existing"))?;
@@ -67,6 +72,12 @@ impl Checks {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A region takes the place of another: of one that was its owner's, and lost bytes with the life of a node.
+    fn on_replaced(&mut self, lost: Gid, region: &RegionRecord) -> Check {
+        let seen = self.regions.remove(&lost).ok_or_else(|| format!("{lost} was replaced without existing"))?;
+        check(seen.name == region.name && seen.uid == region.owner.uid, || format!("{region:?} replaces {seen:?}"))
     }
 
     fn on_created(&mut self, region: &RegionRecord, by: AskKey) -> Check {

@@ -74,7 +74,7 @@ impl Cluster {
             return Ok(());
         }
         if let Some(process) = self.hosts[node].process.as_mut() {
-            process.member.leave();
+            process.member.leave(false);
             self.drain_node(node)?;
             self.count("nodes left");
             self.crash(node);

@@ -31,9 +31,9 @@ impl Cluster {
                     self.note(format!("{node} is lost in {epoch}"));
                     self.count("nodes lost");
                 }
-                coordinator::Output::JobRankGone { job, rank, ranks, reason } => {
+                coordinator::Output::JobRankGone { job, rank, ranks, reason, died } => {
                     let home = self.home.as_mut().expect("just seen");
-                    home.jobs.on_rank_gone(job, rank, ranks, &reason);
+                    home.jobs.on_rank_gone(job, rank, ranks, &reason, died);
                     self.drain_jobs()?;
                 }
             }

@@ -185,7 +185,7 @@ impl Cluster {
         }
         let (node, life, client) = (me.node, me.node_life, me.client);
         if let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) {
-            process.member.client_gone(self.now_ms, client, who, reason);
+            process.member.client_gone(self.now_ms, client, who, reason, true);
         }
         self.drain_node(node)?;
         let after = self.dice.between(0, REPORT_MS);
@@ -199,7 +199,7 @@ impl Cluster {
         if run.ranks[rank].is_reported {
             return Ok(());
         }
-        let what = Request::RankEnded { job: run.id, rank: Rank(rank as u32), reason: "exit status 1".to_owned() };
+        let what = Request::RankEnded { job: run.id, rank: Rank(rank as u32), reason: "exit status 1".to_owned(), died: true };
         self.at(REPORT_MS, Event::RankEnded { job, rank });
         let now_ms = self.now_ms;
         let Some(node) = self.hosts.iter().rposition(|host| host.process.is_some() && !host.is_stopped) else { return Ok(()) };

@@ -7,11 +7,12 @@ use crate::cluster::lender::LENT;
 use crate::cluster::process::name;
 use crate::cluster::{Cluster, Event, QUOTA};
 use crate::dice::Dice;
+use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::AskKey;
 use hanare_protocol::id::{NodeId, Rights, User};
 use hanare_protocol::limits::ANSWER_MS;
 use hanare_protocol::place::Placement;
-use hanare_protocol::wire::control::{Answer, RegionView, Request};
+use hanare_protocol::wire::control::{Answer, Existing, Made, RegionView, Request, Which};
 use hanare_protocol::{Error, Result};
 
 /// Names that clients fight for.
@@ -36,11 +37,14 @@ fn request(dice: &mut Dice, nodes: u64) -> Request {
         0..=29 => {
             let mode = dice.pick(&[0o600, 0o644, 0o666, 0o640, 0o000]);
             // Equal lengths, so that attaching succeeds at times.
-            let attach = dice.chance(5_000);
-            let len = if attach { 8 << 10 } else { len };
-            Request::Create { name, len, placement, mode, attach }
+            let existing = dice.pick(&[Existing::Refuse, Existing::Refuse, Existing::Attach, Existing::AttachOrRenew]);
+            let len = if existing == Existing::Refuse { len } else { 8 << 10 };
+            let attributes = Attributes::from_iter([("len", len.to_string())]);
+            Request::Create { name, len, placement, mode, attributes, existing }
         }
-        30..=59 => Request::Open { name, rights: dice.pick(&[None, None, Some(Rights::Read), Some(Rights::Write)]) },
+        30..=59 => {
+            Request::Open { which: Which::Name(name), rights: dice.pick(&[None, None, Some(Rights::Read), Some(Rights::Write)]) }
+        }
         60..=64 => Request::Stat { name },
         65..=66 => Request::List { after: name },
         67..=68 => Request::Status,
@@ -151,13 +155,15 @@ impl Cluster {
 /// An answer must be to what was asked.
 fn check_view(what: &Request, view: &RegionView) -> Check {
     let (name, len, rights) = match what {
-        Request::Create { name, len, attach, .. } => {
-            check(*attach || view.created, || format!("'{name}' was created by somebody else"))?;
+        Request::Create { name, len, existing, .. } => {
+            check(*existing != Existing::Refuse || view.made != Made::Found, || {
+                format!("'{name}' was created by somebody else")
+            })?;
             // An attached region may have grown between the opening and the answer's arrival, never shrunk.
             (name, *len, None)
         }
         Request::Resize { name, len } => (name, *len, None),
-        Request::Open { name, rights } => (name, 0, *rights),
+        Request::Open { which: Which::Name(name), rights } => (name, 0, *rights),
         _ => return Err(format!("a region answers {what:?}")),
     };
     check(view.name == *name && view.layout.len() >= len, || format!("{view:?} answers {what:?}"))?;

@@ -1,11 +1,10 @@
 //! Which regions this program has mapped, and how: one mapping of a region at a time, shared by all who ask for it.
 
-use super::coherent::{Coherent, Purpose};
+use super::coherent::Coherent;
 use super::counters::FaultTraffic;
 use super::explicit::Explicit;
 use crate::client::pool::Shared;
 use crate::client::region::Region;
-use crate::client::subject::Subject;
 use hanare_fabric::Traffic;
 use hanare_protocol::id::Gid;
 use hanare_protocol::page::Consistency;
@@ -68,35 +67,21 @@ impl Mapped {
         kept
     }
 
-    /// Whether this program has the region mapped.
-    pub fn is_mapped(&self, gid: Gid) -> bool {
-        self.lock().get(&gid).is_some_and(|mapping| mapping.strong_count() > 0)
-    }
-
     /// The mapping of a region, for the program to have a pointer; made where there is none.
     pub fn get_or_make(&self, region: &Region) -> Result<Arc<Coherent>> {
-        self.get_or(region.subject(), || Coherent::new(region.subject(), Purpose::Pointer))
-    }
-
-    /// The mapping of a region, for commands that others' mappings refuse; made where there is none.
-    pub fn join(&self, subject: &Subject) -> Result<Arc<Coherent>> {
-        self.get_or(subject, || Coherent::new(subject, Purpose::Commands))
-    }
-
-    fn get_or(&self, subject: &Subject, make: impl FnOnce() -> Result<Coherent>) -> Result<Arc<Coherent>> {
         let mut mappings = self.lock();
-        if let Some(coherent) = mappings.get(&subject.gid).and_then(Weak::upgrade) {
-            if coherent.rights() >= subject.rights {
+        if let Some(coherent) = mappings.get(&region.gid()).and_then(Weak::upgrade) {
+            if coherent.rights() >= region.rights() {
                 return Ok(coherent);
             }
             let reason =
                 "this program has it mapped for reading alone; map it by a handle that may write, or unmap it".to_owned();
             drop(mappings);
-            self.let_go(subject.gid, Some(coherent));
-            return Err(Error::BadUse { region: subject.name.clone(), reason });
+            self.let_go(region.gid(), Some(coherent));
+            return Err(Error::BadUse { region: region.name().to_owned(), reason });
         }
-        let coherent = Arc::new(make()?);
-        mappings.insert(subject.gid, Arc::downgrade(&coherent));
+        let coherent = Arc::new(Coherent::new(region)?);
+        mappings.insert(region.gid(), Arc::downgrade(&coherent));
         self.changes.fetch_add(1, Ordering::Release);
         Ok(coherent)
     }

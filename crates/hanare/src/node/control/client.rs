@@ -1,7 +1,8 @@
 //! A client of this host on its Unix socket: what it asks, one thing at a time.
 
 use crate::control_socket::{Frame, FrameSocket};
-use hanare_protocol::id::{ClientId, JobRank, User};
+use hanare_protocol::id::{Asker, ClientId, JobRank, User};
+use hanare_protocol::limits::USER_GROUP_COUNT_MAX;
 use hanare_protocol::wire::control::{Answer, Request};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -12,9 +13,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) struct Client {
     socket: FrameSocket,
     pub user: User,
+    /// Its supplementary groups.
+    pub groups: Vec<u32>,
     pub id: ClientId,
     /// Whether it has said `Attach`, and its place in a job if it has one.
     pub attached: Option<Option<JobRank>>,
+    /// Whether it has said that it detaches.
+    pub has_detached: bool,
     /// A request that the coordinator works on: no other is read meanwhile.
     pub waits_for: Option<u64>,
     /// What epoll watches.
@@ -26,7 +31,22 @@ impl Client {
     pub fn new(socket: OwnedFd, id: ClientId) -> io::Result<Client> {
         let credentials = socket_peercred(&socket)?;
         let user = User { uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() };
-        Ok(Client { socket: FrameSocket::polled(socket), user, id, attached: None, waits_for: None, interest: EventFlags::IN })
+        let groups = peer_groups(socket.as_fd())?;
+        Ok(Client {
+            socket: FrameSocket::polled(socket),
+            user,
+            groups,
+            id,
+            attached: None,
+            has_detached: false,
+            waits_for: None,
+            interest: EventFlags::IN,
+        })
+    }
+
+    /// The user with its groups, as the kernel said when the program connected.
+    pub fn asker(&self) -> Asker {
+        Asker { user: self.user, groups: self.groups.clone() }
     }
 
     /// The next request and its descriptors, unless one is being worked on, an answer is unread, or none is there.
@@ -67,5 +87,28 @@ impl Client {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// The supplementary groups of who connected; of one who has more than count, the first.
+fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0u32; USER_GROUP_COUNT_MAX];
+    loop {
+        let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+        // SAFETY: the option's value is an array of group ids; the kernel writes at most `len` bytes, which the vector has.
+        let done = unsafe {
+            let (fd, to) = (std::os::fd::AsRawFd::as_raw_fd(&socket), groups.as_mut_ptr().cast());
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERGROUPS, to, &raw mut len)
+        };
+        let count = len as usize / size_of::<u32>();
+        if done == 0 {
+            groups.truncate(count.min(USER_GROUP_COUNT_MAX));
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() {
+            return Err(error);
+        }
+        groups.resize(count, 0);
     }
 }

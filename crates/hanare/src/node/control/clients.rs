@@ -131,7 +131,7 @@ impl Desk {
 
     /// The node's own answer; `None` when the coordinator was asked.
     fn answer(&mut self, key: u64, request: Request, mut fds: Vec<OwnedFd>) -> Option<Reply> {
-        let client = self.clients.get(&key).expect("the caller looked");
+        let client = self.clients.get_mut(&key).expect("the caller looked");
         match request {
             Request::Attach { version, .. } if version != VERSION => {
                 Some(plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: version, theirs: VERSION })))
@@ -139,6 +139,10 @@ impl Desk {
             Request::Attach { job, .. } if client.attached.is_none() => Some(self.attach(key, job)),
             _ if client.attached.is_none() => Some(plain(Err(nonsense("a request before it attached")))),
             Request::Attach { .. } => Some(plain(Err(nonsense("it attached twice")))),
+            Request::Detach => {
+                client.has_detached = true;
+                None
+            }
             Request::Map { slot, grant } => Some(match self.extents.files(slot, grant, client.id) {
                 Ok(files) => {
                     let (fds, parts) = files.into_iter().unzip();
@@ -172,7 +176,7 @@ impl Desk {
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             other => {
-                let (user, id) = (client.user, client.id);
+                let (user, id) = (client.asker(), client.id);
                 let request = self.member.ask(self.now_ms(), user, id, other);
                 self.clients.get_mut(&key).expect("the caller looked").waits_for = Some(request);
                 self.asks.insert(request, key);
@@ -239,8 +243,8 @@ impl Desk {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }
         if let Some(Some(job)) = client.attached {
-            let reason = "its program has ended or detached";
-            self.member.client_gone(self.now_ms(), client.id, job, reason);
+            let reason = if client.has_detached { "its program has detached" } else { "its program has ended" };
+            self.member.client_gone(self.now_ms(), client.id, job, reason, !client.has_detached);
         }
     }
 }

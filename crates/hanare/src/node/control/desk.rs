@@ -9,12 +9,14 @@ use super::strangers::Strangers;
 use crate::node::control_link::ControlLink;
 use crate::node::data::{Mail, Service};
 use crate::node::extents::Extents;
+use crate::node::key::KeyFile;
 use crate::node::post::Post;
 use hanare_fabric::Link;
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
 use hanare_protocol::id::{ClientId, Epoch, NodeId};
+use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
@@ -56,6 +58,7 @@ pub(crate) struct Parts {
     pub service: Service,
     pub post: Arc<Post<Letter>>,
     pub keys: Keys,
+    pub key_file: KeyFile,
     pub socket: String,
     /// Told once: that the node is a member and its socket listens, or why it never will be.
     pub ready: Sender<Result<NodeId>>,
@@ -74,6 +77,9 @@ pub(crate) struct Desk {
     pub(super) service: Service,
     post: Arc<Post<Letter>>,
     pub(super) keys: Keys,
+    key_file: KeyFile,
+    /// When the file is looked at again.
+    key_look_ms: u64,
     socket: String,
     ready: Option<Sender<Result<NodeId>>>,
     begun: Instant,
@@ -110,7 +116,8 @@ const TICK_MS: u64 = 1000;
 impl Desk {
     pub fn new(parts: Parts) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
-        let Parts { member, coordination, home, strangers, extents, lender, service, post, keys, socket, ready, begun } = parts;
+        let Parts { member, coordination, home, strangers, extents, lender, service, post, keys, key_file, socket, ready, begun } =
+            parts;
         let desk = Desk {
             member,
             coordination,
@@ -121,6 +128,8 @@ impl Desk {
             service,
             post,
             keys,
+            key_file,
+            key_look_ms: 0,
             socket,
             ready: Some(ready),
             begun,
@@ -181,6 +190,12 @@ impl Desk {
         }
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
+        if now_ms >= self.key_look_ms {
+            self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);
+            if let Some(keys) = self.key_file.look() {
+                self.keys.replace(keys);
+            }
+        }
     }
 
     /// Acts on all outputs of both machines.
@@ -195,8 +210,8 @@ impl Desk {
                 is_idle = false;
                 match deed {
                     Deed::Own(message) => self.member.handle(self.now_ms(), message),
-                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason }) => {
-                        self.service.post(Mail::RankGone { job, rank, ranks, reason });
+                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
+                        self.service.post(Mail::RankGone { job, rank, ranks, reason, died });
                     }
                     Deed::RankGone(_) => {}
                 }
@@ -480,7 +495,7 @@ impl Desk {
         self.listener = None;
         // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
         self.service.end();
-        self.member.leave();
+        self.member.leave(false);
         self.settle()?;
         let until = self.now_ms() + LAST_WORDS_MS;
         while self.now_ms() < until {

@@ -5,14 +5,16 @@
 //! ```
 
 use super::inbox::lost_memory;
+use super::reach::{self, Reached};
 use super::replies::is_elsewhere;
 use super::work::{Place, Work};
-use crate::node::extents::Writing;
+use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
-use hanare_memory::{Window, vector};
+use hanare_memory::Window;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX, STAGE_LEN};
-use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::page::Access;
+use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, dims_list, index_bytes};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -28,7 +30,17 @@ pub(crate) struct Fetch {
     pub node: NodeId,
     commands: Vec<u8>,
     lists: Vec<u8>,
-    targets: Vec<(Writing, Checked<'static>)>,
+    targets: Vec<Reached>,
+}
+
+/// What bytes that have come wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Nothing,
+    /// Pages that nobody was asked for yet.
+    Unasked,
+    /// Those of so many bytes.
+    Asked(u64),
 }
 
 /// A fetch that has ended, and whose it was.
@@ -62,14 +74,14 @@ impl Fetch {
             let fetch = all.last_mut().expect("one was made");
             fetch.commands.extend_from_slice(&Command { op: Op::Get, ..command }.encode());
             fetch.lists.extend_from_slice(&list);
-            fetch.targets.push((to.writing().clone(), to.shape.clone()));
+            fetch.targets.push(to.target());
             work[index].finish();
         }
         all
     }
 
     fn len(&self) -> u64 {
-        self.targets.iter().map(|(_, shape)| shape.len()).sum()
+        self.targets.iter().map(|target| target.shape.len()).sum()
     }
 }
 
@@ -104,6 +116,12 @@ struct Arrivals {
     target: usize,
     at: u64,
     staged_len: usize,
+    /// How many of those were written.
+    settled_len: usize,
+    /// Whether the others wait for pages.
+    wait: Wait,
+    /// An answer that is whole but for those.
+    whole: Option<Head>,
     stage: Vec<u8>,
     refusal: Vec<u8>,
     lost: Option<Error>,
@@ -128,6 +146,9 @@ impl Peer {
             target: 0,
             at: 0,
             staged_len: 0,
+            settled_len: 0,
+            wait: Wait::Nothing,
+            whole: None,
             stage: Vec::new(),
             refusal: Vec::new(),
             lost: None,
@@ -194,7 +215,23 @@ impl Peer {
 
     /// Whether it has given no sign of life for so long while it was asked.
     pub fn is_silent(&self, bound: Duration) -> bool {
-        !self.is_idle() && self.moved.elapsed() >= bound
+        !self.is_idle() && !self.waits_for_pages() && self.moved.elapsed() >= bound
+    }
+
+    /// Whether bytes that have come wait for pages.
+    pub fn waits_for_pages(&self) -> bool {
+        self.sink.wait != Wait::Nothing
+    }
+
+    /// Pages that those bytes wait for; told once.
+    pub fn need(&mut self) -> Option<Need> {
+        self.sink.need()
+    }
+
+    /// Those pages are at home, or will not come.
+    pub fn recalled(&mut self, outcome: Result<()>) {
+        self.moved = Instant::now();
+        self.sink.recalled(outcome);
     }
 
     /// The sessions that wait for it, which wait in vain.
@@ -235,13 +272,12 @@ impl Peer {
 impl Arrivals {
     fn place_bytes(&mut self) -> Result<Window, Refusal> {
         let waiting = self.waiting.front().expect("the caller looked");
-        while waiting.fetch.targets.get(self.target).is_some_and(|(_, shape)| self.at == shape.len()) {
+        while waiting.fetch.targets.get(self.target).is_some_and(|target| self.at == target.shape.len()) {
             (self.target, self.at) = (self.target + 1, 0);
         }
-        let (writing, shape) = waiting.fetch.targets.get(self.target).ok_or_else(|| refusal("more bytes than were asked for"))?;
-        let left = shape.len() - self.at;
-        if let (Some(window), Some((offset, _))) = (writing.held().stays(), shape.range()) {
-            let place = window.slice((offset + self.at) as usize, left as usize);
+        let target = waiting.fetch.targets.get(self.target).ok_or_else(|| refusal("more bytes than were asked for"))?;
+        let left = target.shape.len() - self.at;
+        if let Some(place) = target.direct_place(self.at) {
             self.at += left;
             return Ok(place);
         }
@@ -260,18 +296,62 @@ impl Arrivals {
 
     /// Writes what the stage holds where it belongs.
     fn settle(&mut self) {
-        let len = std::mem::take(&mut self.staged_len);
-        if len == 0 {
+        if self.staged_len == 0 || self.wait != Wait::Nothing {
             return;
         }
-        let (writing, shape) = &self.waiting.front().expect("a stage is filled for somebody").fetch.targets[self.target];
+        if self.staged_target().opened.is_by_pages() {
+            self.wait = Wait::Unasked;
+        } else {
+            self.write(self.staged_len as u64);
+        }
+    }
+
+    fn staged_target(&self) -> &Reached {
+        &self.waiting.front().expect("a stage is filled for somebody").fetch.targets[self.target]
+    }
+
+    /// Writes the next `len` bytes of the stage.
+    fn write(&mut self, len: u64) {
         // SAFETY: the buffer is ours, and only read here.
-        let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
-        let reach = writing.held().reach();
-        if let Err(lost) = vector::scatter_part(bytes, reach.window(), shape, self.at) {
+        let bytes = unsafe { Window::of(&self.stage) }.slice(self.settled_len, len as usize);
+        if let Err(lost) = self.staged_target().write(self.at, bytes) {
             self.lost = self.lost.take().or(Some(lost_memory(&lost)));
         }
-        self.at += len as u64;
+        self.settle_some(len);
+    }
+
+    /// So many bytes of the stage are seen to.
+    fn settle_some(&mut self, len: u64) {
+        (self.at, self.settled_len) = (self.at + len, self.settled_len + len as usize);
+        if self.settled_len == self.staged_len {
+            (self.staged_len, self.settled_len) = (0, 0);
+        }
+    }
+
+    fn need(&mut self) -> Option<Need> {
+        if self.wait != Wait::Unasked {
+            return None;
+        }
+        let (target, left) = (self.staged_target(), (self.staged_len - self.settled_len) as u64);
+        let (len, need) = reach::need(&target.opened, &target.shape, (self.at, left, 1), Access::Write);
+        self.wait = Wait::Asked(len);
+        Some(need)
+    }
+
+    fn recalled(&mut self, outcome: Result<()>) {
+        let Wait::Asked(len) = std::mem::replace(&mut self.wait, Wait::Nothing) else { return };
+        match outcome {
+            Ok(()) => self.write(len),
+            Err(error) => {
+                self.lost = self.lost.take().or(Some(error));
+                self.settle_some(len);
+            }
+        }
+        if self.staged_len > 0 {
+            self.wait = Wait::Unasked;
+        } else if let Some(head) = self.whole.take() {
+            self.end(&head);
+        }
     }
 
     fn outcome(&mut self, head: &Head, len: u64) -> Result<()> {
@@ -298,7 +378,7 @@ unsafe impl Sink for Arrivals {
                 } else {
                     self.settle();
                 }
-                self.place_bytes()
+                if self.wait == Wait::Nothing { self.place_bytes() } else { Ok(Window::empty()) }
             }
             Kind::Refused if at == 0 => {
                 self.refusal.resize(head.body_len as usize, 0);
@@ -314,6 +394,20 @@ unsafe impl Sink for Arrivals {
             return;
         }
         self.settle();
+        match self.wait {
+            Wait::Nothing => self.end(head),
+            Wait::Unasked | Wait::Asked(_) => self.whole = Some(*head),
+        }
+    }
+
+    fn may_begin(&self) -> bool {
+        self.whole.is_none()
+    }
+}
+
+impl Arrivals {
+    /// All of an answer is where it belongs.
+    fn end(&mut self, head: &Head) {
         self.is_begun = false;
         let Waiting { session, fetch, .. } = self.waiting.pop_front().expect("just seen");
         let outcome = self.outcome(head, fetch.len());

@@ -2,20 +2,26 @@
 //!
 //! ```text
 //! commands ──> lists ──> all admitted, or one refusal for all ──> operands: taken in as they arrive
+//!                                                                   └─ pages elsewhere: "not yet" until they are at home
 //! ```
 //!
 //! Puts are written as they arrive: straight into the extent where they are contiguous, through a staging buffer where
 //! they are not or the extent is small. Comparisons and updates pass through the stage too. All commands are admitted before the first
 //! byte of an operand is taken, so a refusal means that nothing was done. A message that is cut off by a dying peer was done in part.
+//!
+//! An extent that hosts map takes all of it through the stage. When the stage is full the link leaves the rest where it is, until the
+//! pages of the stage's bytes are at home; the last stage goes with the message. So a node holds one stage for a client, and pages
+//! are asked for when their bytes are here.
 
+use super::sums::{Sums, unpaired};
 use super::work::Work;
 use crate::node::extents::Extents;
-use crate::node::pages::{Ask, Sealed};
+use crate::node::pages::{Ask, Need, Sealed};
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
-use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, LIST_LEN_MAX, OLD_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::{self, Question};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -68,8 +74,11 @@ enum Taking {
     Operands {
         /// The command whose operand is taken in.
         current: usize,
-        /// Bytes of the operand in the staging buffer that are still to be taken in.
+        /// Bytes of the operand in the staging buffer, and how many of them were taken in.
         staged_len: usize,
+        settled_len: usize,
+        /// Whether the others wait for pages.
+        wait: Wait,
     },
     /// Nothing of it is done, and the rest of it goes nowhere.
     Refused(Error),
@@ -77,36 +86,13 @@ enum Taking {
     Lost(Error),
 }
 
-/// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
-#[derive(Default)]
-struct Sums {
-    operands: u64,
-    results: u64,
-    /// Operands that are kept until the message is whole.
-    held: u64,
-    /// Old values.
-    old: u64,
-}
-
-impl Sums {
-    fn add(&mut self, work: &Work) {
-        let Work { op, .. } = *work;
-        let (operand, result) = (work.operand_len(), work.result_len());
-        self.operands = self.operands.saturating_add(operand);
-        self.results = self.results.saturating_add(result);
-        self.held = self.held.saturating_add(if op.streams_operand() { 0 } else { operand });
-        self.old = self.old.saturating_add(if op.is_once() { result } else { 0 });
-    }
-
-    fn beyond_limits(&self) -> Option<Error> {
-        let beyond = |len: u64, limit: u64, what: &str| {
-            let what = format!("{what} of {len} bytes in one message");
-            (len > limit).then_some(Error::LimitReached { what, limit })
-        };
-        beyond(self.old, OLD_LEN_MAX, "old values")
-            .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
-            .or_else(|| beyond(self.results, BODY_LEN_MAX, "results"))
-    }
+/// What a full stage waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Nothing,
+    /// Pages that nobody was asked for yet.
+    Unasked,
+    Asked,
 }
 
 /// The sink of one link.
@@ -187,7 +173,7 @@ impl Inbox {
         }
         self.last = head.seq;
         self.taking = match refused {
-            None => Taking::Operands { current: 0, staged_len: 0 },
+            None => Taking::Operands { current: 0, staged_len: 0, settled_len: 0, wait: Wait::Nothing },
             Some(error) => {
                 // What was admitted before the refusal must not be held until the whole message is here.
                 self.work.clear();
@@ -208,7 +194,7 @@ impl Inbox {
 
     /// The place of the next bytes of the message's last part.
     fn place_rest(&mut self, left: u64) -> Result<Window, Refusal> {
-        let Taking::Operands { current, staged_len } = &mut self.taking else { return Ok(self.scratch(left)) };
+        let Taking::Operands { current, staged_len, .. } = &mut self.taking else { return Ok(self.scratch(left)) };
         let left = |work: &Work| work.operand_len() - work.taken;
         while self.work.get(*current).is_some_and(|work| left(work) == 0) {
             *current += 1;
@@ -225,17 +211,62 @@ impl Inbox {
         Ok(unsafe { Window::of_mut(&mut self.stage) }.slice(0, *staged_len))
     }
 
-    /// Takes in what the staging buffer holds.
+    /// Takes in what the staging buffer holds, unless that waits for pages.
     fn settle(&mut self) {
-        let Taking::Operands { current, staged_len } = &mut self.taking else { return };
-        let len = std::mem::take(staged_len);
-        if len == 0 {
+        let Taking::Operands { current, staged_len, wait, .. } = &mut self.taking else { return };
+        if *staged_len == 0 || *wait != Wait::Nothing {
+            return;
+        }
+        let work = &mut self.work[*current];
+        if work.waits_with_operand() {
+            *wait = Wait::Unasked;
             return;
         }
         // SAFETY: the buffer is ours, and only read here.
-        let bytes = unsafe { Window::of(&self.stage) }.slice(0, len);
-        if let Err(lost) = self.work[*current].take(bytes) {
+        let bytes = unsafe { Window::of(&self.stage) }.slice(0, std::mem::take(staged_len));
+        if let Err(lost) = work.take(bytes) {
             self.taking = Taking::Lost(lost_memory(&lost));
+        }
+    }
+
+    /// Whether the stage waits for pages.
+    pub fn waits_for_pages(&self) -> bool {
+        matches!(self.taking, Taking::Operands { wait: Wait::Unasked | Wait::Asked, .. })
+    }
+
+    /// Pages that have to come home before the message goes on, told once.
+    pub fn need(&mut self) -> Option<Need> {
+        let Taking::Operands { current, staged_len, settled_len, wait: wait @ Wait::Unasked } = &mut self.taking else {
+            return None;
+        };
+        *wait = Wait::Asked;
+        let work = &mut self.work[*current];
+        Some(work.need((*staged_len - *settled_len) as u64 / work.op.operand_factor()))
+    }
+
+    /// They are at home, or will not come.
+    pub fn recalled(&mut self, outcome: Result<()>) {
+        let Taking::Operands { current, staged_len, settled_len, wait } = &mut self.taking else { return };
+        // SAFETY: the buffer is ours, and only read here.
+        let bytes = unsafe { Window::of(&self.stage) }.slice(*settled_len, *staged_len - *settled_len);
+        let work = &mut self.work[*current];
+        match outcome.and_then(|()| work.take_by_pages(bytes).map_err(|lost| lost_memory(&lost))) {
+            Ok(len) => {
+                (*settled_len, *wait) = (*settled_len + len, Wait::Unasked);
+                if settled_len == staged_len {
+                    (*staged_len, *settled_len, *wait) = (0, 0, Wait::Nothing);
+                }
+            }
+            Err(error) => self.taking = Taking::Lost(error),
+        }
+    }
+
+    /// The last bytes of the message's operands go with their command.
+    fn keep_rest(&mut self) {
+        if let Taking::Operands { current, staged_len, .. } = &mut self.taking
+            && *staged_len > 0
+        {
+            self.work[*current].keep_rest(&self.stage[..std::mem::take(staged_len)]);
         }
     }
 
@@ -277,7 +308,7 @@ impl Inbox {
             }
         }
         self.go_on(head)?;
-        self.place_rest(head.body_len - at)
+        if self.waits_for_pages() { Ok(Window::empty()) } else { self.place_rest(head.body_len - at) }
     }
 
     /// What was asked for is here: the lists, or a stage of the operands.
@@ -303,8 +334,9 @@ impl Inbox {
             },
             _ => self.go_on(head),
         };
-        if let Err(nonsense) = ended {
-            self.taking = Taking::Refused(garbage(&nonsense.0));
+        match ended {
+            Ok(()) => self.keep_rest(),
+            Err(nonsense) => self.taking = Taking::Refused(garbage(&nonsense.0)),
         }
     }
 
@@ -362,7 +394,7 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
     if work.op != Op::Put {
         return None;
     }
-    let window = work.held().stays()?;
+    let window = work.opened().stays()?;
     if let Some((offset, _)) = work.shape.range() {
         return Some(window.slice((offset + work.taken) as usize, left as usize));
     }
@@ -396,23 +428,6 @@ unsafe impl Sink for Inbox {
         let reads = |finished: &Finished| matches!(&finished.asks, Asks::Work(work) if !work.is_empty());
         !self.held_back && !self.finished.iter().any(reads)
     }
-}
-
-/// Copies come in pairs of a source and a target with as many bytes.
-fn unpaired(work: &[Work]) -> Option<Error> {
-    let bad = |work: &Work| Some(work.shape.refused("of a copy", "a copy needs a source and then a target of as many bytes"));
-    let mut work = work.iter();
-    while let Some(from) = work.next() {
-        match from.op {
-            Op::CopyFrom { .. } => match work.next() {
-                Some(to) if to.op == Op::CopyTo && from.len() == to.len() => {}
-                _ => return bad(from),
-            },
-            Op::CopyTo => return bad(from),
-            _ => {}
-        }
-    }
-    None
 }
 
 fn garbage(reason: &str) -> Error {

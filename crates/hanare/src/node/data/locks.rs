@@ -7,6 +7,7 @@ use hanare_protocol::id::{ClientId, JobId, Rank};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
 use hanare_protocol::{Error, Result};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ pub(crate) struct Locks {
     jobs: Jobs,
     /// Ranks that wait for their job, and the generation of their barrier.
     arrived: HashMap<(JobId, Rank, u64), Waiter>,
+    /// By session, those that wait for the death of a rank of a job, and the number of their request.
+    deaths: HashMap<u64, (JobId, u64)>,
     /// When whose bound is over.
     bounds: BTreeSet<(Instant, Claimant)>,
     answers: VecDeque<Answered>,
@@ -112,14 +115,33 @@ impl Locks {
         Ok(None)
     }
 
-    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
-        self.jobs.on_rank_gone(job, rank, ranks, reason);
+    /// A session waits until a rank of a job has died: once, so that nobody fills the table.
+    pub fn await_death(&mut self, job: JobId, waiter: Waiter) -> AtOnce {
+        if let Some(death) = self.jobs.death(job) {
+            return Err(death.clone());
+        }
+        match self.deaths.entry(waiter.session) {
+            Entry::Occupied(_) => Err(Error::LimitReached { what: "jobs that one program watches".to_owned(), limit: 1 }),
+            Entry::Vacant(place) => {
+                place.insert((job, waiter.seq));
+                Ok(None)
+            }
+        }
+    }
+
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str, died: bool) {
+        self.jobs.on_rank_gone(job, rank, ranks, reason, died);
+        if let Some(death) = self.jobs.death(job) {
+            let told = self.deaths.extract_if(|_, (watched, _)| *watched == job);
+            self.answers.extend(told.map(|(session, (_, seq))| (Waiter { session, seq }, Err(death.clone()))));
+        }
         self.settle();
     }
 
     /// A link ended: what was taken on it goes to others. A rank's end is told by its own node or by the launcher.
     pub fn forget(&mut self, session: u64) {
         self.arrived.retain(|_, waiter| waiter.session != session);
+        self.deaths.remove(&session);
         self.meeting.retain(|who, _| who.link != session);
         self.waiting.retain(|who, waiting| {
             let stays = who.link != session;

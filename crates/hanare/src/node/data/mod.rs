@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! link ──> Inbox: commands admitted, operands taken in ──> Finished ──> Replies: the rest done, results sent ──> link
+//!           └─ Need ──> pages that hosts have come home          Need ─┤
 //!                                                                         └─ Fetch ──> Peer ──> the node that a copy's source is on
 //! ```
 //!
@@ -10,9 +11,11 @@
 //! | `inbox` | where a message's bytes go, and what it asks for |
 //! | `work` | one admitted command, and what is left of it |
 //! | `replies` | answers under way, a stage at a time |
+//! | `sums` | what the commands of a message are together, and its limits |
 //! | `session` | one link of a client, with its inbox and replies |
 //! | `fetches` | bytes that copies need of other nodes, and the links to those |
 //! | `peers` | how such links are made |
+//! | `reach` | bytes of an extent, and the pages that a stage of a command needs at home |
 //! | `seat` | what sits at a link: a client or a peer |
 //! | `graves` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
@@ -24,10 +27,12 @@ mod graves;
 mod inbox;
 mod locks;
 mod peers;
+mod reach;
 mod replies;
 mod seat;
 mod service;
 mod session;
+mod sums;
 mod sync;
 mod words;
 mod work;

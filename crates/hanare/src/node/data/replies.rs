@@ -1,17 +1,19 @@
 //! Answers under way on one link: what is left of commands done, copies made, gets gathered, a stage at a time.
 //!
 //! One answer is made at a time, and its next stage is gathered when the one before has left, so that a client that
-//! reads slowly holds one staging buffer and nobody up. While a copy waits for bytes of another node nothing else of this
-//! link is answered; others are.
+//! reads slowly holds one staging buffer and nobody up. While a copy waits for bytes of another node, or a command for pages that
+//! hosts have, nothing else of this link is answered; others are.
 
 use super::fetches::Fetch;
 use super::inbox::{Asks, Finished, lost_memory};
+use super::reach;
 use super::work::{Place, Work};
-use crate::node::pages::Sealed;
+use crate::node::pages::{Need, Sealed};
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::page::Access;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -54,6 +56,8 @@ pub(crate) struct Replies {
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,
+    /// Pages that the answer under way waits for, for the service to bring home.
+    pub need: Option<Need>,
     /// The last request whose failure is not remembered any more.
     pub forgotten: u64,
     /// Requests that were refused, or failed: whether anything of them was done.
@@ -78,11 +82,35 @@ struct Current {
     at: u64,
     /// Fetches from other nodes under way.
     fetching: usize,
+    /// Pages that are being brought home, and what for.
+    pages: Pages,
     failed: Option<Error>,
     /// Whether the head has left.
     begun: bool,
     /// When the client last heard of it.
     heard: Instant,
+}
+
+/// What an answer waits for pages for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    Nothing,
+    /// A stage of the first command that is left.
+    Stage,
+    /// The bytes of a copy up to there: to be read, and then to be written.
+    Source {
+        end: u64,
+    },
+    Target {
+        end: u64,
+    },
+}
+
+/// What is next of the commands that are left.
+enum Step {
+    Nothing,
+    Done(Result<()>),
+    Waits(Need),
 }
 
 impl Replies {
@@ -105,9 +133,9 @@ impl Replies {
         self.queue.is_empty() && self.current.is_none()
     }
 
-    /// Whether the answer under way waits for bytes of another node.
-    pub fn waits_for_fetch(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| current.fetching > 0)
+    /// Whether the answer under way waits for bytes of another node, or for pages.
+    pub fn waits_for_others(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.fetching > 0 || current.pages != Pages::Nothing)
     }
 
     /// What became of the requests that were not simply done: refused, or not yet done to the end.
@@ -128,11 +156,23 @@ impl Replies {
         }
     }
 
+    /// Pages that the answer under way waits for are at home, or will not come.
+    pub fn recalled(&mut self, outcome: Result<()>) {
+        let Some(current) = &mut self.current else { return };
+        let pages = std::mem::replace(&mut current.pages, Pages::Nothing);
+        match outcome.map(|()| current.go_on(pages)) {
+            Ok(Step::Waits(need)) => self.need = Some(need),
+            Ok(Step::Done(done)) => current.failed = done.err(),
+            Ok(Step::Nothing) => {}
+            Err(error) => current.failed = Some(error),
+        }
+    }
+
     /// Moves answers on as far as the link takes them.
     pub fn pump(&mut self, link: &mut dyn Link) -> Result<Pumped, LinkError> {
         let mut pumped = Pumped::Nothing;
         while self.may_go_on(link.unsent_len()) {
-            if self.waits_for_fetch() {
+            if self.waits_for_others() {
                 return Ok(pumped);
             }
             if self.current.is_none() {
@@ -174,7 +214,8 @@ impl Replies {
                 let fetching = fetches.len();
                 self.fetches.extend(fetches);
                 let heard = Instant::now();
-                self.current = Some(Current { seq, work, index: 0, at: 0, fetching, failed: None, begun: false, heard });
+                let (pages, failed) = (Pages::Nothing, None);
+                self.current = Some(Current { seq, work, index: 0, at: 0, fetching, pages, failed, begun: false, heard });
                 Ok(())
             }
             Asks::Refused(error) => self.refuse(link, seq, &error),
@@ -217,22 +258,26 @@ impl Replies {
     /// Does the next stage of the current answer. True when others should have their turn first.
     fn step(&mut self, link: &mut dyn Link) -> Result<bool, LinkError> {
         let current = self.current.as_mut().expect("the caller looked");
-        let worked = match current.failed.take() {
-            Some(error) => Some(Err(error)),
+        let step = match current.failed.take() {
+            Some(error) => Step::Done(Err(error)),
             None => current.work_some(),
         };
-        match worked {
-            Some(Ok(())) => {
+        match step {
+            Step::Done(Ok(())) => {
                 self.show_life(link)?;
                 Ok(true)
             }
-            Some(Err(error)) => {
+            Step::Waits(need) => {
+                self.need = Some(need);
+                Ok(true)
+            }
+            Step::Done(Err(error)) => {
                 let seq = current.seq;
                 self.current = None;
                 self.note_failure(seq, Happened::Unknown);
                 self.refuse(link, seq, &error).map(|()| false)
             }
-            None => self.send_some(link).map(|()| false),
+            Step::Nothing => self.send_some(link).map(|()| false),
         }
     }
 
@@ -282,21 +327,61 @@ impl Current {
         self.index >= self.work.len()
     }
 
-    /// Does a stage of the first command that is left. `None`: there is none left.
-    fn work_some(&mut self) -> Option<Result<()>> {
-        let index = self.work.iter().position(Work::is_left)?;
+    /// Does a stage of the first command that is left, or says what pages it needs.
+    fn work_some(&mut self) -> Step {
+        let Some(index) = self.work.iter().position(Work::is_left) else { return Step::Nothing };
         let work = &mut self.work[index];
-        if !matches!(work.op, Op::CopyFrom { .. }) {
-            return Some(work.step(WORK_LEN_AT_ONCE).map_err(|lost| lost_memory(&lost)));
+        if matches!(work.op, Op::CopyFrom { .. }) {
+            let end = (self.at + WORK_LEN_AT_ONCE).min(work.len());
+            return self.copy_some(index, end);
         }
-        let end = (self.at + WORK_LEN_AT_ONCE).min(work.len());
+        if !work.is_by_pages() {
+            return Step::Done(work.step(WORK_LEN_AT_ONCE).map_err(|lost| lost_memory(&lost)));
+        }
+        self.pages = Pages::Stage;
+        Step::Waits(work.next_need(WORK_LEN_AT_ONCE))
+    }
+
+    /// Goes on with what waited for pages.
+    fn go_on(&mut self, pages: Pages) -> Step {
+        let Some(index) = self.work.iter().position(Work::is_left) else { return Step::Nothing };
+        match pages {
+            Pages::Nothing => Step::Nothing,
+            Pages::Stage => Step::Done(self.work[index].step_by_pages().map_err(|lost| lost_memory(&lost))),
+            Pages::Source { end } => self.copy_to(index, end),
+            Pages::Target { end } => Step::Done(self.copy_now(index, end)),
+        }
+    }
+
+    /// Copies the next bytes, at most up to `end`: those that are read come home first, then those that are written.
+    fn copy_some(&mut self, index: usize, end: u64) -> Step {
+        let from = &self.work[index];
+        if !from.is_by_pages() {
+            return self.copy_to(index, end);
+        }
+        let (len, need) = reach::need(from.opened(), &from.shape, (self.at, end - self.at, 1), Access::Read);
+        self.pages = Pages::Source { end: self.at + len };
+        Step::Waits(need)
+    }
+
+    fn copy_to(&mut self, index: usize, end: u64) -> Step {
+        let to = &self.work[index + 1];
+        if !to.is_by_pages() {
+            return Step::Done(self.copy_now(index, end));
+        }
+        let (len, need) = reach::need(to.opened(), &to.shape, (self.at, end - self.at, 1), Access::Write);
+        self.pages = Pages::Target { end: self.at + len };
+        Step::Waits(need)
+    }
+
+    fn copy_now(&mut self, index: usize, end: u64) -> Result<()> {
         let copied = copy_range(&self.work[index], &self.work[index + 1], self.at, end);
         self.at = end;
         if end == self.work[index].len() {
             self.work[index].finish();
             self.at = 0;
         }
-        Some(copied)
+        copied
     }
 
     /// Gives the next windows, or gathers into the stage; returns the bytes gathered. Windows and gathered bytes never mix in one call.
@@ -338,7 +423,7 @@ fn direct_len(work: &Work) -> u64 {
     if work.holds_result() {
         return work.result_len();
     }
-    match (work.held().stays(), work.shape.range()) {
+    match (work.opened().stays(), work.shape.range()) {
         (None, _) => 0,
         (Some(_), Some((_, len))) => len,
         (Some(_), None) => work.shape.shape().block(),
@@ -352,7 +437,7 @@ fn give(work: &Work, at: u64, windows: &mut Vec<Window>) -> u64 {
         windows.push(unsafe { Window::of(&work.result[at as usize..]) });
         return work.result_len() - at;
     }
-    let window = work.held().stays().expect("only memory that stays is given");
+    let window = work.opened().stays().expect("only memory that stays is given");
     if let Some((offset, len)) = work.shape.range() {
         windows.push(window.slice((offset + at) as usize, (len - at) as usize));
         return len - at;
@@ -373,7 +458,7 @@ fn gather(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
 }
 
 fn gather_stream(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
-    let reach = work.held().reach();
+    let reach = work.opened().held().reach();
     // SAFETY: the buffer is borrowed for this call.
     let into = unsafe { Window::of_mut(into) };
     vector::gather_part(reach.window(), &work.shape, at, into).map_err(|lost| lost_memory(&lost))
@@ -381,7 +466,7 @@ fn gather_stream(work: &Work, at: u64, into: &mut [u8]) -> Result<()> {
 
 /// Copies bytes `at .. end` of a pair: at once where a side is contiguous and both stay where they are, else through a buffer.
 fn copy_range(from: &Work, to: &Work, at: u64, end: u64) -> Result<()> {
-    if let (Some(source), Some(target)) = (from.held().stays(), to.held().stays()) {
+    if let (Some(source), Some(target)) = (from.opened().stays(), to.opened().stays()) {
         let part = |window: Window, offset: u64| window.slice((offset + at) as usize, (end - at) as usize);
         match (from.shape.range(), to.shape.range()) {
             (Some((offset, _)), _) => {
@@ -400,7 +485,7 @@ fn copy_range(from: &Work, to: &Work, at: u64, end: u64) -> Result<()> {
         gather_stream(from, at, &mut buffer[..len])?;
         // SAFETY: the buffer is borrowed for this iteration, and only read.
         let bytes = unsafe { Window::of(&buffer[..len]) };
-        let reach = to.held().reach();
+        let reach = to.opened().held().reach();
         vector::scatter_part(bytes, reach.window(), &to.shape, at).map_err(|lost| lost_memory(&lost))?;
         at += len as u64;
     }

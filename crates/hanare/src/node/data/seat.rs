@@ -3,7 +3,9 @@
 use super::fetches::{Ended, Peer};
 use super::session::{Session, Turn};
 use crate::node::control_link::ControlLink;
+use crate::node::pages::Need;
 use hanare_fabric::LinkError;
+use hanare_protocol::Result;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -17,17 +19,17 @@ pub(crate) enum Seat {
 /// What a turn brought.
 pub(crate) enum Did {
     Client(Turn),
-    /// Whether anything moved, and the fetches that have ended.
-    Peer(bool, Vec<Ended>),
+    /// Whether anything moved, the fetches that have ended, and pages to bring home.
+    Peer(bool, Vec<Ended>, Option<Need>),
     /// Frames of another node, and whether the connection has ended after them.
-    Wire(Vec<Vec<u8>>, Result<(), LinkError>),
+    Wire(Vec<Vec<u8>>, std::result::Result<(), LinkError>),
 }
 
 impl Seat {
-    pub fn turn(&mut self) -> Result<Did, LinkError> {
+    pub fn turn(&mut self) -> std::result::Result<Did, LinkError> {
         match self {
             Seat::Client(session) => session.turn().map(Did::Client),
-            Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended)),
+            Seat::Peer(peer) => peer.turn().map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
             Seat::Wire(wire) => {
                 let (frames, ending) = wire.receive_bytes();
                 Ok(Did::Wire(frames, ending))
@@ -48,27 +50,46 @@ impl Seat {
         matches!(self, Seat::Client(session) if session.is_blocked())
     }
 
-    /// Whether a client's answer waits for bytes of another node.
-    pub fn waits_for_fetch(&self) -> bool {
-        matches!(self, Seat::Client(session) if session.waits_for_fetch())
+    /// Whether it waits for bytes of another node, or for pages: nobody but those moves it.
+    pub fn waits_for_others(&self) -> bool {
+        match self {
+            Seat::Client(session) => session.waits_for_others(),
+            Seat::Peer(peer) => peer.waits_for_pages(),
+            Seat::Wire(_) => false,
+        }
+    }
+
+    /// Pages that its commands wait for are at home, or will not come. Returns what it needs next.
+    pub fn recalled(&mut self, outcome: Result<()>) -> Option<Need> {
+        match self {
+            Seat::Client(session) => {
+                session.recalled(outcome);
+                session.need()
+            }
+            Seat::Peer(peer) => {
+                peer.recalled(outcome);
+                peer.need()
+            }
+            Seat::Wire(_) => None,
+        }
     }
 
     /// Whether nothing that arrives on it would be taken.
     pub fn is_held_up(&self) -> bool {
-        self.is_blocked() || self.waits_for_fetch()
+        self.is_blocked() || self.waits_for_others()
     }
 
     /// Whether it is looked after once in a while.
     pub fn waits(&self) -> bool {
         match self {
-            Seat::Client(session) => session.waits_for_fetch(),
+            Seat::Client(session) => session.waits_for_others(),
             Seat::Peer(peer) => !peer.is_idle(),
             Seat::Wire(_) => false,
         }
     }
 
     /// A client that waits hears that it goes on; a node that is silent beyond the bound is given up.
-    pub fn look_after(&mut self, bound: Duration) -> Result<(), LinkError> {
+    pub fn look_after(&mut self, bound: Duration) -> std::result::Result<(), LinkError> {
         match self {
             Seat::Client(session) => session.show_life(),
             Seat::Peer(peer) if peer.is_silent(bound) => {

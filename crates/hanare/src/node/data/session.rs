@@ -4,11 +4,12 @@ use super::fetches::Fetch;
 use super::inbox::{Asks, Finished, Inbox};
 use super::replies::{Pumped, Replies};
 use crate::node::extents::Extents;
-use crate::node::pages::Ask;
+use crate::node::pages::{Ask, Need};
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::wire::control::Question;
+use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::sync::SyncRequest;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) struct Turn {
     pub syncs: Vec<(u64, SyncRequest)>,
     /// Bytes to fetch from other nodes.
     pub fetches: Vec<Fetch>,
+    /// Pages to bring home, for [`Session::recalled`].
+    pub need: Option<Need>,
 }
 
 impl Session {
@@ -55,6 +58,11 @@ impl Session {
     /// Whether what it has said and was not read goes with its client: so it is with commands, and not with what threads say of pages.
     pub fn ends_with_client(&self) -> bool {
         self.looks || !self.link.checks_by_call()
+    }
+
+    /// Whether its client is gone, and what it has said and was not read with it.
+    pub fn has_gone(&self) -> bool {
+        self.ends_with_client() && self.has_ended()
     }
 
     /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
@@ -85,6 +93,7 @@ impl Session {
             }
         }
         turn.fetches = std::mem::take(&mut self.replies.fetches);
+        turn.need = self.need();
         turn.syncs = std::mem::take(&mut self.syncs);
         Ok(turn)
     }
@@ -100,8 +109,25 @@ impl Session {
         self.replies.fetched(outcome);
     }
 
+    /// Pages that its message, or its answer, waits for; told once.
+    pub fn need(&mut self) -> Option<Need> {
+        self.replies.need.take().or_else(|| self.inbox.need())
+    }
+
+    /// Those pages are at home, or will not come.
+    pub fn recalled(&mut self, outcome: Result<(), Error>) {
+        match self.inbox.waits_for_pages() {
+            true => self.inbox.recalled(outcome),
+            false => self.replies.recalled(outcome),
+        }
+    }
+
     /// Lets a client that waits for long work know that it goes on.
     pub fn show_life(&mut self) -> Result<(), LinkError> {
+        if self.inbox.waits_for_pages() && self.replies.is_idle() && self.link.unsent_len() == 0 {
+            // SAFETY: there is no body.
+            return unsafe { self.link.send(&Head::new(Kind::Working, self.inbox.last), &[]) };
+        }
         self.replies.show_life(&mut *self.link)
     }
 
@@ -123,12 +149,12 @@ impl Session {
 
     /// Whether an answer waits for the client to read.
     pub fn is_blocked(&self) -> bool {
-        (!self.replies.is_idle() && !self.replies.waits_for_fetch()) || self.link.unsent_len() > 0
+        (!self.replies.is_idle() && !self.replies.waits_for_others()) || self.link.unsent_len() > 0
     }
 
-    /// Whether its answer waits for bytes of another node.
-    pub fn waits_for_fetch(&self) -> bool {
-        self.replies.waits_for_fetch()
+    /// Whether its message or its answer waits for bytes of another node, or for pages.
+    pub fn waits_for_others(&self) -> bool {
+        self.replies.waits_for_others() || self.inbox.waits_for_pages()
     }
 
     pub fn checks_by_call(&self) -> bool {

@@ -4,9 +4,11 @@
 use super::locks::{AtOnce, Locks};
 use super::words::{Watched, Words};
 use crate::node::extents::Extents;
+use crate::node::pages::Pages;
 use hanare_protocol::Result;
 use hanare_protocol::id::{JobId, Rank, Rights};
 use hanare_protocol::lock::{Claim, Claimant};
+use hanare_protocol::page::Face;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -40,15 +42,15 @@ impl Sync {
     }
 
     /// A client asks for something.
-    pub fn on_request(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents) {
-        match self.begin(waiter, request, extents) {
+    pub fn on_request(&mut self, waiter: Waiter, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) {
+        match self.begin(waiter, request, extents, pages) {
             Ok(None) => {}
             Ok(Some(answer)) => self.answers.push_back((waiter, Ok(answer))),
             Err(error) => self.answers.push_back((waiter, Err(error))),
         }
     }
 
-    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents) -> AtOnce {
+    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents, pages: &mut Pages) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
             SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
@@ -60,8 +62,9 @@ impl Sync {
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
+            SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
-                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, extents)
+                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, (extents, pages))
             }
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
@@ -82,14 +85,19 @@ impl Sync {
         self.locks.forget(session);
     }
 
-    /// A rank of a job is gone: its job's barriers fail.
-    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str) {
-        self.locks.on_rank_gone(job, rank, ranks, reason);
+    /// A rank of a job is gone: its job's barriers fail, and who waits for a death is told where it died.
+    pub fn on_rank_gone(&mut self, job: JobId, rank: Rank, ranks: Option<u32>, reason: &str, died: bool) {
+        self.locks.on_rank_gone(job, rank, ranks, reason, died);
     }
 
     /// A client's turn may have changed words.
-    pub fn on_turn(&mut self, extents: &Extents) {
-        self.words.look_at_some(extents, &mut self.answers);
+    pub fn on_turn(&mut self, extents: &Extents, pages: &mut Pages) {
+        self.words.look_at_some((extents, pages), &mut self.answers);
+    }
+
+    /// The page of a word is at home, or will not come.
+    pub fn recalled(&mut self, face: Face, outcome: Result<()>, extents: &Extents) {
+        self.words.recalled(face, outcome, extents, &mut self.answers);
     }
 
     /// How long nothing has to be done; `None` for ever.
@@ -100,10 +108,10 @@ impl Sync {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, extents: &Extents) {
+    pub fn tick(&mut self, extents: &Extents, pages: &mut Pages) {
         let now = Instant::now();
         self.locks.tick(now);
-        self.words.tick(now, extents, &mut self.answers);
+        self.words.tick(now, (extents, pages), &mut self.answers);
     }
 
     /// The next answer.

@@ -1,13 +1,18 @@
 //! A command that a node has admitted, and what is still to be done of it.
+//!
+//! Where hosts map the extent a stage of the command begins when the pages that it touches are at home
+//! ([`Work::need`]).
 
+use super::reach::Reached;
 use crate::exec::{Exec, Stage};
-use crate::node::extents::{Extents, Held, Writing};
+use crate::node::extents::{Extents, Opened, Writing};
+use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::Result;
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
+use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
-use std::sync::Arc;
 
 /// Longest address of a node.
 const ADDRESS_LEN_MAX: u32 = 512;
@@ -24,14 +29,18 @@ pub(crate) struct Work {
     pub result: Vec<u8>,
     /// Bytes of the stream that were done, of what is done after the whole message is here.
     done: u64,
-    /// Of a command that changes bytes.
+    /// The last bytes of an operand that is a stream, whose pages were not at home when the message was whole.
+    rest: Vec<u8>,
+    /// Bytes of the stream that are done when the pages that are asked for are at home.
+    asked: u64,
+    /// Of a command that changes bytes as they are.
     writing: Option<Writing>,
 }
 
 /// Where a command's bytes are.
 #[derive(Clone)]
 pub(crate) enum Place {
-    Here(Arc<Held>),
+    Here(Opened),
     /// The source of a copy, on another node.
     Elsewhere(Command),
 }
@@ -44,12 +53,13 @@ impl Work {
                 (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?, None)
             }
             _ => {
-                let (held, shape, writing) = extents.admit(command, shape)?;
-                (Place::Here(held), shape, writing)
+                let (opened, shape, writing) = extents.admit(command, shape)?;
+                (Place::Here(opened), shape, writing)
             }
         };
         let (op, exec) = (command.op, Exec::new(command.op));
-        let work = Work { op, shape, place, exec, taken: 0, result: Vec::new(), done: 0, writing };
+        let (result, rest) = (Vec::new(), Vec::new());
+        let work = Work { op, shape, place, exec, taken: 0, result, done: 0, rest, asked: 0, writing };
         work.check()?;
         Ok(work)
     }
@@ -86,16 +96,80 @@ impl Work {
     }
 
     /// The extent, of all but sources of copies on other nodes.
-    pub fn held(&self) -> &Arc<Held> {
+    pub fn opened(&self) -> &Opened {
         match &self.place {
-            Place::Here(held) => held,
+            Place::Here(opened) => opened,
             Place::Elsewhere(_) => unreachable!("bytes of another node are fetched"),
         }
     }
 
-    /// The extent that is written, by who goes on when this is gone.
-    pub fn writing(&self) -> &Writing {
-        self.writing.as_ref().expect("it changes bytes")
+    /// The bytes that a copy writes, for who goes on with it when this is gone.
+    pub fn target(&self) -> Reached {
+        Reached::new(self.opened(), &self.shape, self.writing.as_ref())
+    }
+
+    /// Whether its stages have their pages brought home first.
+    pub fn is_by_pages(&self) -> bool {
+        matches!(&self.place, Place::Here(opened) if opened.is_by_pages())
+    }
+
+    /// Bytes of the stream that are one thing to the operation: no stage ends inside.
+    fn unit(&self) -> u64 {
+        match self.op {
+            Op::Fill { pattern_len } => u64::from(pattern_len),
+            op => op.element().map_or(1, |element| element.len()),
+        }
+    }
+
+    /// The pages of the next stage, of at most `most` bytes of the stream, where it is reached by pages. It is done by
+    /// [`Work::take_by_pages`] or [`Work::step_by_pages`] when they are at home.
+    pub fn need(&mut self, most: u64) -> Need {
+        let access = if self.op.writes() { Access::Write } else { Access::Read };
+        let at = if self.op.streams_operand() { self.taken / self.op.operand_factor() } else { self.done };
+        let (len, need) = super::reach::need(self.opened(), &self.shape, (at, most.min(self.len() - at), self.unit()), access);
+        self.asked = len;
+        need
+    }
+
+    /// Whether bytes of its operand wait for pages: where hosts map the extent, and the bytes are done as they come.
+    pub fn waits_with_operand(&self) -> bool {
+        self.op.streams_operand() && self.is_by_pages()
+    }
+
+    /// Keeps the last bytes of its operand, until their pages are at home.
+    pub fn keep_rest(&mut self, bytes: &[u8]) {
+        self.rest = bytes.to_vec();
+    }
+
+    /// As [`Work::need`], for a stage of what is left; what it asks for is done by [`Work::step_by_pages`].
+    pub fn next_need(&mut self, most: u64) -> Need {
+        let most = if self.rest.is_empty() { most } else { self.rest.len() as u64 / self.op.operand_factor() };
+        self.need(most)
+    }
+
+    /// Does the stage of what is left whose pages are at home.
+    pub fn step_by_pages(&mut self) -> Result<(), Lost> {
+        if self.rest.is_empty() {
+            let len = std::mem::take(&mut self.asked);
+            if self.op != Op::Get {
+                self.stage(self.done, len, Window::empty())?;
+            }
+            self.done += len;
+        } else {
+            let rest = std::mem::take(&mut self.rest);
+            // SAFETY: the bytes are borrowed for this call, and only read.
+            let done = self.take_by_pages(unsafe { Window::of(&rest) })?;
+            self.rest = rest[done..].to_vec();
+        }
+        self.conclude();
+        Ok(())
+    }
+
+    /// Takes in as much of an operand as the stage has whose pages are at home; says how many bytes that is.
+    pub fn take_by_pages(&mut self, bytes: Window) -> Result<usize, Lost> {
+        let len = (std::mem::take(&mut self.asked) * self.op.operand_factor()) as usize;
+        self.take(bytes.slice(0, len))?;
+        Ok(len)
     }
 
     /// The source's node's address.
@@ -114,7 +188,7 @@ impl Work {
     /// Does `len` bytes of the stream.
     fn stage(&mut self, at: u64, len: u64, operand: Window) -> Result<(), Lost> {
         let olds = if self.op.gives_old() { self.olds(len) } else { Window::empty() };
-        let held = self.held().clone();
+        let held = self.opened().held().clone();
         let reach = held.reach();
         let stage = Stage { memory: reach.window(), shape: &self.shape, at, len, stream_at: at };
         self.exec.stage(stage, operand, olds)
@@ -128,9 +202,11 @@ impl Work {
         unsafe { Window::of_mut(&mut self.result) }.slice(old, len as usize)
     }
 
-    /// Whether the whole message must be here before it is done, and it is not done yet.
+    /// Whether the whole message must be here before it is done, and it is not done yet. Of a get the pages are to come home.
     pub fn is_left(&self) -> bool {
         let is_later = match self.op {
+            _ if !self.rest.is_empty() => return true,
+            Op::Get => self.is_by_pages(),
             Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) => true,
             Op::Update(update) | Op::Fetch(update) => update.is_same,
             _ => false,
@@ -146,7 +222,7 @@ impl Work {
     /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
     pub fn step(&mut self, most: u64) -> Result<(), Lost> {
         // Stages begin where patterns do, or elements.
-        let unit = if let Op::Fill { pattern_len } = self.op { u64::from(pattern_len) } else { size_of::<u64>() as u64 };
+        let unit = self.unit();
         let len = (most - most % unit).max(unit).min(self.len() - self.done);
         self.stage(self.done, len, Window::empty())?;
         self.done += len;

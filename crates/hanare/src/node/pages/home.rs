@@ -1,5 +1,6 @@
 //! A region at one of its homes: the directory of the pages that lie here, and the hosts that map it.
 
+mod faces;
 mod returning;
 
 use super::memory::HomeMemory;
@@ -7,14 +8,14 @@ use hanare_memory::Window;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::directory::Output;
-use hanare_protocol::page::{Access, Consistency, Directory, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
+use hanare_protocol::page::{Access, Consistency, Directory, Face, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
 use hanare_protocol::{Error, Result};
 pub(crate) use returning::Life;
 pub(crate) use returning::Over;
 use returning::Return;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The home's own host, whether or not its clients map the region.
@@ -39,6 +40,8 @@ pub(crate) struct Home {
     direct: BTreeMap<(HostId, u16), Direct>,
     /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
     returning: Option<Return>,
+    /// What the directory says to stages of commands.
+    news: VecDeque<(Page, Face, Option<Refusal>)>,
 }
 
 /// A host that maps the region.
@@ -176,6 +179,7 @@ impl Home {
             hosts: vec![None],
             direct: BTreeMap::new(),
             returning: None,
+            news: VecDeque::new(),
         }
     }
 
@@ -441,9 +445,19 @@ impl Home {
         }
     }
 
-    /// Turns what the directory wants into letters.
+    /// Turns what the directory wants into letters, and news for stages of commands.
     fn act(&mut self, output: Output, posts: &mut Vec<Post>) -> Result<()> {
-        let Output::Send(to, page, message) = output else { unreachable!("commands do not pass the directory") };
+        let (to, page, message) = match output {
+            Output::Send(to, page, message) => (to, page, message),
+            Output::Ready(page, face) => {
+                self.news.push_back((page, face, None));
+                return Ok(());
+            }
+            Output::Failed(page, face, refusal) => {
+                self.news.push_back((page, face, Some(refusal)));
+                return Ok(());
+            }
+        };
         let named = match &message {
             ToHost::Forward { to, .. } => Some(*to),
             ToHost::Invalidate { tell, .. } => *tell,

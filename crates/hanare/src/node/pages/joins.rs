@@ -528,6 +528,7 @@ impl Pages {
             home.check(join)?;
         }
         if self.homes.get(&join.gid).is_none_or(Home::is_left) {
+            self.hear_of_recalls(None);
             let lost = self.homes.get(&join.gid).map(Home::lost).unwrap_or_default();
             if lost.is_empty() {
                 // What was there is dropped first: it holds the extents. What knows of lost pages is not forgotten before the next does.
@@ -599,6 +600,7 @@ impl Pages {
 
     /// Regions that no host maps any more are reached in all ways again.
     pub(crate) fn drop_left_homes(&mut self) {
+        self.hear_of_recalls(None);
         self.homes.retain(|_, home| !home.is_done_with());
     }
 }

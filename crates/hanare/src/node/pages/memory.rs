@@ -6,8 +6,8 @@ use hanare_memory::Window;
 use hanare_memory::frames::Run;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::Consistency;
-use hanare_protocol::place::Layout;
+use hanare_protocol::page::{Consistency, Page};
+use hanare_protocol::place::{Layout, Routes};
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
@@ -23,7 +23,7 @@ pub(crate) type FileParts = Vec<Option<Vec<FilePart>>>;
 pub(crate) struct HomeMemory {
     gid: Gid,
     node: NodeId,
-    layout: Layout,
+    layout: Routes,
     /// By extent of the layout; those of other nodes are none.
     extents: Vec<Option<HomeExtent>>,
     /// Those that are reached through their pages alone as long as this lives.
@@ -53,7 +53,7 @@ impl HomeMemory {
         let mut memory = HomeMemory {
             gid: join.gid,
             node,
-            layout: join.layout.clone(),
+            layout: join.layout.clone().into(),
             extents: Vec::new(),
             shared: Vec::new(),
             table: table.clone(),
@@ -86,7 +86,20 @@ impl HomeMemory {
 
     /// How the region's bytes lie.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        self.layout.layout()
+    }
+
+    /// Pages of an extent as pages of the region, in order; `None` where it is not reached through its pages.
+    pub fn pages_of(&self, slot: Slot, pages: &[u64]) -> Option<Vec<Page>> {
+        let at = self.layout.extents().iter().position(|extent| (extent.node, extent.slot) == (self.node, slot))?;
+        self.extents.get(at)?.as_ref()?;
+        let len = self.layout.extent(at).len;
+        let page = |page: &u64| {
+            let at_extent = page.checked_mul(PAGE_LEN).filter(|offset| *offset < len)?;
+            let (offset, _) = self.layout.places(at, at_extent, PAGE_LEN.min(len - at_extent)).next()?;
+            Some(Page(offset / PAGE_LEN))
+        };
+        pages.iter().map(page).collect()
     }
 
     /// Pages of the whole region.

@@ -9,15 +9,19 @@
 //! | `home` | a region's directory where its pages lie |
 //! | `host` | a region's page words and frames where it is mapped |
 //! | `memory` | the pages that lie here: read, written, taken out of mappings |
+//! | `recall` | pages that are brought home for commands |
 //! | `joins` | clients that will map, hosts that join homes and leave them |
 //! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and what the others do |
 //! | `wires` | letters between nodes |
 
 mod asking;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod home;
 mod host;
 mod joins;
 mod memory;
+mod recall;
 mod returns;
 mod wires;
 
@@ -25,7 +29,7 @@ use crate::node::extents::Extents;
 use asking::Asking;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
-use hanare_protocol::page::{HostId, Say};
+use hanare_protocol::page::{Face, HostId, Say};
 use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
@@ -33,6 +37,8 @@ use home::{Answers, Home, PageBytes, Post};
 pub(crate) use home::{Over, Sealed};
 use host::{HomeDoor, Host};
 use joins::{HostKey, Joining, Leaving, PendingJoin};
+use recall::Recalls;
+pub(crate) use recall::{Asker, Need, Recall};
 use returns::{Dismissed, Handed, Handing};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -66,6 +72,8 @@ pub(crate) enum Deed {
     Close { place: u64 },
     /// Answer records of a thread.
     Grant { session: u64, seq: u64, answers: Sealed },
+    /// Pages that a stage of a command waits for are at home, or will not come.
+    Recalled { asker: Asker, face: Face, outcome: Result<()> },
     /// End the link of a client that sent nonsense.
     End { session: u64, error: Error },
     /// Answer a client's wish.
@@ -103,6 +111,7 @@ pub(crate) struct Pages {
     deeds: VecDeque<Deed>,
     /// The answer that is being put together.
     asking: Option<Asking>,
+    recalls: Recalls,
 }
 
 impl Pages {
@@ -136,6 +145,7 @@ impl Pages {
             local: VecDeque::new(),
             deeds: VecDeque::new(),
             asking: None,
+            recalls: Recalls::default(),
         }
     }
 
@@ -173,6 +183,7 @@ impl Pages {
             || !self.handing.is_empty()
             || !self.dismissed.is_empty()
             || self.homes.values().any(Home::is_returning)
+            || self.recalls.any_wait()
             || self.wires.waits()
     }
 
@@ -278,6 +289,7 @@ impl Pages {
         self.go_on_handing();
         self.dismiss_again();
         self.end_returns();
+        self.tick_recalls();
         self.settle();
     }
 
@@ -386,12 +398,21 @@ impl Pages {
 
     /// All letters of this node to itself, what they want taken, and what comes of that.
     fn settle(&mut self) {
+        self.settle_but(None);
+    }
+
+    /// The same while a stage asks for its pages, which is told by the answer to that.
+    fn settle_but(&mut self, asking: Option<Face>) {
         loop {
             while let Some((letter, bytes)) = self.local.pop_front() {
                 let me = self.me.map_or(NodeId(0), |(node, _)| node);
                 self.on_letter((me, self.life), letter, bytes);
             }
-            if !self.take() {
+            if self.take() {
+                continue;
+            }
+            self.hear_of_recalls(asking);
+            if self.local.is_empty() {
                 return;
             }
         }

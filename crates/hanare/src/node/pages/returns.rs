@@ -87,6 +87,7 @@ impl Pages {
         self.keep_unsent(unheard);
         let (mut posts, is) = (Vec::new(), self.me.map_or(was, |(is, _)| is));
         self.homes.values_mut().for_each(|home| home.begin_return(was, (is, &self.address), &mut posts));
+        self.recalls.ask_anew();
         let all: Vec<HostKey> = self.hosts.keys().copied().collect();
         all.into_iter().for_each(|place| self.leave_others_homes(place));
         for (place, joining) in std::mem::take(&mut self.joining) {

@@ -212,7 +212,7 @@ mod tests {
         let with = |latency: Picos| {
             let mut parameters = defaults();
             let (name, bytes_per_second, overhead) = ("test".to_string(), 1_000_000_000, Picos::ZERO);
-            parameters.set_network(Network { name, latency, bytes_per_second, overhead });
+            parameters.set_network(Network { name, latency, bytes_per_second, overhead, ..Network::here() });
             cluster::predict(calibration::Program::Himeno, 2, &parameters).parts.transfer
         };
         let paper = cluster::predict(calibration::Program::Himeno, 2, &defaults()).parts.transfer;

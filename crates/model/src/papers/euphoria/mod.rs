@@ -5,6 +5,7 @@ pub mod cluster;
 mod experiments;
 pub mod flow;
 mod parameters;
+pub mod product;
 mod rules;
 pub mod timing;
 

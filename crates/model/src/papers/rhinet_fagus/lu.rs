@@ -1,13 +1,17 @@
 //! LU decomposition on Fagus: row-cyclic, one barrier a step, on one processor a node that computes and serves messages.
 //!
 //! Two threads share a node's processor: the program's own thread, which computes and waits at barriers, and the library's
-//! thread, which handles messages. Node 0 serves the barrier: when all have arrived, the next pivot row goes to every node
-//! that does not own it, with its release. How a thread learns of a completion decides when the other one runs:
+//! thread, which handles messages. Node 0 serves the barrier by the product's own rules for barriers of jobs ([`Jobs`]): whom
+//! they release gets the next pivot row, unless it owns that, and then its release. How a thread learns of a completion decides when the other one runs:
 //!
 //! - polling with sched_yield: whoever polls in vain hands the processor to a thread that computes, for up to a time slice;
 //! - interrupts: the library's thread sleeps, and is run at once when its completion comes;
 //! - spin, then park: it looks for a while first, and pays the interrupt only for what takes longer.
 use std::collections::VecDeque;
+
+use hanare_protocol::group::{Jobs, Output};
+use hanare_protocol::id::{JobId, JobRank, Rank};
+use hanare_protocol::wire::sync::Arrival;
 
 use super::coherence::HostCosts;
 use super::transport::{Origin, Piece, Port, Transport, pair};
@@ -52,11 +56,14 @@ pub struct Run {
     pub barrier: Picos,
     /// Of that, the time the network moved pivot rows out of the server.
     pub rows: Picos,
+    /// Arrivals and releases that passed between nodes; rows are none.
+    pub messages: u64,
 }
 
 #[derive(Clone, Copy)]
 enum Message {
-    Arrive,
+    /// That node has come to the barrier.
+    Arrive(usize),
     Release,
 }
 
@@ -126,7 +133,8 @@ struct World<'a> {
     waking: Picos,
     spin: Picos,
     quantum: Picos,
-    arrived: usize,
+    jobs: Jobs,
+    messages: u64,
     released: usize,
     last_arrival: Picos,
     complete: Picos,
@@ -161,7 +169,7 @@ pub fn run(
     let flops = parameters.get("lu.rate") * 1e6;
     if nodes == 1 {
         let compute = (0..order).map(|step| step_time(order, step, 1, 0, flops)).sum();
-        return Run { total: compute, compute, barrier: Picos::ZERO, rows: Picos::ZERO };
+        return Run { total: compute, compute, barrier: Picos::ZERO, rows: Picos::ZERO, messages: 0 };
     }
     let node = |_| Node {
         own: Own::Waiting,
@@ -190,7 +198,8 @@ pub fn run(
         waking: parameters.picos("host.interrupt") + parameters.picos("host.wake"),
         spin: parameters.picos("host.spin"),
         quantum: parameters.picos("host.quantum"),
-        arrived: 0,
+        jobs: Jobs::new(),
+        messages: 0,
         released: 0,
         last_arrival: Picos::ZERO,
         complete: Picos::ZERO,
@@ -213,6 +222,7 @@ pub fn run(
         compute: world.nodes.iter().map(|node| node.computed).max().unwrap_or_default(),
         barrier: world.barrier,
         rows: world.rows,
+        messages: world.messages,
     }
 }
 
@@ -255,9 +265,9 @@ impl World<'_> {
         self.last_arrival = self.last_arrival.max(now);
         let step = self.nodes[node].step;
         if node == SERVER {
-            self.arrive(now);
+            self.arrive(now, SERVER);
         } else {
-            self.nodes[node].actions.push_front(Action::Send { to: SERVER, message: Message::Arrive });
+            self.nodes[node].actions.push_front(Action::Send { to: SERVER, message: Message::Arrive(node) });
             // The owner of the next pivot row brings it along.
             if self.owner(step + 1) == node && self.row_bytes(step) > 0 {
                 let row = Action::Row { to: SERVER, left_bytes: self.row_bytes(step), is_first: true };
@@ -276,19 +286,27 @@ impl World<'_> {
         (self.order - step - 1) * self.element_bytes
     }
 
-    /// Counts an arrival; the last one lets everybody go.
-    fn arrive(&mut self, now: Picos) {
-        self.arrived += 1;
-        if self.arrived < self.nodes.len() {
+    /// The server hears of an arrival; the rules say whom it releases.
+    fn arrive(&mut self, now: Picos, from: usize) {
+        let ranks = self.nodes.len() as u32;
+        let who = JobRank { job: JobId(0), rank: Rank(from as u32), ranks };
+        self.jobs.on_arrive(Arrival { who, generation: self.nodes[from].step });
+        let mut released = Vec::new();
+        while let Some(output) = self.jobs.poll() {
+            match output {
+                Output::Release { rank, .. } => released.push(rank.0 as usize),
+                Output::Fail { error, .. } => unreachable!("no node of the model is ever gone: {error}"),
+            }
+        }
+        if released.is_empty() {
             return;
         }
-        self.arrived = 0;
         self.released = 0;
         self.complete = self.last_arrival;
         let step = self.nodes[SERVER].step;
         let (owner, row_bytes) = (self.owner(step + 1), self.row_bytes(step));
         let mut is_first = true;
-        for to in SERVER + 1..self.nodes.len() {
+        for to in released.into_iter().filter(|to| *to != SERVER) {
             if to != owner && row_bytes > 0 {
                 self.nodes[SERVER].actions.push_back(Action::Row { to, left_bytes: row_bytes, is_first });
                 is_first = false;
@@ -393,7 +411,7 @@ impl World<'_> {
                 let worked = now + self.costs.receiving(self.message_bytes);
                 self.span(node, "library's thread", || "handles a message".to_string(), now, worked);
                 match message {
-                    Message::Arrive => self.arrive(worked),
+                    Message::Arrive(from) => self.arrive(worked, from),
                     Message::Release => self.leave(worked, node),
                 }
                 (worked, None)
@@ -409,6 +427,7 @@ impl World<'_> {
                 done
             }
             Action::Send { to, message } => {
+                self.messages += 1;
                 self.transmit(now, node, to, Piece { len_bytes: self.message_bytes, origin: Origin::Host }, Some(message))
             }
             Action::ReleaseOwn => {
@@ -442,3 +461,20 @@ impl World<'_> {
 }
 
 const CHART_STEPS: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::rhinet_fagus::parameters::parameters;
+
+    #[test]
+    fn a_barrier_is_two_messages_for_each_node_but_the_server_as_in_the_product() {
+        let small = parameters().with("lu.order", 64.0);
+        for transport in Transport::both(&small) {
+            for nodes in 2..=4 {
+                let run = run(&small, &transport, Completion::Interrupt, nodes, None);
+                assert_eq!(run.messages, 64 * 2 * (nodes as u64 - 1));
+            }
+        }
+    }
+}

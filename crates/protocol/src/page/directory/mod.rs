@@ -181,6 +181,14 @@ impl Directory {
         self.entries.get(page).version
     }
 
+    /// The host whose bytes alone are good.
+    pub fn owner(&self, page: Page) -> Option<HostId> {
+        match self.entries.get(page).holding {
+            Holding::Owned { owner } => Some(owner),
+            Holding::Free { .. } | Holding::Lost => None,
+        }
+    }
+
     /// Whether a host could be granted a page without asking anybody else.
     pub fn is_free_for(&self, page: Page, host: HostId, access: Access) -> bool {
         if page.0 >= self.entries.count() || self.busy.contains_key(&page) {

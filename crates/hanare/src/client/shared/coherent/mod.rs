@@ -34,10 +34,10 @@ mod wait;
 
 use crate::client::mapping::map_piece;
 use crate::client::pool::Shared as Attachment;
+use crate::client::region::Region;
 use crate::client::shared::counters::{LOSS_SEAT, PageCounts, seat};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
 use crate::client::shared::not_given;
-use crate::client::subject::Subject;
 use crate::settings;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::fork::Lineage;
@@ -63,22 +63,12 @@ pub(crate) struct Coherent {
     name: String,
     len: u64,
     rights: Rights,
-    purpose: Purpose,
     /// How often stores of programs of this host had been lost when it was made.
     lost_before: u64,
     /// Whether the node knows of its end.
     is_told: bool,
     attachment: Arc<Attachment>,
     lineage: Lineage,
-}
-
-/// What a mapping was made for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// The program asked for a pointer; it may do what the handle may.
-    Pointer,
-    /// Commands of any handle of the program, since others have the region mapped; it may do what the user may.
-    Commands,
 }
 
 impl Coherent {
@@ -89,15 +79,15 @@ impl Coherent {
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
     /// [`Error::System`] where this kernel cannot.
-    pub fn new(region: &Subject, purpose: Purpose) -> Result<Coherent> {
+    pub fn new(region: &Region) -> Result<Coherent> {
         let features = settings::userfaultfd()?;
         features.check()?;
         let attachment = region.shared.clone();
-        if attachment.mapped.has_pointer(region.gid) {
+        if attachment.mapped.has_pointer(region.gid()) {
             let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
-            return Err(Error::BadUse { region: region.name.clone(), reason });
+            return Err(Error::BadUse { region: region.name().to_owned(), reason });
         }
-        let view = region.fresh_view((purpose == Purpose::Pointer).then_some(region.rights))?;
+        let view = region.fresh_view()?;
         let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
         let request = Request::Share { view, consistency: Consistency::Coherent };
         let (shared, mut fds) = match attachment.session.ask_with_fds(&request, Vec::new())? {
@@ -105,10 +95,10 @@ impl Coherent {
             (other, _) => return Err(attachment.session.nonsense(&other)),
         };
         // From here on the node is told when this fails or ends.
-        let (len, name, attached, lineage) = (layout.len(), region.name.clone(), attachment.clone(), Lineage::here());
+        let (len, name, attached, lineage) = (layout.len(), region.name().to_owned(), attachment.clone(), Lineage::here());
         let (watch, mapping, lost_before, is_told) = (None, None, 0, false);
         let mut coherent =
-            Coherent { watch, mapping, gid, name, len, rights, purpose, lost_before, is_told, attachment: attached, lineage };
+            Coherent { watch, mapping, gid, name, len, rights, lost_before, is_told, attachment: attached, lineage };
         let files = fds.split_off(2);
         if !files.is_empty() && !features.contains(Features::CONTINUE_PROTECTED) {
             let reason = "this program uses an older kernel's userfaultfd than its node: give both the same HANARE_KERNEL";
@@ -150,11 +140,6 @@ impl Coherent {
     /// What may be done through it.
     pub fn rights(&self) -> Rights {
         self.rights
-    }
-
-    /// Whether it was made for commands, so that handles keep it.
-    pub fn is_joined(&self) -> bool {
-        self.purpose == Purpose::Commands
     }
 
     /// The region's bytes.

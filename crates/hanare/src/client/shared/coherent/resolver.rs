@@ -2,12 +2,12 @@
 
 use super::fetch::Claimed;
 use super::wait::Patience;
+use crate::client::region::Region;
 use crate::client::shared::counters::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
 use crate::client::shared::report::Report;
 use crate::client::shared::streams::Streams;
-use crate::client::subject::Subject;
 use crate::settings;
 use crate::trace::{Faults, Means, Seen};
 use hanare_memory::Mapping;
@@ -167,7 +167,7 @@ pub(super) enum Asked {
 
 impl Resolver {
     pub(super) fn new(
-        region: &Subject,
+        region: &Region,
         (layout, rights): (Layout, Rights),
         shared: &SharedView,
         words_file: OwnedFd,
@@ -205,11 +205,11 @@ impl Resolver {
         Ok(Resolver {
             lanes_count: lanes,
             before,
-            report: Report::new(&region.name),
+            report: Report::new(region.name()),
             home_of: home_of.ok_or_else(garbage)?,
             doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
             own,
-            gid: region.gid,
+            gid: region.gid(),
             words,
             _words_memory: memory,
             frames,
@@ -224,7 +224,7 @@ impl Resolver {
             streams: Streams::default(),
             filled: AtomicU64::new(0),
             denials: Denials::default(),
-            faults: Faults::of(&region.name),
+            faults: Faults::of(region.name()),
             homes,
             layout,
         })

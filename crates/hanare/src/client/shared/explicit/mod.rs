@@ -56,7 +56,7 @@ use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::place::Extent;
-use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use homes::Homes;
@@ -309,10 +309,7 @@ impl Explicit {
     /// Asks for the grants of today, and makes connections anew that broke: a node that was silent has them refused, or closed.
     #[cold]
     fn mend(&self, pager: &Pager) -> Result<()> {
-        let view = self.shared.open(&self.name, Some(self.rights))?;
-        if view.gid != self.gid {
-            return Err(Error::UnknownRegion { name: self.name.to_string() });
-        }
+        let view = self.shared.open(Which::Gid(self.gid), Some(self.rights))?;
         pager.homes.set_grants(&view.grants);
         let address = |node| view.nodes.iter().find(|at| at.node == node).map(|at| at.address.as_str());
         fault::undisturbed(|| pager.lanes.reconnect(&self.shared, address))

@@ -16,19 +16,20 @@ impl Desk {
                     self.serve_pages();
                 }
                 for (seq, request) in turn.syncs {
-                    self.sync.on_request(Waiter { session: id, seq }, request, &self.extents);
+                    self.sync.on_request(Waiter { session: id, seq }, request, (&self.extents, &mut self.pages));
                 }
                 for fetch in turn.fetches {
                     self.fetch(id, fetch);
                 }
+                let goes_on = turn.need.is_some_and(|need| self.recall(id, need));
                 if turn.moved {
-                    self.sync.on_turn(&self.extents);
+                    self.sync.on_turn(&self.extents, &mut self.pages);
                 }
-                turn.moved
+                turn.moved || goes_on
             }
-            Did::Peer(moved, ended) => {
+            Did::Peer(moved, ended, need) => {
                 self.deliver(ended);
-                moved
+                need.is_some_and(|need| self.recall(id, need)) || moved
             }
             Did::Wire(frames, ending) => {
                 let moved = !frames.is_empty();
@@ -49,6 +50,53 @@ impl Desk {
             self.close(id);
         }
         self.graves.happened(question)
+    }
+
+    /// Has pages brought home for commands of a link, and goes on with what needs nobody else. Returns whether all of it did: then
+    /// the link has to have a turn, since bytes that it left where they were are no event.
+    fn recall(&mut self, id: u64, need: Need) -> bool {
+        let mut next = Some(need);
+        while let Some(need) = next {
+            next = match self.pages.recall(Asker::Link(id), need) {
+                Ok(Recall::Waits(_)) => return false,
+                Ok(Recall::Ready(face)) => {
+                    let next = self.go_on(id, Ok(()));
+                    self.pages.release(face);
+                    next
+                }
+                Err(error) => self.go_on(id, Err(error)),
+            };
+        }
+        true
+    }
+
+    /// A link's commands go on, with their pages or without. Returns what they need next.
+    fn go_on(&mut self, id: u64, outcome: Result<()>) -> Option<Need> {
+        let next = self.places.get_mut(&id)?.seat.recalled(outcome);
+        self.wake(id);
+        next
+    }
+
+    /// Pages that somebody waited for are at home, or will not come.
+    fn recalled(&mut self, asker: Asker, face: Face, outcome: Result<()>) {
+        let next = match asker {
+            Asker::Link(id) => {
+                // Others may have been answered since its client has gone.
+                self.look_who_fetches(id);
+                if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(session), .. }) if session.has_gone()) {
+                    self.close(id);
+                }
+                self.go_on(id, outcome).map(|need| (id, need))
+            }
+            Asker::Word => {
+                self.sync.recalled(face, outcome, &self.extents);
+                None
+            }
+        };
+        self.pages.release(face);
+        if let Some((id, need)) = next {
+            self.recall(id, need);
+        }
     }
 
     /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
@@ -88,6 +136,7 @@ impl Desk {
                     tracing::warn!("a thread's link was closed: {error}");
                     self.close(session);
                 }
+                Deed::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
                 Deed::Reply { client, result, fds } => self.control.send(Letter::Shared { client, result, fds }),
             }
         }

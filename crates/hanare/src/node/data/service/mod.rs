@@ -23,13 +23,14 @@ use super::sync::{Sync, Waiter};
 use crate::node::control::Letter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
-use crate::node::pages::{Deed, Over, Pages, Wish};
+use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall, Wish};
 use crate::node::post::Post;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::ucx::Choice;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank};
+use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::{Error, Result};
@@ -60,7 +61,7 @@ pub(crate) enum Mail {
     /// A client of this host has ended.
     ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.
-    RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String },
+    RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
     /// Extents of this node are no more.
     Freed,
     /// End.
@@ -218,7 +219,7 @@ impl Desk {
             if self.awake.is_empty() && !self.pages.is_busy() {
                 self.look(self.patience().as_ref());
                 self.look_after();
-                self.sync.tick(&self.extents);
+                self.sync.tick(&self.extents, &mut self.pages);
                 backoff.reset();
                 continue;
             }
@@ -226,7 +227,7 @@ impl Desk {
             if rounds.is_multiple_of(ROUNDS_PER_LOOK) {
                 self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
                 self.look_after();
-                self.sync.tick(&self.extents);
+                self.sync.tick(&self.extents, &mut self.pages);
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
@@ -339,8 +340,8 @@ impl Desk {
                 Mail::Freed => self.pages.drop_left_homes(),
                 Mail::Wish { client, wish } => self.pages.on_wish(client, wish),
                 Mail::ClientGone(client) => self.pages.on_client_gone(client),
-                Mail::RankGone { job, rank, ranks, reason } => {
-                    self.sync.on_rank_gone(job, rank, ranks, &reason);
+                Mail::RankGone { job, rank, ranks, reason, died } => {
+                    self.sync.on_rank_gone(job, rank, ranks, &reason, died);
                 }
                 Mail::Stop => {
                     self.pages.stop();

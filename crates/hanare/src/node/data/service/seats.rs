@@ -45,14 +45,14 @@ impl Desk {
 
     /// Closes the links of all clients that are gone. **Cost**: a system call a client.
     pub(super) fn close_ended(&mut self) {
-        let ended =
-            |place: &Place| matches!(&place.seat, Seat::Client(session) if session.ends_with_client() && session.has_ended());
+        let ended = |place: &Place| matches!(&place.seat, Seat::Client(session) if session.has_gone());
         let ended: Vec<u64> = self.places.iter().filter(|(_, place)| ended(place)).map(|(id, _)| *id).collect();
         ended.into_iter().for_each(|id| self.close(id));
     }
 
     pub(super) fn unseat(&mut self, id: u64) -> Option<Place> {
         let place = self.places.remove(&id)?;
+        self.pages.forget_link(id);
         let _ = epoll::delete(&self.epoll, place.seat.event());
         if let Some(life) = place.seat.life() {
             let _ = epoll::delete(&self.epoll, life);
@@ -83,7 +83,7 @@ impl Desk {
             let interest = match place.seat.needs_write_event() {
                 true if held_up => EventFlags::OUT | EventFlags::RDHUP,
                 true => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
-                false if place.seat.waits_for_fetch() => EventFlags::RDHUP,
+                false if place.seat.waits_for_others() => EventFlags::RDHUP,
                 false => EventFlags::IN | EventFlags::RDHUP,
             };
             if interest != place.interest {

@@ -95,6 +95,7 @@ impl Home {
         }
         let shares = self.guests().map(|(_, guest)| guest.share).collect();
         (self.returning, self.hosts) = (None, vec![None]);
+        self.news.clear();
         self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
         shares
     }

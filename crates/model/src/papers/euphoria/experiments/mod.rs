@@ -7,6 +7,7 @@ mod first_use;
 mod local;
 mod optimised;
 mod policies;
+mod product;
 mod remote;
 mod sort;
 
@@ -96,5 +97,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
         &[Judge::new("EU-C18", arbiter::hardware_step)],
     ),
     experiment("policies", "immediate and deferred coherence on a program that shares and synchronises", policies::run, &[]),
+    experiment(
+        crate::experiment::PRODUCT,
+        "the product's page rules on this hardware, beside the paper's arbiter, and on up to 1024 nodes",
+        product::run,
+        &[],
+    ),
     experiment("icc", "ICC's hit ratio against its capacity", policies::run_icc, &[]),
 ];

@@ -1,0 +1,188 @@
+//! What `hanare what-if` is calibrated with: one operation a row, each row named by its pattern, on two nodes of one host.
+//!
+//! Nobody stands beside us here: the rows are measured to predict others from them. Some of them are held out and predicted.
+
+use crate::Options;
+use crate::nodes::Nodes;
+use crate::report::{Better, Report, Row};
+use crate::table;
+use crate::turns::{Random, median};
+use crate::usage::Watch;
+use anyhow::{Result, anyhow};
+use hanare::{Consistency, Element, Indexed, JobId, JobRank, Modify, Operator, Placement, Pool, Rank, Region, Strided};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// The bench's name.
+pub const NAME: &str = "basics";
+
+/// The row that tells which part of the processors' time the nodes take, of requests that follow each other.
+pub const NODE_SHARE: &str = "nodes' share of get 8B depth 16";
+
+/// Bytes of the regions.
+const REGION_LEN: u64 = 64 << 20;
+
+/// What each node lends: the regions, those that wait to be wiped, and some to spare.
+const MEMORY: u64 = 4 * REGION_LEN;
+
+/// Silence before an operation that finds its node parked.
+const SILENCE: Duration = Duration::from_millis(1);
+
+/// Longest list.
+const LIST_LEN: usize = 1 << 18;
+
+/// Runs it.
+pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
+    progress("starting nodes");
+    let nodes = Nodes::start(options, 4, MEMORY)?;
+    let pool = nodes.attach(0)?;
+    let far = table::create(&pool, "bench-far", REGION_LEN, Placement::Node(table::far(&pool)?[0]))?;
+    let near = table::create(&pool, "bench-near", REGION_LEN, Placement::Local)?;
+    let mut measure = Measure { options, report: Report::new(NAME) };
+    progress("gets and puts");
+    measure.contiguous(&nodes, &near, &far)?;
+    progress("elements");
+    measure.elements(&near, &far)?;
+    progress("barriers");
+    for ranks in [1, 2, 4] {
+        measure.barrier(&nodes, ranks)?;
+    }
+    progress("touches");
+    measure.touch(&pool)?;
+    Ok(measure.report)
+}
+
+struct Measure<'a> {
+    options: &'a Options,
+    report: Report,
+}
+
+impl Measure<'_> {
+    fn row(&mut self, pattern: &str, ns: f64) {
+        self.report.rows.push(Row::alone(pattern, ns, "ns", Better::Lower));
+    }
+
+    /// The median of single times, after some that are not counted. At least 20 are taken, however long they last.
+    fn steps(&mut self, pattern: &str, silence: Duration, mut step: impl FnMut() -> hanare::Result<()>) -> Result<()> {
+        let (budget, mut times) = (8 * self.options.budget(), Vec::new());
+        (0..10).try_for_each(|_| step())?;
+        let begin = Instant::now();
+        while times.len() < 20 || (begin.elapsed() < budget && times.len() < 20_000) {
+            if !silence.is_zero() {
+                std::thread::sleep(silence);
+            }
+            let start = Instant::now();
+            step()?;
+            times.push(start.elapsed().as_nanos() as f64);
+        }
+        self.row(pattern, median(times));
+        Ok(())
+    }
+
+    fn contiguous(&mut self, nodes: &Nodes, near: &Region, far: &Region) -> Result<()> {
+        let mut buffer = vec![0; 1 << 20];
+        for (pattern, len) in [("get 8B", 8), ("get 4KiB", 4 << 10), ("get 64KiB", 64 << 10), ("get 1MiB", 1 << 20)] {
+            self.steps(pattern, Duration::ZERO, || far.get(0, &mut buffer[..len]))?;
+        }
+        for (pattern, len) in [("get 8B near", 8), ("get 1MiB near", 1 << 20), ("get 64KiB near", 64 << 10)] {
+            self.steps(pattern, Duration::ZERO, || near.get(0, &mut buffer[..len]))?;
+        }
+        self.steps("get 8B, compute 1ms", SILENCE, || far.get(0, &mut buffer[..8]))?;
+        self.steps("get 4KiB, compute 1ms", SILENCE, || far.get(0, &mut buffer[..4096]))?;
+        for (pattern, len) in [("put 4KiB", 4 << 10), ("put 64KiB", 64 << 10)] {
+            self.steps(pattern, Duration::ZERO, || far.put(0, &buffer[..len]))?;
+        }
+        let mut word = 0;
+        self.steps("fetch", Duration::ZERO, || {
+            word += 8;
+            far.fetch_word(word % REGION_LEN, Operator::Xor, 0).map(|_| ())
+        })?;
+        let (ns, share) = pipelined(self.options, nodes, far, 8)?;
+        self.row("get 8B depth 16", ns);
+        self.row("get 4KiB depth 16", pipelined(self.options, nodes, far, 4096)?.0);
+        self.report.rows.push(Row::alone(NODE_SHARE, share, "share", Better::Lower));
+        Ok(())
+    }
+
+    fn elements(&mut self, near: &Region, far: &Region) -> Result<()> {
+        let mut random = Random::SEED;
+        let list: Vec<u32> = (0..LIST_LEN).map(|_| random.below(REGION_LEN / 8) as u32).collect();
+        let mut buffer = vec![0; LIST_LEN * 8];
+        let elements = |list: &[u32], region: &Region, buffer: &mut [u8]| {
+            region.get_shape(Indexed::elements(0, 8, list), &mut buffer[..list.len() * 8])
+        };
+        self.steps("gather 4096 of 8B", Duration::ZERO, || elements(&list[..4096], far, &mut buffer))?;
+        self.steps("gather 4096 of 8B near", Duration::ZERO, || elements(&list[..4096], near, &mut buffer))?;
+        self.steps("gather 262144 of 8B", Duration::ZERO, || elements(&list, far, &mut buffer))?;
+        let strided = Strided { offset: 0, block: 8, count: 4096, stride: 4096 };
+        self.steps("strided 4096 of 8B", Duration::ZERO, || far.get_strided(strided, &mut buffer[..4096 * 8]))?;
+        let xor = Modify { operator: Operator::Xor, element: Element::U64 };
+        for (pattern, count) in [("update 64 of 8B", 64), ("update 1024 of 8B", 1024)] {
+            let operands = vec![0; count * 8];
+            self.steps(pattern, Duration::ZERO, || far.update(Indexed::elements(0, 8, &list[..count]), xor, &operands))?;
+        }
+        Ok(())
+    }
+
+    /// An empty barrier of ranks on nodes of their own; the time of the first.
+    fn barrier(&mut self, nodes: &Nodes, ranks: u32) -> Result<()> {
+        let job = JobId(rand::random());
+        let attach = |rank| nodes.attach_as(rank as usize, JobRank { job, rank: Rank(rank), ranks });
+        let pools: Vec<Pool> = (0..ranks).map(attach).collect::<Result<_>>()?;
+        let count = if self.options.quick { 200 } else { 2000 };
+        let meet = |pool: &Pool| (0..count).try_for_each(|_| pool.barrier());
+        let (first, others) = pools.split_first().expect("there is a rank");
+        let ns = std::thread::scope(|scope| {
+            let waiting: Vec<_> = others.iter().map(|pool| scope.spawn(move || meet(pool))).collect();
+            let mut times = Vec::with_capacity(count);
+            for _ in 0..count {
+                let start = Instant::now();
+                first.barrier()?;
+                times.push(start.elapsed().as_nanos() as f64);
+            }
+            for other in waiting {
+                other.join().map_err(|_| anyhow!("a rank panicked"))??;
+            }
+            Ok::<f64, anyhow::Error>(median(times))
+        })?;
+        self.row(&format!("barrier from {ranks} ranks"), ns);
+        Ok(())
+    }
+
+    /// Touches of pages in an order that no stream of faults follows.
+    fn touch(&mut self, pool: &Pool) -> Result<()> {
+        // A mapping of its own: commands on a region that is mapped go another way.
+        let region = table::create(pool, "bench-touched", REGION_LEN, Placement::Node(table::far(pool)?[0]))?;
+        let mapping = region.map(Consistency::Coherent)?;
+        let (count, mut word) = (REGION_LEN / 4096, [0; 8]);
+        let mut times = Vec::new();
+        for k in (0..count).step_by(29).map(|k| k * 7919 % count) {
+            let start = Instant::now();
+            mapping.read(k * 4096, &mut word)?;
+            times.push(start.elapsed().as_nanos() as f64);
+        }
+        drop(mapping);
+        self.row("touch", median(times));
+        Ok(())
+    }
+}
+
+/// Nanoseconds of a get of which 16 are under way, and the nodes' share of the processors' time meanwhile.
+fn pipelined(options: &Options, nodes: &Nodes, far: &Region, len: usize) -> Result<(f64, f64)> {
+    let count = if options.quick { 2_000 } else { 20_000 };
+    let mut under_way = VecDeque::new();
+    let watch = Watch::begin(nodes.processes())?;
+    let mut spare: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..count {
+        if under_way.len() == 16 {
+            let first: hanare::Completion<Vec<u8>> = under_way.pop_front().expect("there are 16");
+            spare.push(first.wait()?);
+        }
+        under_way.push_back(far.start_get(0, spare.pop().unwrap_or_else(|| vec![0; len]))?);
+    }
+    for left in under_way {
+        left.wait()?;
+    }
+    let spent = watch.end()?;
+    Ok((spent.elapsed / f64::from(count), spent.nodes.cpu / (spent.nodes.cpu + spent.program.cpu)))
+}

@@ -1,0 +1,21 @@
+//! `--record DIR`: the timeline of every rank in one folder, and beside them what was run on how many nodes.
+
+use anyhow::{Context, Result, ensure};
+use hanare_model::what_if::recording::{Made, RUN_FILE};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Makes the folder and says which variable has the ranks keep what they do in it. A folder that holds a recording is refused: two
+/// runs in one would be read as one.
+pub fn begin(folder: &Path, program: &[OsString], nodes: usize, ranks: u32) -> Result<(String, String)> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
+    let file = folder.join(RUN_FILE);
+    ensure!(!file.exists(), "{} holds a recording already; name another folder", folder.display());
+    let path = folder.join("rank-%r.json");
+    let path = path.to_str().with_context(|| format!("{} is not UTF-8", folder.display()))?.to_owned();
+    let program = program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let made = Made { program, nodes, ranks: ranks as usize };
+    std::fs::write(&file, serde_json::to_string_pretty(&made)?).with_context(|| file.display().to_string())?;
+    Ok(("HANARE_TRACE".to_owned(), path))
+}

@@ -1,0 +1,165 @@
+//! `hanare what-if`: the words of the question, and this host's calibration; the answer is crate `model`'s.
+
+use crate::forward;
+use crate::print;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hanare_bench::basics;
+use hanare_model::what_if::costs::{Costs, Measured, Origin};
+use hanare_model::what_if::{self, Source, show};
+use std::path::{Path, PathBuf};
+
+/// Predicts what a program would do on another network, or on more nodes.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "A pattern is a line such as 'get 4KiB x1e4 depth 8 from 3 ranks': get, put, fetch, scan with a size, or strided, gather, scatter, \
+    update N of SIZE; compute TIME, barrier, touch, store; xN, depth N, from N ranks, near, far, spread. Steps with a comma between are repeated \
+    together, phases with a semicolon follow each other.\n\nNetworks: here, 1gbe, 100gbe-tcp, 100gbe-rdma, ib-ndr, cxl2, cxl3, or a file of the form \
+    that docs/models.md shows."
+)]
+pub struct WhatIfOptions {
+    /// A program by name, as gups; see docs/models.md.
+    #[arg(conflicts_with_all = ["trace", "pattern", "calibrate"])]
+    pub app: Option<String>,
+    /// What `hanare run --record DIR` kept.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["pattern", "calibrate"])]
+    pub trace: Option<PathBuf>,
+    /// What each rank does, as a line of text.
+    #[arg(long, value_name = "TEXT", conflicts_with = "calibrate")]
+    pub pattern: Option<String>,
+    /// The network: a name, or a file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "here")]
+    pub network: String,
+    /// Another network, to compare with.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub against: Option<String>,
+    /// Nodes [default: as recorded, or 2].
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<usize>,
+    /// Ranks [default: as recorded or named, or one a node].
+    #[arg(short = 'n', long = "ranks", value_name = "RANKS")]
+    pub ranks: Option<usize>,
+    /// Processors of each host [default: as this one has].
+    #[arg(long, value_name = "K")]
+    pub cores: Option<usize>,
+    /// Fill a node with ranks before the next.
+    #[arg(long)]
+    pub blocked: bool,
+    /// How nodes are joined: switch, fat-tree or torus.
+    #[arg(long, value_name = "KIND", default_value = "switch")]
+    pub topology: String,
+    /// Ask for each value of latency, bandwidth, nodes, ranks or cores.
+    #[arg(long, value_name = "KEY=A..B")]
+    pub sweep: Option<String>,
+    /// Answer also what was never compared with a measurement.
+    #[arg(long)]
+    pub beyond: bool,
+    /// Measure what the software costs on this host, and keep it.
+    #[arg(long)]
+    pub calibrate: bool,
+    /// A short measurement, whose figures are worth little.
+    #[arg(long, requires = "calibrate")]
+    pub quick: bool,
+    /// The calibration to read, or to write [default: this host's, in the folder of the pool's state].
+    #[arg(long, value_name = "FILE.toml")]
+    pub calibration: Option<PathBuf>,
+    /// Draw the sweep.
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Write what happened when, for a trace viewer.
+    #[arg(long, value_name = "FILE.json")]
+    pub timeline: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Calibrates, or answers.
+pub fn run(options: &WhatIfOptions) -> Result<()> {
+    let file = match &options.calibration {
+        Some(file) => file.clone(),
+        None => kept_at(),
+    };
+    if options.calibrate {
+        return calibrate(options, &file);
+    }
+    let source = match (&options.app, &options.trace, &options.pattern) {
+        (Some(app), _, _) => Source::App(app.clone()),
+        (_, Some(folder), _) => Source::Recording(folder.clone()),
+        (_, _, Some(text)) => Source::Pattern(text.clone()),
+        _ => bail!("name a program, or give --pattern, --trace or --calibrate"),
+    };
+    let answer = what_if::run(
+        &what_if::Options {
+            source,
+            network: options.network.clone(),
+            against: options.against.clone(),
+            nodes: options.nodes,
+            ranks: options.ranks,
+            cores: options.cores,
+            is_blocked: options.blocked,
+            topology: options.topology.clone(),
+            sweep: options.sweep.clone(),
+            may_go_beyond: options.beyond,
+            plot: options.plot.clone(),
+            timeline: options.timeline.clone(),
+            json: options.json,
+        },
+        &read(&file)?,
+    )?;
+    print::text(&answer);
+    Ok(())
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Where this host's calibration is kept: a home folder may be shared by hosts.
+fn kept_at() -> PathBuf {
+    let name: String = host().chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect();
+    hanare::settings::state_folder().join(format!("what-if-{name}.toml"))
+}
+
+fn read(file: &Path) -> Result<Costs> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Costs::from_toml(&text).with_context(|| file.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("what the software costs on this host was not measured ({} is not there); run hanare what-if --calibrate", file.display())
+        }
+        Err(error) => Err(error).with_context(|| file.display().to_string()),
+    }
+}
+
+/// Processes that could run, as the kernel counts them over a minute.
+fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+/// Measures, fits and keeps.
+fn calibrate(options: &WhatIfOptions, file: &Path) -> Result<()> {
+    let load = load();
+    let report = forward::run_bench(basics::NAME, options.quick, None, None)?;
+    let share = report.rows.iter().find(|row| row.case == basics::NODE_SHARE).context("the bench tells no share of the nodes")?.value;
+    let rows: Vec<Measured> = report
+        .rows
+        .iter()
+        .filter(|row| row.case != basics::NODE_SHARE)
+        .map(|row| Measured { pattern: row.case.clone(), ns: row.value })
+        .collect();
+    let made = forward::made();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kind = if cfg!(debug_assertions) { "debug build" } else { "release build" };
+    let build = format!("hanare {} {}, {kind}", made.version, made.commit).replace("  ", " ").replace(" ,", ",");
+    let costs = Costs::fit(Origin { host: host(), date: made.date, build, cores, load }, &rows, share)?;
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    std::fs::write(file, costs.to_toml()).with_context(|| file.display().to_string())?;
+    match options.json {
+        true => print::json(&serde_json::to_value(&costs)?)?,
+        false => print::text(&show::calibration(&costs)),
+    }
+    Ok(())
+}

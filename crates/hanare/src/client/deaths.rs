@@ -1,0 +1,67 @@
+//! What a rank knows of deaths in its job: those that wait for a word hear of them, since nobody may be left to change it.
+//!
+//! A rank that waits longer than a moment asks the pool's home once, and is answered when a rank of its job has died. While the home is
+//! away words are waited for without it.
+
+use super::pool::Shared;
+use super::remote::Remote;
+use super::request::Patience;
+use hanare_protocol::limits::ANSWER_MS;
+use hanare_protocol::wire::sync::SyncRequest;
+use hanare_protocol::{Error, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a home that could not be asked is not asked again: making a connection may hold a wait up.
+const PAUSE: Duration = Duration::from_millis(ANSWER_MS);
+
+/// What is known, shared by a program's threads.
+#[derive(Default)]
+pub(crate) struct Deaths(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    /// Nobody has asked.
+    #[default]
+    Unasked,
+    /// The home has been asked, and answers by that number.
+    Asked(Arc<Remote>, u64),
+    /// The home could not be asked.
+    Silent { since: Instant },
+    /// A rank has died.
+    Known(Error),
+}
+
+impl Shared {
+    /// Fails where a rank of this program's job has died. Alone, never.
+    ///
+    /// **Cost**: at first a message to the pool's home; later a look at the connection. **Errors**: [`Error::RankGone`].
+    pub fn check_deaths(self: &Arc<Self>) -> Result<()> {
+        let Some(who) = self.job else { return Ok(()) };
+        let mut state = self.deaths.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = match &*state {
+            State::Known(death) => return Err(death.clone()),
+            State::Silent { since } if since.elapsed() < PAUSE => return Ok(()),
+            State::Asked(home, seq) if !home.is_done(*seq) => return Ok(()),
+            State::Asked(home, seq) => match home.wait(*seq) {
+                Err(death @ Error::RankGone { .. }) => State::Known(death),
+                // The connection broke: the next look asks on another.
+                _ => State::Unasked,
+            },
+            State::Unasked | State::Silent { .. } => {
+                let asked = self.home().and_then(|home| {
+                    let mut request = home.draft();
+                    request.set_sync(&SyncRequest::AwaitDeath { job: who.job }, Patience::Endless);
+                    // SAFETY: such a request has no memory but its own.
+                    unsafe { home.post(request) }.map(|seq| (home, seq))
+                });
+                asked.map_or(State::Silent { since: Instant::now() }, |(home, seq)| State::Asked(home, seq))
+            }
+        };
+        *state = next;
+        match &*state {
+            State::Known(death) => Err(death.clone()),
+            _ => Ok(()),
+        }
+    }
+}

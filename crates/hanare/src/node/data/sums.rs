@@ -1,0 +1,55 @@
+//! What the commands of a message bring, give and are together.
+
+use super::work::Work;
+use hanare_protocol::Error;
+use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, OLD_LEN_MAX};
+use hanare_protocol::wire::command::Op;
+
+/// Bytes that the commands of a message bring and give; each sum stays at its most where it would be beyond 64 bits.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub operands: u64,
+    results: u64,
+    /// Operands that are kept until the message is whole.
+    held: u64,
+    /// Old values.
+    old: u64,
+}
+
+impl Sums {
+    pub fn add(&mut self, work: &Work) {
+        let Work { op, .. } = *work;
+        let (operand, result) = (work.operand_len(), work.result_len());
+        self.operands = self.operands.saturating_add(operand);
+        self.results = self.results.saturating_add(result);
+        self.held = self.held.saturating_add(if op.streams_operand() { 0 } else { operand });
+        self.old = self.old.saturating_add(if op.is_once() { result } else { 0 });
+    }
+
+    pub fn beyond_limits(&self) -> Option<Error> {
+        let beyond = |len: u64, limit: u64, what: &str| {
+            let what = format!("{what} of {len} bytes in one message");
+            (len > limit).then_some(Error::LimitReached { what, limit })
+        };
+        beyond(self.old, OLD_LEN_MAX, "old values")
+            .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
+            .or_else(|| beyond(self.results, BODY_LEN_MAX, "results"))
+    }
+}
+
+/// Copies come in pairs of a source and a target with as many bytes.
+pub(super) fn unpaired(work: &[Work]) -> Option<Error> {
+    let bad = |work: &Work| Some(work.shape.refused("of a copy", "a copy needs a source and then a target of as many bytes"));
+    let mut work = work.iter();
+    while let Some(from) = work.next() {
+        match from.op {
+            Op::CopyFrom { .. } => match work.next() {
+                Some(to) if to.op == Op::CopyTo && from.len() == to.len() => {}
+                _ => return bad(from),
+            },
+            Op::CopyTo => return bad(from),
+            _ => {}
+        }
+    }
+    None
+}

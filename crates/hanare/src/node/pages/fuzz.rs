@@ -1,0 +1,190 @@
+//! Fuzz targets: what clients say of regions that they share, and what other nodes write about pages, to a node that has both.
+
+use super::*;
+use crate::node::extents::Extents;
+use hanare_memory::file::Huge;
+use hanare_memory::{Lender, LenderOptions};
+use hanare_protocol::id::Grant;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::wire::control::{self, HeldExtent, RegionView};
+use hanare_protocol::wire::page::{Frame, encode_frame};
+
+const GID: Gid = Gid(1);
+const LEN: u64 = 8 * PAGE_LEN;
+const ME: NodeId = NodeId(0);
+const OTHER: NodeId = NodeId(1);
+
+/// Where the other node's connection is.
+const PLACE: u64 = 5;
+
+/// Stand in seeds for grants that nobody knows ahead.
+const WRITES: Grant = Grant([1; 16]);
+const READS: Grant = Grant([2; 16]);
+
+thread_local! {
+    static LENDER: Arc<Lender> = {
+        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never };
+        Arc::new(Lender::new(&options).expect("memory"))
+    };
+}
+
+fn grants(grants: &mut [Grant], held: &HeldExtent) {
+    for grant in grants {
+        *grant = match *grant {
+            WRITES => held.write,
+            READS => held.read,
+            other => other,
+        };
+    }
+}
+
+/// Small numbers stand for those that a home or a host has drawn.
+fn drawn<'a>(number: &mut u64, known: impl Iterator<Item = &'a u64>) {
+    let mut known: Vec<u64> = known.copied().collect();
+    known.sort_unstable();
+    if let Some(it) = (*number < 8).then(|| known.get(*number as usize % known.len().max(1))).flatten() {
+        *number = *it;
+    }
+}
+
+fn letter(pages: &Pages, held: &HeldExtent, mut letter: Letter) -> Letter {
+    match &mut letter {
+        Letter::Join(join) => grants(&mut join.grants, held),
+        Letter::Leave { share } | Letter::Forgot { share } | Letter::ToHome { share, .. } => drawn(share, pages.shares.keys()),
+        Letter::Joined { key, .. }
+        | Letter::Left { key }
+        | Letter::Introduce { key, .. }
+        | Letter::ToHost { key, .. }
+        | Letter::HostGone { key } => drawn(key, pages.keys.keys()),
+        Letter::Returned { key, share, .. } => {
+            drawn(key, pages.keys.keys());
+            drawn(share, pages.shares.keys());
+        }
+    }
+    letter
+}
+
+/// Each message is behind a byte that says what it is, and two that give its length.
+pub(crate) fn pages(bytes: &[u8]) {
+    let lender = LENDER.with(Arc::clone);
+    let extents = Arc::new(Extents::new(lender));
+    extents.renew_grants(ME).expect("random bytes");
+    let held = extents.make(GID, &[LEN]).expect("memory")[0];
+    let mut pages = Pages::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
+    pages.set_identity(ME, Epoch(1));
+    pages.on_frames(PLACE, &[encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), way: 1 }, None)]);
+    let (mut rest, mut number) = (bytes, 0);
+    while let Some(([what, low, high], more)) = rest.split_first_chunk() {
+        let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
+        rest = more;
+        match what % 8 {
+            0..=3 => {
+                let mut page = [0; PAGE_LEN as usize];
+                page[..message.len().min(64)].copy_from_slice(&message[..message.len().min(64)]);
+                if let Ok(read) = control::decode(message) {
+                    let read = letter(&pages, &held, read);
+                    let page = read.has_bytes().then_some(&page[..]);
+                    number += 1;
+                    pages.on_frames(PLACE, &[encode_frame(&Frame::Letter(number, read), page)]);
+                }
+            }
+            4 | 5 => {
+                if let Ok(mut view) = control::decode::<RegionView>(message) {
+                    grants(&mut view.grants, &held);
+                    let consistency = if what % 8 == 4 { Consistency::Coherent } else { Consistency::Explicit };
+                    let client = ClientId(u64::from(what / 8));
+                    pages.on_wish(client, Wish::Share { view: Box::new(view), consistency, uid: 1000 });
+                }
+            }
+            6 => pages.on_frames(PLACE, &[message.to_vec()]),
+            _ => match message.first_chunk().map(Want::decode) {
+                Some(Ok(want)) => {
+                    let mut share = 0;
+                    drawn(&mut share, pages.shares.keys());
+                    pages.on_ask(9, 1, share, Ask::Wants(vec![want]));
+                }
+                _ => pages.on_client_gone(ClientId(u64::from(what / 8))),
+            },
+        }
+        pages.turn();
+        while pages.poll().is_some() {}
+    }
+    pages.tick();
+    pages.on_node_lost(OTHER, Over::All);
+    pages.stop();
+    while pages.poll().is_some() {}
+    drop(pages);
+    extents.free(&[held.slot]);
+}
+
+/// Inputs that [`pages`] begins with: both hosts share the region and pass pages on.
+#[cfg(test)]
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    use hanare_protocol::id::{Rights, Slot};
+    use hanare_protocol::page::{Access, Hosts, Page, Receipt, Ticket, ToHome, ToHost, Version};
+    use hanare_protocol::place::{Extent, Layout, Span};
+    use hanare_protocol::wire::control::NodeAddress;
+    use hanare_protocol::wire::page::Join;
+    let layout =
+        || Layout { spans: vec![Span { len: LEN, chunk: LEN, extents: vec![Extent { node: ME, slot: Slot(0), len: LEN }] }] };
+    let view = |grant| RegionView {
+        name: "a".to_owned(),
+        gid: GID,
+        rights: Rights::Write,
+        layout: layout(),
+        grants: vec![grant],
+        nodes: vec![NodeAddress { node: ME, epoch: Epoch(1), address: "127.0.0.1:1".to_owned() }],
+        attributes: Default::default(),
+        made: hanare_protocol::wire::control::Made::Found,
+    };
+    let join = |grant| {
+        Letter::Join(Join {
+            gid: GID,
+            name: "a".to_owned(),
+            layout: layout(),
+            grants: vec![grant],
+            consistency: Consistency::Coherent,
+            node: OTHER,
+            epoch: Epoch(1),
+            readers: None,
+            address: "127.0.0.1:2".to_owned(),
+            key: 77,
+        })
+    };
+    let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
+    let post = |letter: &Letter| pack(0, control::encode(letter));
+    let to_home = |share, page, message| post(&Letter::ToHome { share, page: Page(page), message });
+    let ticket = Ticket { seat: 1, number: 1 };
+    let want = |share, page, access| to_home(share, page, ToHome::Want { ticket, access, has: None, firm: true });
+    let share = pack(4 | 8, control::encode(&view(WRITES)));
+    let grant =
+        ToHost::Grant { ticket, version: Version(2), access: Access::Write, has_bytes: true, awaits: Hosts::NONE, firm: true };
+    let record = Want { page: 1, ticket, access: Access::Write, has: None, firm: false, tries: false };
+    vec![
+        [share.clone(), post(&join(WRITES)), want(1, 0, Access::Write), want(0, 0, Access::Read)].concat(),
+        [
+            post(&join(READS)),
+            want(0, 1, Access::Read),
+            to_home(0, 1, ToHome::WriteBack { version: Version(1), keeps: false }),
+            post(&Letter::Leave { share: 0 }),
+        ]
+        .concat(),
+        [
+            share.clone(),
+            post(&Letter::ToHost { key: 0, page: Page(2), message: grant }),
+            post(&Letter::Introduce { key: 0, host: HostId(3), node: OTHER, address: "127.0.0.1:2".to_owned(), its_key: 5 }),
+            post(&Letter::HostGone { key: 0 }),
+            post(&Letter::Returned { key: 0, share: 0, address: "127.0.0.1:2".to_owned(), takes: true }),
+        ]
+        .concat(),
+        [
+            pack(5 | 8, control::encode(&view(READS))),
+            pack(7, record.encode().to_vec()),
+            post(&Letter::Forgot { share: 0 }),
+            post(&Letter::Left { key: 0 }),
+            pack(6, encode_frame(&Frame::Heard(Receipt::default()), None)),
+            pack(7 | 8, Vec::new()),
+        ]
+        .concat(),
+    ]
+}

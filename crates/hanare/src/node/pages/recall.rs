@@ -1,0 +1,224 @@
+//! Commands on pages that hosts map: a command is done at the home, a stage at a time, and each stage has its pages brought home first.
+//!
+//! ```text
+//!   Need ──┬── nobody else has a page of it ────────────────────────────────> done at once
+//!          └── asked of the directory ── hosts send pages, drop copies ──────> Deed::Recalled ── done ── release
+//! ```
+//!
+//! A stage that writes holds its pages from there on until it is done. A stage that reads holds nothing: what lies at home since its
+//! pages came is as new as anything that was stored before the stage began.
+//!
+//! # Why no two stages wait for each other
+//!
+//! - A stage asks one directory for all its pages at one moment, in ascending order. Every page serves requests in the order in which
+//!   they came. So of two stages the one that asked first is first at each page that both want.
+//! - Nothing but hosts is waited for while pages are held: operands lie in this node's memory before a stage asks, and results leave
+//!   after it is done. Hosts give pages up by themselves.
+//! - A stage holds pages of one home. A copy has the bytes of its source before it asks for its target's pages.
+
+use super::{Deed, Pages};
+use hanare_protocol::Result;
+use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::page::{Access, Consistency, Face, Page};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// Pages that a stage of a command needs.
+pub(crate) struct Need {
+    pub gid: Gid,
+    pub slot: Slot,
+    pub access: Access,
+    /// Numbers of pages of the extent, ascending, each once.
+    pub pages: Vec<u64>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The commands of that link.
+    Link(u64),
+    /// Somebody who waits for a word.
+    Word,
+}
+
+/// What can be said of a need at once.
+pub(crate) enum Recall {
+    /// The stage may be done; [`Pages::release`] follows.
+    Ready(Face),
+    /// [`Deed::Recalled`] follows.
+    Waits(Face),
+}
+
+/// Stages whose pages are asked for or held.
+#[derive(Default)]
+pub(super) struct Recalls {
+    asked: BTreeMap<Face, Asked>,
+    count: u64,
+}
+
+struct Asked {
+    asker: Asker,
+    gid: Gid,
+    access: Access,
+    pages: Vec<Page>,
+    state: State,
+    until: Instant,
+}
+
+enum State {
+    /// The home is away, or comes back.
+    Unasked,
+    /// These are not here yet.
+    Waits(BTreeSet<Page>),
+    Over(Result<()>),
+    /// The asker knows.
+    Told,
+}
+
+impl Asked {
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Over(_))
+    }
+}
+
+impl Recalls {
+    /// Whether somebody waits for pages.
+    pub fn any_wait(&self) -> bool {
+        self.asked.values().any(|asked| !matches!(asked.state, State::Told))
+    }
+
+    /// A home forgets what it was asked for, since it comes back.
+    pub fn ask_anew(&mut self) {
+        let waiting = self.asked.values_mut().filter(|asked| matches!(asked.state, State::Waits(_)));
+        waiting.for_each(|asked| asked.state = State::Unasked);
+    }
+}
+
+impl Pages {
+    /// Brings pages home for a stage.
+    ///
+    /// **Cost**: no message for pages that no other host owns, nor for a stage that writes has a copy of; two for each host that has to
+    /// be asked. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
+    // FEATURE: EU-F15 EU-F17
+    pub fn recall(&mut self, asker: Asker, need: Need) -> Result<Recall> {
+        self.recalls.count += 1;
+        let face = Face(self.recalls.count);
+        let Some(home) = self.homes.get(&need.gid).filter(|home| home.consistency() == Consistency::Coherent) else {
+            return Ok(Recall::Ready(face));
+        };
+        let Some(pages) = home.memory().pages_of(need.slot, &need.pages) else { return Ok(Recall::Ready(face)) };
+        let Need { gid, access, .. } = need;
+        let until = Instant::now() + self.bound;
+        self.recalls.asked.insert(face, Asked { asker, gid, access, pages, state: State::Unasked, until });
+        self.ask_for_pages(face);
+        self.settle_but(Some(face));
+        let Some(asked) = self.recalls.asked.get_mut(&face).filter(|asked| asked.is_over()) else {
+            return Ok(Recall::Waits(face));
+        };
+        match std::mem::replace(&mut asked.state, State::Told) {
+            State::Over(Err(error)) => {
+                self.recalls.asked.remove(&face);
+                Err(error)
+            }
+            _ => Ok(Recall::Ready(face)),
+        }
+    }
+
+    /// A stage is done, or will not be.
+    pub fn release(&mut self, face: Face) {
+        if self.withdraw(face) {
+            self.settle();
+        }
+    }
+
+    /// A link has ended: what its commands asked for or hold goes to others.
+    pub fn forget_link(&mut self, link: u64) {
+        let its = self.recalls.asked.iter().filter(|(_, asked)| asked.asker == Asker::Link(link));
+        let its: Vec<Face> = its.map(|(face, _)| *face).collect();
+        its.into_iter().for_each(|face| self.release(face));
+    }
+
+    /// Has the pages of a stage serve others. Returns whether it was known.
+    fn withdraw(&mut self, face: Face) -> bool {
+        let Some(asked) = self.recalls.asked.remove(&face) else { return false };
+        self.let_go(face, &asked.pages, asked.gid);
+        true
+    }
+
+    fn let_go(&mut self, face: Face, pages: &[Page], gid: Gid) {
+        let mut posts = Vec::new();
+        if let Some(home) = self.homes.get_mut(&gid).filter(|home| !home.is_returning()) {
+            home.release(face, pages, &mut posts);
+        }
+        self.post(posts);
+    }
+
+    fn ask_for_pages(&mut self, face: Face) {
+        let Some(asked) = self.recalls.asked.get_mut(&face) else { return };
+        let mut posts = Vec::new();
+        match self.homes.get_mut(&asked.gid) {
+            // Nobody maps it any more.
+            None => asked.state = State::Over(Ok(())),
+            Some(home) if home.is_returning() => {}
+            Some(home) => {
+                asked.state = State::Waits(asked.pages.iter().copied().collect());
+                home.recall(face, &asked.pages, asked.access, &mut posts);
+            }
+        }
+        self.post(posts);
+    }
+
+    /// Takes note of what homes say of pages; the asker is told by a deed, unless it is the one that asks just now.
+    pub(super) fn hear_of_recalls(&mut self, asking: Option<Face>) {
+        if self.recalls.asked.is_empty() {
+            return;
+        }
+        let mut failed = Vec::new();
+        for home in self.homes.values_mut() {
+            while let Some((page, face, outcome)) = home.next_news() {
+                let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
+                let State::Waits(waits) = &mut asked.state else { continue };
+                waits.remove(&page);
+                if outcome.is_err() {
+                    failed.push((face, asked.gid, asked.pages.clone()));
+                }
+                if outcome.is_err() || waits.is_empty() {
+                    asked.state = State::Over(outcome);
+                }
+            }
+        }
+        failed.into_iter().for_each(|(face, gid, pages)| self.let_go(face, &pages, gid));
+        for (face, asked) in self.recalls.asked.iter_mut().filter(|(face, asked)| asked.is_over() && Some(**face) != asking) {
+            if let State::Over(outcome) = std::mem::replace(&mut asked.state, State::Told) {
+                self.deeds.push_back(Deed::Recalled { asker: asked.asker, face: *face, outcome });
+            }
+        }
+    }
+
+    /// Homes that are back are asked; who waits too long is told.
+    pub(super) fn tick_recalls(&mut self) {
+        let is_unasked = |asked: &Asked| match asked.state {
+            State::Unasked => true,
+            State::Waits(_) => !self.homes.contains_key(&asked.gid),
+            State::Over(_) | State::Told => false,
+        };
+        let unasked = self.recalls.asked.iter().filter(|(_, asked)| is_unasked(asked));
+        let unasked: Vec<Face> = unasked.map(|(face, _)| *face).collect();
+        unasked.into_iter().for_each(|face| self.ask_for_pages(face));
+        let now = Instant::now();
+        let is_waiting = |asked: &Asked| matches!(asked.state, State::Unasked | State::Waits(_));
+        let late = self.recalls.asked.iter().filter(|(_, asked)| is_waiting(asked) && asked.until <= now);
+        let late: Vec<(Face, Gid, Vec<Page>)> = late.map(|(face, asked)| (*face, asked.gid, asked.pages.clone())).collect();
+        for (face, gid, pages) in late {
+            self.let_go(face, &pages, gid);
+            let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
+            let waits = match &asked.state {
+                State::Waits(waits) => waits.first().copied(),
+                _ => None,
+            };
+            let page = waits.or(pages.first().copied()).unwrap_or(Page(0));
+            let late = self.homes.get(&gid).map_or(Ok(()), |home| Err(home.is_late(page, self.bound)));
+            asked.state = State::Over(late);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Five hundred programs of another user, all hostile, beside an honest one whose gets go on without an error.
+//!
+//! Each becomes in turn one that says nothing, says garbage, never reads, asks without pause, sends descriptors, comes and goes, and
+//! promises huge frames. They are threads of a few processes of that user: what a node sees is connections.
+
+#[path = "support/holder.rs"]
+mod holder;
+#[path = "support/intruder.rs"]
+mod intruder;
+mod support;
+
+use hanare::{CreateOptions, Pool};
+use hanare_protocol::id::Gid;
+use hanare_protocol::wire::VERSION;
+use hanare_protocol::wire::control::{self, Request};
+use intruder::frame;
+use std::io::{Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::{Duration, Instant};
+use support::TestPool;
+
+const COUNT: usize = 500;
+const PROCESSES: usize = 5;
+
+/// How long a hostile program is of one kind.
+const TURN: Duration = Duration::from_millis(300);
+
+/// The user that they are: nobody, where the test may become it.
+const OTHER: u32 = 65_534;
+
+/// How many gets are timed each time.
+const GETS: usize = 3_000;
+
+fn connect(socket: &str) -> Option<UnixStream> {
+    let address = SocketAddr::from_abstract_name(socket.strip_prefix('@')?).ok()?;
+    let stream = UnixStream::connect_addr(&address).ok()?;
+    stream.set_read_timeout(Some(TURN)).ok()?;
+    stream.set_write_timeout(Some(TURN)).ok()?;
+    Some(stream)
+}
+
+fn attach(socket: &str) -> Option<UnixStream> {
+    let mut stream = connect(socket)?;
+    stream.write_all(&frame(&Request::Attach { version: VERSION, job: None })).ok()?;
+    let mut prefix = [0; 8];
+    stream.read_exact(&mut prefix).ok()?;
+    let len = u32::from_le_bytes(prefix[..4].try_into().unwrap());
+    stream.read_exact(&mut vec![0; len as usize]).ok()?;
+    Some(stream)
+}
+
+/// One turn of one kind. What the node does to it does not matter here.
+fn be_hostile(kind: usize, socket: &str) -> Option<()> {
+    let until = Instant::now() + TURN;
+    match kind % 8 {
+        0 => {
+            let _silent = connect(socket)?;
+            std::thread::sleep(TURN);
+        }
+        1 => {
+            let mut stream = connect(socket)?;
+            let mut noise = support::pattern(4096, kind as u64);
+            // A length that may be, so that the rest is read.
+            noise[..8].copy_from_slice(&[200, 0, 0, 0, 0, 0, 0, 0]);
+            while Instant::now() < until && stream.write_all(&noise).is_ok() {}
+        }
+        2 => {
+            let mut stream = attach(socket)?;
+            let lists = frame(&Request::List { after: String::new() }).repeat(64);
+            while Instant::now() < until && stream.write_all(&lists).is_ok() {}
+            std::thread::sleep(TURN);
+        }
+        3 | 4 => {
+            let mut stream = attach(socket)?;
+            let request = if kind % 8 == 3 { Request::Status } else { Request::Release { gid: Gid(1) } };
+            let many = frame(&request).repeat(64);
+            let mut reading = stream.try_clone().ok()?;
+            std::thread::spawn(move || while reading.read(&mut [0; 1 << 16]).is_ok_and(|len| len > 0) {});
+            while Instant::now() < until && stream.write_all(&many).is_ok() {}
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        5 => {
+            let mut stream = intruder::Intruder(attach(socket)?);
+            while Instant::now() < until && stream.send_with_fds(&[255, 0, 0, 0, 1, 0, 0, 0], 100) {}
+        }
+        6 => {
+            while Instant::now() < until {
+                drop(connect(socket));
+            }
+        }
+        _ => {
+            let mut stream = connect(socket)?;
+            stream.write_all(&u32::MAX.to_le_bytes()).ok()?;
+            let huge = control::encode(&Request::Stat { name: "x".repeat(1 << 20) });
+            while Instant::now() < until && stream.write_all(&huge).is_ok() {}
+        }
+    }
+    Some(())
+}
+
+/// A process with its share of them; ends when it is killed.
+#[test]
+#[ignore = "a program of the test below"]
+fn hostile() {
+    if !holder::is_started() {
+        return;
+    }
+    if rustix::process::geteuid().is_root() {
+        let (uid, gid) = (rustix::process::Uid::from_raw(OTHER), rustix::process::Gid::from_raw(OTHER));
+        rustix::thread::set_thread_groups(&[]).unwrap();
+        rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+    }
+    let socket = std::env::var("HANARE_NODE").unwrap();
+    for number in 0..COUNT / PROCESSES {
+        let socket = socket.clone();
+        // Threads have the user of the one that starts them.
+        std::thread::Builder::new()
+            .stack_size(128 << 10)
+            .spawn(move || {
+                for kind in number.. {
+                    if be_hostile(kind, &socket).is_none() {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                }
+            })
+            .unwrap();
+    }
+    holder::wait_for_death();
+}
+
+/// The time that 99 of 100 gets take at most.
+fn p99(client: &Pool, name: &str) -> Duration {
+    let region = client.open(name).unwrap();
+    let mut bytes = [0; 4096];
+    let mut times: Vec<Duration> = (0..GETS)
+        .map(|number| {
+            let begun = Instant::now();
+            region.get((number % 16) as u64 * 4096, &mut bytes).unwrap();
+            assert_eq!(bytes, [7; 4096]);
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[GETS * 99 / 100]
+}
+
+#[test]
+fn an_honest_program_goes_on_beside_five_hundred_hostile_ones() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not root: the hostile programs are of this user");
+    }
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let region = near.create("honest", 64 << 10, &CreateOptions::default()).unwrap();
+    region.put(0, &[7; 64 << 10]).unwrap();
+    let before = [p99(&near, "honest"), p99(&far, "honest")];
+    let hostile: Vec<_> = (0..PROCESSES).map(|_| holder::start("hostile", pool.nodes[0].socket())).collect();
+    // Each is of each kind.
+    let until = Instant::now() + TURN * 10;
+    let mut beside = [Duration::ZERO; 2];
+    while Instant::now() < until {
+        for (worst, client) in beside.iter_mut().zip([&near, &far]) {
+            *worst = p99(client, "honest").max(*worst);
+            // Naming goes on as well, for who is there and for who comes.
+            assert!(client.status().unwrap().nodes.iter().all(|node| node.alive), "no lease is lost");
+        }
+        let fresh = Pool::attach_to(pool.nodes[0].socket(), None).unwrap();
+        fresh.open("honest").unwrap().get(0, &mut [0; 8]).unwrap();
+    }
+    hostile.into_iter().for_each(holder::kill);
+    for (what, before, beside) in [("here", before[0], beside[0]), ("elsewhere", before[1], beside[1])] {
+        let ratio = beside.as_secs_f64() / before.as_secs_f64();
+        println!("p99 of a get of 4 KiB {what}: {before:?} alone, {beside:?} beside {COUNT} hostile programs: {ratio:.1} times");
+    }
+}

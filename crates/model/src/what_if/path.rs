@@ -1,0 +1,82 @@
+//! What time was spent on, along a chain of causes.
+use crate::time::Picos;
+
+/// What a piece of time went into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The program's own work.
+    Computing,
+    /// Memory of this host, or loads and stores over a network that has them.
+    Memory,
+    /// The library's work in the program: requests, answers, faults.
+    Library,
+    /// The work of a node's thread for requests.
+    Serving,
+    /// Waiting for a node's thread that serves others.
+    Node,
+    /// Waiting for a processor that others have.
+    Processor,
+    /// Threads that had parked and wake up.
+    Waking,
+    /// The way through an empty network.
+    Latency,
+    /// Bytes on the slowest link.
+    Bytes,
+    /// Waiting for links that others have.
+    Link,
+}
+
+impl Cause {
+    /// All, in the order of tables.
+    pub const ALL: [Cause; 10] = [
+        Cause::Computing,
+        Cause::Memory,
+        Cause::Library,
+        Cause::Serving,
+        Cause::Node,
+        Cause::Processor,
+        Cause::Waking,
+        Cause::Latency,
+        Cause::Bytes,
+        Cause::Link,
+    ];
+
+    /// The words of tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Computing => "computing",
+            Cause::Memory => "memory of this host, or loads",
+            Cause::Library => "the library's work",
+            Cause::Serving => "a node's work",
+            Cause::Node => "waiting for a node's thread",
+            Cause::Processor => "waiting for a processor",
+            Cause::Waking => "waking up",
+            Cause::Latency => "latency",
+            Cause::Bytes => "bytes on the line",
+            Cause::Link => "waiting for links",
+        }
+    }
+}
+
+/// The time until a moment, by what it was spent on. The parts add up to the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    spent: [Picos; Cause::ALL.len()],
+}
+
+impl Path {
+    /// Goes on by a span.
+    pub fn add(&mut self, cause: Cause, span: Picos) {
+        self.spent[cause as usize] += span;
+    }
+
+    /// The time spent on a cause.
+    pub fn of(&self, cause: Cause) -> Picos {
+        self.spent[cause as usize]
+    }
+
+    /// The moment it reaches.
+    pub fn total(&self) -> Picos {
+        self.spent.iter().copied().sum()
+    }
+}

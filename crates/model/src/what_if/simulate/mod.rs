@@ -1,0 +1,294 @@
+//! Runs a program on hosts whose processors programs and nodes share, over a network with links.
+//!
+//! ```text
+//! rank: work to send ──> links ──> node: queue ──> work ──> links ──> rank: work to take in, goes on
+//! ```
+//!
+//! A host has so many processors; ranks and the node's service thread take them in the order of asking. A node's thread does
+//! one request at a time. A thread that waited longer than the product's own limits has parked, and wakes late. Where a region
+//! is mapped coherently the product's page rules say which messages follow ([`crate::pages`]), and its barriers of jobs
+//! ([`Jobs`]) who is released.
+//!
+//! Every rank and every message carries its [`Path`]: what the time until now was spent on, along the chain of causes that
+//! ends here. Its parts always add up to the time.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `rank` | a rank: its steps, what it waits for, what it takes in |
+//! | `command` | what a command becomes: work here, loads, requests |
+//! | `node` | a node's thread, and the messages it answers |
+//! | `touch` | pages |
+mod command;
+mod node;
+mod rank;
+#[cfg(test)]
+mod tests;
+mod touch;
+
+use std::collections::BTreeMap;
+
+use hanare_protocol::group::Jobs;
+
+use super::WhatIfError;
+use super::costs::{Costs, Software};
+use super::path::{Cause, Path};
+use super::program::{Program, Step};
+use crate::engine::Engine;
+use crate::network::{Network, Way};
+use crate::pages::{Letter, Pages};
+use crate::station::Station;
+use crate::time::Picos;
+use crate::topology::{Kind, Topology};
+use crate::trace::Trace;
+use node::Node;
+use rank::{Doing, Process};
+
+/// What a program is run on.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Machines; nodes are dealt out over them in turn.
+    pub hosts: usize,
+    /// Nodes of the pool.
+    pub nodes: usize,
+    /// Ranks, dealt out over the nodes in turn, or in blocks.
+    pub ranks: usize,
+    /// Whether ranks fill a node before the next: rank 0 and 1 are on node 0.
+    pub is_blocked: bool,
+    /// Processors of each machine.
+    pub cores: usize,
+    /// What is between nodes.
+    pub network: Network,
+    /// How its links are laid.
+    pub topology: Kind,
+    /// What the software costs.
+    pub costs: Costs,
+    /// Whether a timeline is kept.
+    pub is_traced: bool,
+}
+
+/// Most steps of all ranks together: above it a run takes minutes.
+pub const STEPS_MAX: u64 = 20_000_000;
+/// Most spans of a timeline.
+const SPANS_MAX: usize = 200_000;
+
+/// Messages and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes, heads included.
+    pub bytes: u64,
+}
+
+/// What a run came to.
+pub struct Run {
+    /// When the last rank ended.
+    pub end: Picos,
+    /// When each rank ended.
+    pub ends: Vec<Picos>,
+    /// The path of the rank that ended last: its parts add up to `end`.
+    pub path: Path,
+    /// Messages between programs and nodes, by kind.
+    pub traffic: BTreeMap<&'static str, Traffic>,
+    /// Times of what was waited for, from begin to the answer's arrival.
+    pub times: Vec<Picos>,
+    /// The share of the time in which the busiest link, and the busiest node's thread, was taken.
+    pub busiest: (f64, f64),
+    /// Events simulated.
+    pub events: u64,
+    /// The timeline, where one was asked for.
+    pub trace: Option<Trace>,
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    /// A command: what the node does for it, and the bytes of its answer.
+    Command {
+        work: Picos,
+        answer: u64,
+    },
+    Answer,
+    Arrive(hanare_protocol::wire::sync::Arrival),
+    Released,
+    Letter(Letter),
+    /// A page may be used: not a message, but what a rank that waits for it takes in.
+    Installed,
+}
+
+#[derive(Clone, Debug)]
+struct Message {
+    rank: usize,
+    from: usize,
+    to: usize,
+    bytes: u64,
+    kind: &'static str,
+    begun: Picos,
+    arrived: Picos,
+    path: Path,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Event {
+    /// A rank has done its piece of work.
+    Ready(usize),
+    /// A message reaches its node's queue.
+    AtNode(Box<Message>),
+    /// A node has done its piece of work for a message.
+    Served(Box<Message>),
+    /// A message reaches its rank.
+    AtRank(Box<Message>),
+}
+
+struct World<'a> {
+    program: &'a Program,
+    setting: &'a Setting,
+    engine: Engine<Event>,
+    /// When each processor of each host is free.
+    cores: Vec<Vec<Station>>,
+    ranks: Vec<Process>,
+    nodes: Vec<Node>,
+    links: Topology,
+    /// The pages of each home.
+    pages: Vec<Pages>,
+    jobs: Jobs,
+    traffic: BTreeMap<&'static str, Traffic>,
+    times: Vec<Picos>,
+    trace: Option<Trace>,
+}
+
+/// Runs it: the same program and setting give the same run.
+///
+/// **Cost**: some five events a message. **Errors**: [`WhatIfError::Refused`] for more than [`STEPS_MAX`] steps, and for ranks
+/// that wait for ever.
+pub fn run(program: &Program, setting: &Setting) -> Result<Run, WhatIfError> {
+    let steps: u64 = (0..setting.ranks).map(|rank| program.step_count(rank)).fold(0, u64::saturating_add);
+    if steps > STEPS_MAX {
+        return Err(WhatIfError::Refused { reasons: format!("{steps} steps are more than the {STEPS_MAX} that a run may have") });
+    }
+    let mut world = World::new(program, setting, steps);
+    for rank in 0..setting.ranks {
+        world.engine.schedule(Picos::ZERO, Event::Ready(rank));
+    }
+    while let Some((_, event)) = world.engine.pop() {
+        match event {
+            Event::Ready(rank) => world.on_ready(rank),
+            Event::AtNode(message) => world.on_node(message),
+            Event::Served(message) => world.on_served(*message),
+            Event::AtRank(message) => world.on_rank(*message),
+        }
+    }
+    world.finish()
+}
+
+impl<'a> World<'a> {
+    fn new(program: &'a Program, setting: &'a Setting, steps: u64) -> World<'a> {
+        let homes = if program.has(|step| matches!(step, Step::Touch { .. })) { setting.nodes } else { 0 };
+        // A home's pages are every so-manieth number: the number tells the home.
+        let pages = (steps + 1) * setting.nodes as u64;
+        World {
+            program,
+            setting,
+            engine: Engine::new(),
+            cores: vec![vec![Station::new(); setting.cores]; setting.hosts],
+            ranks: (0..setting.ranks).map(|_| Process::default()).collect(),
+            nodes: (0..setting.nodes).map(|_| Node::default()).collect(),
+            links: Topology::new(setting.topology, setting.nodes),
+            pages: (0..homes).map(|home| Pages::new(home, setting.nodes, pages)).collect(),
+            jobs: Jobs::new(),
+            traffic: BTreeMap::new(),
+            times: Vec::new(),
+            trace: setting.is_traced.then(Trace::new),
+        }
+    }
+
+    fn finish(self) -> Result<Run, WhatIfError> {
+        if let Some(stuck) = self.ranks.iter().position(|rank| rank.doing != Doing::Ended) {
+            let reasons = format!("rank {stuck} waits for ever: not all ranks come to each barrier");
+            return Err(WhatIfError::Refused { reasons });
+        }
+        let ends: Vec<Picos> = self.ranks.iter().map(|rank| rank.path.total()).collect();
+        let last = (0..ends.len()).max_by_key(|rank| (ends[*rank], std::cmp::Reverse(*rank))).unwrap_or(0);
+        let end = ends[last];
+        let busiest = self.nodes.iter().map(|node| node.busy).max().unwrap_or_default();
+        let share = if end == Picos::ZERO { 0.0 } else { busiest.0 as f64 / end.0 as f64 };
+        Ok(Run {
+            end,
+            path: self.ranks[last].path.clone(),
+            busiest: (self.links.busiest(end), share),
+            ends,
+            traffic: self.traffic,
+            times: self.times,
+            events: self.engine.event_count(),
+            trace: self.trace,
+        })
+    }
+
+    /// The node of a rank.
+    fn node_of(&self, rank: usize) -> usize {
+        let Setting { ranks, nodes, .. } = *self.setting;
+        if self.setting.is_blocked { rank * nodes / ranks.max(nodes) } else { rank % nodes }
+    }
+
+    /// The software that passes a message between these nodes; a node and its host's programs share memory.
+    fn software(&self, from: usize, to: usize) -> Software {
+        let costs = &self.setting.costs;
+        if from == to || self.setting.network.way != Way::Kernel { costs.bypass } else { costs.kernel }
+    }
+
+    /// One end's half of what a message's bytes and the network's own overhead cost.
+    fn at_one_end(&self, from: usize, to: usize, bytes: u64) -> Picos {
+        let overhead = if from == to { Picos::ZERO } else { self.setting.network.overhead };
+        Picos::from_ns_f64(self.software(from, to).byte * bytes as f64 / 2.0) + Picos(overhead.0 / 2)
+    }
+
+    /// Takes the processor of a node's host that is free first; returns start and end.
+    fn work(&mut self, node: usize, asked: Picos, span: Picos) -> (Picos, Picos) {
+        let cores = &mut self.cores[node % self.setting.hosts];
+        let free = (0..cores.len()).min_by_key(|core| (cores[*core].free_at().max(asked), *core)).unwrap_or(0);
+        let taken = cores[free].take(asked, span);
+        (taken.start, taken.end)
+    }
+
+    fn chart(&mut self, group: &str, part: &str, name: &str, start: Picos, end: Picos) {
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < SPANS_MAX && end > start) {
+            let part = trace.part(group, part);
+            trace.span(part, name, start, end);
+        }
+    }
+
+    fn count(&mut self, kind: &'static str, messages: u64, bytes: u64) {
+        let traffic = self.traffic.entry(kind).or_default();
+        traffic.messages += messages;
+        traffic.bytes += bytes;
+    }
+
+    /// A message enters the network now, and reaches a rank that waits for it or a node's queue.
+    fn send(&mut self, mut message: Message, is_for_rank: bool) {
+        let now = self.engine.now();
+        self.count(message.kind, 1, message.bytes);
+        let mut arrives = now;
+        if message.from != message.to {
+            let network = &self.setting.network;
+            let (span, latency, hop) = (network.on_line(message.bytes), network.latency, network.hop);
+            let passed = self.links.send(message.from, message.to, now, span, hop);
+            message.path.add(Cause::Link, passed.waited);
+            message.path.add(Cause::Latency, latency + hop * passed.hops);
+            message.path.add(Cause::Bytes, span);
+            arrives = passed.end + latency;
+            if self.trace.is_some() {
+                let part = format!("to node {}", message.to);
+                self.chart("links", &part, message.kind, passed.end.since(span), passed.end);
+            }
+        }
+        message.arrived = arrives;
+        debug_assert_eq!(message.path.total(), arrives, "a message's path adds up to its arrival");
+        let event = if is_for_rank { Event::AtRank } else { Event::AtNode };
+        self.engine.schedule(arrives, event(Box::new(message)));
+    }
+}
+
+/// The time that steps compute.
+pub fn computing(steps: &[Step]) -> Picos {
+    steps.iter().map(|step| if let Step::Compute(span) = step { *span } else { Picos::ZERO }).sum()
+}

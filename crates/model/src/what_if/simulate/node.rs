@@ -1,0 +1,98 @@
+//! A node's thread: one message at a time, and what it answers.
+use std::collections::VecDeque;
+
+use hanare_protocol::group::Output;
+use hanare_protocol::limits::SPIN_YIELD_US;
+use hanare_protocol::wire::control;
+use hanare_protocol::wire::head::HEAD_LEN;
+use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
+
+use super::{Body, Event, Message, World};
+use crate::time::Picos;
+use crate::what_if::path::{Cause, Path};
+
+/// A node in a run.
+#[derive(Default)]
+pub struct Node {
+    queue: VecDeque<Box<Message>>,
+    is_busy: bool,
+    idle_since: Picos,
+    /// The time its thread worked.
+    pub(super) busy: Picos,
+}
+
+impl World<'_> {
+    pub(super) fn on_node(&mut self, message: Box<Message>) {
+        let node = message.to;
+        self.nodes[node].queue.push_back(message);
+        if !self.nodes[node].is_busy {
+            let idle = self.engine.now().since(self.nodes[node].idle_since);
+            let is_parked = idle > Picos::us(SPIN_YIELD_US);
+            let wake = if is_parked { Picos::from_ns_f64(self.setting.costs.wake) } else { Picos::ZERO };
+            self.serve(node, wake);
+        }
+    }
+
+    /// The node's thread takes the first of its queue, having woken up.
+    fn serve(&mut self, node: usize, wake: Picos) {
+        let now = self.engine.now();
+        let Some(mut message) = self.nodes[node].queue.pop_front() else {
+            self.nodes[node].is_busy = false;
+            self.nodes[node].idle_since = now;
+            return;
+        };
+        self.nodes[node].is_busy = true;
+        let span = self.node_work(&message);
+        let (start, end) = self.work(node, now + wake, span);
+        message.path.add(Cause::Node, now - message.arrived);
+        message.path.add(Cause::Waking, wake);
+        message.path.add(Cause::Processor, start - now - wake);
+        message.path.add(Cause::Serving, span);
+        self.nodes[node].busy += span;
+        if self.trace.is_some() {
+            self.chart(&format!("node {node}"), "service", message.kind, start, end);
+        }
+        self.engine.schedule(end, Event::Served(message));
+    }
+
+    fn node_work(&self, message: &Message) -> Picos {
+        let Message { from, to, bytes, .. } = *message;
+        let request = Picos::from_ns_f64(self.software(from, to).node);
+        let taking = self.at_one_end(from, to, bytes);
+        match &message.body {
+            Body::Command { work, answer } => request + taking + *work + self.at_one_end(to, from, *answer),
+            Body::Arrive(_) => request + taking + Picos::from_ns_f64(self.setting.costs.arrival),
+            // A letter is one way: what follows from it is another letter.
+            Body::Letter(letter) => Picos(request.0 / 2) + taking + self.answer_work(letter),
+            Body::Answer | Body::Released | Body::Installed => unreachable!("answers go to ranks"),
+        }
+    }
+
+    pub(super) fn on_served(&mut self, message: Message) {
+        let Message { rank, from, to: node, begun, path, kind, body, .. } = message;
+        let now = self.engine.now();
+        match body {
+            Body::Command { answer, .. } => {
+                let body = Body::Answer;
+                self.send(Message { rank, from: node, to: from, bytes: answer, kind, begun, arrived: now, path, body }, true);
+            }
+            Body::Arrive(arrival) => self.on_arrival(node, arrival, &path),
+            Body::Letter(letter) => self.hear(letter, begun, &path, message.bytes),
+            Body::Answer | Body::Released | Body::Installed => unreachable!("answers go to ranks"),
+        }
+        self.serve(node, Picos::ZERO);
+    }
+
+    /// An arrival has been heard at the jobs' home: the product's rules say who is released.
+    fn on_arrival(&mut self, home: usize, arrival: Arrival, path: &Path) {
+        self.jobs.on_arrive(arrival);
+        let now = self.engine.now();
+        let bytes = (HEAD_LEN + control::encode(&SyncAnswer::Done).len()) as u64;
+        while let Some(output) = self.jobs.poll() {
+            let Output::Release { rank, .. } = output else { unreachable!("no rank of a model dies") };
+            let (rank, path, body) = (rank.0 as usize, path.clone(), Body::Released);
+            let to = self.node_of(rank);
+            self.send(Message { rank, from: home, to, bytes, kind: "barrier", begun: now, arrived: now, path, body }, true);
+        }
+    }
+}

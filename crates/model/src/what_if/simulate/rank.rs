@@ -1,0 +1,237 @@
+//! A rank: its steps in turn, what it waits for, and what it takes in.
+use std::collections::VecDeque;
+
+use hanare_protocol::id::{JobId, JobRank, Rank};
+use hanare_protocol::limits::SPIN_ANSWER_US;
+use hanare_protocol::page::{Access, Page};
+use hanare_protocol::wire::control;
+use hanare_protocol::wire::head::HEAD_LEN;
+use hanare_protocol::wire::sync::{Arrival, SyncRequest};
+
+use super::command::Request;
+use super::{Body, Event, Message, World};
+use crate::time::Picos;
+use crate::what_if::path::{Cause, Path};
+use crate::what_if::program::Step;
+
+/// What a rank is at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Doing {
+    /// It has come to its next step.
+    #[default]
+    Next,
+    /// It makes requests; then they leave.
+    Post(Vec<Request>),
+    /// It says that it is at the barrier; then that leaves.
+    Arrive,
+    /// It has faulted; then the page is asked for.
+    Touch,
+    /// It takes an answer in.
+    Take,
+    /// It waits for a message.
+    Waits,
+    /// It has ended.
+    Ended,
+}
+
+/// A page that a rank has touched and cannot use yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Touching {
+    /// The page; its number tells its home.
+    pub page: Page,
+    /// What for.
+    pub access: Access,
+    /// Since when.
+    pub begun: Picos,
+}
+
+/// A rank in a run.
+#[derive(Default)]
+pub struct Process {
+    phase: usize,
+    pub(super) round: u64,
+    step: usize,
+    pub(super) doing: Doing,
+    /// Requests that are not answered.
+    pub(super) under_way: u64,
+    /// Requests of the last command.
+    pub(super) fan: u64,
+    answers: VecDeque<Message>,
+    since: Picos,
+    pub(super) path: Path,
+    generation: u64,
+    is_at_barrier: bool,
+    /// It waits until nothing is under way.
+    is_draining: bool,
+    pub(super) touched: u64,
+    pub(super) touching: Option<Touching>,
+}
+
+impl World<'_> {
+    /// A rank works for a while; then it goes on with what it is doing.
+    pub(super) fn rank_works(&mut self, rank: usize, cause: Cause, span: Picos, doing: Doing) {
+        self.rank_works_from(rank, self.engine.now(), cause, span, doing);
+    }
+
+    /// The same from a later time on; until then it wakes up.
+    fn rank_works_from(&mut self, rank: usize, asked: Picos, cause: Cause, span: Picos, doing: Doing) {
+        let (start, end) = self.work(self.node_of(rank), asked, span);
+        let woke = asked - self.engine.now();
+        let process = &mut self.ranks[rank];
+        process.path.add(Cause::Waking, woke);
+        process.path.add(Cause::Processor, start - asked);
+        process.path.add(cause, span);
+        process.doing = doing;
+        if self.trace.is_some() {
+            self.chart(&format!("rank {rank}"), "program", cause.name(), start, end);
+        }
+        self.engine.schedule(end, Event::Ready(rank));
+    }
+
+    pub(super) fn on_ready(&mut self, rank: usize) {
+        debug_assert_eq!(self.ranks[rank].path.total(), self.engine.now(), "a path adds up to the time");
+        match std::mem::take(&mut self.ranks[rank].doing) {
+            Doing::Post(requests) => self.post(rank, requests),
+            Doing::Arrive => return self.arrive(rank),
+            Doing::Touch => return self.touch(rank),
+            Doing::Take | Doing::Next => {}
+            Doing::Waits | Doing::Ended => unreachable!("a rank that waits has no work to end"),
+        }
+        self.go_on(rank);
+    }
+
+    /// The rank's next piece of work, or what it waits for.
+    pub(super) fn go_on(&mut self, rank: usize) {
+        if let Some(answer) = self.ranks[rank].answers.pop_front() {
+            return self.take_in(rank, &answer);
+        }
+        let process = &self.ranks[rank];
+        if process.touching.is_some() {
+            return self.touch(rank);
+        }
+        let depth = self.program.phases(rank).get(process.phase).map_or(1, |phase| phase.depth);
+        let is_full = process.under_way + process.fan > depth * process.fan.max(1) && process.under_way > 0;
+        if process.under_way > 0 && (process.is_at_barrier || process.is_draining || is_full) {
+            return self.wait(rank);
+        }
+        if process.is_at_barrier {
+            return self.begin_arrival(rank);
+        }
+        self.ranks[rank].is_draining = false;
+        let Some(step) = self.next_step(rank) else {
+            if self.ranks[rank].under_way > 0 {
+                return self.wait(rank);
+            }
+            self.ranks[rank].doing = Doing::Ended;
+            return;
+        };
+        match step {
+            Step::Compute(span) => self.rank_works(rank, Cause::Computing, span, Doing::Next),
+            Step::Barrier => {
+                self.ranks[rank].is_at_barrier = true;
+                self.go_on(rank);
+            }
+            Step::Drain => {
+                self.ranks[rank].is_draining = true;
+                self.go_on(rank);
+            }
+            Step::Touch { writes, place } => self.begin_touch(rank, writes, place),
+            Step::Command(command) => self.begin(rank, command),
+            Step::Requests(requests) => self.begin_requests(rank, &requests),
+        }
+    }
+
+    pub(super) fn wait(&mut self, rank: usize) {
+        self.ranks[rank].doing = Doing::Waits;
+        self.ranks[rank].since = self.engine.now();
+    }
+
+    /// The step that comes next, if any is left. A phase begins when what the one before began is over.
+    fn next_step(&mut self, rank: usize) -> Option<Step> {
+        let phases = self.program.phases(rank);
+        let process = &mut self.ranks[rank];
+        while let Some(phase) = phases.get(process.phase) {
+            if process.round < phase.times
+                && let Some(step) = phase.steps.get(process.step)
+            {
+                process.step += 1;
+                if process.step == phase.steps.len() {
+                    (process.step, process.round) = (0, process.round + 1);
+                }
+                return Some(step.clone());
+            }
+            if process.under_way > 0 {
+                return None;
+            }
+            (process.phase, process.round, process.step) = (process.phase + 1, 0, 0);
+        }
+        None
+    }
+
+    pub(super) fn on_rank(&mut self, message: Message) {
+        let rank = message.rank;
+        if let Body::Letter(letter) = message.body {
+            // What the thread that waits for a page is told, it takes in itself.
+            return self.hear(letter, message.begun, &message.path, message.bytes);
+        }
+        if self.ranks[rank].doing == Doing::Waits {
+            // Nothing but this message lets the rank go on: its path becomes the rank's.
+            self.ranks[rank].path = message.path.clone();
+            self.take_in(rank, &message);
+        } else {
+            self.ranks[rank].answers.push_back(message);
+        }
+    }
+
+    /// The rank takes an answer in: half of its work for a request, after waking up where it waited too long.
+    fn take_in(&mut self, rank: usize, message: &Message) {
+        let now = self.engine.now();
+        let Message { from, to, bytes, begun, .. } = *message;
+        let costs = &self.setting.costs;
+        let mut span = Picos::from_ns_f64(self.software(from, to).client / 2.0) + self.at_one_end(from, to, bytes);
+        let wake = Picos::from_ns_f64(costs.wake);
+        let fault = Picos::from_ns_f64(costs.fault);
+        // While bytes come in nobody parks: what counts is the silence before them.
+        let streams = self.setting.network.on_line(bytes) + self.at_one_end(from, to, bytes);
+        let process = &mut self.ranks[rank];
+        let is_parked = process.doing == Doing::Waits && now.since(process.since + streams) > Picos::us(SPIN_ANSWER_US);
+        let mut next = Doing::Take;
+        match message.body {
+            Body::Released => process.generation += 1,
+            Body::Installed => {
+                span += fault;
+                next = Doing::Touch;
+            }
+            _ => process.under_way -= 1,
+        }
+        self.times.push(now - begun);
+        let asked = if is_parked { now + wake } else { now };
+        self.rank_works_from(rank, asked, Cause::Library, span, next);
+    }
+
+    fn arrival_of(&self, rank: usize) -> Arrival {
+        let who = JobRank { job: JobId(1), rank: Rank(rank as u32), ranks: self.setting.ranks as u32 };
+        Arrival { who, generation: self.ranks[rank].generation }
+    }
+
+    fn arrival_len(&self, rank: usize) -> u64 {
+        (HEAD_LEN + control::encode(&SyncRequest::Arrive(self.arrival_of(rank))).len()) as u64
+    }
+
+    /// The rank has reached a barrier and has nothing under way.
+    fn begin_arrival(&mut self, rank: usize) {
+        let (here, bytes) = (self.node_of(rank), self.arrival_len(rank));
+        let span = Picos::from_ns_f64(self.software(here, 0).client / 2.0) + self.at_one_end(here, 0, bytes);
+        self.ranks[rank].is_at_barrier = false;
+        self.rank_works(rank, Cause::Library, span, Doing::Arrive);
+    }
+
+    /// It tells the jobs' home, node 0, and waits for its release.
+    fn arrive(&mut self, rank: usize) {
+        let (from, bytes, now) = (self.node_of(rank), self.arrival_len(rank), self.engine.now());
+        let body = Body::Arrive(self.arrival_of(rank));
+        let path = self.ranks[rank].path.clone();
+        self.send(Message { rank, from, to: 0, bytes, kind: "barrier", begun: now, arrived: now, path, body }, false);
+        self.wait(rank);
+    }
+}

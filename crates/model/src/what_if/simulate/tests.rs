@@ -1,0 +1,133 @@
+use super::*;
+use crate::what_if::costs::round_numbers;
+use crate::what_if::pattern;
+
+fn setting(nodes: usize, ranks: usize) -> Setting {
+    Setting {
+        hosts: nodes,
+        nodes,
+        ranks,
+        is_blocked: false,
+        cores: 2,
+        network: Network { latency: Picos::us(10), bytes_per_second: 1_000_000_000, ..Network::here() },
+        topology: Kind::Switch,
+        costs: round_numbers(),
+        is_traced: false,
+    }
+}
+
+fn run_of(text: &str, setting: &Setting) -> Run {
+    run(&pattern::parse(text).unwrap(), setting).unwrap()
+}
+
+#[test]
+fn one_get_is_the_sum_of_its_parts() {
+    let run = run_of("get 4KiB", &setting(2, 1));
+    // Client 4 us, node 6 us, (96 + 4128) bytes at 0.5 ns for both ends and 1 ns on the line, 10 us each way.
+    assert_eq!(run.end, Picos::us(30) + Picos::ns(4_224 / 2) + Picos::ns(4_224));
+    assert_eq!(run.traffic["get"], Traffic { messages: 2, bytes: 96 + 4_128 });
+    assert_eq!(run.path.of(Cause::Latency), Picos::us(20));
+    assert_eq!(run.path.of(Cause::Bytes), Picos::ns(4_224));
+    assert_eq!(run.path.of(Cause::Waking), Picos::ZERO);
+}
+
+#[test]
+fn paths_add_up_to_the_time_whatever_the_program() {
+    for (text, nodes, ranks) in [
+        ("get 4KiB x200 depth 8", 3, 5),
+        ("gather 64 of 8B, compute 2us, barrier x50", 2, 4),
+        ("touch x50", 3, 4),
+        ("store, barrier x20 spread", 3, 6),
+        ("update 64 of 8B x100 depth 4 spread; scan 1MiB spread; get 8B near x9", 4, 4),
+    ] {
+        let run = run_of(text, &setting(nodes, ranks));
+        assert_eq!(run.path.total(), run.end, "{text}");
+        assert!(run.end > Picos::ZERO && run.ends.len() == ranks, "{text}");
+    }
+}
+
+#[test]
+fn commands_under_way_share_the_latency_and_the_slower_end_sets_the_pace() {
+    let one = run_of("get 8B x1000", &setting(2, 1)).end.as_us() / 1000.0;
+    let many = run_of("get 8B x1000 depth 64", &setting(2, 1)).end.as_us() / 1000.0;
+    assert!((one - 30.2).abs() < 0.2, "{one}");
+    assert!((many - 6.1).abs() < 0.2, "the node's 6 us and its bytes: {many}");
+}
+
+#[test]
+fn ranks_of_one_host_queue_for_its_processors() {
+    let crowded = Setting { hosts: 1, cores: 1, network: Network::here(), ..setting(2, 4) };
+    let run = run_of("get 8B x100", &crowded);
+    assert!(run.path.of(Cause::Processor) > Picos::ZERO);
+    let roomy = run_of("get 8B x100", &Setting { cores: 8, ..crowded });
+    assert!(roomy.end < run.end && roomy.path.of(Cause::Processor) == Picos::ZERO);
+}
+
+#[test]
+fn who_waits_longer_than_the_products_limits_has_parked() {
+    let silent = run_of("get 8B, compute 1ms x10", &setting(2, 1));
+    assert_eq!(silent.path.of(Cause::Waking), Picos::us(40) * 9);
+    let far = Setting { network: Network { latency: Picos::ms(1), ..setting(2, 1).network }, ..setting(2, 1) };
+    // The program and the node both park in each round trip of 2 ms.
+    assert_eq!(run_of("get 8B x10", &far).path.of(Cause::Waking), Picos::us(40) * 20);
+}
+
+#[test]
+fn a_barrier_is_two_messages_a_rank_and_waits_for_the_last() {
+    let run = run_of("barrier x10", &setting(4, 4));
+    assert_eq!(run.traffic["barrier"].messages, 10 * 4 * 2);
+    let slow = pattern::parse("compute 1ms, barrier").unwrap();
+    let fast = pattern::parse("barrier").unwrap();
+    let program = Program { ranks: vec![fast.ranks[0].clone(), slow.ranks[0].clone()], ..fast };
+    let both = super::run(&program, &setting(2, 2)).unwrap();
+    assert!(both.ends.iter().all(|end| *end > Picos::ms(1)), "{:?}", both.ends);
+    assert_eq!(both.path.of(Cause::Computing), Picos::ms(1), "the way to the end goes through the slower rank");
+}
+
+#[test]
+fn ranks_that_never_meet_are_refused() {
+    let one = pattern::parse("barrier").unwrap();
+    let program = Program { ranks: vec![one.ranks[0].clone(), Vec::new()], ..one };
+    let error = super::run(&program, &setting(2, 2)).err().unwrap();
+    assert!(error.to_string().contains("waits for ever"), "{error}");
+}
+
+#[test]
+fn touches_send_what_the_products_rules_say() {
+    // Read, remote, clean: two messages, one with the page.
+    let read = run_of("touch x100", &setting(2, 1));
+    assert_eq!(read.traffic["page"], Traffic { messages: 200, bytes: 100 * (32 + 24 + 32 + 8 + 4096) });
+    // Write, remote: three.
+    assert_eq!(run_of("store x100", &setting(2, 1)).traffic["page"].messages, 300);
+    // The first host reads, the second writes each page after it: 3 + 2k with k = 1.
+    let program = Program {
+        ranks: vec![
+            pattern::parse("touch; barrier").unwrap().ranks[0].clone(),
+            pattern::parse("barrier; store near").unwrap().ranks[0].clone(),
+        ],
+        ..pattern::parse("barrier").unwrap()
+    };
+    let shared = super::run(&program, &setting(2, 2)).unwrap();
+    assert_eq!(shared.traffic["page"].messages, 2 + 2, "the home's own host writes what another has: 2k");
+}
+
+#[test]
+fn loads_take_no_message_and_no_nodes_thread() {
+    let cxl = Setting { network: Network::find("cxl2").unwrap(), ..setting(2, 1) };
+    let run = run_of("get 64KiB x10", &cxl);
+    assert_eq!(run.traffic.keys().copied().collect::<Vec<_>>(), ["lines loaded or stored"]);
+    // 1024 lines, 16 under way, 250 ns each: 16 us, and 50 ns for the call.
+    assert_eq!(run.end, (Picos::us(16) + Picos::ns(50)) * 10);
+}
+
+#[test]
+fn a_thousand_nodes_on_a_tree_and_a_torus() {
+    let of = |topology| {
+        let network = Network { hop: Picos::us(1), ..setting(2, 1).network };
+        let run = run_of("get 64KiB x4 depth 4 spread", &Setting { topology, network, ..setting(1024, 64) });
+        (run.end, run.traffic["get"].messages)
+    };
+    let ((tree, messages), (torus, same)) = (of(Kind::FatTree), of(Kind::Torus));
+    assert_eq!((messages, same), (64 * 4 * 1023 * 2, messages));
+    assert!(tree != torus && tree > Picos::ZERO);
+}

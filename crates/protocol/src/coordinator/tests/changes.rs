@@ -1,0 +1,113 @@
+//! What is changed of regions after they were made, what takes the place of lost ones, and how nodes leave the list.
+
+use super::*;
+use crate::limits::FORGET_MS;
+use crate::wire::control::Changes;
+
+const ROOT: User = User { uid: 0, gid: 0 };
+
+fn renew(name: &str, len: u64) -> Request {
+    let (placement, attributes) = (Placement::Local, Attributes::default());
+    Request::Create { name: name.to_owned(), len, placement, mode: 0o600, attributes, existing: Existing::AttachOrRenew }
+}
+
+fn alter(name: &str, changes: Changes) -> Request {
+    Request::Alter { name: name.to_owned(), changes }
+}
+
+#[test]
+fn attributes_are_kept_with_the_region_and_changed_by_its_owner() {
+    let mut pool = Pool::new(1);
+    let attributes = Attributes::from_iter([("descr", "<f8"), ("unit", "K")]);
+    let Request::Create { name, len, placement, mode, existing, .. } = create("a", 4096, Placement::Local, false) else {
+        panic!()
+    };
+    let made =
+        view(pool.call(0, OWNER, Request::Create { name, len, placement, mode, attributes: attributes.clone(), existing }));
+    assert_eq!(made.unwrap().attributes, attributes);
+    let changes = |value: Option<&str>| Changes {
+        attributes: [("unit".to_owned(), value.map(|value| value.into()))].into(),
+        ..Changes::default()
+    };
+    assert!(matches!(pool.call(0, OTHER, alter("a", changes(None))), Err(Error::NoPermission { .. })));
+    let long = "x".repeat(crate::limits::ATTRIBUTES_LEN_MAX);
+    assert!(matches!(pool.call(0, OWNER, alter("a", changes(Some(&long)))), Err(Error::LimitReached { .. })));
+    assert_eq!(pool.call(0, OWNER, alter("a", changes(None))), Ok(Answer::Ok));
+    let restored = Coordinator::restore(Settings::new("n0"), pool.journal.clone(), 0);
+    assert_eq!(restored.regions().next().unwrap().attributes, Attributes::from_iter([("descr", "<f8")]));
+    assert_eq!(pool.stat("a").unwrap().attributes, Attributes::from_iter([("descr", "<f8")]));
+}
+
+#[test]
+fn a_region_gets_another_name_mode_and_owner_and_keeps_its_number() {
+    let mut pool = Pool::new(1);
+    let made = pool.create(0, "a", 4096, Placement::Local).unwrap();
+    pool.create(0, "b", 4096, Placement::Local).unwrap();
+    let rename = |name: &str| Changes { name: Some(name.to_owned()), ..Changes::default() };
+    assert!(matches!(pool.call(0, OWNER, alter("a", rename("b"))), Err(Error::NameTaken { .. })));
+    assert!(matches!(pool.call(0, OWNER, alter("a", rename("x/y"))), Err(Error::BadName { .. })));
+    assert_eq!(pool.call(0, OWNER, alter("a", rename("a"))), Ok(Answer::Ok));
+    assert_eq!(pool.call(0, OWNER, alter("a", rename("c"))), Ok(Answer::Ok));
+    assert!(matches!(pool.open(0, "a"), Err(Error::UnknownRegion { .. })));
+    let by_number = Request::Open { which: Which::Gid(made.gid), rights: None };
+    let found = view(pool.call(0, OWNER, by_number.clone())).unwrap();
+    assert_eq!((found.name.as_str(), found.grants), ("c", made.grants));
+    assert!(matches!(pool.call(0, OTHER, by_number.clone()), Err(Error::NoPermission { .. })));
+    let open_to_all = Changes { mode: Some(0o644), ..Changes::default() };
+    assert_eq!(pool.call(0, OWNER, alter("c", open_to_all)), Ok(Answer::Ok));
+    assert_eq!(view(pool.call(0, OTHER, by_number)).unwrap().rights, Rights::Read);
+    assert!(pool.call(0, OWNER, alter("c", Changes { mode: Some(0o1000), ..Changes::default() })).is_err());
+    let give = Changes { owner: Some(OTHER), ..Changes::default() };
+    assert!(matches!(pool.call(0, OWNER, alter("c", give.clone())), Err(Error::NoPermission { .. })));
+    assert_eq!(pool.call(0, ROOT, alter("c", give)), Ok(Answer::Ok));
+    assert_eq!((pool.coordinator.used(OWNER.uid), pool.coordinator.used(OTHER.uid)), (4096, 4096));
+}
+
+#[test]
+fn a_region_whose_bytes_are_lost_is_made_anew_for_its_owner_alone() {
+    let mut pool = Pool::new(2);
+    let lost = pool.create(1, "a", 4096, Placement::Local).unwrap();
+    assert_eq!(view(pool.call(0, OWNER, renew("a", 4096))).unwrap().made, Made::Found, "what is there is opened");
+    pool.nodes[1].member.leave(false);
+    pool.run();
+    assert!(matches!(pool.call(0, OWNER, create("a", 4096, Placement::Local, true)), Err(Error::RegionLost { .. })));
+    assert!(matches!(pool.call(0, OTHER, renew("a", 4096)), Err(Error::NoPermission { .. })));
+    let anew = view(pool.call(0, OWNER, renew("a", 8192))).unwrap();
+    assert_eq!((anew.made, anew.layout.len()), (Made::Renewed, 8192));
+    assert!(anew.gid > lost.gid);
+    assert_eq!(pool.coordinator.used(OWNER.uid), 8192, "the lost bytes count no more");
+    let restored = Coordinator::restore(Settings::new("n0"), pool.journal.clone(), 0);
+    assert_eq!(restored.regions().map(|region| region.gid).collect::<Vec<_>>(), [anew.gid]);
+}
+
+#[test]
+fn what_a_node_keeps_is_not_made_anew_while_it_is_away() {
+    let mut pool = Pool::new(2);
+    pool.create(1, "a", 4096, Placement::Local).unwrap();
+    pool.nodes[1].member.leave(true);
+    pool.run();
+    pool.pass(60_000, &[1]);
+    assert!(matches!(pool.call(0, OWNER, renew("a", 4096)), Err(Error::NodeLost { node: NodeId(1), .. })));
+    assert_eq!(pool.stat("a").unwrap().lost, None);
+}
+
+#[test]
+fn nodes_that_are_gone_leave_the_list_when_somebody_says_so_or_by_themselves() {
+    let mut pool = Pool::new(3);
+    pool.create(1, "a", 4096, Placement::Local).unwrap();
+    let forget = |node: u32| Request::Forget { node: NodeId(node) };
+    assert!(matches!(pool.call(0, OWNER, forget(1)), Err(Error::BadSetting { .. })), "a member stays");
+    assert!(matches!(pool.call(0, OWNER, forget(9)), Err(Error::BadSetting { .. })));
+    pool.nodes[1].member.leave(true);
+    pool.nodes[2].member.leave(false);
+    pool.run();
+    assert!(matches!(pool.call(0, OTHER, forget(1)), Err(Error::NoPermission { .. })), "bytes of others may come back");
+    assert_eq!(pool.call(0, OWNER, forget(1)), Ok(Answer::Ok));
+    assert_eq!(pool.stat("a").unwrap().lost, Some(NodeId(1)));
+    let listed = |pool: &Pool| pool.coordinator.nodes().map(|node| node.node.0).collect::<Vec<_>>();
+    assert_eq!(listed(&pool), [0, 2]);
+    pool.pass(FORGET_MS - 1000, &[1, 2]);
+    assert_eq!(listed(&pool), [0, 2]);
+    pool.pass(2000, &[1, 2]);
+    assert_eq!(listed(&pool), [0]);
+}

@@ -1,0 +1,317 @@
+//! Fuzz targets: any bytes are a value that survives the wire, or refused; and what passes breaks no state machine.
+#![allow(missing_docs, reason = "a target's name says what it feeds")]
+#![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
+
+use crate::coordinator::{self, Coordinator, Peer};
+use crate::error::Error;
+use crate::id::Incarnation;
+use crate::member::{self, Member};
+use crate::place::Layout;
+use crate::wire::VERSION;
+use crate::wire::command::{COMMAND_LEN, Command};
+use crate::wire::control::{self, Answer, FromNode, Question, Request, ToNode};
+use crate::wire::greeting::{HELLO_LEN, Hello};
+use crate::wire::head::{HEAD_LEN, Head};
+use crate::wire::page::{self, GRANTED_LEN, Granted, Settled, WANT_LEN, Want};
+use crate::wire::sync::{SyncAnswer, SyncRequest};
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt::Debug;
+
+/// All of them, by name.
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("head", head),
+    ("hello", hello),
+    ("command", command),
+    ("control", control),
+    ("layout", layout),
+    ("records", records),
+    ("coordinator", coordinator),
+    ("member", member),
+];
+
+pub fn head(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk::<HEAD_LEN>() else { return };
+    if let Ok(head) = Head::decode(bytes) {
+        assert_eq!(head.encode(), *bytes);
+    }
+}
+
+pub fn hello(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk::<HELLO_LEN>() else { return };
+    if let Ok(hello) = Hello::decode(bytes) {
+        let again = Hello::decode(&hello.encode()).expect("what was read can be said");
+        assert!(again == hello || hello.version != VERSION);
+    }
+}
+
+pub fn command(bytes: &[u8]) {
+    let Some((bytes, rest)) = bytes.split_first_chunk::<COMMAND_LEN>() else { return };
+    let limit = rest.first_chunk().map_or(1 << 20, |limit| u64::from_le_bytes(*limit));
+    if let Ok(command) = Command::decode(bytes) {
+        assert_eq!(command.encode(), *bytes);
+        let list: Vec<u64> = rest
+            .get(8..)
+            .unwrap_or_default()
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+            .collect();
+        if let Ok(shape) = command.shape(&list)
+            && let Ok(shape) = shape.check("region", limit)
+        {
+            let is_inside = |(offset, len): (u64, u64)| offset.checked_add(len).is_some_and(|end| end <= limit);
+            assert!(shape.range().is_none_or(is_inside), "{:?} of {limit}", shape.range());
+            let _ = command.op.check("region", &shape);
+        }
+    }
+}
+
+fn survives<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(value) = control::decode::<T>(bytes) {
+        assert_eq!(control::decode(&control::encode(&value)), Ok(value));
+    }
+}
+
+pub fn control(bytes: &[u8]) {
+    survives::<Request>(bytes);
+    survives::<Result<Answer, Error>>(bytes);
+    survives::<FromNode>(bytes);
+    survives::<ToNode>(bytes);
+    survives::<Question>(bytes);
+    survives::<SyncRequest>(bytes);
+    survives::<SyncAnswer>(bytes);
+    survives::<coordinator::Record>(bytes);
+    if let Ok((frame, page)) = page::decode_frame(bytes) {
+        assert_eq!(page::decode_frame(&page::encode_frame(&frame, Some(page))), Ok((frame, page)));
+    }
+}
+
+pub fn records(bytes: &[u8]) {
+    if let Some(bytes) = bytes.first_chunk::<WANT_LEN>() {
+        assert!(Want::decode(bytes).is_ok_and(|want| want.encode() == *bytes) || Want::decode(bytes).is_err());
+        assert!(Settled::decode(bytes).is_ok_and(|settled| settled.encode() == *bytes) || Settled::decode(bytes).is_err());
+    }
+    if let Some(bytes) = bytes.first_chunk::<GRANTED_LEN>() {
+        assert!(Granted::decode(bytes).is_ok_and(|granted| granted.encode() == *bytes) || Granted::decode(bytes).is_err());
+    }
+}
+
+/// What a client or a node says of a region: what passes the check breaks nothing that is made of it.
+pub fn layout(bytes: &[u8]) {
+    let Ok(layout) = control::decode::<Layout>(bytes) else { return };
+    if layout.check().is_err() {
+        return;
+    }
+    let len = layout.len();
+    for at in [0, len / 2, len - 1] {
+        let _ = layout.period(at);
+        for piece in layout.pieces(at, (len - at).min(1 << 16)).take(64) {
+            let held = layout.extents().nth(piece.extent).expect("a piece lies on an extent").len;
+            assert!(piece.offset + piece.len <= held, "{} bytes at {} of {held}", piece.len, piece.offset);
+        }
+    }
+}
+
+/// Messages one after another, each behind a byte that says who sends it and two that give its length.
+pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let ([who, low, high], rest) = bytes.split_first_chunk()?;
+        let len = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
+        let (message, rest) = rest.split_at(len);
+        bytes = rest;
+        Some((*who, message))
+    })
+}
+
+/// Nodes that say anything to their coordinator, one message after another.
+pub fn coordinator(bytes: &[u8]) {
+    let mut machine = Coordinator::restore(coordinator::Settings::new("home"), [], 0);
+    for (turn, (who, message)) in messages(bytes).take(64).enumerate() {
+        let now_ms = turn as u64 * 100;
+        let peer = Peer(u64::from(who % 4));
+        match control::decode::<FromNode>(message) {
+            Ok(message) => machine.handle(now_ms, peer, message),
+            Err(_) if who & 128 != 0 => machine.disconnected(now_ms, peer, "gone"),
+            Err(_) => machine.tick(now_ms),
+        }
+        while machine.poll().is_some() {}
+    }
+    let again = Coordinator::restore(coordinator::Settings::new("home"), machine.snapshot(), 0);
+    assert_eq!(again.snapshot().len(), machine.snapshot().len(), "a journal says what its coordinator knew");
+}
+
+/// A coordinator that says anything to a node.
+pub fn member(bytes: &[u8]) {
+    let mut machine = Member::new(member::Settings::new(Incarnation(1), "n", "127.0.0.1:1"));
+    machine.connected(0);
+    for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
+        let now_ms = turn as u64 * 100;
+        match control::decode::<ToNode>(message) {
+            Ok(message) => machine.handle(now_ms, message),
+            Err(_) => machine.tick(now_ms),
+        }
+        while machine.poll().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+    use crate::page::{Consistency, Page, ToHome, Version};
+    use crate::place::{Extent, Placement, Span};
+    use crate::shape::{Dim, Shape, Strided, Subarray};
+    use crate::wire::command::{Op, dims_list};
+    use crate::wire::control::{HeldExtent, Memory, NodeAddress, Order, RegionView};
+    use crate::wire::greeting::{NONCE_LEN, Role};
+    use crate::wire::head::Kind;
+    use crate::wire::page::{Frame, Letter};
+    use hanare_fuzz::{Counting, drive};
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    /// What a parser of messages may allocate: a few times the longest input, whatever lengths stand in it.
+    const MOST: usize = 4 << 20;
+
+    fn a_layout() -> Layout {
+        let extent = |node| Extent { node: NodeId(node), slot: Slot(node), len: 64 << 10 };
+        let one = Span { len: 64 << 10, chunk: 64 << 10, extents: vec![extent(0)] };
+        Layout { spans: vec![one, Span { len: 128 << 10, chunk: 4096, extents: vec![extent(1), extent(2)] }] }
+    }
+
+    fn view() -> RegionView {
+        let address = |node| NodeAddress { node: NodeId(node), epoch: Epoch(1), address: "127.0.0.1:7411".to_owned() };
+        RegionView {
+            name: "a".to_owned(),
+            gid: Gid(1),
+            rights: Rights::Write,
+            layout: a_layout(),
+            grants: vec![Grant([7; 16]); 3],
+            nodes: (0..3).map(address).collect(),
+            attributes: Default::default(),
+            made: crate::wire::control::Made::Found,
+        }
+    }
+
+    fn join(incarnation: u128) -> FromNode {
+        FromNode::Join {
+            incarnation: Incarnation(incarnation),
+            attempt: 1,
+            name: format!("n{incarnation}"),
+            address: "127.0.0.1:1".to_owned(),
+            memory: Memory { lent: 1 << 30, ..Memory::default() },
+            was: None,
+            held: vec![HeldExtent { slot: Slot(1), gid: Gid(9), len: 4096, read: Grant([1; 16]), write: Grant([2; 16]) }],
+            wish: None,
+        }
+    }
+
+    fn ask(request: u64, what: Request) -> FromNode {
+        FromNode::Ask { request, settled: 0, user: User { uid: 1000, gid: 1000 }.into(), client: ClientId(1), what }
+    }
+
+    fn create(name: &str, placement: Placement) -> Request {
+        Request::Create {
+            name: name.to_owned(),
+            len: 1 << 20,
+            placement,
+            mode: 0o600,
+            attributes: Default::default(),
+            existing: crate::wire::control::Existing::Refuse,
+        }
+    }
+
+    fn packed<T: Serialize>(messages: &[(u8, T)]) -> Vec<u8> {
+        let pack = |(who, message): &(u8, T)| {
+            let bytes = control::encode(message);
+            [&[*who][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
+        };
+        messages.iter().flat_map(pack).collect()
+    }
+
+    #[test]
+    fn records_of_fixed_length() {
+        drive("head", &[Head::new(Kind::Commands, 1).encode().to_vec()], MOST, head);
+        drive("hello", &[Hello::new(Role::Data, 1, [1; NONCE_LEN]).encode().to_vec()], MOST, hello);
+        let dims = vec![Dim { count: 4, stride: 64 }, Dim { count: 2, stride: -8 }];
+        let shapes = [
+            Shape::Strided(Strided { offset: 8, block: 8, stride: 64, count: 16 }),
+            Shape::Subarray(Subarray::new(64, 8, &dims).unwrap()),
+        ];
+        let seed = |shape: &Shape<'_>| {
+            let bytes = Command::new(Op::Put, 1, Slot(1), Grant([1; 16]), shape).encode();
+            let list = if let Shape::Subarray(shape) = shape { dims_list(shape) } else { Vec::new() };
+            [&bytes[..], &(1u64 << 20).to_le_bytes(), &list].concat()
+        };
+        drive("command", &shapes.each_ref().map(seed), MOST, command);
+        let settled = Settled { page: 1, ticket: crate::page::Ticket { seat: 1, number: 1 }, version: Version(1) };
+        drive("records", &[settled.encode().to_vec(), vec![0; WANT_LEN]], MOST, records);
+    }
+
+    #[test]
+    fn control_messages() {
+        let write_back = ToHome::WriteBack { version: Version(3), keeps: false };
+        let letter = Frame::Letter(9, Letter::ToHome { share: 1, page: Page(2), message: write_back });
+        let seeds = [
+            control::encode(&Request::Share { view: view(), consistency: Consistency::Coherent }),
+            control::encode(&create("a", Placement::Local)),
+            control::encode(&Request::Prove { hellos: vec![1; 128] }),
+            control::encode(&join(1)),
+            control::encode(&Ok::<_, Error>(Answer::Region(view()))),
+            control::encode(&SyncRequest::AwaitDeath { job: JobId(1) }),
+            page::encode_frame(&letter, Some(&[7; 4096])),
+        ];
+        drive("control", &seeds, MOST, control);
+        drive("layout", &[control::encode(&a_layout())], MOST, layout);
+    }
+
+    #[test]
+    fn a_coordinator_hears_anything() {
+        let who = JobRank { job: JobId(1), rank: Rank(0), ranks: 2 };
+        let make = HeldExtent { slot: Slot(2), gid: Gid(1), len: 1 << 20, read: Grant([1; 16]), write: Grant([2; 16]) };
+        let seeds = [
+            packed(&[
+                (1, join(1)),
+                (1, ask(1, create("a", Placement::Local))),
+                (1, FromNode::Obeyed { order: 1, result: Ok(vec![make]) }),
+                (1, ask(2, Request::Resize { name: "a".to_owned(), len: 2 << 20 })),
+                (1, ask(3, Request::List { after: String::new() })),
+                (1, ask(4, Request::Remove { name: "a".to_owned() })),
+            ]),
+            packed(&[
+                (1, join(1)),
+                (2, join(2)),
+                (1, ask(1, create("b", Placement::Interleave(4096)))),
+                (2, FromNode::Renew { epoch: Epoch(1), memory: Memory { lent: u64::MAX, ..Memory::default() } }),
+                (2, FromNode::ClientCame { client: ClientId(3), job: who }),
+                (2, FromNode::ClientGone { client: ClientId(3), job: who, reason: "killed".to_owned(), died: true }),
+                (2, FromNode::Leave),
+            ]),
+        ];
+        drive("coordinator", &seeds, MOST, coordinator);
+    }
+
+    #[test]
+    fn a_node_hears_anything_of_its_coordinator() {
+        let home = NodeAddress { node: NodeId(0), epoch: Epoch(1), address: "127.0.0.1:1".to_owned() };
+        let welcome = ToNode::Welcome {
+            incarnation: Incarnation(1),
+            attempt: 1,
+            node: NodeId(1),
+            epoch: Epoch(1),
+            lease_ms: 3000,
+            keep: vec![Slot(1)],
+            settled: 0,
+            home,
+        };
+        let order = |order, what| ToNode::Order { order, settled: 0, epoch: Epoch(1), what };
+        let seed = packed(&[
+            (0, welcome),
+            (0, order(1, Order::Make { gid: Gid(1), lens: vec![4096, 1 << 20] })),
+            (0, order(2, Order::Free { slots: vec![Slot(1)] })),
+            (0, ToNode::Renewed { epoch: Epoch(1) }),
+            (0, ToNode::Unknown),
+        ]);
+        drive("member", &[seed], MOST, member);
+    }
+}

@@ -1,0 +1,10 @@
+//! Hands the target of this program's name to libFuzzer. What targets check is in the modules `fuzz` of their crates.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let all = [hanare_protocol::fuzz::TARGETS, hanare_fabric::fuzz::TARGETS, hanare::fuzz::TARGETS].concat();
+    let (_, target) = all.iter().find(|(name, _)| *name == env!("CARGO_BIN_NAME")).expect("each program is a target");
+    target(bytes);
+});
