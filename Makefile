@@ -9,12 +9,12 @@ LIBRARY := $(TARGET)/release/libhanare_capi
 MUSL    := $(shell uname -m)-unknown-linux-musl
 MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 
-.PHONY: build apps run test nightly bench check install dist clean help
+.PHONY: build apps run test wheel nightly bench check install dist clean help
 
 ## build    the command, the libraries and the programs in C
 build:
 	@scripts/prepare.sh build
-	$(CARGO) build --release -p hanare-cli -p hanare-capi
+	$(CARGO) build --release -p hanare-cli -p hanare-capi -p hanare-nbdkit
 
 apps: build
 	@$(MAKE) --no-print-directory -C apps OUT=$(CURDIR)/out/apps LIBRARY=$(LIBRARY).so
@@ -27,7 +27,12 @@ run: build apps
 ## test     every test
 test:
 	@scripts/prepare.sh test
-	$(CARGO) test --workspace --no-fail-fast
+	@status=0; $(CARGO) test --workspace --exclude hanare-python --no-fail-fast || status=$$?; \
+	scripts/python.sh test || status=$$?; exit $$status
+
+## wheel    the Python package into dist/, with the command in it
+wheel:
+	scripts/python.sh wheel
 
 ## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), and the simulator
 nightly:
@@ -44,7 +49,7 @@ bench: build apps
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude hanare-python --no-deps --document-private-items
 
 ## install  into PREFIX (default /usr/local): command, headers, libraries, pkg-config, completions, man pages
 install: build

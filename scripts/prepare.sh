@@ -90,8 +90,14 @@ test)
     want mpirun.openmpi "the test of ranks under Open MPI" openmpi-bin
     want mpirun.mpich "the test of ranks under MPICH" mpich
     want ssh "the test of hosts behind ssh" openssh-client
+    want fusermount3 "tests of mounts by ordinary users" fuse3
+    want nbdkit "tests of disks" nbdkit
+    want nbdcopy "tests of disks" libnbd-bin
+    want qemu-img "a test of disks" qemu-utils
+    PATH=$PATH:/usr/sbin:/sbin want mkfs.ext4 "a test of disks" e2fsprogs
     PATH=$PATH:/usr/sbin:/sbin want ip "tests of hosts whose packets are lost" iproute2
     PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
+    want python3 "the Python face" python3 python3-venv
     ;;
 bench)
     # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.

@@ -10,7 +10,7 @@
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`barrier`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`barrier`], [`queue`], [`queues`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -33,6 +33,8 @@ pub mod matmul;
 pub mod nodes;
 pub mod peers;
 pub mod programs;
+pub mod queue;
+pub mod queues;
 pub mod quicksort;
 pub mod report;
 pub mod scan;
@@ -131,6 +133,8 @@ pub fn list() -> &'static [Bench] {
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
+        Bench { name: queue::NAME, about: "blocks through a queue on one host, beside rings of one process", run: queue::run },
+        Bench { name: queues::NAME, about: "few active queues among many, read by one thread", run: queues::run },
     ]
 }
 

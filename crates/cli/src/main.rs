@@ -5,7 +5,10 @@
 //! | [`arguments`] | the one definition of the command's words |
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
+//! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
+//! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
@@ -23,11 +26,15 @@ mod forward;
 mod info;
 mod journal;
 mod key;
+mod log;
 mod manual;
+mod mount;
+mod nbd;
 mod node;
 mod print;
 mod progress;
 mod prometheus;
+mod queue;
 mod region;
 mod run;
 mod size;
@@ -107,9 +114,12 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
             return guard::stand_guard(rest);
         }
         Command::Node(options) => return node::run(&options),
+        Command::Mount(options) => return mount::run(&options),
+        Command::Nbd(options) => return nbd::run(&options),
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,

@@ -4,8 +4,7 @@ use crate::journal;
 use crate::prometheus;
 use crate::run::children;
 use crate::run::signals::{self, Event};
-use crate::sparing::Sparing;
-use crate::{print, size};
+use crate::{log, print, size};
 use anyhow::{Context, Result};
 use clap::Args;
 use hanare::node::{Node, NodeOptions};
@@ -13,12 +12,10 @@ use hanare_protocol::wire::greeting::Sealing;
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
-use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Lends this host's memory to a pool and serves its clients.
 #[derive(Args, Clone, Debug)]
@@ -85,7 +82,8 @@ fn start_and_wait(options: &Options) -> Result<()> {
     if let Some(launcher) = options.embedded_in.and_then(Pid::from_raw) {
         anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
     }
-    log(options)?;
+    // A launcher tells of nodes that come and go by itself.
+    log::begin(if options.embedded_in.is_some() { "error" } else { "warn" })?;
     let told = tell_of_end(events)?;
     let Some(node) = start(node_options(options)?, &told)? else {
         let reason = "it was told to end before it was ready";
@@ -148,18 +146,6 @@ fn start(options: NodeOptions, (sender, steps): &(Sender<Step>, Receiver<Step>))
         Step::Started(node) => Ok(Some(Arc::new(node?))),
         Step::End => Ok(None),
     }
-}
-
-/// What the node has to say goes to standard error, as much as HANARE_LOG asks for.
-fn log(options: &Options) -> Result<()> {
-    // A launcher tells of nodes that come and go by itself.
-    let unset = if options.embedded_in.is_some() { "error" } else { "warn" };
-    let wanted = std::env::var("HANARE_LOG").ok().filter(|text| !text.is_empty()).unwrap_or_else(|| unset.to_owned());
-    let filter = EnvFilter::try_new(&wanted).with_context(|| format!("HANARE_LOG cannot be '{wanted}'"))?;
-    let is_terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().compact().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(filter).with(lines.with_filter(Sparing::default())).init();
-    Ok(())
 }
 
 fn node_options(options: &Options) -> Result<NodeOptions> {

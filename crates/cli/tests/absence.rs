@@ -11,14 +11,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hanare", &["hanare-protocol", "hanare-memory", "hanare-ring", "hanare-fabric"]),
     ("capi", &["hanare", "hanare-protocol", "hanare-memory"]),
     ("fuzz", &[]),
+    ("disk", &["hanare"]),
+    ("nbdkit", &["hanare"]),
+    ("python", &["hanare"]),
     ("model", &["hanare-protocol"]),
     ("sim", &["hanare-protocol", "hanare-model"]),
     ("bench", &["hanare", "hanare-protocol", "hanare-memory"]),
-    ("cli", &["hanare", "hanare-protocol", "hanare-model", "hanare-sim", "hanare-bench"]),
+    ("cli", &["hanare", "hanare-protocol", "hanare-model", "hanare-sim", "hanare-bench", "hanare-disk"]),
 ];
 
 /// Crates without `unsafe`.
-const SAFE: &[&str] = &["protocol", "model", "sim", "cli"];
+const SAFE: &[&str] = &["protocol", "model", "sim", "cli", "disk", "nbdkit"];
 
 /// What the rules may not know of.
 const IMPURE: &[&str] = &[

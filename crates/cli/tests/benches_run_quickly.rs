@@ -53,6 +53,17 @@ fn rows<'r>(report: &'r Value, words: &str) -> Vec<&'r Value> {
 }
 
 #[test]
+fn queues_and_rings() {
+    let report = bench("queue", None);
+    check("queue", &report);
+    assert_eq!(rows(&report, "1 writer, 1 reader").len(), 2);
+    assert!(report["rows"].as_array().unwrap().iter().all(|row| row["peer_value"].is_f64()), "its peers are part of it: {report}");
+    let report = bench("queues", None);
+    check("queues", &report);
+    assert_eq!(rows(&report, "16 active queues").len(), 2);
+}
+
+#[test]
 fn strided() {
     let report = bench("strided", None);
     check("strided", &report);

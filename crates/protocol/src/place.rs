@@ -50,11 +50,11 @@ impl FromStr for Placement {
 
     fn from_str(text: &str) -> Result<Placement> {
         let bad =
-            || Error::BadPlacement { placement: text.to_owned(), reason: "write local, node=K, or interleave=BYTES".to_owned() };
+            || Error::BadPlacement { placement: text.to_owned(), reason: "write local, node=K, or interleave=SIZE".to_owned() };
         let placement = match text.split_once('=') {
             None if text == "local" => Placement::Local,
             Some(("node", number)) => Placement::Node(NodeId(number.parse().map_err(|_| bad())?)),
-            Some(("interleave", chunk)) => Placement::Interleave(chunk.parse().map_err(|_| bad())?),
+            Some(("interleave", chunk)) => Placement::Interleave(crate::size::parse(chunk).map_err(|_| bad())?),
             _ => return Err(bad()),
         };
         placement.check().map(|()| placement)

@@ -10,10 +10,11 @@
 //! *result* what it gives. All lists come before the first operand, so that a node can admit or refuse all commands before it takes a byte.
 
 use super::Malformed;
+use super::queue::APPENDED_LEN;
 use crate::element::{Element, Operator, RANGE_LEN, SUMMARY_LEN};
 use crate::error::Error;
 use crate::id::{Grant, Slot};
-use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, STAGE_LEN};
+use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, QUEUE_APPEND_LEN_MAX, STAGE_LEN};
 use crate::shape::{Checked, Dim, Indexed, Indices, Shape, Strided, Subarray};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -57,6 +58,12 @@ pub enum Op {
     Fetch(Update),
     /// Swap each element for the second of its two operands where it equals the first; the result is the elements before it.
     CompareAndSwap(Element),
+    /// Append the operand's units to a lane of a queue: see [`super::queue`]. The shape begins where the array of queues does, and has
+    /// as many bytes as the operand. **Source**: [D3 §3] IPUSH, [VQ §4] the ring buffer unit. FEATURE: D3-F4
+    Append {
+        /// The lane.
+        lane: u32,
+    },
 }
 
 /// What is done to each element, and with what.
@@ -95,7 +102,7 @@ impl Op {
         match self {
             Op::Put | Op::Compare | Op::CompareAndSwap(_) => true,
             Op::Update(update) | Op::Fetch(update) => !update.is_same,
-            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) => false,
+            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) | Op::Append { .. } => false,
         }
     }
 
@@ -126,6 +133,7 @@ impl Op {
             Op::Update(_) => "update",
             Op::Fetch(_) => "fetch",
             Op::CompareAndSwap(_) => "compare and swap",
+            Op::Append { .. } => "append",
         }
     }
 
@@ -136,6 +144,9 @@ impl Op {
     pub fn check(self, region: &str, shape: &Checked<'_>) -> Result<(), Error> {
         let Some(element) = self.element() else {
             return match self {
+                Op::Append { .. } if shape.len() > QUEUE_APPEND_LEN_MAX => {
+                    Err(shape.refused(region, format!("an append of {} bytes; {QUEUE_APPEND_LEN_MAX} go in one", shape.len())))
+                }
                 Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
                     Err(shape.refused(region, format!("a pattern of {pattern_len} bytes: it needs 1 to {STAGE_LEN}")))
                 }
@@ -167,7 +178,7 @@ impl Op {
         match self {
             Op::Get | Op::CopyTo => Some(0),
             Op::CopyFrom { address_len } => Some(u64::from(address_len)),
-            Op::Put | Op::Compare => Some(stream_len),
+            Op::Put | Op::Compare | Op::Append { .. } => Some(stream_len),
             Op::Fill { pattern_len } => Some(u64::from(pattern_len)),
             Op::Reduce(_) => Some(RANGE_LEN),
             Op::Update(update) | Op::Fetch(update) => Some(if update.is_same { update.element.len() } else { stream_len }),
@@ -181,6 +192,7 @@ impl Op {
             Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_) => stream_len,
             Op::Compare => DIFFERENCE_LEN,
             Op::Reduce(_) => SUMMARY_LEN,
+            Op::Append { .. } => APPENDED_LEN,
             Op::Put | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
         }
     }
@@ -199,6 +211,7 @@ impl Op {
             Op::Update(which) => update(8, which),
             Op::Fetch(which) => update(9, which),
             Op::CompareAndSwap(element) => (10, element as u8, 0, 0),
+            Op::Append { lane } => (11, 0, 0, lane),
         }
     }
 
@@ -222,6 +235,7 @@ impl Op {
             8 => Op::Update(update()?),
             9 => Op::Fetch(update()?),
             10 => Op::CompareAndSwap(kind()?),
+            11 => Op::Append { lane: detail },
             _ => return None,
         };
         // What an op does not use is zero, so that every command has one encoding.
@@ -435,6 +449,7 @@ mod tests {
             update.clone().prop_map(Op::Update),
             update.prop_map(Op::Fetch),
             element.prop_map(Op::CompareAndSwap),
+            any::<u32>().prop_map(|lane| Op::Append { lane }),
         ]
     }
 
@@ -458,7 +473,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_command_or_refused(bytes: [u8; 32], more: [u8; 32], op in 0u8..12, form in 0u8..26) {
+        fn any_bytes_are_a_command_or_refused(bytes: [u8; 32], more: [u8; 32], op in 0u8..13, form in 0u8..26) {
             let mut whole = [0; COMMAND_LEN];
             whole[..32].copy_from_slice(&bytes);
             whole[32..].copy_from_slice(&more);

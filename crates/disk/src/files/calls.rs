@@ -1,0 +1,646 @@
+//! The kernel's requests, each answered from [`Files`] or [`Plain`].
+
+use super::Files;
+use super::bytes::Source;
+use super::names::{Maker, NAME_LEN_MAX, Put};
+use super::plain::{Plain, is_plain};
+use super::record::{Attributes, Fresh, Ino, ROOT, Stamp};
+use super::refusal::Result;
+use super::space::BLOCK_LEN;
+use super::tree::{Inode, Kind};
+use fuser::{
+    BsdFileFlags, Errno as Code, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use hanare::RegionStat;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Largest read or write of one request: 1 MiB, in which a trip to another node is a small part.
+const REQUEST_LEN: u32 = 1 << 20;
+
+/// How long the kernel believes what it was told, while no other mount can change it.
+const BELIEVE: Duration = Duration::from_secs(1);
+
+/// Preferred length of a program's reads and writes.
+const IO_LEN: u32 = 64 << 10;
+
+/// What `readdir` gives of a folder: as it was when it was opened.
+type Listing = Arc<Vec<(Vec<u8>, Ino, FileType)>>;
+
+/// The file system as the kernel talks to it.
+pub struct Calls {
+    files: Arc<Files>,
+    plain: Plain,
+    listings: Mutex<HashMap<u64, Listing>>,
+    next: AtomicU64,
+}
+
+fn code(error: Errno) -> Code {
+    Code::from_i32(error.raw_os_error())
+}
+
+fn kind_of(kind: &Kind) -> FileType {
+    match kind {
+        Kind::File { .. } => FileType::RegularFile,
+        Kind::Folder { .. } => FileType::Directory,
+        Kind::Link { .. } => FileType::Symlink,
+        Kind::Special { format, .. } => match *format & libc::S_IFMT {
+            libc::S_IFIFO => FileType::NamedPipe,
+            libc::S_IFSOCK => FileType::Socket,
+            libc::S_IFCHR => FileType::CharDevice,
+            _ => FileType::BlockDevice,
+        },
+    }
+}
+
+/// What `stat` shows.
+fn attributes(ino: Ino, inode: &Inode, source: &Source<'_>) -> FileAttr {
+    let written = source.pending.and_then(|pending| pending.time);
+    let fresh = source.pending.map_or(0, |pending| pending.fresh.count());
+    let later = |stamp: Stamp| SystemTime::from(written.map_or(stamp, |written| written.max(stamp)));
+    FileAttr {
+        ino: INodeNo(ino),
+        size: source.size(),
+        blocks: (inode.blocks() + fresh) * (BLOCK_LEN / 512),
+        atime: inode.atime.into(),
+        mtime: later(inode.mtime),
+        ctime: later(inode.ctime),
+        crtime: SystemTime::UNIX_EPOCH,
+        kind: kind_of(&inode.kind),
+        perm: inode.mode as u16,
+        nlink: inode.links,
+        uid: inode.uid,
+        gid: inode.gid,
+        rdev: if let Kind::Special { rdev, .. } = inode.kind { rdev } else { 0 },
+        blksize: IO_LEN,
+        flags: 0,
+    }
+}
+
+fn plain_attributes(ino: u64, stat: &RegionStat) -> FileAttr {
+    let time = SystemTime::UNIX_EPOCH;
+    FileAttr {
+        ino: INodeNo(ino),
+        size: stat.len,
+        blocks: stat.len.div_ceil(512),
+        atime: time,
+        mtime: time,
+        ctime: time,
+        crtime: time,
+        kind: FileType::RegularFile,
+        perm: (stat.mode & 0o777) as u16,
+        nlink: 1,
+        uid: stat.owner,
+        gid: stat.owner,
+        rdev: 0,
+        blksize: IO_LEN,
+        flags: 0,
+    }
+}
+
+impl Calls {
+    /// Answers from a file system.
+    pub fn new(files: &Arc<Files>) -> Calls {
+        let (plain, next) = (Plain::new(&files.pool), AtomicU64::new(1));
+        Calls { files: files.clone(), plain, listings: Mutex::default(), next }
+    }
+
+    fn listings(&self) -> MutexGuard<'_, HashMap<u64, Listing>> {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn believe(&self) -> Duration {
+        if self.files.is_shared() { Duration::ZERO } else { BELIEVE }
+    }
+
+    fn attributes(&self, ino: Ino) -> Result<FileAttr> {
+        if is_plain(ino) {
+            return self.plain.stat(ino).map(|stat| plain_attributes(ino, &stat));
+        }
+        self.files.with(ino, |inode, source| attributes(ino, inode, source))
+    }
+
+    fn find(&self, parent: Ino, name: &[u8]) -> Result<FileAttr> {
+        match self.files.lookup(parent, name) {
+            Err(Errno::NOENT) if parent == ROOT => self.plain.lookup(name).map(|(ino, stat)| plain_attributes(ino, &stat)),
+            found => found.and_then(|ino| self.attributes(ino)),
+        }
+    }
+
+    fn answer_entry(&self, found: Result<FileAttr>, reply: ReplyEntry) {
+        match found {
+            Ok(attr) => reply.entry(&self.believe(), &attr, Generation(0)),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn answer_attr(&self, found: Result<FileAttr>, reply: ReplyAttr) {
+        match found {
+            Ok(attr) => reply.attr(&self.believe(), &attr),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn make(&self, req: &Request, parent: Ino, name: &OsStr, what: &Fresh, mode: u32) -> Result<FileAttr> {
+        if is_plain(parent) {
+            return Err(Errno::NOTDIR);
+        }
+        let maker = Maker { uid: req.uid(), gid: req.gid(), mode };
+        self.files.make(parent, name.as_bytes(), what, maker).and_then(|ino| self.attributes(ino))
+    }
+
+    /// How the kernel caches a file's pages: as before, where nobody else has changed it since it last had it open.
+    fn open_flags(&self, ino: Ino) -> Result<FopenFlags> {
+        if is_plain(ino) {
+            self.plain.open_file(ino)?;
+            return Ok(FopenFlags::FOPEN_DIRECT_IO);
+        }
+        let is_cached = self.files.open_file(ino)?;
+        Ok(match is_cached {
+            _ if self.files.is_coherent() => FopenFlags::FOPEN_DIRECT_IO,
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::empty(),
+        })
+    }
+
+    fn set(&self, ino: Ino, size: Option<u64>, set: Attributes) -> Result<FileAttr> {
+        if is_plain(ino) {
+            if set != Attributes::default() && set != (Attributes { mtime: set.mtime, ..Attributes::default() }) {
+                return Err(Errno::OPNOTSUPP);
+            }
+            size.map_or(Ok(()), |len| self.plain.truncate(ino, len))?;
+        } else {
+            match size {
+                Some(len) => self.files.truncate(ino, len, set)?,
+                None => self.files.set(ino, &set)?,
+            }
+        }
+        self.attributes(ino)
+    }
+
+    fn listing(&self, folder: Ino) -> Result<Listing> {
+        let mut all: Vec<(Vec<u8>, Ino, FileType)> = {
+            let view = self.files.view()?;
+            let tree = &view.tree;
+            let names = tree.names(folder).ok_or(Errno::NOTDIR)?;
+            let kind = |ino: Ino| tree.inode(ino).map_or(FileType::RegularFile, |inode| kind_of(&inode.kind));
+            let up = tree.parent(folder).unwrap_or(ROOT);
+            let dots = [(b".".to_vec(), folder), (b"..".to_vec(), up)].into_iter();
+            dots.chain(names.iter().map(|(name, ino)| (name.clone(), *ino))).map(|(name, ino)| (name, ino, kind(ino))).collect()
+        };
+        if folder == ROOT {
+            let own: std::collections::HashSet<Vec<u8>> = all.iter().map(|(name, ..)| name.clone()).collect();
+            let regions = self.plain.all()?.into_iter().filter(|(name, _)| !own.contains(name.as_bytes()));
+            all.extend(regions.map(|(name, ino)| (name.into_bytes(), ino, FileType::RegularFile)));
+        }
+        Ok(Arc::new(all))
+    }
+
+    fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        if is_plain(ino) {
+            let stat = self.plain.stat(ino)?;
+            return match name {
+                b"user.hanare.gid" => Ok(stat.gid.0.to_string().into_bytes()),
+                super::PLACE => Ok(stat.placement.to_string().into_bytes()),
+                _ => Err(Errno::NODATA),
+            };
+        }
+        if name == REGIONS {
+            return self.files.regions_of(ino);
+        }
+        self.files.with(ino, |inode, _| inode.xattrs.get(name).cloned().ok_or(Errno::NODATA))?
+    }
+
+    fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
+        let mut names: Vec<Vec<u8>> = if is_plain(ino) {
+            self.plain.stat(ino)?;
+            vec![b"user.hanare.gid".to_vec(), super::PLACE.to_vec()]
+        } else {
+            let names = self.files.with(ino, |inode, _| {
+                let regions = matches!(inode.kind, Kind::File { .. }).then(|| REGIONS.to_vec());
+                inode.xattrs.keys().cloned().chain(regions).collect()
+            });
+            names?
+        };
+        names.iter_mut().for_each(|name| name.push(0));
+        Ok(names.concat())
+    }
+
+    fn space(&self) -> Result<(u64, u64)> {
+        let status = self.files.pool.status().map_err(|error| super::refusal::refused("the pool's state", &error))?;
+        let alive = status.nodes.iter().filter(|node| node.alive).map(|node| node.memory);
+        let (lent, used) = alive.fold((0u64, 0u64), |(lent, used), memory| (lent + memory.lent, used + memory.used));
+        let view = self.files.view()?;
+        let spare = view.tree.space.free.count() + view.tree.space.limbo().map(|run| u64::from(run.count)).sum::<u64>();
+        Ok((lent / BLOCK_LEN, lent.saturating_sub(used) / BLOCK_LEN + spare))
+    }
+}
+
+/// The attribute that names the regions, and so the nodes, that a file's bytes are in.
+const REGIONS: &[u8] = b"user.hanare.regions";
+
+fn answer(done: Result<()>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(code(error)),
+    }
+}
+
+fn answer_xattr(found: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match found {
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Code::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(code(error)),
+    }
+}
+
+impl Filesystem for Calls {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let _ = config.set_max_write(REQUEST_LEN);
+        let _ = config.set_max_readahead(REQUEST_LEN);
+        let _ = config.set_max_background(64);
+        // What this kernel has not is done without.
+        for wish in [InitFlags::FUSE_POSIX_LOCKS, InitFlags::FUSE_FLOCK_LOCKS, InitFlags::FUSE_PARALLEL_DIROPS] {
+            let _ = config.add_capabilities(wish);
+        }
+        let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.answer_entry(self.find(parent.0, name.as_bytes()), reply);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.answer_attr(self.attributes(ino.0), reply);
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let stamp = |time: TimeOrNow| match time {
+            TimeOrNow::SpecificTime(time) => Stamp::from(time),
+            TimeOrNow::Now => Stamp::now(),
+        };
+        let mode = mode.map(|mode| mode & 0o7777);
+        let set = Attributes { mode, uid, gid, size: None, atime: atime.map(stamp), mtime: mtime.map(stamp) };
+        self.answer_attr(self.set(ino.0, size, set), reply);
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let target = self.files.with(ino.0, |inode, _| match &inode.kind {
+            Kind::Link { target } => Ok(target.clone()),
+            _ => Err(Errno::INVAL),
+        });
+        match target.and_then(|target| target) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn mknod(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry) {
+        let what = match mode & libc::S_IFMT {
+            libc::S_IFREG | 0 => Fresh::File,
+            format => Fresh::Special { format, rdev },
+        };
+        self.answer_entry(self.make(req, parent.0, name, &what, mode & !umask), reply);
+    }
+
+    fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        self.answer_entry(self.make(req, parent.0, name, &Fresh::Folder, mode & !umask), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let done = match self.files.unlink(parent.0, name.as_bytes(), false) {
+            Err(Errno::NOENT) if parent.0 == ROOT => self.plain.unlink(name.as_bytes()),
+            done => done,
+        };
+        answer(done, reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(self.files.unlink(parent.0, name.as_bytes(), true), reply);
+    }
+
+    fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let what = Fresh::Link { target: target.as_os_str().as_bytes().to_vec() };
+        self.answer_entry(self.make(req, parent.0, name, &what, 0o777), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if flags.contains(RenameFlags::RENAME_WHITEOUT) {
+            return reply.error(Code::EINVAL);
+        }
+        let put = if flags.contains(RenameFlags::RENAME_NOREPLACE) { Put::New } else { Put::Any };
+        let (from, to) = ((parent.0, name.as_bytes()), (new_parent.0, new_name.as_bytes()));
+        let is_region = |at: (Ino, &[u8])| {
+            at.0 == ROOT && self.files.lookup(at.0, at.1) == Err(Errno::NOENT) && self.plain.lookup(at.1).is_ok()
+        };
+        // A region's name is the pool's: programs that move files copy then.
+        let done = match self.files.rename(from, to, put, flags.contains(RenameFlags::RENAME_EXCHANGE)) {
+            Err(Errno::NOENT) if is_region(from) => Err(Errno::XDEV),
+            done => done,
+        };
+        answer(done, reply);
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let done = if is_plain(ino.0) { Err(Errno::PERM) } else { self.files.link(ino.0, parent.0, name.as_bytes()) };
+        self.answer_entry(done.and_then(|()| self.attributes(ino.0)), reply);
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.open_flags(ino.0) {
+            Ok(flags) => reply.opened(FileHandle(0), flags),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn create(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, flags: i32, reply: ReplyCreate) {
+        let made = match self.make(req, parent.0, name, &Fresh::File, mode & !umask) {
+            // Another host was faster.
+            Err(Errno::EXIST) if flags & libc::O_EXCL == 0 => self.find(parent.0, name.as_bytes()),
+            made => made,
+        };
+        match made.and_then(|attr| Ok((attr, self.open_flags(attr.ino.0)?))) {
+            Ok((attr, flags)) => reply.created(&self.believe(), &attr, Generation(0), FileHandle(0), flags),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let (ino, len) = (ino.0, size as usize);
+        let read = if is_plain(ino) { self.plain.read(ino, offset, len) } else { self.files.read(ino, offset, len) };
+        match read {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let ino = ino.0;
+        let done = if is_plain(ino) { self.plain.write(ino, offset, data) } else { self.files.write(ino, offset, data) };
+        match done {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn flush(&self, _: &Request, ino: INodeNo, _: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        if is_plain(ino.0) {
+            return reply.ok();
+        }
+        let told = self.files.flush(ino.0);
+        // A process that closes a file has no locks on it any more.
+        let freed = self.files.claim(owner.0, 0, (0, u64::MAX), false).and_then(|all| self.files.unlock(ino.0, all));
+        answer(told.and(freed), reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        owner: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        if is_plain(ino.0) {
+            self.plain.close_file(ino.0);
+        } else {
+            if let Some(owner) = owner {
+                let all = self.files.claim(owner.0, 0, (0, u64::MAX), false);
+                // The lock goes with this mount at the latest.
+                let _ = all.and_then(|all| self.files.unlock(ino.0, all));
+            }
+            self.files.close_file(ino.0);
+        }
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        answer(if is_plain(ino.0) { Ok(()) } else { self.files.flush(ino.0) }, reply);
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.listing(ino.0) {
+            Ok(listing) => {
+                let handle = self.next.fetch_add(1, Ordering::Relaxed);
+                self.listings().insert(handle, listing);
+                reply.opened(FileHandle(handle), FopenFlags::empty());
+            }
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let mut listing = self.listings().get(&fh.0).cloned();
+        if offset == 0
+            && let Ok(fresh) = self.listing(ino.0)
+        {
+            // From the start again, a folder is listed as it is by then.
+            self.listings().insert(fh.0, fresh.clone());
+            listing = Some(fresh);
+        }
+        let Some(listing) = listing else { return reply.error(Code::EBADF) };
+        for (index, (name, ino, kind)) in listing.iter().enumerate().skip(offset as usize) {
+            if reply.add(INodeNo(*ino), index as u64 + 1, *kind, OsStr::from_bytes(name)) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.listings().remove(&fh.0);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        // A change of names is told before its call returns.
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let count = self.files.ledger.known().tree.count();
+        match self.space() {
+            Ok((all, free)) => {
+                reply.statfs(all, free, free, count + free, free, BLOCK_LEN as u32, NAME_LEN_MAX as u32, BLOCK_LEN as u32)
+            }
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn setxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32, reply: ReplyEmpty) {
+        let put = match flags {
+            libc::XATTR_CREATE => Put::New,
+            libc::XATTR_REPLACE => Put::Again,
+            _ => Put::Any,
+        };
+        answer(self.put_xattr(ino.0, name.as_bytes(), Some(value), put), reply);
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer(self.put_xattr(ino.0, name.as_bytes(), None, Put::Any), reply);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        answer_xattr(self.xattr(ino.0, name.as_bytes()), size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        answer_xattr(self.xattr_names(ino.0), size, reply);
+    }
+
+    fn getlk(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        if is_plain(ino.0) {
+            return reply.error(Code::EOPNOTSUPP);
+        }
+        let claim = self.files.claim(owner.0, pid, (start, end), kind == libc::F_WRLCK);
+        match claim.and_then(|claim| self.files.lock_conflict(ino.0, claim)) {
+            Ok(None) => reply.locked(0, 0, libc::F_UNLCK, 0),
+            Ok(Some(held)) => {
+                let kind = if held.exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+                reply.locked(held.start, held.end, kind, held.pid);
+            }
+            Err(error) => reply.error(code(error)),
+        }
+    }
+
+    fn setlk(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        if is_plain(ino.0) {
+            return reply.error(Code::EOPNOTSUPP);
+        }
+        let claim = match self.files.claim(owner.0, pid, (start, end), kind == libc::F_WRLCK) {
+            Ok(claim) => claim,
+            Err(error) => return reply.error(code(error)),
+        };
+        if kind == libc::F_UNLCK {
+            return answer(self.files.unlock(ino.0, claim), reply);
+        }
+        match self.files.lock(ino.0, claim) {
+            Err(Errno::AGAIN) if sleep => super::waits::wait_for_lock(&self.files, ino.0, claim, reply),
+            done => answer(done, reply),
+        }
+    }
+
+    fn fallocate(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, len: u64, mode: i32, reply: ReplyEmpty) {
+        let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let done = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            _ if is_plain(ino.0) => Err(Errno::OPNOTSUPP),
+            0 => self.files.allocate(ino.0, offset, len, keeps_size),
+            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE => self.files.punch(ino.0, offset, len, keeps_size),
+            _ => Err(Errno::OPNOTSUPP),
+        };
+        answer(done, reply);
+    }
+
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let data = match whence {
+            libc::SEEK_DATA => true,
+            libc::SEEK_HOLE => false,
+            _ => return reply.error(Code::EINVAL),
+        };
+        let from = u64::try_from(offset).map_err(|_| Errno::NXIO);
+        let found = from.and_then(|from| match is_plain(ino.0) {
+            true => self.plain.stat(ino.0).map(|stat| (from < stat.len).then_some(if data { from } else { stat.len })),
+            false => self.files.with(ino.0, |_, source| source.seek(from, data)),
+        });
+        match found {
+            Ok(Some(at)) => reply.offset(at as i64),
+            Ok(None) => reply.error(Code::ENXIO),
+            Err(error) => reply.error(code(error)),
+        }
+    }
+}
+
+impl Calls {
+    fn put_xattr(&self, ino: Ino, name: &[u8], value: Option<&[u8]>, put: Put) -> Result<()> {
+        if is_plain(ino) || name == REGIONS {
+            return Err(Errno::OPNOTSUPP);
+        }
+        // What the kernel keeps for itself, access lists for instance, it would not act on here.
+        if name.starts_with(b"system.") {
+            return Err(Errno::OPNOTSUPP);
+        }
+        self.files.set_xattr(ino, name, value, put)
+    }
+}

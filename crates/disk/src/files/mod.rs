@@ -1,0 +1,172 @@
+//! A file system whose bytes lie in the pool, and which several hosts mount at once.
+//!
+//! ```text
+//! kernel ── fuser ──> mount ──> Files ──┬─ names, attributes, locks: Ledger, a log that all mounts share ── Tree, what it builds
+//!                                       └─ bytes: Open (written, not yet told) ── Store (blocks of data regions) ── put, get
+//!                                  ticker: tells what was written, ends mounts that died, frees what nobody uses any more
+//! ```
+//!
+//! docs/files.md says what users get; ARCHITECTURE.md what happens when something dies at each step.
+
+mod blocks;
+mod bytes;
+mod calls;
+mod gate;
+mod ledger;
+mod locks;
+mod mount;
+mod names;
+mod open;
+mod plain;
+mod record;
+mod refusal;
+mod session;
+mod space;
+mod store;
+mod tree;
+mod waits;
+
+pub use mount::{MountOptions, Mounted, mount};
+
+use bytes::Source;
+use gate::Gate;
+use hanare::{Error, Pool};
+use ledger::{Ledger, View};
+use open::Open;
+use record::{Ino, Record, SessionId, Stamp};
+use refusal::Result;
+use rustix::io::Errno;
+use session::Standing;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::Store;
+use tree::{Inode, Tree};
+
+/// The extended attribute that says where a file's bytes go: it counts before the first write, and for what is made in a folder.
+pub const PLACE: &[u8] = b"user.hanare.place";
+
+/// A mounted file system, without the kernel.
+pub struct Files {
+    pool: Pool,
+    ledger: Ledger,
+    store: Store,
+    gate: Gate,
+    standing: Standing,
+    opens: Mutex<HashMap<Ino, Arc<Open>>>,
+    /// Whether each write is told at once.
+    is_coherent: bool,
+}
+
+impl Files {
+    /// Opens a file system, or makes it; this mount is none of its mounts yet.
+    ///
+    /// **Errors**: the pool's.
+    pub fn open(pool: &Pool, name: &str, is_coherent: bool) -> Result<Files, Error> {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let ledger = Ledger::open(pool, name, || Tree::new(uid, gid, 0o755, Stamp::now()))?;
+        Ok(Files {
+            pool: pool.clone(),
+            ledger,
+            store: Store::new(pool, name),
+            gate: Gate::default(),
+            standing: Standing::new(name),
+            opens: Mutex::default(),
+            is_coherent,
+        })
+    }
+
+    /// This mount's number. **Errors**: `EIO` while it is none, since others may take it for dead.
+    fn session(&self) -> Result<SessionId> {
+        self.standing.session()
+    }
+
+    fn opens(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Open>>> {
+        self.opens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this mount has of a file that is not in the log, if it has anything.
+    fn opened(&self, ino: Ino) -> Option<Arc<Open>> {
+        self.opens().get(&ino).cloned()
+    }
+
+    /// The same, made where it is not there.
+    fn open_entry(&self, ino: Ino) -> Arc<Open> {
+        self.opens().entry(ino).or_insert_with(|| Arc::new(Open::new(ino))).clone()
+    }
+
+    /// Opens a file; returns whether the kernel's cached pages are still what it holds.
+    pub fn open_file(&self, ino: Ino) -> Result<bool> {
+        let change = {
+            let view = self.ledger.view()?;
+            view.tree.inode(ino).ok_or(Errno::STALE)?.change
+        };
+        let open = self.open_entry(ino);
+        let mut pending = open.write();
+        pending.handles += 1;
+        let is_cached = pending.cached == Some(change);
+        pending.cached = Some(change);
+        Ok(is_cached)
+    }
+
+    /// A handle is closed. What it wrote was told at the flush before.
+    pub fn close_file(&self, ino: Ino) {
+        let Some(open) = self.opened(ino) else { return };
+        let is_last = {
+            let mut pending = open.write();
+            pending.handles = pending.handles.saturating_sub(1);
+            pending.handles == 0
+        };
+        if is_last {
+            // What fails here is tried again by the ticker.
+            let _ = self.flush(ino);
+            self.let_go(&open);
+        }
+    }
+
+    /// Forgets a file that is open nowhere and has nothing to tell.
+    fn let_go(&self, open: &Arc<Open>) {
+        let mut pending = open.write();
+        if pending.handles > 0 || pending.is_dirty() {
+            return;
+        }
+        if pending.is_held
+            && let Ok(session) = self.session()
+            && self.ledger.commit(|_| Ok((vec![Record::Release { session, ino: open.ino }], ()))).is_ok()
+        {
+            pending.is_held = false;
+        }
+        // The change that the kernel's pages show stays known, while there is room for it.
+        let mut opens = self.opens();
+        let is_used = Arc::strong_count(open) > 2;
+        if !is_used && (pending.cached.is_none() || opens.len() > CACHED_COUNT_MAX) {
+            opens.remove(&open.ino);
+        }
+    }
+
+    /// Looks at a file, link or folder as this mount sees it: with what it wrote and has not told.
+    pub fn with<T>(&self, ino: Ino, look: impl FnOnce(&Inode, &Source<'_>) -> T) -> Result<T> {
+        let open = self.opened(ino);
+        let pending = open.as_ref().map(|open| open.read());
+        let view = self.ledger.view()?;
+        let inode = view.tree.inode(ino).ok_or(Errno::NOENT)?;
+        Ok(look(inode, &Source { inode, pending: pending.as_deref() }))
+    }
+
+    /// The state, with all that others told.
+    fn view(&self) -> Result<std::sync::RwLockReadGuard<'_, View>> {
+        self.ledger.view()
+    }
+
+    /// Whether other mounts may change what this one's kernel has cached.
+    pub fn is_shared(&self) -> bool {
+        self.is_coherent || self.ledger.known().tree.sessions.len() > 1
+    }
+
+    /// Whether each write is told at once.
+    pub fn is_coherent(&self) -> bool {
+        self.is_coherent
+    }
+}
+
+/// Most files of which is remembered what the kernel's pages show, beyond those that are open.
+const CACHED_COUNT_MAX: usize = 1 << 16;

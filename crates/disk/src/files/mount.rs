@@ -1,0 +1,166 @@
+//! A file system at a folder of this host.
+
+use super::Files;
+use super::calls::Calls;
+use fuser::{Config, MountOption, Session, SessionACL};
+use hanare::{Error, Pool};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Threads that answer the kernel: two for each of two processors, so that one that waits for another node holds nobody up.
+const THREADS: usize = 4;
+
+/// Readahead of a mount that root makes, in KiB: as long as a request.
+const READAHEAD_KB: &str = "1024";
+
+/// How long a busy folder is tried to be unmounted before it is detached.
+const BUSY_TRIES: u32 = 20;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug, Default)]
+pub struct MountOptions {
+    /// Its name in the pool; by default `files`, and `files-UID` for users other than root.
+    pub name: Option<String>,
+    /// Whether every host sees each write at once.
+    pub is_coherent: bool,
+    /// Whether nothing may be changed.
+    pub is_read_only: bool,
+}
+
+/// A mounted file system. Unmounted by [`Mounted::unmounter`], or by anybody else.
+pub struct Mounted {
+    files: Arc<Files>,
+    ticker: JoinHandle<()>,
+    server: JoinHandle<io::Result<()>>,
+    folder: PathBuf,
+}
+
+/// Mounts a file system of the pool at a folder; makes it, empty, where it is not there.
+///
+/// **Errors**: the pool's; [`Error::System`] where this host does not let the user mount.
+///
+/// FEATURE: D2-F1 D2-F2 D2-F3 D2-F15
+pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mounted, Error> {
+    let is_root = rustix::process::geteuid().is_root();
+    let user = rustix::process::geteuid().as_raw();
+    let own = || if is_root { "files".to_owned() } else { format!("files-{user}") };
+    let name = options.name.clone().unwrap_or_else(own);
+    clear_dead(folder);
+    let files = Arc::new(Files::open(pool, &name, options.is_coherent)?);
+    let ticker = start_ticker(&files)?;
+    let mut config = Config::default();
+    config.mount_options =
+        vec![MountOption::FSName(name), MountOption::Subtype("hanare".to_owned()), MountOption::DefaultPermissions];
+    config.mount_options.push(MountOption::NoAtime);
+    if options.is_read_only {
+        config.mount_options.push(MountOption::RO);
+    }
+    if is_root {
+        // As any file system that root mounts; the kernel checks who may do what.
+        config.acl = SessionACL::All;
+        config.mount_options.extend([MountOption::Dev, MountOption::Suid]);
+    }
+    config.n_threads = Some(THREADS);
+    config.clone_fd = true;
+    let served = Session::new(Calls::new(&files), folder, &config).and_then(|session| std::thread::Builder::new().name("files".to_owned()).spawn(move || session.run()));
+    match served {
+        Ok(server) => {
+            set_readahead(folder);
+            Ok(Mounted { files, ticker, server, folder: folder.to_owned() })
+        }
+        Err(error) => {
+            files.stop();
+            let _ = ticker.join();
+            let reason = format!("{error}; an ordinary user needs fusermount3 (package fuse3), and a folder of its own");
+            Err(Error::System { what: format!("mount at {}", folder.display()), reason })
+        }
+    }
+}
+
+fn start_ticker(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
+    let (say, hear) = mpsc::channel();
+    let of = files.clone();
+    let run = move || {
+        let ready = say.clone();
+        if let Err(error) = of.tick_until_stopped(|| drop(ready.send(Ok(())))) {
+            let _ = say.send(Err(error));
+        }
+    };
+    let no_thread = |error: io::Error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() };
+    let ticker = std::thread::Builder::new().name("ticker".to_owned()).spawn(run).map_err(no_thread)?;
+    let gone = || Error::System { what: "start a mount".to_owned(), reason: "its ticker ended".to_owned() };
+    hear.recv().map_err(|_| gone())??;
+    Ok(ticker)
+}
+
+/// A mount whose process was killed leaves a folder that nobody can use: it goes before another takes its place.
+fn clear_dead(folder: &Path) {
+    if std::fs::metadata(folder).is_err_and(|error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())) {
+        detach(folder);
+    }
+}
+
+/// Takes a mount out of the tree of folders, busy or not.
+fn detach(folder: &Path) {
+    if rustix::mount::unmount(folder, UnmountFlags::DETACH).is_err() {
+        let quietly = Command::new("fusermount3").args(["-u", "-z", "-q"]).arg(folder).status();
+        if !quietly.is_ok_and(|status| status.success()) {
+            tracing::warn!("{} stays mounted: umount -l {0}", folder.display());
+        }
+    }
+}
+
+/// Longer readahead, where this user may set it: streams then come in requests of full length.
+fn set_readahead(folder: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(found) = std::fs::metadata(folder) else { return };
+    let (major, minor) = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+    let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), READAHEAD_KB);
+}
+
+/// Unmounts from another thread.
+pub struct Unmounter {
+    folder: PathBuf,
+}
+
+impl Unmounter {
+    /// Unmounts; a folder that stays busy is detached, and ends when its last user does.
+    pub fn unmount(&self) {
+        for _ in 0..BUSY_TRIES {
+            let done = match rustix::mount::unmount(&self.folder, UnmountFlags::empty()) {
+                Err(Errno::PERM) => {
+                    Command::new("fusermount3").args(["-u", "-q"]).arg(&self.folder).status().is_ok_and(|status| status.success())
+                }
+                done => done.is_ok() || done == Err(Errno::INVAL),
+            };
+            if done {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        detach(&self.folder);
+    }
+}
+
+impl Mounted {
+    /// What unmounts it.
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter { folder: self.folder.clone() }
+    }
+
+    /// Waits until it is unmounted, and all that was written is told.
+    ///
+    /// **Errors**: the kernel connection's.
+    pub fn wait(self) -> io::Result<()> {
+        let served = self.server.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
+        self.files.stop();
+        let _ = self.ticker.join();
+        served
+    }
+}

@@ -1,0 +1,364 @@
+//! A mount's life among the mounts of a file system, and what its ticker does for it.
+//!
+//! A mount holds the lock `NAME@mount.ID` from before its `Start` until it ends. Whoever finds the lock of another free for a while says
+//! `End` for that one. A mount that could not look at the log for a shorter while does nothing more, because it may have been ended.
+
+use super::Files;
+use super::bytes::TELL_AFTER;
+use super::ledger::Ledger;
+use super::open::Open;
+use super::record::{Record, SessionId};
+use super::refusal::{Result, failed};
+use super::tree::Tree;
+use hanare::{Error, LockGuard, Pool};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the ticker looks.
+const TICK: Duration = Duration::from_millis(200);
+
+/// How often it looks for mounts that died.
+const LOOK_FOR_DEAD: Duration = Duration::from_secs(2);
+
+/// How long a mount goes on that cannot look at the log: longer than any call on the pool takes.
+const STANDING: Duration = Duration::from_secs(15);
+
+/// How long another's lock is free before it counts as dead: its last calls, begun within [`STANDING`], have ended by then.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long a full pool waits for blocks that others may still use.
+const FREE_BOUND: Duration = Duration::from_secs(3);
+
+/// Whether this mount is one of the file system's, and since when it is sure.
+pub struct Standing {
+    name: String,
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<SessionId>,
+    seen: Option<Instant>,
+    /// Ticks done, and those that somebody waits for.
+    ticks: u64,
+    wanted: u64,
+    is_over: bool,
+}
+
+impl Standing {
+    /// None yet.
+    pub fn new(name: &str) -> Standing {
+        Standing { name: name.to_owned(), state: Mutex::default(), bell: Condvar::new() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This mount's number. **Errors**: `EIO` while it is none, since others may take it for dead.
+    pub fn session(&self) -> Result<SessionId> {
+        let state = self.state();
+        match (state.session, state.seen) {
+            (Some(session), Some(seen)) if seen.elapsed() < STANDING => Ok(session),
+            _ => {
+                drop(state);
+                failed("files", "the pool's home has not answered for a while, so this mount may count as dead");
+                Err(Errno::IO)
+            }
+        }
+    }
+
+    fn lock_name(&self, session: SessionId) -> String {
+        format!("{}@mount.{session:x}", self.name)
+    }
+}
+
+/// What the ticker remembers between two ticks.
+struct Ticker<'f> {
+    files: &'f Files,
+    lock: LockGuard,
+    session: SessionId,
+    slot: u32,
+    /// The position that is said once all calls of before have left.
+    turning: Option<u64>,
+    said: u64,
+    looked: Instant,
+    free_since: HashMap<SessionId, Instant>,
+}
+
+impl Files {
+    /// Runs the ticker until [`Files::stop`]; calls `ready` once this mount is one.
+    ///
+    /// **Errors**: the pool's, before it is ready.
+    pub fn tick_until_stopped(&self, ready: impl FnOnce()) -> Result<(), Error> {
+        let mut ticker = Ticker::start(self)?;
+        ready();
+        while !self.standing.state().is_over {
+            if let Err(error) = ticker.tick() {
+                failed("files", &error.to_string());
+            }
+            let mut state = self.standing.state();
+            state.ticks += 1;
+            self.standing.bell.notify_all();
+            if state.wanted <= state.ticks && !state.is_over {
+                drop(self.standing.bell.wait_timeout(state, TICK));
+            }
+        }
+        ticker.end();
+        Ok(())
+    }
+
+    /// Ends the ticker, and with it this mount.
+    pub fn stop(&self) {
+        self.standing.state().is_over = true;
+        self.standing.bell.notify_all();
+    }
+
+    /// Frees what no mount uses any more, and waits for it; whether something was freed.
+    pub fn free_now(&self) -> bool {
+        let free = || self.ledger.known().tree.space.free.count();
+        let (before, begun) = (free(), Instant::now());
+        if self.ledger.known().tree.oldest().is_none() {
+            return false;
+        }
+        let mut state = self.standing.state();
+        while free() <= before && begun.elapsed() < FREE_BOUND && !state.is_over {
+            state.wanted = state.ticks + 2;
+            self.standing.bell.notify_all();
+            state = self.standing.bell.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        free() > before
+    }
+
+    /// Gives data regions back to the pool that are all free.
+    fn drop_free_regions(&self) -> Result<()> {
+        let dropped = self.ledger.commit(|tree| {
+            let free: Vec<u32> = tree.space.segments.keys().copied().filter(|segment| tree.space.is_free(*segment)).collect();
+            Ok((free.iter().map(|segment| Record::DropSegment { segment: *segment }).collect(), free))
+        })?;
+        dropped.into_iter().for_each(|segment| self.store.drop_region(segment));
+        Ok(())
+    }
+
+    /// All files that are open here, or have something to tell.
+    fn all_open(&self) -> Vec<Arc<Open>> {
+        self.opens().values().cloned().collect()
+    }
+}
+
+/// Says that a mount begins; returns its number and place.
+fn begin(ledger: &Ledger, session: SessionId) -> Result<u32> {
+    let is_there = |tree: &Tree| tree.sessions.get(&session).map(|session| session.slot);
+    ledger.commit(|tree| Ok((if is_there(tree).is_some() { Vec::new() } else { vec![Record::Start { session }] }, ())))?;
+    is_there(&ledger.known().tree).ok_or(Errno::NFILE)
+}
+
+fn fresh_session() -> SessionId {
+    // The bits of two clocks and a process: the lock of that name is free, or another number is taken.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let bytes = [now.as_nanos().to_le_bytes(), u128::from(std::process::id()).to_le_bytes()].concat();
+    u64::from_le_bytes(blake3::hash(&bytes).as_bytes()[..8].try_into().unwrap_or_default())
+}
+
+impl<'f> Ticker<'f> {
+    fn start(files: &'f Files) -> Result<Ticker<'f>, Error> {
+        let (session, lock) = take_lock(&files.pool, &files.standing)?;
+        let full = |error: Errno| Error::System { what: "begin a mount".to_owned(), reason: error.to_string() };
+        let slot = begin(&files.ledger, session).map_err(full)?;
+        let now = Instant::now();
+        let mut state = files.standing.state();
+        (state.session, state.seen) = (Some(session), Some(now));
+        drop(state);
+        let free_since = HashMap::new();
+        Ok(Ticker { files, lock, session, slot, turning: None, said: 0, looked: now, free_since })
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        let files = self.files;
+        self.check_lock()?;
+        let begun = Instant::now();
+        let is_there = files.ledger.view()?.tree.sessions.contains_key(&self.session);
+        if !is_there {
+            self.begin_anew()?;
+        }
+        files.standing.state().seen = Some(begun);
+        self.hold_orphans()?;
+        self.tell_old();
+        self.say_how_far()?;
+        self.reclaim()?;
+        if self.looked.elapsed() > LOOK_FOR_DEAD {
+            self.looked = Instant::now();
+            self.end_dead()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock again where the connection that held it broke.
+    fn check_lock(&mut self) -> Result<()> {
+        if self.lock.check().is_ok() {
+            return Ok(());
+        }
+        let name = self.files.standing.lock_name(self.session);
+        let again = self.files.pool.lock_within(&name, STANDING);
+        // Its first call after the loss says only that.
+        let again = again.or_else(|_| self.files.pool.lock_within(&name, STANDING));
+        self.lock = again.map_err(|error| super::refusal::refused("a mount's lock", &error))?;
+        Ok(())
+    }
+
+    /// Others took this mount for dead: what it reserved is theirs, and what it had not told is lost.
+    fn begin_anew(&mut self) -> Result<()> {
+        let files = self.files;
+        files.standing.state().session = None;
+        let mut lost = 0;
+        for open in files.all_open() {
+            let mut pending = open.write();
+            if pending.is_dirty() {
+                pending.is_broken = true;
+                lost += 1;
+            }
+            pending.settle();
+            (pending.is_held, pending.cached) = (false, None);
+        }
+        files.store.forget_reserves();
+        failed("files", &format!("this mount was taken for dead; what {lost} files had not told is lost"));
+        self.slot = begin(&files.ledger, self.session)?;
+        (self.turning, self.said) = (None, 0);
+        files.standing.state().session = Some(self.session);
+        Ok(())
+    }
+
+    /// Files that are open here and have no name any more stay as long as they are open.
+    fn hold_orphans(&self) -> Result<()> {
+        for open in self.files.all_open() {
+            let (session, ino) = (self.session, open.ino);
+            if !self.files.ledger.known().tree.is_orphan(ino) {
+                continue;
+            }
+            let Some(mut pending) = open.try_write() else { continue };
+            if pending.handles > 0 && !pending.is_held {
+                self.files.ledger.commit(|_| Ok((vec![Record::Hold { session, ino }], ())))?;
+                pending.is_held = true;
+            }
+            if pending.handles == 0 && !pending.is_held {
+                let fresh = pending.settle();
+                self.files.store.give_back(&pending.key, fresh.iter().map(|(_, run)| run));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of what was written a while ago. Files that are being written have their turn at the next tick.
+    fn tell_old(&self) {
+        for open in self.files.all_open() {
+            let Some(mut pending) = open.try_write() else { continue };
+            if pending.since.is_some_and(|since| since.elapsed() >= TELL_AFTER)
+                && self.files.tell(&open, &mut pending).is_err()
+            {
+                // Said again at the next flush, unless a later try succeeds.
+                pending.since = Some(Instant::now());
+            }
+        }
+    }
+
+    /// Says the position that all calls of this mount have come past.
+    fn say_how_far(&mut self) -> Result<()> {
+        let files = self.files;
+        if let Some(position) = self.turning {
+            if !files.gate.is_past() {
+                return Ok(());
+            }
+            self.turning = None;
+            if position > self.said {
+                files.ledger.mark(self.slot, position)?;
+                self.said = position;
+            }
+        }
+        let position = files.ledger.known().tree.position;
+        let holds = |open: &Arc<Open>| {
+            let is_orphan = files.ledger.known().tree.is_orphan(open.ino);
+            is_orphan && open.try_write().is_none_or(|pending| pending.handles > 0 && !pending.is_held)
+        };
+        // A file that is open and not held yet must not go.
+        if position > self.said && !files.all_open().iter().any(holds) {
+            files.gate.turn();
+            self.turning = Some(position);
+        }
+        Ok(())
+    }
+
+    /// Frees what all have come past, and gives data regions back to the pool that are all free.
+    fn reclaim(&self) -> Result<()> {
+        let files = self.files;
+        let Some(oldest) = files.ledger.known().tree.oldest() else { return Ok(()) };
+        let upto = files.ledger.slowest()?;
+        if upto <= oldest {
+            return Ok(());
+        }
+        files.ledger.commit(|tree| {
+            let is_new = tree.oldest().is_some_and(|oldest| oldest < upto);
+            Ok((if is_new { vec![Record::Reclaim { upto }] } else { Vec::new() }, ()))
+        })?;
+        files.drop_free_regions()
+    }
+
+    /// Ends mounts whose lock nobody holds.
+    fn end_dead(&mut self) -> Result<()> {
+        let files = self.files;
+        let others: Vec<SessionId> = {
+            let known = files.ledger.known();
+            known.tree.sessions.keys().copied().filter(|session| *session != self.session).collect()
+        };
+        self.free_since.retain(|session, _| others.contains(session));
+        for session in others {
+            let lock = files.pool.try_lock(&files.standing.lock_name(session));
+            let Ok(Some(_lock)) = lock else {
+                self.free_since.remove(&session);
+                continue;
+            };
+            let since = *self.free_since.entry(session).or_insert_with(Instant::now);
+            if since.elapsed() >= GRACE {
+                let is_there = |tree: &Tree| tree.sessions.contains_key(&session);
+                files.ledger.commit(|tree| Ok((if is_there(tree) { vec![Record::End { session }] } else { Vec::new() }, ())))?;
+                tracing::info!("mount {session:x} has ended without saying so");
+            }
+        }
+        Ok(())
+    }
+
+    /// Says all that is to be said, and that this mount ends.
+    fn end(self) {
+        let files = self.files;
+        for open in files.all_open() {
+            if let Err(error) = files.flush(open.ino) {
+                failed("files", &format!("what was written to file {} last is lost: {error}", open.ino));
+            }
+        }
+        let session = self.session;
+        let ended = files.ledger.commit(|tree| {
+            let mut records = vec![Record::End { session }];
+            // The last one frees at once what it had.
+            if tree.sessions.len() == 1 {
+                records.push(Record::Reclaim { upto: tree.position + 2 });
+            }
+            Ok((records, ()))
+        });
+        if let Err(error) = ended.and_then(|()| files.drop_free_regions()) {
+            failed("files", &format!("the end of this mount is not said: {error}"));
+        }
+        files.standing.state().session = None;
+    }
+}
+
+/// A number whose lock is free, and the lock.
+fn take_lock(pool: &Pool, standing: &Standing) -> Result<(SessionId, LockGuard), Error> {
+    loop {
+        let session = fresh_session();
+        if let Some(lock) = pool.try_lock(&standing.lock_name(session))? {
+            return Ok((session, lock));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The regions that hold files' bytes, and the blocks that this mount may fill.
+
+use super::ledger::Ledger;
+use super::record::{Record, SessionId};
+use super::refusal::{Result, refused};
+use super::space::{BLOCK_LEN, Run};
+use super::tree::Tree;
+use hanare::{CreateOptions, Error, Placement, Pool, Region, Rights};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Shortest and longest data region in blocks, 4 MiB and 1 GiB: a new one is as long as all before it, so that few are made.
+const SEGMENT_BLOCKS: (u64, u64) = (1 << 10, 1 << 18);
+
+/// Shortest one that is tried when the pool is nearly full: 64 KiB.
+const SEGMENT_BLOCKS_LAST: u64 = 16;
+
+/// Fewest and most blocks that a mount reserves at once, 256 KiB and 64 MiB: it asks for twice as many each time.
+const RESERVE_BLOCKS: (u64, u64) = (1 << 6, 1 << 14);
+
+/// Blocks of one placement that are this mount's to fill.
+#[derive(Default)]
+struct Purse {
+    runs: Vec<Run>,
+    /// How many were asked for the last time.
+    asked: u64,
+}
+
+/// Where bytes go and come from.
+pub struct Store {
+    pool: Pool,
+    name: String,
+    regions: RwLock<HashMap<u32, Arc<Region>>>,
+    purses: Mutex<HashMap<String, Purse>>,
+    /// Data regions whose bytes are gone: no more is written there.
+    gone: Mutex<HashSet<u32>>,
+}
+
+impl Store {
+    /// Nothing is opened, or reserved, before it is used.
+    pub fn new(pool: &Pool, name: &str) -> Store {
+        Store { pool: pool.clone(), name: name.to_owned(), regions: RwLock::default(), purses: Mutex::default(), gone: Mutex::default() }
+    }
+
+    /// The file system's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The placement that a file's text means on this host.
+    ///
+    /// **Errors**: `EINVAL` for a text that is no placement.
+    pub fn key(&self, place: &str) -> Result<String> {
+        match place.parse::<Placement>() {
+            Ok(Placement::Local) => Ok(Placement::Node(self.pool.node()).to_string()),
+            Ok(other) => Ok(other.to_string()),
+            Err(_) => Err(Errno::INVAL),
+        }
+    }
+
+    /// The region that holds some blocks.
+    pub fn region(&self, segment: u32) -> Result<Arc<Region>, Error> {
+        if let Some(region) = self.regions.read().unwrap_or_else(PoisonError::into_inner).get(&segment) {
+            return Ok(region.clone());
+        }
+        let region = Arc::new(self.pool.open_for(&segment_name(&self.name, segment), Rights::Write)?);
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(regions.entry(segment).or_insert(region).clone())
+    }
+
+    /// Reads bytes of a run, from byte `skip` of it on.
+    pub fn get(&self, run: Run, skip: u64, into: &mut [u8]) -> Result<()> {
+        let got = self.region(run.segment).and_then(|region| region.get(u64::from(run.block) * BLOCK_LEN + skip, into));
+        got.map_err(|error| self.broken(run, &error))
+    }
+
+    /// Writes bytes of a run.
+    pub fn put(&self, run: Run, skip: u64, bytes: &[u8]) -> Result<()> {
+        let put = self.region(run.segment).and_then(|region| region.put(u64::from(run.block) * BLOCK_LEN + skip, bytes));
+        put.map_err(|error| self.broken(run, &error))
+    }
+
+    /// Makes `len` bytes of a run zero.
+    pub fn zero(&self, run: Run, skip: u64, len: u64) -> Result<()> {
+        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let mut at = 0;
+        while at < len {
+            let part = (len - at).min(ZEROS.len() as u64);
+            self.put(run, skip + at, &ZEROS[..part as usize])?;
+            at += part;
+        }
+        Ok(())
+    }
+
+    fn gone(&self) -> MutexGuard<'_, HashSet<u32>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn broken(&self, run: Run, error: &Error) -> Errno {
+        if matches!(error, Error::RegionLost { .. } | Error::UnknownRegion { .. }) {
+            self.gone().insert(run.segment);
+        }
+        match refused(&segment_name(&self.name, run.segment), error) {
+            // Bytes that a file has are never missing for want of a name or of room.
+            Errno::NOENT | Errno::NOSPC | Errno::DQUOT => Errno::IO,
+            other => other,
+        }
+    }
+
+    /// Takes `blocks` blocks of a placement out of what this mount reserved; reserves more where that is not enough.
+    ///
+    /// **Errors**: `ENOSPC`, `EDQUOT`; nothing is taken then.
+    pub fn take(&self, ledger: &Ledger, session: SessionId, key: &str, blocks: u64) -> Result<Vec<Run>> {
+        let mut purses = self.purses.lock().unwrap_or_else(PoisonError::into_inner);
+        let purse = purses.entry(key.to_owned()).or_default();
+        let gone = self.gone().clone();
+        purse.runs.retain(|run| !gone.contains(&run.segment));
+        let here: u64 = purse.runs.iter().map(|run| u64::from(run.count)).sum();
+        if here < blocks {
+            let need = blocks - here;
+            let wish = (purse.asked * 2).clamp(RESERVE_BLOCKS.0, RESERVE_BLOCKS.1).max(need);
+            purse.runs.extend(self.reserve(ledger, session, key, need, wish)?);
+            purse.asked = wish;
+        }
+        let mut taken = Vec::new();
+        let mut left = blocks;
+        while left > 0 {
+            let Some(run) = purse.runs.last_mut() else { return Err(Errno::NOSPC) };
+            let count = u32::try_from(left).unwrap_or(u32::MAX).min(run.count);
+            taken.push(run.part(0, count));
+            left -= u64::from(count);
+            if count == run.count {
+                purse.runs.pop();
+            } else {
+                *run = run.part(count, u32::MAX);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Takes back blocks that came into no file.
+    pub fn give_back(&self, key: &str, runs: impl IntoIterator<Item = Run>) {
+        let mut purses = self.purses.lock().unwrap_or_else(PoisonError::into_inner);
+        purses.entry(key.to_owned()).or_default().runs.extend(runs);
+    }
+
+    /// Forgets what was reserved: the session that had it has ended.
+    pub fn forget_reserves(&self) {
+        self.purses.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Reserves `need` blocks at least, `wish` if they are there without more of the pool.
+    fn reserve(&self, ledger: &Ledger, session: SessionId, key: &str, need: u64, wish: u64) -> Result<Vec<Run>> {
+        ledger.commit(|tree| {
+            let wish = u32::try_from(wish).unwrap_or(u32::MAX);
+            let mut runs = tree.space.find(key, wish, &self.gone());
+            let found: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
+            let mut records = Vec::new();
+            if found < need {
+                for (segment, blocks) in self.grow(tree, key, need - found)? {
+                    let count = (u64::from(wish).saturating_sub(runs.iter().map(|run| u64::from(run.count)).sum())).max(1);
+                    records.push(Record::Segment { key: key.to_owned(), blocks });
+                    runs.push(Run { segment, block: 0, count: blocks }.part(0, count as u32));
+                }
+            }
+            records.push(Record::Reserve { session, runs: runs.clone() });
+            Ok((records, runs))
+        })
+    }
+
+    /// Makes data regions of `need` blocks at least; the next numbers are theirs, because nobody else makes any at this moment.
+    fn grow(&self, tree: &Tree, key: &str, need: u64) -> Result<Vec<(u32, u32)>> {
+        let placement: Placement = key.parse().map_err(|_| Errno::INVAL)?;
+        let same = tree.space.segments.values().filter(|segment| segment.key == key).map(|segment| u64::from(segment.blocks));
+        let mut size = same.sum::<u64>().clamp(SEGMENT_BLOCKS.0, SEGMENT_BLOCKS.1).max(need.min(SEGMENT_BLOCKS.1));
+        let (mut made, mut have, mut next) = (Vec::new(), 0, tree.space.next);
+        while have < need {
+            let name = segment_name(&self.name, next);
+            let options = CreateOptions { placement, mode: 0o600, ..CreateOptions::default() };
+            match self.pool.create(&name, size * BLOCK_LEN, &options) {
+                Ok(_) => {
+                    made.push((next, size as u32));
+                    (have, next) = (have + size, next + 1);
+                }
+                // Of a mount that died before it said so.
+                Err(Error::NameTaken { .. }) => self.pool.remove(&name).map_err(|error| refused(&name, &error))?,
+                Err(Error::PoolFull { .. } | Error::QuotaExceeded { .. }) if size > SEGMENT_BLOCKS_LAST => size /= 2,
+                Err(error) => {
+                    made.iter().for_each(|(segment, _)| self.drop_region(*segment));
+                    return Err(refused(&name, &error));
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// Removes the region of blocks that nobody has.
+    pub fn drop_region(&self, segment: u32) {
+        self.regions.write().unwrap_or_else(PoisonError::into_inner).remove(&segment);
+        let name = segment_name(&self.name, segment);
+        if let Err(error) = self.pool.remove(&name) {
+            tracing::warn!("{name} stays, and holds nothing: {error}");
+        }
+    }
+}
+
+/// The name of a data region.
+pub fn segment_name(name: &str, segment: u32) -> String {
+    format!("{name}@data.{segment}")
+}

@@ -1,0 +1,104 @@
+//! What files are made of: their length, blocks and attributes.
+
+use super::super::record::{Attributes, Ino, SessionId, Stamp};
+use super::super::space::{BLOCK_LEN, Run};
+use super::{Inode, Kind, Tree};
+
+impl Tree {
+    pub(super) fn set(&mut self, ino: Ino, set: &Attributes, time: Stamp) -> bool {
+        let position = self.position;
+        let Some(inode) = self.inodes.get_mut(&ino) else { return false };
+        if let Some(len) = set.size {
+            let Kind::File { size, .. } = &mut inode.kind else { return false };
+            let shrinks = len < *size;
+            *size = len;
+            inode.change = position;
+            if shrinks {
+                self.free_blocks(ino, len.div_ceil(BLOCK_LEN), u64::MAX);
+            }
+        }
+        let Some(inode) = self.inodes.get_mut(&ino) else { return false };
+        inode.mode = set.mode.unwrap_or(inode.mode);
+        inode.uid = set.uid.unwrap_or(inode.uid);
+        inode.gid = set.gid.unwrap_or(inode.gid);
+        inode.atime = set.atime.unwrap_or(inode.atime);
+        inode.mtime = set.mtime.unwrap_or(inode.mtime);
+        inode.ctime = time;
+        true
+    }
+
+    pub(super) fn write(&mut self, session: SessionId, ino: Ino, len: u64, time: Stamp, runs: &[(u64, Run)]) -> bool {
+        if !matches!(self.inodes.get(&ino), Some(Inode { kind: Kind::File { .. }, .. })) {
+            return false;
+        }
+        let Some(of) = self.sessions.get_mut(&session) else { return false };
+        let (is_sane, taken): (bool, Vec<Run>) =
+            (runs.iter().all(|(block, run)| block.checked_add(u64::from(run.count)).is_some()), runs.iter().map(|(_, run)| *run).collect());
+        if !is_sane || !of.reserve.take_all(&taken) {
+            return false;
+        }
+        for (block, run) in runs {
+            self.free_blocks(ino, *block, block + u64::from(run.count));
+            if let Some(Inode { kind: Kind::File { blocks, .. }, .. }) = self.inodes.get_mut(&ino) {
+                blocks.insert(*block, *run);
+            }
+        }
+        let position = self.position;
+        if let Some(inode) = self.inodes.get_mut(&ino)
+            && let Kind::File { size, .. } = &mut inode.kind
+        {
+            *size = len.max(*size);
+            (inode.mtime, inode.ctime, inode.change) = (time, time, position);
+        }
+        true
+    }
+
+    pub(super) fn punch(&mut self, ino: Ino, from: u64, to: u64, time: Stamp) -> bool {
+        let position = self.position;
+        match self.inodes.get_mut(&ino) {
+            Some(inode) if matches!(inode.kind, Kind::File { .. }) => {
+                (inode.mtime, inode.ctime, inode.change) = (time, time, position);
+            }
+            _ => return false,
+        }
+        self.free_blocks(ino, from, to);
+        true
+    }
+
+    /// Blocks `from .. to` of a file become a hole.
+    pub(super) fn free_blocks(&mut self, ino: Ino, from: u64, to: u64) {
+        let position = self.position;
+        let Some(Inode { kind: Kind::File { blocks, .. }, .. }) = self.inodes.get_mut(&ino) else { return };
+        for (_, run) in blocks.cut(from, to) {
+            self.space.retire(position, run);
+        }
+    }
+
+    pub(super) fn xattr(&mut self, ino: Ino, name: &[u8], value: Option<&[u8]>, time: Stamp) -> bool {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return false };
+        match value {
+            Some(value) => drop(inode.xattrs.insert(name.to_vec(), value.to_vec())),
+            None => drop(inode.xattrs.remove(name)),
+        }
+        inode.ctime = time;
+        true
+    }
+
+    pub(super) fn reserve(&mut self, session: SessionId, runs: &[Run]) -> bool {
+        let Some(of) = self.sessions.get_mut(&session) else { return false };
+        if !self.space.free.take_all(runs) {
+            return false;
+        }
+        runs.iter().all(|run| of.reserve.add(*run))
+    }
+
+    pub(super) fn give_back(&mut self, session: SessionId, runs: &[Run]) -> bool {
+        let position = self.position;
+        let Some(of) = self.sessions.get_mut(&session) else { return false };
+        if !of.reserve.take_all(runs) {
+            return false;
+        }
+        runs.iter().for_each(|run| self.space.retire(position, *run));
+        true
+    }
+}

@@ -1,0 +1,116 @@
+use super::*;
+use crate::files::record::{Attributes, Fresh};
+use crate::files::space::BLOCK_LEN;
+use proptest::prelude::*;
+
+const TIME: Stamp = Stamp::EPOCH;
+
+fn tree() -> Tree {
+    let mut tree = Tree::new(0, 0, 0o755, TIME);
+    tree.apply_frame(&[Record::Start { session: 1 }, Record::Segment { key: "node=0".into(), blocks: 64 }]);
+    tree
+}
+
+fn make(name: &[u8], parent: Ino, what: Fresh) -> Record {
+    Record::Make { parent, name: name.to_vec(), what, mode: 0o644, uid: 1, gid: 1, time: TIME }
+}
+
+/// A step of a random run.
+fn step() -> impl Strategy<Value = Record> {
+    let ino = 0u64..9;
+    let name = prop::sample::select(vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]);
+    let run = (0u32..40, 1u32..9).prop_map(|(block, count)| Run { segment: 0, block, count });
+    let what = prop::sample::select(vec![Fresh::File, Fresh::Folder, Fresh::Link { target: b"x".to_vec() }]);
+    prop_oneof![
+        (ino.clone(), name.clone(), what).prop_map(|(parent, name, what)| make(&name, parent, what)),
+        (ino.clone(), ino.clone(), name.clone()).prop_map(|(ino, parent, name)| Record::Link { ino, parent, name, time: TIME }),
+        (ino.clone(), name.clone()).prop_map(|(parent, name)| Record::Unlink { parent, name, time: TIME }),
+        (ino.clone(), name.clone(), ino.clone(), name, any::<bool>()).prop_map(
+            |(parent, name, new_parent, new_name, exchange)| Record::Rename { parent, name, new_parent, new_name, exchange, time: TIME }
+        ),
+        (ino.clone(), 0u64..20).prop_map(|(ino, blocks)| {
+            let set = Attributes { size: Some(blocks * BLOCK_LEN / 2), ..Attributes::default() };
+            Record::Set { ino, set, time: TIME }
+        }),
+        run.clone().prop_map(|run| Record::Reserve { session: 1, runs: vec![run] }),
+        (ino.clone(), 0u64..12, run.clone()).prop_map(|(ino, at, run)| {
+            let size = (at + u64::from(run.count)) * BLOCK_LEN;
+            Record::Write { session: 1, ino, size, time: TIME, runs: vec![(at, run)] }
+        }),
+        run.prop_map(|run| Record::Return { session: 1, runs: vec![run] }),
+        (ino.clone(), 0u64..12, 0u64..12).prop_map(|(ino, from, to)| Record::Punch { ino, from, to, time: TIME }),
+        ino.clone().prop_map(|ino| Record::Hold { session: 1, ino }),
+        ino.prop_map(|ino| Record::Release { session: 1, ino }),
+        (0u64..80).prop_map(|upto| Record::Reclaim { upto }),
+    ]
+}
+
+/// What holds after every record.
+fn check(tree: &Tree) {
+    let mut seen = BTreeSet::new();
+    let mut see = |run: Run| (run.block..run.end() as u32).for_each(|block| assert!(seen.insert(block), "block {block} twice"));
+    tree.space.free.iter().for_each(&mut see);
+    tree.space.limbo().for_each(&mut see);
+    tree.sessions.values().for_each(|session| session.reserve.iter().for_each(&mut see));
+    let mut links = BTreeMap::<Ino, u32>::new();
+    for (ino, inode) in &tree.inodes {
+        match &inode.kind {
+            Kind::File { blocks, .. } => blocks.iter().for_each(|(_, run)| see(run)),
+            Kind::Folder { names, parent } => {
+                assert!(tree.is_orphan(*ino) || tree.is_above(ROOT, *ino), "{ino} hangs nowhere");
+                assert!(tree.is_orphan(*ino) || tree.inodes[parent].is_folder());
+                *links.entry(*ino).or_default() += if tree.is_orphan(*ino) { 0 } else { 2 };
+                for child in names.values() {
+                    let folder = tree.inodes[child].is_folder();
+                    *links.entry(if folder { *ino } else { *child }).or_default() += 1;
+                    assert!(!folder || tree.parent(*child) == Some(*ino));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (ino, inode) in &tree.inodes {
+        assert_eq!(inode.links, links.get(ino).copied().unwrap_or(0), "links of {ino}");
+        assert_eq!(inode.links == 0, tree.is_orphan(*ino), "{ino}");
+    }
+    assert_eq!(seen.len(), 64, "blocks are lost");
+}
+
+proptest! {
+    /// Whatever records come: no block is lost or of two files, no folder hangs nowhere, links are counted, and a snapshot is the same.
+    #[test]
+    fn any_records_leave_a_whole_tree(steps in prop::collection::vec(step(), 1..80)) {
+        let mut tree = tree();
+        for record in steps {
+            let before = tree.clone();
+            let changed = tree.apply(&record);
+            tree.position += 1;
+            if !changed { prop_assert_eq!(&tree.inodes, &before.inodes, "{:?}", record); }
+            check(&tree);
+        }
+        let bytes = postcard::to_stdvec(&tree).unwrap();
+        prop_assert_eq!(postcard::from_bytes::<Tree>(&bytes).unwrap(), tree);
+    }
+}
+
+#[test]
+fn a_rename_over_a_file_leaves_that_file_until_all_have_come_past_it() {
+    let mut tree = tree();
+    tree.apply_frame(&[make(b"new", ROOT, Fresh::File), make(b"old", ROOT, Fresh::File)]);
+    let (new, old) = (tree.child(ROOT, b"new").unwrap(), tree.child(ROOT, b"old").unwrap());
+    let to = b"old".to_vec();
+    tree.apply_frame(&[Record::Rename {
+        parent: ROOT,
+        name: b"new".to_vec(),
+        new_parent: ROOT,
+        new_name: to,
+        exchange: false,
+        time: TIME,
+    }]);
+    assert_eq!((tree.child(ROOT, b"old"), tree.child(ROOT, b"new"), tree.is_orphan(old)), (Some(new), None, true));
+    let at = tree.position;
+    tree.apply_frame(&[Record::Hold { session: 1, ino: old }, Record::Reclaim { upto: at + 1 }]);
+    assert!(tree.inode(old).is_some(), "a mount holds it");
+    tree.apply_frame(&[Record::End { session: 1 }, Record::Reclaim { upto: at + 1 }]);
+    assert!(tree.inode(old).is_none());
+}

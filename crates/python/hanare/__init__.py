@@ -1,0 +1,21 @@
+"""Hanare: arrays in memory that many machines lend.
+
+>>> import hanare
+>>> pool = hanare.connect()
+>>> table = pool.zeros((1000, 1000), name="table")
+>>> table[0] = 1
+>>> table.sum()
+1000.0
+
+`connect` attaches to this host's node, or starts one. An array of this host is a `numpy.ndarray` on the pool's own memory; one of
+other hosts is an `Array`, whose elements are moved, summed and updated where they are. Another program opens it by name alone.
+"""
+
+from ._hanare import __version__
+from ._local import LocalArray
+from .array import Array
+from .errors import Error
+from .pool import Pool, Region, connect
+from .sync import Group, Lock
+
+__all__ = ["Array", "Error", "Group", "LocalArray", "Lock", "Pool", "Region", "__version__", "connect"]

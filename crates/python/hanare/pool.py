@@ -1,0 +1,446 @@
+"""The pool: its arrays by name, what there is, and what programs wait for."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import threading
+import weakref
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from . import _hanare, _node
+from ._index import Layout
+from ._local import LocalArray
+from ._table import Table
+from ._terms import check_dtype, from_attributes, to_attributes
+from .array import Array
+from .errors import BadUse, Error, IsMapped, NoNode, UnknownRegion
+from .sync import Group, Lock, _await
+
+__all__ = ["Pool", "Region", "connect"]
+
+#: How often this process was made by fork of one that had the package; handles of its parent attach anew.
+_generation = 0
+
+
+def _in_child() -> None:
+    global _generation, _pools_lock
+    _generation += 1
+    _pools_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+class Region:
+    """A region as a range of bytes, for what no array says; made by `Pool.region`.
+
+    All calls release the GIL where they wait for other hosts or move more than 64 KiB.
+    """
+
+    def __init__(self, pool: Pool, native: _hanare.Region, rights: str | None) -> None:
+        self.pool, self.name, self.gid, self._rights = pool, native.name, native.gid, rights
+        self._native_region, self._generation = native, _generation
+
+    @property
+    def native(self) -> _hanare.Region:
+        """The handle of the extension module, made anew in a child made by fork."""
+        if self._generation != _generation:
+            fresh = self.pool._native.open(self.name, self._rights)
+            if fresh.gid != self.gid:
+                raise UnknownRegion(f"region '{self.name}' was removed, and another has its name")
+            # The parent's handle is left as it is: what it holds is the parent's.
+            _kept.append(self._native_region)
+            self._native_region, self._generation = fresh, _generation
+        return self._native_region
+
+    @property
+    def nbytes(self) -> int:
+        """Length in bytes."""
+        return self._native_region.len
+
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._native_region.writable
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all its bytes are on this host."""
+        return self._native_region.is_local
+
+    def get(self, offset: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes from `offset` on, to the end by default.
+
+        Raises
+        ------
+        OutOfRange, NodeLost, RegionLost, Timeout
+        """
+        length = self.nbytes - offset if length is None else length
+        into = bytearray(max(length, 0))
+        self.native.get((offset, len(into), []), into)
+        return bytes(into)
+
+    def get_into(self, offset: int, into: Any) -> None:
+        """Read as many bytes as the buffer `into` has (C-contiguous, writable), from `offset` on; no copy but the kernel's."""
+        self.native.get((offset, memoryview(into).nbytes, []), into)
+
+    def put(self, offset: int, data: Any) -> None:
+        """Write a buffer's bytes (C-contiguous) from `offset` on; returns when they are at their home."""
+        self.native.put((offset, memoryview(data).nbytes, []), data)
+
+    def compare_and_swap(self, offset: int, expected: int, new: int) -> int:
+        """Swap the 64-bit word at `offset` for `new` if it is `expected`; return the word before."""
+        return self.native.compare_and_swap_word(offset, expected, new)
+
+    def add(self, offset: int, number: int) -> int:
+        """Add to the 64-bit word at `offset` in one step; return the word before."""
+        old = bytearray(8)
+        operand = (number % (1 << 64)).to_bytes(8, "little")
+        self.native.update((offset, 8, []), "u64", "add", operand, old)
+        return int.from_bytes(old, "little")
+
+    def wait_until(
+        self, offset: int, until: Literal["equal", "differs", "at least"], number: int, timeout: float | None = None
+    ) -> int:
+        """Wait until the 64-bit word at `offset` is as wanted; return the word that was seen. Ctrl-C ends the wait.
+
+        Raises
+        ------
+        NotInTime
+            After `timeout` seconds.
+        """
+        return self.native.wait_until(offset, until, number, timeout).result()
+
+    async def wait_until_async(self, offset: int, until: Literal["equal", "differs", "at least"], number: int) -> int:
+        """As `wait_until`, for a task."""
+        return await _await(self.native.wait_until(offset, until, number))
+
+    def remove(self) -> None:
+        """Remove it from the pool."""
+        self.pool.remove(self.name)
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __repr__(self) -> str:
+        return f"<hanare.Region '{self.name}' of {self.nbytes} bytes>"
+
+
+#: Handles of a parent, kept for ever in its child: ending them would be talk on the parent's connections.
+_kept: list[object] = []
+
+
+class Pool:
+    """An attachment to the pool; made by `connect`.
+
+    In a child made by fork it attaches anew by itself, at its first use.
+    """
+
+    def __init__(self, socket: str | None, nodes: _node.Nodes | None = None) -> None:
+        self.socket = socket
+        self._nodes = nodes
+        self._attached, self._generation = _hanare.Pool.attach(socket), _generation
+        self._views: weakref.WeakValueDictionary[int, _hanare.View] = weakref.WeakValueDictionary()
+
+    @property
+    def _native(self) -> _hanare.Pool:
+        if self._generation != _generation:
+            fresh = _hanare.Pool.attach(self.socket)
+            _kept.append(self._attached)
+            self._attached, self._generation = fresh, _generation
+        return self._attached
+
+    @property
+    def rank(self) -> int:
+        """This program's rank in its job; 0 where it was started alone."""
+        return self._native.rank
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the job has; 1 where it was started alone."""
+        return self._native.ranks
+
+    @property
+    def node(self) -> int:
+        """The number of this host's node."""
+        return self._native.node
+
+    def array(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = float,
+        *,
+        name: str | None = None,
+        place: str = "local",
+        order: Literal["C", "F"] = "C",
+        mode: int = 0o600,
+    ) -> Any:
+        """Make an array of zeros in the pool.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            Elements along each axis; at least one element.
+        dtype : data-type
+            Any whose elements are bytes: numbers, dates, texts, records, and those of `ml_dtypes`. Objects are refused.
+        name : str, optional
+            Its name in the pool; by default one is drawn. The array stays until it is removed, whoever ends.
+        place : str
+            Where its bytes go: ``"local"``, ``"node=K"``, or ``"interleave=1MiB"`` over all nodes.
+        order : {"C", "F"}
+            Which axis varies fastest: the last, or the first.
+        mode : int
+            Who may read and write, as a file's mode bits.
+
+        Returns
+        -------
+        LocalArray or Array
+            A `numpy.ndarray` on the pool's own memory where all bytes are on this host, else an `Array`.
+
+        Raises
+        ------
+        NameTaken, BadName, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
+        TypeError
+            Elements that are no bytes.
+        """
+        kind = check_dtype(dtype)
+        axes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(axis) for axis in shape)
+        if any(axis <= 0 for axis in axes):
+            raise ValueError(f"an array of shape {axes} has no bytes to keep in the pool")
+        nbytes = kind.itemsize * int(np.prod(axes, dtype=object)) if axes else kind.itemsize
+        attributes = to_attributes(kind, axes, order == "F")
+        native = self._native.create(name or f"array.{secrets.token_hex(6)}", nbytes, place, mode, False, attributes)
+        return self._array(Region(self, native, "w"), kind, axes, order == "F")
+
+    zeros = array
+
+    def full(self, shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+        """Make an array of one value, by default of its type; else as `array`."""
+        made = self.array(shape, np.asarray(fill_value).dtype if dtype is None else dtype, **options)
+        made[...] = fill_value
+        return made
+
+    def from_numpy(self, array: ArrayLike, **options: Any) -> Any:
+        """Make an array with the elements, shape and order of another; else as `Pool.array`.
+
+        **Cost**: one copy of its bytes.
+        """
+        given = np.asarray(array)
+        is_fortran = given.ndim > 1 and given.flags.f_contiguous and not given.flags.c_contiguous
+        made = self.array(given.shape, given.dtype, **{"order": "F" if is_fortran else "C", **options})
+        made[...] = given
+        return made
+
+    def open(self, name: str, *, readonly: bool = False, mapped: bool = True) -> Any:
+        """Open an array by its name alone: type, shape and order are kept with it. Regions that say nothing are arrays of bytes.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        readonly : bool
+            Open it for reading; otherwise for the most that this user may do.
+        mapped : bool
+            Whether it may be a `numpy.ndarray` where its bytes are on this host; otherwise it is an `Array` in any case.
+
+        Raises
+        ------
+        UnknownRegion, NoPermission, RegionLost, NodeLost
+        BadAttributes
+            It says of itself what no array is.
+        """
+        region = self.region(name, readonly=readonly)
+        dtype, shape, fortran_order = from_attributes(name, region.native.attributes(), region.nbytes)
+        return self._array(region, dtype, shape, fortran_order, mapped)
+
+    def _array(self, region: Region, dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool, mapped: bool = True) -> Any:
+        strides, step = [0] * len(shape), dtype.itemsize
+        for axis in range(len(shape)) if fortran else reversed(range(len(shape))):
+            strides[axis] = step
+            step *= shape[axis]
+        layout = Layout(0, shape, tuple(strides), dtype)
+        return self._of_layout(region, layout, mapped)
+
+    def _of_layout(self, region: Region, layout: Layout, mapped: bool = True) -> Any:
+        view = self._view(region) if mapped and region.is_local else None
+        return Array(region, layout) if view is None else LocalArray._over(view, region, layout)
+
+    def _view(self, region: Region) -> _hanare.View | None:
+        """Map a region of this host, or find it mapped; ``None`` where programs share it in another way."""
+        key = region.gid * 2 + region.writable
+        view = self._views.get(key)
+        if view is None:
+            try:
+                view = region.native.map_local()
+            except (BadUse, IsMapped):
+                return None
+            self._views[key] = view
+        return view
+
+    def region(self, name: str, *, readonly: bool = False) -> Region:
+        """Open a region as a range of bytes. **Errors**: as for `open`."""
+        rights = "r" if readonly else None
+        return Region(self, self._native.open(name, rights), rights)
+
+    def create(self, name: str, nbytes: int, *, place: str = "local", mode: int = 0o600, exist_ok: bool = False) -> Region:
+        """Make a region of bytes, all zero; with `exist_ok` open one of that name and length.
+
+        Raises
+        ------
+        NameTaken, BadName, BadLength, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
+        """
+        return Region(self, self._native.create(name, nbytes, place, mode, exist_ok, {}), "w")
+
+    def remove(self, name: str) -> None:
+        """Remove an array or region. Programs that have it as `numpy.ndarray` keep its bytes; all other use of it fails."""
+        self._native.remove(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a region of that name."""
+        try:
+            self._native.stat(name)
+        except UnknownRegion:
+            return False
+        return True
+
+    def ls(self, prefix: str = "") -> Table:
+        """List what the pool holds: name, type, shape, bytes, place and nodes of each."""
+        rows = []
+        for told in json.loads(self._native.list()):
+            if not told["name"].startswith(prefix):
+                continue
+            attributes = {term: bytes(value) for term, value in told.get("attributes", {}).items()}
+            try:
+                dtype, shape, _ = from_attributes(told["name"], attributes, told["len"])
+            except (Error, TypeError):
+                dtype, shape = "?", "?"  # type: ignore[assignment]
+            nodes = ",".join(str(node) for node, _ in told["nodes"])
+            lost = "" if told["lost"] is None else f"node {told['lost']} is lost"
+            rows.append((told["name"], str(dtype), shape, told["len"], nodes, f"{told['mode']:04o}", lost))
+        return Table(("name", "dtype", "shape", "nbytes", "nodes", "mode", "lost"), rows)
+
+    def info(self) -> Table:
+        """List the pool's nodes: what each lends, and what of it is used."""
+        rows = []
+        for node in json.loads(self._native.status())["nodes"]:
+            memory = node["memory"]
+            state = "alive" if node["alive"] else "lost"
+            rows.append((node["node"], node["name"], state, memory["lent"], memory["used"], memory["clients"], node["address"]))
+        return Table(("node", "name", "state", "lent", "used", "clients", "address"), rows)
+
+    def traffic(self) -> dict[str, int]:
+        """Return messages and bytes that this program sent to nodes and got from them so far."""
+        names = ("messages_sent", "messages_received", "bytes_sent", "bytes_received")
+        return dict(zip(names, self._native.traffic()))
+
+    def flush(self) -> None:
+        """Wait until all earlier writes of this program are visible at their home."""
+        self._native.flush()
+
+    def lock(self, name: str, *, shared: bool = False) -> Lock:
+        """Return a lock by name, one for the whole pool; it is not taken yet."""
+        return Lock(self, name, shared)
+
+    def group(self, name: str, parties: int) -> Group:
+        """Become one of the `parties` of a group that meet at its `barrier`. **Errors**: `BadGroup`, `NodeLost`."""
+        return Group(self, name, parties)
+
+    def barrier(self) -> None:
+        """Wait until every rank of the job is here; alone, return at once. Ctrl-C ends the wait, and not the arrival.
+
+        Raises
+        ------
+        RankGone
+            A rank has ended.
+        """
+        self._native.barrier().result()
+
+    async def barrier_async(self) -> None:
+        """As `barrier`, for a task."""
+        await _await(self._native.barrier())
+
+    def close(self) -> None:
+        """End the nodes that `connect` started, if it did. Arrays of this host keep their bytes as long as this program has them."""
+        with _pools_lock:
+            for socket, pool in list(_pools.items()):
+                if pool is self:
+                    del _pools[socket]
+        if self._nodes is not None and self._generation == _generation:
+            if os.environ.get("HANARE_NODE") == self.socket:
+                del os.environ["HANARE_NODE"]
+            self._nodes.stop()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return connect, ()
+
+    def __repr__(self) -> str:
+        return f"<hanare.Pool at {self.socket or _hanare.node_socket()}, node {self.node}>"
+
+
+#: The attachments of this process, by socket.
+_pools: dict[str, Pool] = {}
+_pools_lock = threading.Lock()
+
+
+def connect(socket: str | None = None, *, memory: int | str | None = None, start: bool = True) -> Pool:
+    """Attach to this host's node or, where none answers, start one that ends with this program, and say so.
+
+    Parameters
+    ----------
+    socket : str, optional
+        The node's socket; by default ``HANARE_NODE``, else that of this user.
+    memory : int or str, optional
+        What a node that is started lends, in bytes or as ``"4GiB"``; by default a quarter of this machine's memory, 4 GiB at most.
+    start : bool
+        Whether a node may be started.
+
+    Returns
+    -------
+    Pool
+        The same for each call with one socket.
+
+    Raises
+    ------
+    NoNode
+        None answers, and none could be started.
+    """
+    with _pools_lock:
+        place = socket or _hanare.node_socket()
+        known = _pools.get(place)
+        if known is not None:
+            return known
+        try:
+            pool = Pool(place)
+        except NoNode:
+            if socket is not None or not start:
+                raise
+            nodes = _node.Nodes(1, memory)
+            place = nodes.sockets[0]
+            # Programs that this one starts are to find it too.
+            os.environ["HANARE_NODE"] = place
+            pool = Pool(place, nodes)
+            lent = pool.info().rows[0][3] >> 20
+            print(f"hanare: no node on this host; one was started that lends {lent} MiB until this program ends", file=sys.stderr)
+        _pools[place] = pool
+        return pool
+
+
+def _reopen(name: str, gid: int, layout: Layout, readonly: bool, mapped: bool) -> Any:
+    """Open what another program has pickled."""
+    pool = connect(start=False)
+    region = pool.region(name, readonly=readonly)
+    if region.gid != gid:
+        raise UnknownRegion(f"region '{name}' was removed, and another has its name")
+    return pool._of_layout(region, layout, mapped)

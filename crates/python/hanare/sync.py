@@ -1,0 +1,165 @@
+"""Locks, groups and barriers of the pool. Each wait has a form for threads, which Ctrl-C ends, and one for `asyncio`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from . import _hanare
+
+if TYPE_CHECKING:
+    from .pool import Pool
+
+__all__ = ["Group", "Lock"]
+
+
+async def _await(pending: _hanare.Pending) -> Any:
+    """Wait for it without holding up the event loop; a cancelled task gives it up."""
+    loop = asyncio.get_running_loop()
+    came = loop.create_future()
+    bell = pending.fileno()
+
+    def ring() -> None:
+        if not came.done():
+            came.set_result(None)
+
+    loop.add_reader(bell, ring)
+    try:
+        await came
+    finally:
+        loop.remove_reader(bell)
+    return pending.result()
+
+
+class Lock:
+    """A lock by name, one for the whole pool; made by `Pool.lock`.
+
+    Fair. A holder that dies gives it up, and the next is told so: `was_abandoned`. Any thread or task may release it. It is not
+    taken twice by who has it: that waits for ever, as with `threading.Lock`.
+
+    Parameters
+    ----------
+    pool : Pool
+        The pool.
+    name : str
+        Its name.
+    shared : bool
+        Whether others that ask so may have it at the same time.
+
+    Examples
+    --------
+    >>> with pool.lock("totals"):
+    ...     table[0] += 1
+    """
+
+    def __init__(self, pool: Pool, name: str, shared: bool = False) -> None:
+        self._pool, self.name, self.shared = pool, name, shared
+        self._held: _hanare.Held | None = None
+
+    @property
+    def was_abandoned(self) -> bool:
+        """Whether the last one to hold it exclusively ended without giving it back: what it protects may be half-written."""
+        return self._held is not None and self._held.was_abandoned
+
+    def locked(self) -> bool:
+        """Whether this object holds it."""
+        return self._held is not None
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """Take it, waiting as long as others have it, or for `timeout` seconds.
+
+        Returns
+        -------
+        bool
+            Whether it was taken: ``False`` only without `blocking`, or after `timeout`.
+
+        Raises
+        ------
+        NodeLost
+            The pool's home is gone.
+        LockLost
+            Once, where this program lost another lock meanwhile.
+        """
+        bound = timeout if blocking else 0.0
+        try:
+            self._held = self._pool._native.lock(self.name, self.shared, bound).result()
+        except TimeoutError:
+            return False
+        return True
+
+    async def acquire_async(self) -> bool:
+        """As `acquire`, for a task."""
+        self._held = await _await(self._pool._native.lock(self.name, self.shared, None))
+        return True
+
+    def _take(self) -> _hanare.Held:
+        held, self._held = self._held, None
+        if held is None:
+            raise RuntimeError(f"lock '{self.name}' is not held by this object")
+        return held
+
+    def release(self) -> None:
+        """Give it back.
+
+        Raises
+        ------
+        LockLost
+            Others may have had it meanwhile: look at what it protects, then take it again.
+        """
+        self._take().release().result()
+
+    async def release_async(self) -> None:
+        """As `release`, for a task."""
+        await _await(self._take().release())
+
+    def __enter__(self) -> Lock:
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    async def __aenter__(self) -> Lock:
+        await self.acquire_async()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release_async()
+
+    def __repr__(self) -> str:
+        return f"<hanare.Lock '{self.name}'{' held' if self._held else ''}>"
+
+
+class Group:
+    """A place in a named group of parties that meet; made by `Pool.group`. Left when it is deleted.
+
+    Parameters
+    ----------
+    pool : Pool
+        The pool.
+    name : str
+        Its name.
+    parties : int
+        How many there are; the same for all.
+    """
+
+    def __init__(self, pool: Pool, name: str, parties: int) -> None:
+        self._group = pool._native.group(name, parties)
+        self.name, self.parties = name, parties
+
+    def barrier(self) -> None:
+        """Wait until every party is here. Ctrl-C ends the wait, and not the arrival: others count this party as being here.
+
+        Raises
+        ------
+        PartyGone
+            A party left or ended.
+        """
+        self._group.barrier().result()
+
+    async def barrier_async(self) -> None:
+        """As `barrier`, for a task."""
+        await _await(self._group.barrier())
+
+    def __repr__(self) -> str:
+        return f"<hanare.Group '{self.name}' of {self.parties}>"

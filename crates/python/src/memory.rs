@@ -1,0 +1,93 @@
+//! Bytes that Python objects lend for a call, by the buffer protocol.
+//!
+//! Safety invariants of this module:
+//!
+//! 1. A buffer keeps its object's memory where it is, and mapped, as long as the [`Lent`] lives.
+//! 2. Only C-contiguous buffers are taken; those that are written to are not read-only.
+//! 3. Other threads of the program may change the bytes during a call, as they may change any buffer that a system call works on:
+//!    the slices given out become windows of the command at once, and nothing else looks at them.
+
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+
+/// Calls that move more release the interpreter's lock: below, taking it again may cost more than the copy.
+pub const HELD_LEN_MAX: usize = 64 << 10;
+
+/// A Python object's bytes.
+pub struct Lent {
+    buffer: PyUntypedBuffer,
+}
+
+impl Lent {
+    /// Bytes to read from.
+    ///
+    /// **Errors**: `BufferError` where the object has no bytes, or not one after another.
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        match buffer.is_c_contiguous() {
+            true => Ok(Lent { buffer }),
+            false => Err(PyBufferError::new_err("the buffer's bytes do not lie one after another")),
+        }
+    }
+
+    /// Bytes to write to.
+    ///
+    /// **Errors**: as for [`Lent::new`], and `BufferError` where the object is read-only.
+    pub fn new_mut(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+        let lent = Lent::new(object)?;
+        match lent.buffer.readonly() {
+            true => Err(PyBufferError::new_err("the buffer is read-only")),
+            false => Ok(lent),
+        }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.buffer.len_bytes()
+    }
+
+    /// The bytes, to read from.
+    pub fn bytes(&self) -> &[u8] {
+        if self.len() == 0 {
+            return &[];
+        }
+        // SAFETY: invariants 1 and 3.
+        unsafe { std::slice::from_raw_parts(self.buffer.buf_ptr().cast(), self.len()) }
+    }
+
+    /// The bytes, to write to. For a [`Lent::new_mut`].
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.len() == 0 {
+            return &mut [];
+        }
+        // SAFETY: invariants 1, 2 and 3.
+        unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len()) }
+    }
+
+    /// The bytes as a list of indices of 4 or 8 bytes.
+    ///
+    /// **Errors**: `ValueError` for items of another length, or at odd addresses.
+    pub fn indices(&self) -> PyResult<hanare::Indices<'_>> {
+        let (pointer, count) = (self.buffer.buf_ptr(), self.buffer.item_count());
+        if count == 0 {
+            return Ok(hanare::Indices::from(&[] as &[u64]));
+        }
+        // SAFETY: invariants 1 and 3; the alignment is looked at here.
+        match self.buffer.item_size() {
+            4 if pointer.cast::<u32>().is_aligned() => {
+                Ok(unsafe { std::slice::from_raw_parts::<u32>(pointer.cast(), count) }.into())
+            }
+            8 if pointer.cast::<u64>().is_aligned() => {
+                Ok(unsafe { std::slice::from_raw_parts::<u64>(pointer.cast(), count) }.into())
+            }
+            other => Err(PyValueError::new_err(format!("indices have 4 or 8 bytes, not {other}"))),
+        }
+    }
+}
+
+/// Runs the work of a call, without the interpreter's lock where it waits for others or moves much.
+pub fn run<T: Send>(py: Python<'_>, may_wait: bool, len: usize, work: impl FnOnce() -> hanare::Result<T> + Send) -> PyResult<T> {
+    let done = if may_wait || len > HELD_LEN_MAX { py.detach(work) } else { work() };
+    done.map_err(crate::errors::raise)
+}

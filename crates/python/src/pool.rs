@@ -1,0 +1,173 @@
+//! The pool as Python sees it: names, listings, and what belongs to no region.
+
+use crate::errors::raise;
+use crate::memory::run;
+use crate::region::Region;
+use crate::shapes::ShapeTuple;
+use crate::sync::{self, Asked, Group};
+use crate::waiting::Pending;
+use hanare::{Changes, CreateOptions, Rights};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An attachment to the pool.
+#[pyclass(frozen, module = "hanare._hanare")]
+pub struct Pool {
+    pool: hanare::Pool,
+}
+
+#[pymethods]
+impl Pool {
+    /// Attaches to the node at `socket`, or at that of the settings; as the rank that the launcher's environment names.
+    #[staticmethod]
+    #[pyo3(signature = (socket=None))]
+    fn attach(py: Python<'_>, socket: Option<String>) -> PyResult<Pool> {
+        let attach = || {
+            let socket = socket.unwrap_or_else(hanare::settings::node_socket);
+            hanare::Pool::attach_to(&socket, hanare::launch::job_rank()?)
+        };
+        Ok(Pool { pool: py.detach(attach).map_err(raise)? })
+    }
+
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.pool.rank()
+    }
+
+    #[getter]
+    fn ranks(&self) -> u32 {
+        self.pool.ranks()
+    }
+
+    /// The number of this host's node.
+    #[getter]
+    fn node(&self) -> u32 {
+        self.pool.node().0
+    }
+
+    /// This client's id.
+    #[getter]
+    fn client(&self) -> u64 {
+        self.pool.client().0
+    }
+
+    /// Makes a region with what is kept with its name; with `attach` opens one of that name and length that is there.
+    #[expect(clippy::too_many_arguments, reason = "Python's words for it have one more")]
+    fn create(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        len: u64,
+        place: &str,
+        mode: u32,
+        attach: bool,
+        attributes: BTreeMap<String, Vec<u8>>,
+    ) -> PyResult<Region> {
+        let placement = place.parse().map_err(raise)?;
+        let options = CreateOptions { placement, mode, attributes: attributes.into_iter().collect(), ..CreateOptions::default() };
+        let make =
+            || if attach { self.pool.create_or_attach(name, len, &options) } else { self.pool.create(name, len, &options) };
+        py.detach(make).map(Region::new).map_err(raise)
+    }
+
+    /// Opens a region: for reading (`"r"`), for writing too (`"w"`), or for the most that this user may do.
+    fn open(&self, py: Python<'_>, name: &str, rights: Option<&str>) -> PyResult<Region> {
+        let rights = match rights {
+            None => None,
+            Some("r") => Some(Rights::Read),
+            Some("w") => Some(Rights::Write),
+            Some(other) => return Err(PyValueError::new_err(format!("rights are 'r' or 'w', not '{other}'"))),
+        };
+        let open = || match rights {
+            Some(rights) => self.pool.open_for(name, rights),
+            None => self.pool.open(name),
+        };
+        py.detach(open).map(Region::new).map_err(raise)
+    }
+
+    /// Makes a region longer.
+    fn resize(&self, py: Python<'_>, name: &str, len: u64) -> PyResult<Region> {
+        py.detach(|| self.pool.resize(name, len)).map(Region::new).map_err(raise)
+    }
+
+    /// Gives a region another name, or changes what is kept with it; `None` takes a value away.
+    fn alter(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        new_name: Option<String>,
+        attributes: BTreeMap<String, Option<Vec<u8>>>,
+    ) -> PyResult<()> {
+        let changes = Changes { name: new_name, attributes, ..Changes::default() };
+        py.detach(|| self.pool.alter(name, &changes)).map_err(raise)
+    }
+
+    /// Removes a region.
+    fn remove(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| self.pool.remove(name)).map_err(raise)
+    }
+
+    /// Describes a region, as JSON.
+    fn stat(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        json(&py.detach(|| self.pool.stat(name)).map_err(raise)?)
+    }
+
+    /// Describes all regions, as JSON.
+    fn list(&self, py: Python<'_>) -> PyResult<String> {
+        json(&py.detach(|| self.pool.list()).map_err(raise)?)
+    }
+
+    /// Describes the pool's nodes, as JSON.
+    fn status(&self, py: Python<'_>) -> PyResult<String> {
+        json(&py.detach(|| self.pool.status()).map_err(raise)?)
+    }
+
+    /// Waits until all earlier writes are visible at their home.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.pool.flush()).map_err(raise)
+    }
+
+    /// Messages sent and received, bytes sent and received, so far.
+    fn traffic(&self) -> (u64, u64, u64, u64) {
+        let traffic = self.pool.traffic();
+        (traffic.messages_sent, traffic.messages_received, traffic.bytes_sent, traffic.bytes_received)
+    }
+
+    /// Copies the blocks of one shape to those of another; the bytes go from node to node.
+    fn copy(
+        &self,
+        py: Python<'_>,
+        from: &Region,
+        from_shape: ShapeTuple<'_>,
+        to: &Region,
+        to_shape: ShapeTuple<'_>,
+    ) -> PyResult<()> {
+        let (from_shape, to_shape) = (from_shape.hold()?, to_shape.hold()?);
+        let (from_shape, to_shape) = (from_shape.shape()?, to_shape.shape()?);
+        run(py, true, 0, || self.pool.copy(&from.region, from_shape, &to.region, to_shape))
+    }
+
+    /// Begins to take a lock; `seconds` is how long it may take.
+    #[pyo3(signature = (name, is_shared=false, seconds=None))]
+    fn lock(&self, name: String, is_shared: bool, seconds: Option<f64>) -> PyResult<Pending> {
+        let bound = seconds.map(Duration::try_from_secs_f64).transpose();
+        let bound = bound.map_err(|odd| PyValueError::new_err(format!("{odd}")))?;
+        Ok(sync::lock(self.pool.clone(), name, Asked { is_shared, bound }))
+    }
+
+    /// Joins a group of parties that meet.
+    fn group(&self, py: Python<'_>, name: &str, parties: u32) -> PyResult<Group> {
+        sync::join(py, &self.pool, name, parties)
+    }
+
+    /// Begins to wait for all ranks of the job.
+    fn barrier(&self) -> Pending {
+        sync::barrier(self.pool.clone())
+    }
+}
+
+fn json(told: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(told).map_err(|odd| PyValueError::new_err(odd.to_string()))
+}

@@ -1,0 +1,113 @@
+//! Locks, groups and barriers. A lock belongs to the thread that took it; here that is the worker that waited for it, which keeps it until
+//! it is told to give it back: any thread or task of the program may do so.
+
+use crate::errors::raise;
+use crate::waiting::{Came, Ending, Pending, begin, pending};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How a lock is asked for.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    pub is_shared: bool,
+    /// `None`: as long as it takes.
+    pub bound: Option<Duration>,
+}
+
+/// A lock that is held. Given back when it is dropped.
+#[pyclass(frozen, module = "hanare._hanare")]
+pub struct Held {
+    name: String,
+    was_abandoned: bool,
+    /// Taken when it is given back.
+    give_back: Mutex<Option<Sender<Ending>>>,
+}
+
+#[pymethods]
+impl Held {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the holder before ended without giving it back.
+    #[getter]
+    fn was_abandoned(&self) -> bool {
+        self.was_abandoned
+    }
+
+    /// Begins to give it back.
+    fn release(&self) -> PyResult<Pending> {
+        let sender = self.give_back.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = sender.ok_or_else(|| PyRuntimeError::new_err(format!("lock '{}' was given back before", self.name)))?;
+        let (pending, ending) = pending();
+        sender.send(ending).map_err(|_| PyRuntimeError::new_err(format!("lock '{}' has no thread any more", self.name)))?;
+        Ok(pending)
+    }
+}
+
+/// Begins to take a lock.
+pub fn lock(pool: hanare::Pool, name: String, asked: Asked) -> Pending {
+    begin(move |ending| {
+        let taken = match asked {
+            Asked { is_shared: false, bound: None } => pool.lock(&name),
+            Asked { is_shared: true, bound: None } => pool.lock_shared(&name),
+            Asked { is_shared: false, bound: Some(bound) } => pool.lock_within(&name, bound),
+            Asked { is_shared: true, bound: Some(bound) } => pool.lock_shared_within(&name, bound),
+        };
+        let guard = match taken {
+            Ok(guard) => guard,
+            Err(error) => return ending.end(Err(error)),
+        };
+        let (sender, told) = channel::<Ending>();
+        let held = Held { name, was_abandoned: guard.was_abandoned(), give_back: Mutex::new(Some(sender)) };
+        ending.end(Ok(Came::Lock(held)));
+        match told.recv() {
+            Ok(unlocked) => unlocked.end(guard.unlock().map(|()| Came::Nothing)),
+            // Nobody has it any more.
+            Err(_) => drop(guard),
+        }
+    })
+}
+
+/// A place in a named group of parties that meet.
+#[pyclass(frozen, module = "hanare._hanare")]
+pub struct Group {
+    group: Arc<hanare::Group>,
+}
+
+/// Joins a group.
+pub fn join(py: Python<'_>, pool: &hanare::Pool, name: &str, parties: u32) -> PyResult<Group> {
+    let group = py.detach(|| pool.group(name, parties)).map_err(raise)?;
+    Ok(Group { group: Arc::new(group) })
+}
+
+#[pymethods]
+impl Group {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.group.name()
+    }
+
+    /// How many parties it has.
+    #[getter]
+    fn parties(&self) -> u32 {
+        self.group.parties()
+    }
+
+    /// Begins to wait for all parties.
+    fn barrier(&self) -> Pending {
+        let group = self.group.clone();
+        begin(move |ending| ending.end(group.barrier().map(|()| Came::Nothing)))
+    }
+}
+
+/// Begins to wait for all ranks of the job.
+pub fn barrier(pool: hanare::Pool) -> Pending {
+    begin(move |ending| ending.end(pool.barrier().map(|()| Came::Nothing)))
+}

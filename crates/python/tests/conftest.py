@@ -1,0 +1,53 @@
+"""Pools of two nodes on this machine, which treat each other as two hosts would."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import hanare
+from hanare import _node
+
+settings.register_profile("tests", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.register_profile("nightly", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[_node.Nodes]:
+    """Two nodes of 192 MiB each."""
+    started = _node.Nodes(2, "192MiB")
+    os.environ["HANARE_NODE"] = started.sockets[0]
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def pool(nodes: _node.Nodes) -> hanare.Pool:
+    """The pool as the first host sees it."""
+    return hanare.connect(nodes.sockets[0])
+
+
+@pytest.fixture(scope="session")
+def beside(nodes: _node.Nodes, pool: hanare.Pool) -> hanare.Pool:
+    """The pool as the second host sees it."""
+    return hanare.connect(nodes.sockets[1])
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test has."""
+    return f"test.{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The repository's root."""
+    return Path(__file__).resolve().parents[3]

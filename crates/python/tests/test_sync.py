@@ -1,0 +1,157 @@
+"""Locks, groups, and waits for words: by threads, by tasks, given up, and interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import hanare
+from hanare import errors
+
+
+def test_a_lock_is_one_holders_at_a_time(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    counter = pool.zeros(1, "i8", name=name)
+    distant = beside.open(name)
+
+    def count(where: hanare.Pool, array: object) -> None:
+        for _ in range(25):
+            with where.lock(name):
+                array[0] = array[0] + 1  # type: ignore[index]
+
+    threads = [threading.Thread(target=count, args=pair) for pair in ((pool, counter), (beside, distant), (pool, counter))]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert counter[0] == 75
+    counter.remove()
+
+
+def test_a_lock_that_others_have_is_not_taken_in_time(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    with pool.lock(name) as held:
+        assert held.locked() and not held.was_abandoned
+        other = beside.lock(name)
+        assert not other.acquire(blocking=False) and not other.acquire(timeout=0.05)
+        with pytest.raises(RuntimeError):
+            other.release()
+    assert other.acquire(timeout=5)
+    other.release()
+    with pool.lock(name, shared=True), beside.lock(name, shared=True):
+        pass
+
+
+def test_a_lock_may_be_released_by_another_thread(pool: hanare.Pool, name: str) -> None:
+    lock = pool.lock(name)
+    lock.acquire()
+    thread = threading.Thread(target=lock.release)
+    thread.start()
+    thread.join()
+    with pool.lock(name):
+        pass
+
+
+def test_who_gives_up_a_wait_does_not_get_the_lock_later(pool: hanare.Pool, name: str) -> None:
+    held = pool.lock(name)
+    held.acquire()
+    pending = pool._native.lock(name, False, None)
+    with pytest.raises(TimeoutError):
+        pending.result(0.05)
+    del pending
+    held.release()
+    assert pool.lock(name).acquire(timeout=5), "what came for nobody was given back"
+
+
+def test_tasks_wait_beside_each_other(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    async def holder(order: list[str], where: hanare.Pool, who: str) -> None:
+        async with where.lock(name):
+            order.append(who)
+            await asyncio.sleep(0)
+            order.append(who)
+
+    async def all_of_it() -> list[str]:
+        order: list[str] = []
+        await asyncio.gather(*(holder(order, where, str(number)) for number, where in enumerate([pool, beside, pool, beside])))
+        waiting = pool.lock(name + "x")
+        async with beside.lock(name + "x"):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(waiting.acquire_async(), 0.05)
+        assert waiting.acquire(timeout=5)
+        waiting.release()
+        return order
+
+    order = asyncio.run(all_of_it())
+    assert order[::2] == order[1::2] and len(set(order)) == 4
+
+
+def test_a_group_meets(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    met: list[int] = []
+
+    def party(where: hanare.Pool, number: int) -> None:
+        group = where.group(name, 3)
+        for _ in range(3):
+            met.append(number)
+            group.barrier()
+
+    threads = [threading.Thread(target=party, args=(where, number)) for number, where in enumerate((pool, beside, pool))]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert [sorted(met[at : at + 3]) for at in (0, 3, 6)] == [[0, 1, 2]] * 3
+    first = pool.group(name + "b", 2)
+    with pytest.raises(errors.BadGroup):
+        pool.group(name + "b", 3)
+    del first
+
+
+def test_a_word_is_waited_for(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    region = pool.create(name, 4096)
+    distant = beside.region(name)
+    thread = threading.Timer(0.05, lambda: region.add(8, 3))
+    thread.start()
+    assert distant.wait_until(8, "at least", 3) == 3
+    with pytest.raises(errors.NotInTime):
+        distant.wait_until(8, "equal", 4, timeout=0.05)
+    assert region.compare_and_swap(8, 3, 5) == 3 and asyncio.run(distant.wait_until_async(8, "differs", 3)) == 5
+    region.remove()
+
+
+WAITS = {
+    "lock": "other.lock('busy').acquire()",
+    "group": "pool.group('lonely', 2).barrier()",
+    "word": "pool.create('word', 8).wait_until(0, 'equal', 1)",
+    "map": "other.open('far').region.wait_until(0, 'equal', 1)",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_every_wait(wait: str) -> None:
+    program = f"""
+import hanare, sys
+from hanare import _node
+nodes = _node.Nodes(2, "64MiB")
+pool, other = (hanare.connect(socket) for socket in nodes.sockets)
+held = pool.lock("busy"); held.acquire()
+pool.create("far", 4096)
+print("waits", flush=True)
+try:
+    {WAITS[wait]}
+except KeyboardInterrupt:
+    held.release()
+    print("interrupted", pool.lock("busy").acquire(timeout=5), flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ)
+    assert process.stdout is not None and process.stdout.readline() == "waits\n"
+    # Until it waits, and again if it had not begun.
+    for _ in range(40):
+        try:
+            process.wait(0.1)
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            break
+    assert process.stdout.read() == "interrupted True\n"
+    assert process.wait(20) == 0
+    process.stdout.close()
