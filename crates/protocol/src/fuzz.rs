@@ -211,14 +211,7 @@ mod tests {
     }
 
     fn create(name: &str, placement: Placement) -> Request {
-        Request::Create {
-            name: name.to_owned(),
-            len: 1 << 20,
-            placement,
-            mode: 0o600,
-            attributes: Default::default(),
-            existing: crate::wire::control::Existing::Refuse,
-        }
+        Request::Create { name: name.to_owned(), len: 1 << 20, placement, mode: 0o600, attributes: Default::default(), existing: crate::wire::control::Existing::Refuse }
     }
 
     fn packed<T: Serialize>(messages: &[(u8, T)]) -> Vec<u8> {

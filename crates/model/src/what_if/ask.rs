@@ -127,8 +127,7 @@ fn beyond(program: &Program, setting: &Setting) -> Vec<String> {
     let commands = || phases().flat_map(|phase| &phase.steps).filter_map(command_of);
     above("bytes of a command", commands().map(Command::bytes).max().unwrap_or(0), measured.bytes);
     above("elements of a command", commands().map(|command| command.elements).max().unwrap_or(0), measured.elements);
-    let mut unknown: Vec<&str> =
-        commands().map(|command| command.verb.name()).filter(|verb| !measured.verbs.contains(verb)).collect();
+    let mut unknown: Vec<&str> = commands().map(|command| command.verb.name()).filter(|verb| !measured.verbs.contains(verb)).collect();
     unknown.sort_unstable();
     unknown.dedup();
     found.extend(unknown.into_iter().map(|verb| format!("no {verb} was measured")));

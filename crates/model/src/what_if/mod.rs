@@ -129,8 +129,7 @@ pub fn run(options: &Options, costs: &Costs) -> Result<String, WhatIfError> {
     let against = options.against.as_deref().map(Network::find).transpose()?;
     let answer = ask::ask(&program, &setting, against.as_ref(), options.sweep.as_deref(), options.may_go_beyond)?;
     if let Some(path) = &options.plot {
-        let sweep =
-            answer.sweep.as_ref().ok_or_else(|| WhatIfError::Options("--plot draws a sweep; name one by --sweep".to_string()))?;
+        let sweep = answer.sweep.as_ref().ok_or_else(|| WhatIfError::Options("--plot draws a sweep; name one by --sweep".to_string()))?;
         let drawn = show::plot(&program, &setting, sweep, against.as_ref().map(|network| network.name.as_str()));
         write(path, &plot::document(&[&drawn]))?;
     }
@@ -150,13 +149,8 @@ fn understand(options: &Options, costs: &Costs) -> Result<(Program, Setting), Wh
             (Some(made), program)
         }
     };
-    if let (Some(made), Some(ranks)) =
-        (&recorded, options.ranks.filter(|ranks| recorded.as_ref().is_some_and(|made| made.ranks != *ranks)))
-    {
-        return Err(WhatIfError::Options(format!(
-            "--ranks cannot be {ranks}: {} were recorded, and each did its own part",
-            made.ranks
-        )));
+    if let (Some(made), Some(ranks)) = (&recorded, options.ranks.filter(|ranks| recorded.as_ref().is_some_and(|made| made.ranks != *ranks))) {
+        return Err(WhatIfError::Options(format!("--ranks cannot be {ranks}: {} were recorded, and each did its own part", made.ranks)));
     }
     let topology = Kind::find(&options.topology).ok_or_else(|| {
         let known = Kind::ALL.map(|(name, _)| name).join(", ");

@@ -8,8 +8,8 @@
 //!         | compute TIME | barrier | touch | store
 //! word    = xN | depth N | from N ranks | near | far | spread
 //! ```
-use super::WhatIfError;
 use super::program::{Command, Phase, Place, Program, Step, Verb};
+use super::WhatIfError;
 use crate::time::Picos;
 use crate::unit;
 
@@ -114,10 +114,9 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
                 words.words.next_if(|word| matches!(*word, "ranks" | "rank"));
             }
             _ => {
-                phase.times = word
-                    .strip_prefix('x')
-                    .and_then(|times| count(times, TIMES_MAX))
-                    .ok_or_else(|| refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread")))?;
+                phase.times = word.strip_prefix('x').and_then(|times| count(times, TIMES_MAX)).ok_or_else(|| {
+                    refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread"))
+                })?;
             }
         }
     }

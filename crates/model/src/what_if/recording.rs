@@ -96,8 +96,7 @@ fn slices(events: &[Value]) -> Result<Vec<Slice<'_>>, String> {
             return Err("more than one thread uses the pool; how they wait for each other is not recorded".to_string());
         }
         let at = micros(event, "ts")?;
-        let slice =
-            |end| Slice { name, begin: at, end, bytes: event["args"]["bytes"].as_u64().unwrap_or(0), requests: Vec::new() };
+        let slice = |end| Slice { name, begin: at, end, bytes: event["args"]["bytes"].as_u64().unwrap_or(0), requests: Vec::new() };
         match phase {
             "B" => open.push(slice(at)),
             "X" => found.push(slice(at + micros(event, "dur")?)),

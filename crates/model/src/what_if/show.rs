@@ -111,11 +111,7 @@ pub fn calibration_line(costs: &Costs) -> String {
     let off = match (costs.residual(0.5), costs.residual(0.9)) {
         (Some(median), Some(most)) => {
             let held = costs.residuals().len();
-            format!(
-                "{held} cases held out are off by {:.1} % (median) and {:.1} % (90th percentile)",
-                median * 100.0,
-                most * 100.0
-            )
+            format!("{held} cases held out are off by {:.1} % (median) and {:.1} % (90th percentile)", median * 100.0, most * 100.0)
         }
         _ => "nothing was held out".to_string(),
     };
@@ -131,13 +127,7 @@ pub fn calibration(costs: &Costs) -> String {
         .map(|point| {
             let what = if point.is_fitted { "fitted" } else { "held out" };
             let us = |ns: f64| text::number(ns / 1e3);
-            vec![
-                point.pattern.clone(),
-                what.to_string(),
-                us(point.measured),
-                us(point.predicted),
-                format!("{:+.1} %", point.residual() * 100.0),
-            ]
+            vec![point.pattern.clone(), what.to_string(), us(point.measured), us(point.predicted), format!("{:+.1} %", point.residual() * 100.0)]
         })
         .collect();
     let heads = ["pattern", "", "measured [us]", "predicted [us]", "off by"].map(String::from);

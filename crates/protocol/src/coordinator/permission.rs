@@ -135,9 +135,7 @@ mod tests {
     #[test]
     fn only_owner_and_root_remove() {
         assert!(may_decide(&region(0o777), &GROUP.into(), "remove").is_err());
-        assert!(
-            may_decide(&region(0), &OWNER.into(), "remove").is_ok() && may_decide(&region(0), &ROOT.into(), "remove").is_ok()
-        );
+        assert!(may_decide(&region(0), &OWNER.into(), "remove").is_ok() && may_decide(&region(0), &ROOT.into(), "remove").is_ok());
     }
 
     #[test]

@@ -224,8 +224,7 @@ impl World {
     /// The home of a letter's block. Only one home's block is under way for a host at a time, unless it has others' copies: those
     /// are told by their home itself.
     fn home_of(&self, letter: &Letter) -> usize {
-        let is_told_by_home =
-            matches!(letter.said, Said::ToHost(ToHost::Invalidate { .. } | ToHost::Forward { .. } | ToHost::Recall { .. }));
+        let is_told_by_home = matches!(letter.said, Said::ToHost(ToHost::Invalidate { .. } | ToHost::Forward { .. } | ToHost::Recall { .. }));
         match self.nodes[letter.to].waits {
             Some((block, ..)) if !is_told_by_home && Self::page(block) == letter.page => block.home(),
             _ => letter.from,

@@ -74,11 +74,8 @@ impl World<'_> {
     /// Begins requests whose lengths are known. A request to this host's own node goes to it all the same, as it did.
     pub(super) fn begin_requests(&mut self, rank: usize, requests: &[(usize, Lengths)]) {
         let nodes = self.setting.nodes;
-        let request = |(node, lengths): &(usize, Lengths)| Request {
-            node: *node % nodes,
-            lengths: *lengths,
-            work: Picos::ZERO,
-            kind: "recorded",
+        let request = |(node, lengths): &(usize, Lengths)| {
+            Request { node: *node % nodes, lengths: *lengths, work: Picos::ZERO, kind: "recorded" }
         };
         self.make(rank, requests.iter().map(request).collect(), Picos::ZERO);
     }

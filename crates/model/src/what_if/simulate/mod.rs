@@ -103,10 +103,7 @@ pub struct Run {
 #[derive(Clone, Debug)]
 enum Body {
     /// A command: what the node does for it, and the bytes of its answer.
-    Command {
-        work: Picos,
-        answer: u64,
-    },
+    Command { work: Picos, answer: u64 },
     Answer,
     Arrive(hanare_protocol::wire::sync::Arrival),
     Released,

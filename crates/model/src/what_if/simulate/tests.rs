@@ -101,10 +101,7 @@ fn touches_send_what_the_products_rules_say() {
     assert_eq!(run_of("store x100", &setting(2, 1)).traffic["page"].messages, 300);
     // The first host reads, the second writes each page after it: 3 + 2k with k = 1.
     let program = Program {
-        ranks: vec![
-            pattern::parse("touch; barrier").unwrap().ranks[0].clone(),
-            pattern::parse("barrier; store near").unwrap().ranks[0].clone(),
-        ],
+        ranks: vec![pattern::parse("touch; barrier").unwrap().ranks[0].clone(), pattern::parse("barrier; store near").unwrap().ranks[0].clone()],
         ..pattern::parse("barrier").unwrap()
     };
     let shared = super::run(&program, &setting(2, 2)).unwrap();
