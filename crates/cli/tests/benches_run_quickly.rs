@@ -73,6 +73,30 @@ fn strided() {
 }
 
 #[test]
+fn basics_calibrate_what_if_and_predict() {
+    let report = bench("basics", None);
+    check("basics", &report);
+    assert!(rows(&report, "get").len() > 5);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("costs.toml");
+    let hanare = |words: &[&str]| {
+        let mut command = pool::command(&[&["what-if", "--calibration", file.to_str().unwrap()], words].concat());
+        pool::run(&mut command)
+    };
+    let refused = hanare(&["--pattern", "get 4KiB x10"]);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--calibrate"), "{refused:?}");
+    let calibrated = hanare(&["--calibrate", "--quick"]);
+    assert!(calibrated.status.success(), "{calibrated:?}");
+    let answer = hanare(&["--pattern", "get 4KiB x100 depth 8", "--network", "1gbe", "--json"]);
+    assert!(answer.status.success(), "{answer:?}");
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["messages"]["get"]["messages"], 200);
+    assert!(answer["us"].as_f64().unwrap() > 100.0 * 4096.0 * 8e-3, "not faster than the wire: {answer}");
+    let beyond = hanare(&["--pattern", "get 4KiB", "--network", "cxl2"]);
+    assert!(String::from_utf8_lossy(&beyond.stderr).contains("no network of loads and stores was measured"), "{beyond:?}");
+}
+
+#[test]
 fn gather() {
     let report = bench("gather", None);
     check("gather", &report);

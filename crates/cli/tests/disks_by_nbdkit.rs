@@ -60,7 +60,9 @@ fn a_file_system_on_a_disk_is_whole_after_the_server_was_killed() {
     // The shell kills the server that runs it, when all is answered.
     let ended = nodes.hanare(&["nbd", "disk", "--create", "16M", "--", &format!("{fill} && kill -9 $PPID")]);
     assert!(!ended.status.success());
-    let check = format!("nbdcopy $uri {image}.2 && cmp {image} {image}.2 && PATH=$PATH:/sbin:/usr/sbin fsck.ext4 -fn {image}.2 && qemu-img info $uri");
+    let check = format!(
+        "nbdcopy $uri {image}.2 && cmp {image} {image}.2 && PATH=$PATH:/sbin:/usr/sbin fsck.ext4 -fn {image}.2 && qemu-img info $uri"
+    );
     let ended = nodes.hanare(&["nbd", "disk", "--", &check]);
     assert!(ended.status.success(), "{}{}", String::from_utf8_lossy(&ended.stdout), ended.stderr);
 }

@@ -76,11 +76,6 @@ impl Pages {
         Pages { home, directory: Directory::new(pages, number(home)), hosts }
     }
 
-    /// The home's host.
-    pub fn home(&self) -> usize {
-        self.home
-    }
-
     /// Whether a host may use a page in that way as it is.
     pub fn has(&self, host: usize, page: Page, access: Access) -> bool {
         let word = self.hosts[host].place.look(page);
@@ -104,11 +99,6 @@ impl Pages {
         let ticket = Ticket { seat, number: place.number(seat) };
         let said = Said::ToHome(ToHome::Want { ticket, access, has, firm: false });
         (false, vec![Act::Send(Letter { from: host, to: self.home, page, said })])
-    }
-
-    /// A host gives a page up to make room.
-    pub fn evict(&mut self, host: usize, page: Page) -> Vec<Act> {
-        self.with_host(host, page, |rules, place, _| rules.evict(place, page).map(drop))
     }
 
     /// A letter has arrived. A letter that the rules refuse is a defect of the model and panics.
@@ -205,18 +195,5 @@ mod tests {
         assert_eq!(touch(2, Write), (0, 0), "it is the owner's");
         assert_eq!(touch(3, Read), (4, 2), "dirty in a third");
         assert_eq!(touch(3, Write), (5, 0), "an upgrade sends no page");
-    }
-
-    #[test]
-    fn an_owned_page_goes_home_and_a_copy_goes_in_silence() {
-        let mut pages = Pages::new(0, 3, 8);
-        let (_, acts) = pages.touch(1, Page(0), Access::Write, 0);
-        cost(&mut pages, acts);
-        let acts = pages.evict(1, Page(0));
-        assert_eq!(cost(&mut pages, acts), (1, 1));
-        let (_, acts) = pages.touch(2, Page(0), Access::Read, 0);
-        cost(&mut pages, acts);
-        let acts = pages.evict(2, Page(0));
-        assert_eq!(cost(&mut pages, acts), (0, 0));
     }
 }

@@ -6,9 +6,9 @@
 use super::Files;
 use super::open::{Open, Pending};
 use super::record::{Attributes, Ino, Record, Stamp};
-use super::store::segment_name;
 use super::refusal::Result;
 use super::space::{BLOCK_LEN, Run};
+use super::store::segment_name;
 use super::tree::{Inode, Kind};
 use rustix::io::Errno;
 use std::time::Duration;
@@ -392,7 +392,8 @@ fn split(inode: &Inode, pending: &Pending) -> (Vec<(u64, Run)>, Vec<(u64, Run)>)
     let (mut runs, mut double) = (Vec::new(), Vec::new());
     for (place, run) in pending.fresh.iter() {
         let mut begin = 0;
-        let is_double = |k: u32| pending.partial.contains_key(&(place + u64::from(k))) && inode.find(place + u64::from(k), 1).is_ok();
+        let is_double =
+            |k: u32| pending.partial.contains_key(&(place + u64::from(k))) && inode.find(place + u64::from(k), 1).is_ok();
         let partial = pending.partial.range(place..place + u64::from(run.count)).map(|(block, _)| (block - place) as u32);
         for k in partial.filter(|k| is_double(*k)) {
             if begin < k {

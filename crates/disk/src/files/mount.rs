@@ -1,7 +1,7 @@
 //! A file system at a folder of this host.
 
 use super::Files;
-use super::calls::Calls;
+use super::answers::Calls;
 use fuser::{Config, MountOption, Session, SessionACL};
 use hanare::{Error, Pool};
 use rustix::io::Errno;
@@ -68,7 +68,8 @@ pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mount
     }
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let served = Session::new(Calls::new(&files), folder, &config).and_then(|session| std::thread::Builder::new().name("files".to_owned()).spawn(move || session.run()));
+    let served = Session::new(Calls::new(&files), folder, &config)
+        .and_then(|session| std::thread::Builder::new().name("files".to_owned()).spawn(move || session.run()));
     match served {
         Ok(server) => {
             set_readahead(folder);
@@ -101,7 +102,8 @@ fn start_ticker(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
 
 /// A mount whose process was killed leaves a folder that nobody can use: it goes before another takes its place.
 fn clear_dead(folder: &Path) {
-    if std::fs::metadata(folder).is_err_and(|error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())) {
+    // Its attributes may be cached; this asks the process.
+    if rustix::fs::statfs(folder).err() == Some(Errno::NOTCONN) {
         detach(folder);
     }
 }

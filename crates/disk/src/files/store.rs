@@ -40,7 +40,13 @@ pub struct Store {
 impl Store {
     /// Nothing is opened, or reserved, before it is used.
     pub fn new(pool: &Pool, name: &str) -> Store {
-        Store { pool: pool.clone(), name: name.to_owned(), regions: RwLock::default(), purses: Mutex::default(), gone: Mutex::default() }
+        Store {
+            pool: pool.clone(),
+            name: name.to_owned(),
+            regions: RwLock::default(),
+            purses: Mutex::default(),
+            gone: Mutex::default(),
+        }
     }
 
     /// The file system's name.
@@ -177,7 +183,7 @@ impl Store {
         let (mut made, mut have, mut next) = (Vec::new(), 0, tree.space.next);
         while have < need {
             let name = segment_name(&self.name, next);
-            let options = CreateOptions { placement, mode: 0o600, ..CreateOptions::default() };
+            let options = CreateOptions { placement, ..CreateOptions::default() };
             match self.pool.create(&name, size * BLOCK_LEN, &options) {
                 Ok(_) => {
                     made.push((next, size as u32));

@@ -8,8 +8,8 @@
 //!         | compute TIME | barrier | touch | store
 //! word    = xN | depth N | from N ranks | near | far | spread
 //! ```
-use super::program::{Command, Phase, Place, Program, Step, Verb};
 use super::WhatIfError;
+use super::program::{Phase, Place, Program, Step, VectorCommand, Verb};
 use crate::time::Picos;
 use crate::unit;
 
@@ -114,23 +114,24 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
                 words.words.next_if(|word| matches!(*word, "ranks" | "rank"));
             }
             _ => {
-                phase.times = word.strip_prefix('x').and_then(|times| count(times, TIMES_MAX)).ok_or_else(|| {
-                    refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread"))
-                })?;
+                phase.times = word
+                    .strip_prefix('x')
+                    .and_then(|times| count(times, TIMES_MAX))
+                    .ok_or_else(|| refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread")))?;
             }
         }
     }
     for step in &mut phase.steps {
         match step {
-            Step::Command(Command { place: there, .. }) | Step::Touch { place: there, .. } => *there = place,
-            Step::Compute(_) | Step::Drain | Step::Barrier | Step::Requests(_) => {}
+            Step::Command(VectorCommand { place: there, .. }) | Step::Touch { place: there, .. } => *there = place,
+            Step::Compute(_) | Step::Wait { .. } | Step::Barrier | Step::Requests(_) => {}
         }
     }
     Ok(phase)
 }
 
 fn step(word: &str, words: &mut Words<'_>) -> Result<Step, WhatIfError> {
-    let command = |verb, elements, len| Step::Command(Command { verb, elements, len, place: Place::Far });
+    let command = |verb, elements, len| Step::Command(VectorCommand { verb, elements, len, place: Place::Far });
     match word {
         "barrier" => return Ok(Step::Barrier),
         "touch" | "store" => return Ok(Step::Touch { writes: word == "store", place: Place::Far }),
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn the_issues_example_is_read() {
         let program = parse("get 4KiB x1e4 depth 8 from 3 ranks").unwrap();
-        let get = Command { verb: Verb::Get, elements: 1, len: 4096, place: Place::Far };
+        let get = VectorCommand { verb: Verb::Get, elements: 1, len: 4096, place: Place::Far };
         assert_eq!(program.rank_count, Some(3));
         assert_eq!(program.ranks, [[Phase { steps: vec![Step::Command(get)], times: 10_000, depth: 8 }]]);
     }
@@ -173,8 +174,8 @@ mod tests {
         let program = parse("compute 2.5us, gather 64 of 8B, barrier x10 spread; scan 1MiB near").unwrap();
         let [first, second] = &program.ranks[0][..] else { panic!("there are two phases") };
         assert_eq!((first.steps.len(), first.times, &first.steps[0]), (3, 10, &Step::Compute(Picos::ns(2_500))));
-        assert!(matches!(first.steps[1], Step::Command(Command { place: Place::Spread, elements: 64, .. })));
-        assert!(matches!(second.steps[0], Step::Command(Command { place: Place::Near, verb: Verb::Scan, .. })));
+        assert!(matches!(first.steps[1], Step::Command(VectorCommand { place: Place::Spread, elements: 64, .. })));
+        assert!(matches!(second.steps[0], Step::Command(VectorCommand { place: Place::Near, verb: Verb::Scan, .. })));
         assert_eq!(program.step_count(0), 31);
     }
 

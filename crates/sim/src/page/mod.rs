@@ -14,6 +14,7 @@ mod letters;
 mod machines;
 mod programs;
 mod returns;
+mod stages;
 
 use crate::check::{Check, all_held, check};
 use crate::dice::Dice;
@@ -24,6 +25,7 @@ use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::word::{Fault, Fill, State};
 use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
 use hanare_protocol::page::{Returning, Say, Ticket, ToHome, ToHost, Version};
+use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pages of each extent.
@@ -152,8 +154,8 @@ struct Process {
     couriers: BTreeMap<Life, Courier<Parcel>>,
     lost: BTreeSet<Life>,
     threads: Vec<Option<Waiting>>,
-    /// Gets (false) and puts (true) that are under way.
-    faces: BTreeMap<Face, (Page, bool)>,
+    /// Gets and puts that are under way.
+    faces: BTreeMap<Face, Stage>,
     /// Pages that were sent to homes which were lost, and may not have come.
     kept: BTreeMap<Life, Vec<Parcel>>,
     /// Homes that are back, by which life, and those that are still to be left.
@@ -185,6 +187,8 @@ enum Sabotage {
     ForgetOwners,
     /// The coordinator's next life is taken for the one before.
     TakeForOld,
+    /// A stage asks for a page when it holds the one before, in any order.
+    AskInTurns,
 }
 
 #[derive(Debug)]

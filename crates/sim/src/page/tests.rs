@@ -65,7 +65,7 @@ fn a_seed_replays_exactly() {
 #[test]
 fn every_sabotage_is_found() {
     use Sabotage::*;
-    for sabotage in [HearTwice, SendOnce, KeepDead, ForgetOwners, TakeForOld] {
+    for sabotage in [HearTwice, SendOnce, KeepDead, ForgetOwners, TakeForOld, AskInTurns] {
         let found = (0..60).find_map(|seed| run_sabotaged(plan(seed, 4, 0.5), sabotage, &mut |_| {}).err());
         assert!(found.is_some(), "{sabotage:?} was not found");
     }

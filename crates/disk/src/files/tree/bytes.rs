@@ -32,8 +32,10 @@ impl Tree {
             return false;
         }
         let Some(of) = self.sessions.get_mut(&session) else { return false };
-        let (is_sane, taken): (bool, Vec<Run>) =
-            (runs.iter().all(|(block, run)| block.checked_add(u64::from(run.count)).is_some()), runs.iter().map(|(_, run)| *run).collect());
+        let (is_sane, taken): (bool, Vec<Run>) = (
+            runs.iter().all(|(block, run)| block.checked_add(u64::from(run.count)).is_some()),
+            runs.iter().map(|(_, run)| *run).collect(),
+        );
         if !is_sane || !of.reserve.take_all(&taken) {
             return false;
         }

@@ -30,9 +30,9 @@ use std::collections::BTreeMap;
 use hanare_protocol::group::Jobs;
 
 use super::WhatIfError;
-use super::costs::{Costs, Software};
-use super::path::{Cause, Path};
-use super::program::{Program, Step};
+use super::costs::{Software, SoftwareCosts};
+use super::path::{Expense, Path};
+use super::program::{Lengths, Program, Step};
 use crate::engine::Engine;
 use crate::network::{Network, Way};
 use crate::pages::{Letter, Pages};
@@ -61,7 +61,7 @@ pub struct Setting {
     /// How its links are laid.
     pub topology: Kind,
     /// What the software costs.
-    pub costs: Costs,
+    pub costs: SoftwareCosts,
     /// Whether a timeline is kept.
     pub is_traced: bool,
 }
@@ -103,7 +103,10 @@ pub struct Run {
 #[derive(Clone, Debug)]
 enum Body {
     /// A command: what the node does for it, and the bytes of its answer.
-    Command { work: Picos, answer: u64 },
+    Command {
+        work: Picos,
+        answer: u64,
+    },
     Answer,
     Arrive(hanare_protocol::wire::sync::Arrival),
     Released,
@@ -123,6 +126,17 @@ struct Message {
     arrived: Picos,
     path: Path,
     body: Body,
+}
+
+/// A request that is made and has not left.
+#[derive(Clone, Debug, PartialEq)]
+struct Outgoing {
+    /// Who serves it.
+    node: usize,
+    lengths: Lengths,
+    /// What the node does beside any request's work.
+    work: Picos,
+    kind: &'static str,
 }
 
 #[derive(Debug)]
@@ -269,9 +283,9 @@ impl<'a> World<'a> {
             let network = &self.setting.network;
             let (span, latency, hop) = (network.on_line(message.bytes), network.latency, network.hop);
             let passed = self.links.send(message.from, message.to, now, span, hop);
-            message.path.add(Cause::Link, passed.waited);
-            message.path.add(Cause::Latency, latency + hop * passed.hops);
-            message.path.add(Cause::Bytes, span);
+            message.path.add(Expense::Link, passed.waited);
+            message.path.add(Expense::Latency, latency + hop * passed.hops);
+            message.path.add(Expense::Bytes, span);
             arrives = passed.end + latency;
             if self.trace.is_some() {
                 let part = format!("to node {}", message.to);
