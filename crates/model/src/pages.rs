@@ -1,10 +1,11 @@
-//! The product's page rules as a model drives them: the [`Directory`] of an extent's home and the [`Copies`] of each host.
+//! The product's page rules as a model drives them: the [`Directory`] of an extent's home and each host's words and node ([`Host`]).
 //!
 //! Nothing is decided here. A touch or a message goes in, and what the rules want done comes out in order; a model gives each
 //! letter its way and its time. What a home and its own host say to each other is no message between nodes.
+use hanare_protocol::Corrupt;
 use hanare_protocol::page::directory::Output as HomeOutput;
-use hanare_protocol::page::host::{Output as HostOutput, Phase};
-use hanare_protocol::page::{Access, Copies, Directory, HostId, Page, ToHome, ToHost, Touch};
+use hanare_protocol::page::word::Fault;
+use hanare_protocol::page::{Access, Directory, Host, HostId, Page, Place, Plain, Say, Ticket, ToHome, ToHost};
 
 /// What is said of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,44 +54,70 @@ pub enum Act {
     Installed(usize, Page),
 }
 
+/// A host: its node's rules, and the words that they work on. Bytes are of no account to a model.
+struct Mapped {
+    rules: Host<()>,
+    place: Plain<()>,
+}
+
 /// One home's pages and all hosts that map them.
 pub struct Pages {
     home: usize,
     directory: Directory,
-    hosts: Vec<Copies>,
+    hosts: Vec<Mapped>,
 }
 
 impl Pages {
     /// `pages` pages at `home`, mapped by `hosts` hosts, with no copy anywhere.
     pub fn new(home: usize, hosts: usize, pages: u64) -> Pages {
         let number = |host: usize| HostId(host as u16);
-        let hosts = (0..hosts).map(|host| Copies::new(number(host))).collect();
+        let place = |host: usize| Plain::new(number(host), host == home, pages, u16::MAX);
+        let hosts = (0..hosts).map(|host| Mapped { rules: Host::default(), place: place(host) }).collect();
         Pages { home, directory: Directory::new(pages, number(home)), hosts }
     }
 
     /// Whether a host may use a page in that way as it is.
     pub fn has(&self, host: usize, page: Page, access: Access) -> bool {
-        matches!((self.hosts[host].phase(page), access), (Phase::Owned, _) | (Phase::Shared, Access::Read))
+        let word = self.hosts[host].place.look(page);
+        word.may_map(access) && !word.is_claimed()
     }
 
-    /// A program of a host touches a page, from a seat of its own. Says what became of it and what follows.
-    pub fn touch(&mut self, host: usize, page: Page, access: Access, seat: u16) -> (Touch, Vec<Act>) {
-        let touch = self.hosts[host].touch(page, access, seat);
-        (touch, self.drain(host))
+    /// A program of a host touches a page, from a seat of its own, counted from 0. Says whether the page is here, and what follows if
+    /// not: nothing where it was asked for before.
+    pub fn touch(&mut self, host: usize, page: Page, access: Access, seat: u16) -> (bool, Vec<Act>) {
+        // Seat 0 is the node's own.
+        let (place, seat) = (&mut self.hosts[host].place, seat + 1);
+        let has = match place.fault(page, seat, access).expect("words are the rules' own") {
+            Fault::Map(_) => {
+                place.leave(page, seat).expect("just counted");
+                return (true, Vec::new());
+            }
+            Fault::Wait(_) => return (false, Vec::new()),
+            Fault::Fetch { .. } => None,
+            Fault::Upgrade { has } => Some(has),
+        };
+        let ticket = Ticket { seat, number: place.number(seat) };
+        let said = Said::ToHome(ToHome::Want { ticket, access, has, firm: false });
+        (false, vec![Act::Send(Letter { from: host, to: self.home, page, said })])
     }
 
     /// A letter has arrived. A letter that the rules refuse is a defect of the model and panics.
     pub fn deliver(&mut self, letter: Letter) -> Vec<Act> {
         let Letter { from, to, page, said } = letter;
-        let heard = match said {
-            Said::ToHome(message) => self.directory.handle(HostId(from as u16), page, message),
-            Said::ToHost(message) => self.hosts[to].handle(page, message),
-        };
-        heard.unwrap_or_else(|error| panic!("the rules refuse what the rules said: {error}"));
-        self.drain(to)
+        match said {
+            Said::ToHome(message) => {
+                let heard = self.directory.handle(HostId(from as u16), page, message);
+                heard.unwrap_or_else(|error| panic!("the rules refuse what the rules said: {error}"));
+                self.drain()
+            }
+            Said::ToHost(message) => {
+                let bytes = message.has_bytes().then_some(());
+                self.with_host(to, page, |rules, place, says| rules.on_message(place, page, message, bytes, says))
+            }
+        }
     }
 
-    fn drain(&mut self, host: usize) -> Vec<Act> {
+    fn drain(&mut self) -> Vec<Act> {
         let mut acts = Vec::new();
         while let Some(output) = self.directory.poll() {
             match output {
@@ -101,19 +128,33 @@ impl Pages {
                 HomeOutput::Ready(..) | HomeOutput::Failed(..) => unreachable!("no model uses commands on shared pages"),
             }
         }
-        while let Some(output) = self.hosts[host].poll() {
-            acts.push(match output {
-                HostOutput::ToHome(page, message) => {
-                    Act::Send(Letter { from: host, to: self.home, page, said: Said::ToHome(message) })
-                }
-                HostOutput::ToHost(to, page, message) => {
-                    Act::Send(Letter { from: host, to: usize::from(to.0), page, said: Said::ToHost(message) })
-                }
-                HostOutput::Installed(page, _) => Act::Installed(host, page),
-                HostOutput::Failed(page, refusal) => panic!("page {} failed: {refusal:?}, and no host is ever lost", page.0),
-            });
-        }
         acts
+    }
+
+    /// A host's node does something with a page, and takes at once what is to be taken: whoever maps a page in a model has done so.
+    fn with_host(
+        &mut self,
+        host: usize,
+        page: Page,
+        act: impl FnOnce(&mut Host<()>, &mut Plain<()>, &mut Vec<Say<()>>) -> Result<(), Corrupt>,
+    ) -> Vec<Act> {
+        let Mapped { rules, place } = &mut self.hosts[host];
+        if host == self.home {
+            // Its frame is where the home's bytes are.
+            place.set_frame(page, Some(()));
+        }
+        let was_claimed = place.look(page).is_claimed();
+        let mut says = Vec::new();
+        act(rules, place, &mut says).expect("the rules refuse what the rules said");
+        while rules.turn(place, &mut says).expect("words are the rules' own") {}
+        let send = |say: Say<()>| match say {
+            Say::Home { page, message, .. } => Letter { from: host, to: self.home, page, said: Said::ToHome(message) },
+            Say::Host { to, page, message, .. } => {
+                Letter { from: host, to: usize::from(to.0), page, said: Said::ToHost(message) }
+            }
+        };
+        let is_installed = was_claimed && !place.look(page).is_claimed();
+        says.into_iter().map(send).map(Act::Send).chain(is_installed.then_some(Act::Installed(host, page))).collect()
     }
 }
 

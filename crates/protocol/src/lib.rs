@@ -53,4 +53,4 @@ pub mod table;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod wire;
 
-pub use error::{Error, Result};
+pub use error::{Corrupt, Error, Result};

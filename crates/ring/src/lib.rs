@@ -31,6 +31,7 @@ mod testing;
 pub mod wait;
 pub mod words;
 
-pub use spsc::{Consumer, Corrupt, Producer, Record};
+pub use hanare_protocol::Corrupt;
+pub use spsc::{Consumer, Producer, Record};
 pub use wait::{Backoff, Step};
 pub use words::{Exchange, Shared, Words};

@@ -1,13 +1,40 @@
 //! Every order in which faulting threads and the node can meet at a page word, by loom; and deaths at each step among them.
 
+use hanare_protocol::Corrupt;
+use hanare_protocol::page::word::{Changed, Fault, Fill, Installed, Invalidated, State, Taken};
 use hanare_protocol::page::{Access, Version};
-use hanare_ring::page_word::word::State;
-use hanare_ring::page_word::{Estate, Fault, Fill, Granted, Invalidated, PageWords, Taken, page_words_len};
+use hanare_ring::page_word::{Estate, PageWords, page_words_len};
 use hanare_ring::{Exchange, Words};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 use std::sync::atomic::AtomicUsize as Plain;
+
+/// What the node does to a word.
+trait Node {
+    fn invalidate(&self, page: u64, version: Version) -> Result<Invalidated, Corrupt>;
+    fn take_owned(&self, page: u64, era: Version) -> Result<Taken, Corrupt>;
+    fn drop_taken(&self, page: u64, floor: Version) -> Result<Changed, Corrupt>;
+    fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt>;
+}
+
+impl<W: Exchange> Node for PageWords<W> {
+    fn invalidate(&self, page: u64, version: Version) -> Result<Invalidated, Corrupt> {
+        self.change(page, |word| word.invalidate(version)).map(|(_, found)| found)
+    }
+
+    fn take_owned(&self, page: u64, era: Version) -> Result<Taken, Corrupt> {
+        self.change(page, |word| word.take_owned(era)).map(|(_, found)| found)
+    }
+
+    fn drop_taken(&self, page: u64, floor: Version) -> Result<Changed, Corrupt> {
+        self.change(page, |word| word.drop_taken(floor)).map(|(changed, ())| changed)
+    }
+
+    fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt> {
+        self.change(page, |word| word.unfill(seat)).map(|_| ())
+    }
+}
 
 /// Words whose every order of visibility loom tries; a side that dies makes only its first writes.
 #[derive(Clone)]
@@ -129,7 +156,7 @@ fn pages(seats: u16) -> PageWords<Ordered> {
 /// A page that is here in `version`, as the node fetched it with seat `seat`.
 fn fetched(pages: &PageWords<Ordered>, seat: u16, version: Version, access: Access) {
     assert!(matches!(pages.fault(0, seat, access), Ok(Fault::Fetch { .. })));
-    assert!(matches!(pages.grant(0, seat, version, access), Ok(Granted::Here(_))));
+    assert!(matches!(pages.grant(0, seat, version, access), Ok(Installed::Here(_))));
     // The node maps nothing; its seat is free again.
     assert!(matches!(pages.fault(0, seat, access), Ok(Fault::Map(_))));
     assert!(pages.leave(0, seat).is_ok());
@@ -184,7 +211,7 @@ fn two_threads_that_touch_an_absent_page_fetch_it_once() {
                 Fault::Fetch { floor } => {
                     assert_eq!(pages.fill(0, seat, floor.next(), READ), Ok(Fill::Go));
                     frame.bytes.store(1, Ordering::Relaxed);
-                    assert!(matches!(pages.filled(0, seat, floor.next()), Ok(Granted::Here(_))));
+                    assert!(matches!(pages.filled(0, seat, floor.next()), Ok(Installed::Here(_))));
                     1
                 }
                 Fault::Wait(_) => 0,
@@ -233,7 +260,7 @@ fn an_invalidation_meets_a_grant(is_relaxed: bool) {
         let granted = faulting.join().unwrap();
         let word = pages.look(0);
         match granted {
-            Granted::Void => assert_eq!((found, word.state()), (Invalidated::Nothing, Ok(State::Fetching))),
+            Installed::Void => assert_eq!((found, word.state()), (Invalidated::Nothing, Ok(State::Fetching))),
             _ => assert_eq!((found, word.state()), (Invalidated::Take, Ok(State::Absent))),
         }
         assert_eq!(word.floor(), Version(5), "the version never comes back");
@@ -252,7 +279,7 @@ fn an_invalidation_and_the_filling_of_a_frame() {
             let begun = client.fill(0, 0, Version(5), READ).unwrap();
             if begun == Fill::Go {
                 mapping.bytes.store(5, Ordering::Relaxed);
-                assert!(matches!(client.filled(0, 0, Version(5)), Ok(Granted::Here(_))));
+                assert!(matches!(client.filled(0, 0, Version(5)), Ok(Installed::Here(_))));
             }
             begun
         });
@@ -286,7 +313,7 @@ fn two_answers_to_one_claim_fill_the_frame_once() {
             move || {
                 if pages.fill(0, 0, version, READ).unwrap() == Fill::Go {
                     filled.fetch_add(1, Ordering::Relaxed);
-                    assert!(matches!(pages.filled(0, 0, version), Ok(Granted::Here(_))));
+                    assert!(matches!(pages.filled(0, 0, version), Ok(Installed::Here(_))));
                 }
             }
         };
@@ -335,7 +362,7 @@ fn a_parked_thread_is_woken_or_sees_the_change() {
         assert!(matches!(pages.fault(0, 0, READ), Ok(Fault::Fetch { .. })));
         let client = pages.clone();
         let fetching = thread::spawn(move || match client.grant(0, 0, Version(1), READ).unwrap() {
-            Granted::Here(changed) => changed.wakes,
+            Installed::Here(changed) => changed.wakes,
             other => panic!("{other:?}"),
         });
         let parks = match pages.fault(0, 1, READ).unwrap() {
@@ -386,7 +413,7 @@ fn a_thread_dies(writes: usize, access: Access) {
         let word = pages.look(0);
         if word.state() == Ok(State::FetchingWrite) {
             assert_eq!(word.claimer(), 0, "the node goes on in the name of the dead");
-            assert!(matches!(pages.grant(0, 0, Version(6), WRITE), Ok(Granted::Here(_))));
+            assert!(matches!(pages.grant(0, 0, Version(6), WRITE), Ok(Installed::Here(_))));
         }
         // Whatever it is by now, it can be had.
         match pages.fault(0, 1, READ).unwrap() {

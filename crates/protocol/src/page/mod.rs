@@ -1,15 +1,16 @@
 //! The pages of a shared extent: who may read and who may write each, on which of the hosts that map it.
 //!
-//! Pure rules. The extent's home has a [`Directory`]; every host that maps the extent, the home's own included, follows
-//! [`Copies`] (or the page word of crate `ring`, which is the same machine for memory that programs and their node share).
-//! Bytes do not pass through here: the driver attaches a page to the messages that say [`ToHost::has_bytes`] or
-//! [`ToHome::has_bytes`], and puts it in its place when it arrives.
+//! Pure rules. The extent's home has a [`Directory`]; every host that maps the extent, the home's own included, has a word for each
+//! page ([`word::PageWord`]) and its node follows [`Host`]. Nothing else decides about pages: the node, the threads of programs, the
+//! explorer and the simulator drive these. The home's driver attaches a page to the messages that say [`ToHost::has_bytes`]; the
+//! host's rules read and fill frames through their [`Place`].
 //!
 //! | file | holds |
 //! |---|---|
 //! | `message` | what hosts and homes say to each other, versions, tickets |
 //! | `directory/` | the home's side: requests served in order, one owner or many sharers, what a death does, what a home does that is back |
-//! | `host` | a host's side: fetching, copies, giving pages up |
+//! | `word` | a page on one host in 64 bits: what each thing that happens to it makes of its word |
+//! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `consistency` | what a mapping promises |
@@ -51,28 +52,27 @@
 //!
 //! - **Channels.** Messages of two live hosts arrive once each, in any order (grants and invalidations may use channels of
 //!   their own). A [`Courier`] for each pair of nodes makes that of connections that break and come back. A
-//!   [`ToHome::Want`] alone may be repeated freely ([`Copies::repeat`]): its [`Ticket`] tells.
+//!   [`ToHome::Want`] alone may be repeated freely ([`Host::part`]): its [`Ticket`] tells.
 //! - **At home**, for each message: [`Directory::handle`]; if it was [`Heard::Acted`] and brought the page (from another
 //!   host), write that into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
-//! - **At a host**, for each message: if [`Copies::take`] says so, take the page from the programs first, and keep the bytes
-//!   of an owned one; meanwhile the message counts as not yet arrived, and other pages go on. Then [`Copies::handle`]; if it
-//!   was [`Heard::Acted`] and brought the page, write it into the frame; then drain [`Copies::poll`]:
-//!   [`host::Output::Installed`] is when programs may map it.
-//! - **At a fault**: [`Copies::touch`]. To make room: take the page, then [`Copies::evict`], then drain.
+//! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
+//!   what was marked from the programs, through [`Place::take`], as soon as nobody maps it, and hears what waited.
+//! - **At a fault**, in the thread itself: [`word::PageWord::fault`], and what that comes to. To make room: [`Host::evict`].
+//! - **A program is gone**: [`Host::part`] goes on in the names of its threads. What the home granted to a thread and was not
+//!   acknowledged it sends to the node, once more.
 //! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the
 //!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once.
 //! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from
-//!   then on nothing of its epoch is passed on; [`Copies::on_host_lost`] at each other host. A host that finds itself lost
-//!   removes all pages from its programs before it joins again with a fresh [`Copies`].
+//!   then on nothing of its epoch is passed on; [`Host::on_host_gone`] at each other host. A host that finds itself lost
+//!   removes all pages from its programs, and forgets them, before it joins again.
 //! - **The home's own host lets go of all**, since no program there maps the region any more: [`Directory::on_host_lost`] too. It comes
 //!   again under the same number, and has nothing.
-//! - **The home is lost**: [`Copies::on_home_lost`]; what is here stays readable. A page that another host passes on to one that
+//! - **The home is lost**: [`Host::on_home_lost`]; what is here stays readable. A page that another host passes on to one that
 //!   does not wait for it any more is kept for the home, as are those on their way there: it may be back.
 //! - **A home finds that it was taken for lost**: its directory becomes a [`Returning`]; each host is told, hands over
-//!   ([`Copies::hand_over`]), and leaves. When that is over the home begins anew ([`Directory::after_return`]).
-//! - A program that has just got a page should run before the page is taken again: a driver that holds a page back for some
-//!   microseconds after [`host::Output::Installed`] delays a message, which is allowed, and saves programs that write to one
-//!   page from never getting on.
+//!   ([`Host::hand_over`]), and leaves. When that is over the home begins anew ([`Directory::after_return`]).
+//! - A program that has just got a page should run before the page is taken again: a driver that turns some microseconds later
+//!   delays a message, which is allowed, and saves programs that write to one page from never getting on.
 //!
 //! # What may fail
 //!
@@ -93,6 +93,7 @@ mod entries;
 pub mod host;
 pub mod hosts;
 pub mod message;
+pub mod word;
 
 #[cfg(test)]
 mod explore;
@@ -102,6 +103,6 @@ mod tests;
 pub use consistency::Consistency;
 pub use courier::{Answering, Courier, Receipt};
 pub use directory::{Directory, Face, Heard, Returning};
-pub use host::{Copies, Take, Touch};
+pub use host::{Host, Place, Plain, Say};
 pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};

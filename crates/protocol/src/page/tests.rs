@@ -1,7 +1,7 @@
 //! What each kind of access costs, in messages, pages sent, and messages one after the other; and some situations by name.
 
 use super::directory::{Output, Phase};
-use super::host::Output as HostOutput;
+use super::word::{Fault, State};
 use super::*;
 use std::collections::VecDeque;
 
@@ -26,9 +26,51 @@ fn cost(messages: u32, pages: u32, hops: u32) -> Cost {
     Cost { messages, pages, hops }
 }
 
+/// A host, and the one thread that it has.
+struct Station {
+    rules: Host<()>,
+    place: Plain<()>,
+}
+
+const SEAT: u16 = 1;
+
+impl Station {
+    fn new(host: u16) -> Station {
+        let mut place = Plain::new(HostId(host), host == 0, 8, SEAT + 1);
+        (0..8).filter(|_| host == 0).for_each(|page| place.set_frame(Page(page), Some(())));
+        Station { rules: Host::default(), place }
+    }
+
+    fn state(&self) -> State {
+        self.place.look(PAGE).state().unwrap()
+    }
+
+    /// A thread touches the page; returns what it asks for.
+    fn touch(&mut self, page: Page, access: Access) -> Option<ToHome> {
+        let has = match self.place.fault(page, SEAT, access).unwrap() {
+            Fault::Map(_) => {
+                self.place.leave(page, SEAT).unwrap();
+                return None;
+            }
+            Fault::Fetch { .. } => None,
+            Fault::Upgrade { has } => Some(has),
+            Fault::Wait(word) => panic!("nobody else is at it: {word:?}"),
+        };
+        Some(ToHome::Want { ticket: Ticket { seat: SEAT, number: self.place.number(SEAT) }, access, has, firm: false })
+    }
+
+    /// What the host says to a message, when all has been taken that it asks for.
+    fn hear(&mut self, message: ToHost) -> Vec<Say<()>> {
+        let (mut says, bytes) = (Vec::new(), message.has_bytes().then_some(()));
+        self.rules.on_message(&mut self.place, PAGE, message, bytes, &mut says).unwrap();
+        while self.rules.turn(&mut self.place, &mut says).unwrap() {}
+        says
+    }
+}
+
 struct Pool {
     directory: Directory,
-    hosts: Vec<Copies>,
+    hosts: Vec<Station>,
     letters: VecDeque<(u16, To, u32)>,
     cost: Cost,
 }
@@ -37,7 +79,7 @@ impl Pool {
     fn new(hosts: u16) -> Pool {
         Pool {
             directory: Directory::new(8, HostId(0)),
-            hosts: (0..hosts).map(|host| Copies::new(HostId(host))).collect(),
+            hosts: (0..hosts).map(Station::new).collect(),
             letters: VecDeque::new(),
             cost: Cost::default(),
         }
@@ -55,7 +97,7 @@ impl Pool {
         self.letters.push_back((from, to, hops + u32::from(!is_local)));
     }
 
-    fn drain(&mut self, host: u16, hops: u32) {
+    fn drain(&mut self, hops: u32) {
         while let Some(output) = self.directory.poll() {
             match output {
                 Output::Send(to, _, message) => {
@@ -66,18 +108,16 @@ impl Pool {
                 Output::Failed(..) => panic!("nothing is lost"),
             }
         }
-        while let Some(output) = self.hosts[usize::from(host)].poll() {
-            match output {
-                HostOutput::ToHome(_, message) => {
-                    let has_bytes = message.has_bytes() && host != 0;
-                    self.post(host, To::Home(message), has_bytes, hops);
+    }
+
+    fn say(&mut self, host: u16, says: Vec<Say<()>>, hops: u32) {
+        for say in says {
+            match say {
+                Say::Home { message, bytes, .. } => {
+                    assert_eq!(bytes.is_some(), message.has_bytes());
+                    self.post(host, To::Home(message), bytes.is_some() && host != 0, hops);
                 }
-                HostOutput::ToHost(to, _, message) => {
-                    let has_bytes = message.has_bytes();
-                    self.post(host, To::Host(to, message), has_bytes, hops);
-                }
-                HostOutput::Installed(..) => self.cost.hops = hops,
-                HostOutput::Failed(..) => panic!("nothing is lost"),
+                Say::Host { to, message, bytes, .. } => self.post(host, To::Host(to, message), bytes.is_some(), hops),
             }
         }
     }
@@ -87,11 +127,18 @@ impl Pool {
             match to {
                 To::Home(message) => {
                     self.directory.handle(HostId(from), PAGE, message).unwrap();
-                    self.drain(0, hops);
+                    self.drain(hops);
                 }
                 To::Host(host, message) => {
-                    self.hosts[usize::from(host.0)].handle(PAGE, message).unwrap();
-                    self.drain(host.0, hops);
+                    let station = &mut self.hosts[usize::from(host.0)];
+                    let was_claimed = station.place.look(PAGE).is_claimed();
+                    let says = station.hear(message);
+                    if was_claimed && !station.place.look(PAGE).is_claimed() {
+                        // The thread goes on.
+                        station.place.clear_seat(SEAT);
+                        self.cost.hops = hops;
+                    }
+                    self.say(host.0, says, hops);
                 }
             }
         }
@@ -99,17 +146,20 @@ impl Pool {
 
     fn touch(&mut self, host: u16, access: Access) -> Cost {
         self.cost = Cost::default();
-        self.hosts[usize::from(host)].touch(PAGE, access, 0);
-        self.drain(host, 0);
+        if let Some(want) = self.hosts[usize::from(host)].touch(PAGE, access) {
+            self.post(host, To::Home(want), false, 0);
+        }
         self.run();
-        assert_eq!(self.hosts[usize::from(host)].touch(PAGE, access, 0), Touch::Have);
+        assert_eq!(self.hosts[usize::from(host)].touch(PAGE, access), None);
         self.cost
     }
 
     fn evict(&mut self, host: u16) -> Cost {
         self.cost = Cost::default();
-        assert!(self.hosts[usize::from(host)].evict(PAGE));
-        self.drain(host, 0);
+        let Station { rules, place } = &mut self.hosts[usize::from(host)];
+        let mut says = Vec::new();
+        assert!(rules.evict(place, PAGE).unwrap() && rules.turn(place, &mut says).unwrap());
+        self.say(host, says, 0);
         self.run();
         self.cost
     }
@@ -117,10 +167,10 @@ impl Pool {
     fn face(&mut self, access: Access) -> Cost {
         self.cost = Cost::default();
         self.directory.recall(PAGE, Face(1), access);
-        self.drain(0, 0);
+        self.drain(0);
         self.run();
         self.directory.release(PAGE, Face(1));
-        self.drain(0, 0);
+        self.drain(0);
         self.run();
         self.cost
     }
@@ -282,67 +332,174 @@ fn what_no_host_says_is_refused_or_does_nothing() {
             }
         }
     }
-    let mut copies = Copies::new(HostId(1));
-    assert_eq!(copies.touch(PAGE, Read, 0), Touch::Asked);
-    let grant = |access| ToHost::Grant { ticket, version, access, has_bytes: true, awaits: Hosts::NONE, firm: true };
-    assert!(copies.handle(PAGE, grant(Write)).is_err(), "more than it asked for");
-    copies.handle(PAGE, grant(Read)).unwrap();
-    assert_eq!(copies.touch(PAGE, Write, 0), Touch::Asked);
-    let ticket = Ticket { seat: 0, number: 2 };
-    let version = version.next();
-    copies
-        .handle(PAGE, ToHost::Grant { ticket, version, access: Write, has_bytes: false, awaits: Hosts::NONE, firm: true })
-        .unwrap();
-    assert!(copies.handle(PAGE, ToHost::Invalidate { version, tell: None }).is_err(), "it owns that");
+    let mut host = Station::new(1);
+    assert!(host.touch(PAGE, Read).is_some());
+    let ticket = Ticket { seat: SEAT, number: 1 };
+    let grant =
+        |access, version, has_bytes| ToHost::Grant { ticket, version, access, has_bytes, awaits: Hosts::NONE, firm: true };
+    let given_back = Say::Home { page: PAGE, message: ToHome::WriteBack { version, keeps: false }, bytes: Some(()) };
+    assert_eq!(
+        (host.hear(grant(Write, version, true)), host.state()),
+        (vec![given_back], State::Fetching),
+        "more than asked for"
+    );
+    assert_eq!(host.hear(grant(Read, version, true)).len(), 1);
+    assert!(host.touch(PAGE, Write).is_some());
+    assert_eq!((host.hear(grant(Write, version.next(), false)).len(), host.state()), (1, State::Owned));
+    let invalidate = ToHost::Invalidate { version: version.next(), tell: None };
+    let heard = host.rules.on_message(&mut host.place, PAGE, invalidate, None, &mut Vec::new());
+    assert!(heard.is_err(), "it owns that");
 }
 
 #[test]
 fn an_old_acknowledgement_does_not_undo_those_for_the_next_version() {
-    let mut copies = Copies::new(HostId(1));
-    copies.touch(PAGE, Write, 0);
+    let mut host = Station::new(1);
+    assert!(host.touch(PAGE, Write).is_some());
     let (old, version) = (Version(1), Version(2));
     let ack = |from, version| ToHost::Ack { from: HostId(from), version };
     // The home vouches for a host that died after it had acknowledged an earlier write; this comes late.
     for message in [ack(0, version), ack(2, old), ack(3, version)] {
-        copies.handle(PAGE, message).unwrap();
+        assert_eq!(host.hear(message), []);
     }
     let mut awaits = Hosts::one(HostId(0));
     awaits.insert(HostId(3));
-    let (ticket, version) = (Ticket { seat: 0, number: 1 }, version.next());
-    copies.handle(PAGE, ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true }).unwrap();
-    assert_eq!(copies.phase(PAGE), host::Phase::Owned, "both have acknowledged");
+    let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, version.next());
+    let said = host.hear(ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true });
+    assert_eq!(said, [Say::Home { page: PAGE, message: ToHome::Done { ticket, version }, bytes: None }]);
+    assert_eq!(host.state(), State::Owned, "both have acknowledged");
 }
 
 #[test]
 fn a_page_is_taken_from_the_programs_before_it_goes() {
+    let mut host = Station::new(1);
+    assert!(host.touch(PAGE, Write).is_some());
+    let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, Version(2));
+    let granted = ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits: Hosts::NONE, firm: true };
+    assert_eq!(host.hear(granted).len(), 1);
+    // A thread begins to map it.
+    assert_eq!(host.place.fault(PAGE, SEAT, Write), Ok(Fault::Map(Write)));
+    let forward = |access| ToHost::Forward { era: version, to: HostId(2), ticket, access };
+    assert_eq!((host.hear(forward(Read)), host.state()), (vec![], State::TakingOwned));
+    // What comes meanwhile waits; and that an owner evicts is no reason to take a page twice.
+    let recall = ToHost::Recall { era: version.next(), keeps: false };
+    assert_eq!(host.hear(recall), []);
+    assert_eq!(host.rules.evict(&mut host.place, PAGE), Ok(false));
+    host.place.leave(PAGE, SEAT).unwrap();
+    let mut says = Vec::new();
+    assert_eq!(host.rules.turn(&mut host.place, &mut says), Ok(true));
+    let copy = ToHost::Grant { ticket, version, access: Read, has_bytes: true, awaits: Hosts::NONE, firm: false };
+    let kept = ToHome::WriteBack { version, keeps: true };
+    let expected = [
+        Say::Host { to: HostId(2), page: PAGE, message: copy, bytes: Some(()) },
+        Say::Home { page: PAGE, message: kept, bytes: Some(()) },
+    ];
+    assert_eq!((says, host.state(), host.rules.is_taking()), (expected.to_vec(), State::Shared, false));
+}
+
+#[test]
+fn an_owner_that_passed_the_page_on_says_so_and_one_that_evicted_it_does_not() {
     let mut pool = Pool::new(2);
-    let host = |pool: &Pool, message: &ToHost| pool.hosts[1].take(PAGE, message);
-    let (version, ticket) = (Version::FIRST, Ticket { seat: 0, number: 1 });
-    let invalidate = ToHost::Invalidate { version, tell: None };
-    assert_eq!(host(&pool, &invalidate), None, "it is not here");
-    pool.touch(1, Read);
-    assert_eq!(host(&pool, &invalidate), Some(Take::Drop));
     pool.touch(1, Write);
-    let era = version.next();
-    let forward = |era, access| ToHost::Forward { era, to: HostId(0), ticket, access };
-    assert_eq!(host(&pool, &forward(era, Read)), Some(Take::Protect));
-    assert_eq!(host(&pool, &forward(era, Write)), Some(Take::Drop));
-    assert_eq!(host(&pool, &forward(version, Write)), None, "an older one");
-    assert_eq!(host(&pool, &ToHost::Recall { era, keeps: true }), Some(Take::Protect));
-    assert_eq!(host(&pool, &ToHost::Recall { era, keeps: false }), Some(Take::Drop));
+    let era = Version::FIRST.next();
+    let forward = ToHost::Forward { era, to: HostId(0), ticket: Ticket { seat: SEAT, number: 9 }, access: Write };
+    assert_eq!(pool.hosts[1].hear(forward.clone()).len(), 1);
+    assert_eq!(pool.hosts[1].place.frame(PAGE), None, "it went with the message");
+    assert_eq!(pool.hosts[1].hear(forward), [], "an older one");
+    let missing = Say::Home { page: PAGE, message: ToHome::Missing { version: era }, bytes: None };
+    assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true }), [missing]);
+    let mut pool = Pool::new(2);
+    pool.touch(1, Write);
+    pool.evict(1);
+    assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true }), [], "it is on its way");
 }
 
 #[test]
 fn the_home_s_death_ends_what_is_asked_for_and_leaves_what_is_here() {
     let mut pool = Pool::new(2);
     pool.touch(1, Read);
-    pool.hosts[1].touch(PAGE, Write, 0);
-    pool.hosts[1].touch(Page(4), Read, 1);
-    while pool.hosts[1].poll().is_some() {}
-    pool.hosts[1].on_home_lost();
-    let told: Vec<HostOutput> = std::iter::from_fn(|| pool.hosts[1].poll()).collect();
-    assert_eq!(told, [HostOutput::Failed(PAGE, Refusal::Lost), HostOutput::Failed(Page(4), Refusal::Lost)]);
-    assert_eq!(pool.hosts[1].touch(PAGE, Read, 0), Touch::Have);
+    let host = &mut pool.hosts[1];
+    assert!(host.touch(PAGE, Write).is_some());
+    host.rules.on_home_lost(&mut host.place, 0);
+    assert_eq!((host.touch(PAGE, Read), host.state()), (None, State::Shared));
+    assert!(host.touch(Page(4), Read).is_some());
+    host.rules.on_home_lost(&mut host.place, 0);
+    assert_eq!(host.place.look(Page(4)).state(), Ok(State::Absent));
+}
+
+#[test]
+fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_seat_is_kept() {
+    for access in [Read, Write] {
+        let mut host = Station::new(1);
+        let Some(ToHome::Want { ticket, .. }) = host.touch(PAGE, access) else { panic!("it is not here") };
+        let mut says = Vec::new();
+        host.rules.part(&mut host.place, SEAT..SEAT + 1, true, &mut says).unwrap();
+        let [Say::Home { message: ToHome::Want { ticket: again, .. }, .. }] = says[..] else { panic!("{says:?}") };
+        assert_eq!(again.number == ticket.number, access == Write, "one to write is known again; one to read is another");
+        host.rules.settle_ghosts(&host.place);
+        assert!(!host.rules.is_free(SEAT..SEAT + 1), "its claim is open");
+        let (version, firm) = (Version(2), access == Write);
+        let said = host.hear(ToHost::Grant { ticket: again, version, access, has_bytes: true, awaits: Hosts::NONE, firm });
+        assert_eq!(said.len(), usize::from(firm));
+        host.rules.settle_ghosts(&host.place);
+        assert!(host.rules.is_free(SEAT..SEAT + 1));
+        assert_eq!(host.state(), if firm { State::Owned } else { State::Shared });
+    }
+}
+
+/// A host that has been granted the page to write, as version 2, with or without bytes, by a grant that comes once more later.
+fn granted(has_bytes: bool) -> (Station, ToHost) {
+    let mut host = Station::new(if has_bytes { 1 } else { 0 });
+    assert!(host.touch(PAGE, Write).is_some());
+    let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, Version(2));
+    let grant = ToHost::Grant { ticket, version, access: Write, has_bytes, awaits: Hosts::NONE, firm: true };
+    assert_eq!((host.hear(grant.clone()).len(), host.state()), (1, State::Owned));
+    (host, grant)
+}
+
+#[test]
+fn a_grant_that_comes_twice_makes_nobody_owner_of_what_others_read() {
+    for has_bytes in [true, false] {
+        let (mut host, again) = granted(has_bytes);
+        let ticket = Ticket { seat: 9, number: 9 };
+        let forward = ToHost::Forward { era: Version(2), to: HostId(2), ticket, access: Read };
+        assert_eq!((host.hear(forward).len(), host.state()), (2, State::Shared));
+        assert_eq!((host.hear(again), host.state()), (vec![], State::Shared));
+    }
+}
+
+#[test]
+fn a_grant_that_comes_twice_sends_no_older_bytes_home() {
+    let (mut host, again) = granted(true);
+    let mut says = Vec::new();
+    assert!(host.rules.evict(&mut host.place, PAGE).unwrap() && host.rules.turn(&mut host.place, &mut says).unwrap());
+    // What was stored is on its way home, and the page is asked for again.
+    assert_eq!(says.len(), 1);
+    assert!(host.touch(PAGE, Read).is_some());
+    assert_eq!((host.hear(again), host.state()), (vec![], State::Fetching));
+}
+
+#[test]
+fn a_grant_that_comes_twice_does_not_end_the_next_one_s_waiting() {
+    let (mut host, again) = granted(true);
+    assert!(host.rules.evict(&mut host.place, PAGE).unwrap() && host.rules.turn(&mut host.place, &mut Vec::new()).unwrap());
+    assert!(host.touch(PAGE, Write).is_some());
+    let (ticket, version, awaits) = (Ticket { seat: SEAT, number: 2 }, Version(3), Hosts::one(HostId(0)));
+    let next = ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true };
+    assert_eq!(host.hear(next), []);
+    assert_eq!((host.hear(again), host.state()), (vec![], State::FetchingWrite));
+    let last = ToHost::Ack { from: HostId(0), version: version.prev() };
+    assert_eq!((host.hear(last).len(), host.state()), (1, State::Owned));
+}
+
+#[test]
+fn a_refusal_that_went_with_its_thread_is_given_to_who_asks_again() {
+    let mut directory = Directory::new(8, HostId(0));
+    wants(&mut directory, 1, 1, Write);
+    directory.on_host_lost(HostId(1));
+    let refused = ToHost::Refused { ticket: Ticket { seat: 0, number: 1 }, reason: Refusal::Lost };
+    for _ in 0..2 {
+        assert_eq!(wants(&mut directory, 2, 1, Write), [Output::Send(HostId(2), PAGE, refused.clone())]);
+    }
 }
 
 #[test]

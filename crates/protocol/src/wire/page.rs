@@ -284,7 +284,7 @@ pub enum Letter {
         /// What.
         message: ToHost,
     },
-    /// Another host is gone ([`crate::page::Copies::on_host_lost`]).
+    /// Another host is gone ([`crate::page::Host::on_host_gone`]).
     HostGone {
         /// Who is told.
         key: u64,

@@ -16,8 +16,8 @@ mod writer;
 pub use reader::{Reader, Seen};
 pub use writer::Writer;
 
+use crate::Corrupt;
 use crate::layout::WORD_LEN;
-use crate::spsc::Corrupt;
 use hanare_protocol::queue::layout::{QueueForm, TAIL_AT, Unit};
 
 /// In place of a record's length: the rest up to the lane's end is empty.

@@ -1,8 +1,8 @@
 //! The reading side of a lane.
 
 use super::{PADDING, Place};
+use crate::Corrupt;
 use crate::layout::WORD_LEN;
-use crate::spsc::Corrupt;
 use crate::words::Words;
 use hanare_protocol::queue::layout::Unit;
 

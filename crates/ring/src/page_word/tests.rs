@@ -2,10 +2,7 @@
 
 use super::*;
 use crate::words::{Shared, Words};
-use hanare_protocol::page::host::Phase;
-use hanare_protocol::page::{Copies, Heard, HostId, Hosts, Page, Ticket, ToHome, ToHost, Touch, host};
-use hanare_protocol::table;
-use proptest::prelude::*;
+use hanare_protocol::page::word::{Invalidated, State, Taken};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -84,6 +81,33 @@ impl Exchange for Steps {
     }
 }
 
+/// What the node does to a word.
+impl<W: Exchange> PageWords<W> {
+    fn invalidate(&self, page: u64, version: Version) -> Result<Invalidated, Corrupt> {
+        self.change(page, |word| word.invalidate(version)).map(|(_, found)| found)
+    }
+
+    fn take_owned(&self, page: u64, era: Version) -> Result<Taken, Corrupt> {
+        self.change(page, |word| word.take_owned(era)).map(|(_, found)| found)
+    }
+
+    fn take_to_evict(&self, page: u64) -> Result<Option<PageWord>, Corrupt> {
+        self.change(page, PageWord::take_to_evict).map(|(_, was)| was)
+    }
+
+    fn drop_taken(&self, page: u64, floor: Version) -> Result<Changed, Corrupt> {
+        self.change(page, |word| word.drop_taken(floor)).map(|(changed, ())| changed)
+    }
+
+    fn keep_taken(&self, page: u64) -> Result<Changed, Corrupt> {
+        self.change(page, PageWord::keep_taken).map(|(changed, ())| changed)
+    }
+
+    fn unfill(&self, page: u64, seat: u16) -> Result<(), Corrupt> {
+        self.change(page, |word| word.unfill(seat)).map(|_| ())
+    }
+}
+
 fn pages() -> PageWords<Steps> {
     PageWords::new(Steps::new(), PAGES, SEATS)
 }
@@ -100,11 +124,11 @@ fn page_in(state: State) -> PageWords<Steps> {
         State::Absent => {}
         State::Shared => {
             claim(&pages);
-            assert!(matches!(pages.grant(1, NODE, Version(5), Access::Read), Ok(Granted::Here(_))));
+            assert!(matches!(pages.grant(1, NODE, Version(5), Access::Read), Ok(Installed::Here(_))));
         }
         State::Owned => {
             assert!(matches!(pages.fault(1, NODE, Access::Write), Ok(Fault::Fetch { .. })));
-            assert!(matches!(pages.grant(1, NODE, Version(5), Access::Write), Ok(Granted::Here(_))));
+            assert!(matches!(pages.grant(1, NODE, Version(5), Access::Write), Ok(Installed::Here(_))));
         }
         other => panic!("{other:?} has somebody at it"),
     }
@@ -113,27 +137,12 @@ fn page_in(state: State) -> PageWords<Steps> {
 }
 
 #[test]
-fn the_table_is_this() {
-    assert_eq!(table::contradiction(word::TABLE), None);
-    assert_eq!(table::print(word::TABLE), include_str!("table.txt"));
-}
-
-#[test]
-fn a_word_is_what_is_put_into_it() {
-    let word = Word::NEVER.with_version(Version(u32::MAX)).with_claimer(u16::MAX).with_installers(word::INSTALLER_COUNT_MAX);
-    assert_eq!((word.version(), word.claimer()), (Version(u32::MAX), u16::MAX));
-    assert_eq!((word.installers(), word.is_parked()), (word::INSTALLER_COUNT_MAX, false));
-    assert_eq!(word.state(), Ok(State::Absent));
-    assert_eq!(word.parked().with_version(Version(0)).with_claimer(0).with_installers(0), Word::NEVER.parked());
-}
-
-#[test]
 fn a_page_is_fetched_once_and_mapped_by_all() {
     let pages = pages();
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { floor: Version(0) }));
     let Ok(Fault::Wait(seen)) = pages.fault(1, 1, Access::Read) else { panic!("another fetches it") };
     assert!(pages.doze(1, seen).is_some());
-    assert_eq!(pages.grant(1, 0, Version(1), Access::Read), Ok(Granted::Here(Changed { wakes: true })));
+    assert_eq!(pages.grant(1, 0, Version(1), Access::Read), Ok(Installed::Here(Changed { wakes: true })));
     assert_eq!(pages.doze(1, seen), None, "it is another word");
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
     assert_eq!(pages.fault(1, 1, Access::Read), Ok(Fault::Map(Access::Read)));
@@ -143,9 +152,9 @@ fn a_page_is_fetched_once_and_mapped_by_all() {
     assert_eq!(pages.fault(1, 1, Access::Write), Ok(Fault::Upgrade { has: Version(1) }));
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)), "the copy stays until it is answered");
     assert!(matches!(pages.fault(1, 2, Access::Write), Ok(Fault::Wait(_))));
-    assert_eq!(pages.grant(1, 1, Version(2), Access::Write), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.grant(1, 1, Version(2), Access::Write), Ok(Installed::Here(Changed { wakes: false })));
     assert_eq!(pages.fault(1, 2, Access::Write), Ok(Fault::Map(Access::Write)));
-    assert_eq!(pages.look(2), Word::NEVER, "another page");
+    assert_eq!(pages.look(2), PageWord::NEVER, "another page");
 }
 
 #[test]
@@ -178,9 +187,9 @@ fn a_grant_that_an_invalidation_overtook_is_void() {
     assert!(matches!(pages.fault(1, 0, Access::Read), Ok(Fault::Fetch { .. })));
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Nothing));
     assert_eq!(pages.invalidate(1, Version(6)), Ok(Invalidated::Nothing), "an older one raises nothing");
-    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Granted::Void));
-    assert_eq!(pages.grant(1, 2, Version(8), Access::Read), Ok(Granted::Gone), "of another seat");
-    assert_eq!(pages.grant(1, 0, Version(8), Access::Read), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Installed::Void));
+    assert_eq!(pages.grant(1, 2, Version(8), Access::Read), Ok(Installed::Gone), "of another seat");
+    assert_eq!(pages.grant(1, 0, Version(8), Access::Read), Ok(Installed::Here(Changed { wakes: false })));
 }
 
 #[test]
@@ -198,9 +207,9 @@ fn what_is_being_filled_was_granted_and_is_nobody_else_s() {
     assert!(matches!(pages.fault(1, 1, Access::Read), Ok(Fault::Wait(_))));
     assert_eq!(pages.take_to_evict(1), Ok(None));
     assert_eq!(pages.fail(1, 0), Ok(None), "who does not wait any more leaves it to the filler");
-    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Granted::Gone), "its bytes are not all there");
-    assert_eq!(pages.filled(1, 1, Version(7)), Ok(Granted::Gone), "of another seat");
-    assert_eq!(pages.filled(1, 0, Version(7)), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Read), Ok(Installed::Gone), "its bytes are not all there");
+    assert_eq!(pages.filled(1, 1, Version(7)), Ok(Installed::Gone), "of another seat");
+    assert_eq!(pages.filled(1, 0, Version(7)), Ok(Installed::Here(Changed { wakes: false })));
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Take));
     assert!(pages.drop_taken(1, Version(7)).is_ok());
 
@@ -208,7 +217,7 @@ fn what_is_being_filled_was_granted_and_is_nobody_else_s() {
     assert_eq!(pages.fill(1, 0, Version(9), Access::Write), Ok(Fill::Go));
     assert_eq!(pages.invalidate(1, Version(7)), Ok(Invalidated::Nothing), "of before it was granted");
     assert!(pages.unfill(1, 1).is_err() && pages.unfill(1, 0).is_ok(), "its thread is dead");
-    assert_eq!(pages.filled(1, 0, Version(9)), Ok(Granted::Gone), "nothing is in the frame");
+    assert_eq!(pages.filled(1, 0, Version(9)), Ok(Installed::Gone), "nothing is in the frame");
     assert!(pages.unfill(1, 0).is_err() && pages.fail_fill(1, 0).is_err());
     assert_eq!(pages.fill(1, 0, Version(9), Access::Write), Ok(Fill::Go));
     assert!(pages.fail_fill(1, 0).is_ok(), "there was no memory for it");
@@ -229,8 +238,8 @@ fn an_upgrade_whose_copy_is_taken_fetches() {
     assert!(pages.is_clear(1), "who waits for an answer does not map");
     assert!(pages.drop_taken(1, Version(5)).is_ok());
     assert_eq!(pages.look(1).state(), Ok(State::FetchingWrite));
-    assert_eq!(pages.grant(1, 0, Version(6), Access::Read), Ok(Granted::Gone), "less than was asked for");
-    assert_eq!(pages.grant(1, 0, Version(7), Access::Write), Ok(Granted::Here(Changed { wakes: false })));
+    assert_eq!(pages.grant(1, 0, Version(6), Access::Read), Ok(Installed::Gone), "less than was asked for");
+    assert_eq!(pages.grant(1, 0, Version(7), Access::Write), Ok(Installed::Here(Changed { wakes: false })));
     assert_eq!(pages.look(1).state(), Ok(State::Owned));
 }
 
@@ -341,7 +350,7 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                     if matches!(word.state().unwrap(), State::Fetching | State::FetchingWrite | State::Upgrading) {
                         assert_eq!(word.claimer(), 0, "in the name of the dead: {word:?}");
                         let granted = node.grant(1, 0, word.version().next(), access);
-                        assert!(matches!(granted, Ok(Granted::Here(_))));
+                        assert!(matches!(granted, Ok(Installed::Here(_))));
                     }
                     take_all(&node);
                     // Another thread gets the page, to write.
@@ -396,7 +405,7 @@ fn a_stopped_thread_holds_up_its_page_alone() {
     assert_eq!(pages.take_owned(1, Version(5)), Ok(Taken::Take));
     assert!(!pages.is_clear(1));
     assert!(matches!(pages.fault(2, 1, Access::Write), Ok(Fault::Fetch { .. })));
-    assert!(matches!(pages.grant(2, 1, Version(9), Access::Write), Ok(Granted::Here(_))));
+    assert!(matches!(pages.grant(2, 1, Version(9), Access::Write), Ok(Installed::Here(_))));
     assert_eq!(pages.fault(2, 1, Access::Write), Ok(Fault::Map(Access::Write)));
     assert!(!pages.is_clear(1), "it is still at it");
     assert!(pages.leave(1, 0).is_ok());
@@ -426,10 +435,10 @@ fn two_threads_and_a_taker_in_real_memory() {
                             Fault::Fetch { floor: before } | Fault::Upgrade { has: before } => {
                                 // While the copy is taken that is to be written, nothing is granted, and the claim stays.
                                 if words.fill(1, seat, before.next(), access) == Ok(Fill::Go) {
-                                    assert!(matches!(words.filled(1, seat, before.next()), Ok(Granted::Here(_))));
+                                    assert!(matches!(words.filled(1, seat, before.next()), Ok(Installed::Here(_))));
                                     continue;
                                 }
-                                while words.grant(1, seat, before.next(), access) == Ok(Granted::Gone) {
+                                while words.grant(1, seat, before.next(), access) == Ok(Installed::Gone) {
                                     std::thread::yield_now();
                                 }
                             }
@@ -460,136 +469,4 @@ fn two_threads_and_a_taker_in_real_memory() {
             std::thread::yield_now();
         }
     });
-}
-
-/// One page at a host, as the rules have it and as the page word has it.
-struct Both {
-    copies: Copies,
-    words: PageWords<Steps>,
-    newest: Version,
-}
-
-const PAGE: Page = Page(1);
-
-impl Both {
-    fn answers(&mut self) -> Vec<host::Output> {
-        std::iter::from_fn(|| self.copies.poll()).collect()
-    }
-
-    fn check(&self) -> Result<(), TestCaseError> {
-        let word = self.words.look(1);
-        let phase = match word.state().unwrap() {
-            State::Absent => Phase::Absent,
-            State::Fetching | State::FetchingWrite => Phase::Fetching,
-            State::Shared => Phase::Shared,
-            State::Upgrading => Phase::Upgrading,
-            State::Owned => Phase::Owned,
-            taking => panic!("{taking:?} between messages"),
-        };
-        prop_assert_eq!(phase, self.copies.phase(PAGE));
-        let version = matches!(phase, Phase::Shared | Phase::Upgrading | Phase::Owned).then(|| word.version());
-        prop_assert_eq!(version, self.copies.version(PAGE));
-        Ok(())
-    }
-
-    fn touch(&mut self, access: Access) -> Result<(), TestCaseError> {
-        let touch = self.copies.touch(PAGE, access, 0);
-        let fault = self.words.fault(1, 0, access).unwrap();
-        let agree = match (touch, fault) {
-            (Touch::Have, Fault::Map(_)) => self.words.leave(1, 0).is_ok(),
-            (Touch::Asked, Fault::Fetch { .. } | Fault::Upgrade { .. }) | (Touch::Wait, Fault::Wait(_)) => true,
-            _ => false,
-        };
-        prop_assert!(agree, "{:?} {:?}", touch, fault);
-        Ok(())
-    }
-
-    fn grant(&mut self, access: Access, back: u32) -> Result<(), TestCaseError> {
-        let Some(ticket) = self.copies.ticket(PAGE) else { return Ok(()) };
-        // A grant to write is of a version after all others; one to read may have been overtaken.
-        if access == Access::Write {
-            self.newest = self.newest.next();
-        }
-        let version = if access == Access::Write { self.newest } else { Version(self.newest.0.saturating_sub(back)) };
-        let grant = ToHost::Grant { ticket, version, access, has_bytes: true, awaits: Hosts::NONE, firm: false };
-        let Ok(heard) = self.copies.handle(PAGE, grant) else { return Ok(()) };
-        let is_void = self.answers().iter().any(|output| matches!(output, host::Output::ToHome(_, ToHome::Want { .. })));
-        let granted = self.words.grant(1, 0, version, access).unwrap();
-        let wanted = match (heard, is_void) {
-            (Heard::Acted, _) => matches!(granted, Granted::Here(_)),
-            (Heard::Stale, true) => granted == Granted::Void,
-            (Heard::Stale, false) => granted == Granted::Gone,
-        };
-        prop_assert!(wanted, "{:?} {} {:?}", heard, is_void, granted);
-        Ok(())
-    }
-
-    fn invalidate(&mut self, back: u32) {
-        let version = Version(self.newest.0.saturating_sub(back));
-        if self.copies.handle(PAGE, ToHost::Invalidate { version, tell: None }).is_ok()
-            && self.words.invalidate(1, version).unwrap() == Invalidated::Take
-        {
-            assert!(self.words.is_clear(1) && self.words.drop_taken(1, version).is_ok());
-        }
-    }
-
-    fn give(&mut self, message: ToHost, back: u32, keeps: bool) -> Result<(), TestCaseError> {
-        let era = Version(self.newest.0.saturating_sub(back));
-        let is_recall = matches!(message, ToHost::Recall { .. });
-        let message = match message {
-            ToHost::Recall { keeps, .. } => ToHost::Recall { era, keeps },
-            ToHost::Forward { to, ticket, access, .. } => ToHost::Forward { era, to, ticket, access },
-            other => other,
-        };
-        let heard = self.copies.handle(PAGE, message).unwrap();
-        let is_missing = self.answers().iter().any(|output| matches!(output, host::Output::ToHome(_, ToHome::Missing { .. })));
-        match self.words.take_owned(1, era).unwrap() {
-            Taken::Take if keeps => assert!(self.words.keep_taken(1).is_ok()),
-            Taken::Take => assert!(self.words.drop_taken(1, era).is_ok()),
-            Taken::Elsewhere { floor } => {
-                prop_assert_eq!(heard, Heard::Stale);
-                prop_assert_eq!(is_missing, is_recall && !era.is_after(floor));
-                return Ok(());
-            }
-            Taken::Later => panic!("nothing else is under way"),
-        }
-        prop_assert_eq!(heard, Heard::Acted);
-        Ok(())
-    }
-}
-
-proptest! {
-    #[test]
-    fn a_page_word_does_what_the_rules_of_a_host_do(steps in prop::collection::vec((0..10u8, any::<bool>(), 0..3u32), 1..200)) {
-        let mut both = Both { copies: Copies::new(HostId(1)), words: pages(), newest: Version(3) };
-        for (step, flag, back) in steps {
-            let access = if flag { Access::Write } else { Access::Read };
-            let ticket = Ticket { seat: 9, number: 1 };
-            match step {
-                0..=2 => both.touch(access)?,
-                3..=5 => both.grant(access, back)?,
-                6 => both.invalidate(back),
-                7 => both.give(ToHost::Forward { era: Version(0), to: HostId(2), ticket, access }, back, !flag)?,
-                8 => both.give(ToHost::Recall { era: Version(0), keeps: flag }, back, flag)?,
-                _ if flag => {
-                    if let Some(ticket) = both.copies.ticket(PAGE) {
-                        let reason = hanare_protocol::page::Refusal::Lost;
-                        both.copies.handle(PAGE, ToHost::Refused { ticket, reason }).unwrap();
-                        prop_assert!(both.words.fail(1, 0).is_ok());
-                    }
-                }
-                _ => {
-                    let word = both.words.take_to_evict(1).unwrap();
-                    let is_evictable = matches!(both.copies.phase(PAGE), Phase::Shared | Phase::Owned);
-                    prop_assert_eq!(word.is_some(), is_evictable);
-                    if let Some(word) = word {
-                        both.copies.evict(PAGE);
-                        prop_assert!(both.words.drop_taken(1, word.floor()).is_ok());
-                    }
-                }
-            }
-            both.answers();
-            both.check()?;
-        }
-    }
 }

@@ -13,12 +13,7 @@ use crate::layout::{
 };
 use crate::words::{Shared, Words};
 use hanare_memory::Window;
-use thiserror::Error;
-
-/// The other side, or whoever shares the memory, wrote what no correct side writes. The ring is of no more use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a ring in shared memory makes no sense: {0}")]
-pub struct Corrupt(pub &'static str);
+use hanare_protocol::Corrupt;
 
 /// Lays a ring out in memory that is all zero, before either side is made.
 pub fn format<W: Words>(words: &W, capacity: usize) {

@@ -50,19 +50,21 @@ impl World {
             let unsent = courier.unconfirmed().map(|(_, parcel)| parcel).filter(returns::is_page).cloned();
             process.kept.entry(lost).or_default().extend(unsent);
         }
-        let mut homes: Vec<Life> = process.copies.keys().copied().collect();
-        if let Some((copies, _)) = process.copies.get_mut(&lost) {
-            copies.on_home_lost();
-            self.drain_host(life, lost)?;
+        let mut homes: Vec<Life> = process.mapped.keys().copied().collect();
+        if process.mapped.contains_key(&lost) {
+            self.refuse_all(life, lost)?;
             if !may_return {
-                self.processes.get_mut(&life).expect("it lives").copies.remove(&lost);
+                let process = self.processes.get_mut(&life).expect("it lives");
+                process.mapped.remove(&lost);
+                process.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| waiting.home == lost)));
             }
             homes.retain(|home| *home != lost);
         }
         for home in homes {
-            let process = self.processes.get_mut(&life).expect("it lives");
-            process.copies.get_mut(&home).expect("just listed").0.on_host_lost();
-            self.drain_host(life, home)?;
+            self.with_host(life, home, |rules, place, says| {
+                rules.on_host_gone(place, 0, says);
+                Ok(())
+            })?;
         }
         if self.sabotage == Sabotage::KeepDead {
             return Ok(());

@@ -6,13 +6,15 @@ impl World {
     /// What holds of a page at every moment.
     pub(super) fn judge(&mut self, home: Life, page: Page) -> Check {
         let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
-        let phase = |process: &Process| process.copies.get(&home).map_or(host::Phase::Absent, |(copies, _)| copies.phase(page));
-        let may_load =
-            |process: &Process| matches!(phase(process), host::Phase::Shared | host::Phase::Upgrading | host::Phase::Owned);
+        let state = |process: &Process| {
+            process.mapped.get(&home).map_or(State::Absent, |mapped| mapped.place.look(page).state().expect("nobody scribbles"))
+        };
+        // What is being put into a frame may be seen at once.
+        let may_load = |process: &Process| !matches!(state(process), State::Absent | State::Fetching | State::FetchingWrite);
         // Who stands still is told when it goes on.
         let going = || self.processes.iter().filter(|(life, _)| !self.still.contains_key(life));
         let readers: Vec<Life> = going().filter(|(_, process)| may_load(process)).map(|(life, _)| *life).collect();
-        let is_written = going().any(|(_, process)| phase(process) == host::Phase::Owned);
+        let is_written = going().any(|(_, process)| matches!(state(process), State::Owned | State::TakingOwned));
         check(!is_written || readers.len() == 1, || format!("page {} of {home} is written while {readers:?} have it", page.0))?;
         for life in readers {
             let read = self.frame(life, home, page);
@@ -37,8 +39,13 @@ impl World {
             check(process.directory.busy_count() == 0, || format!("something is under way at {life}: {:?}", process.directory))?;
             check(process.returning.is_none(), || format!("{life} still waits for hosts: {:?}", process.returning))?;
             check(process.faces.is_empty(), || format!("commands wait at {life}: {:?}", process.faces))?;
-            let waits: Vec<&(Life, Page)> = process.seats.iter().flatten().collect();
+            let waits: Vec<&Waiting> = process.threads.iter().flatten().collect();
             check(waits.is_empty(), || format!("programs of {life} wait for {waits:?}"))?;
+            for (home, mapped) in &process.mapped {
+                let is_claimed = |page: &u64| mapped.place.look(Page(*page)).is_claimed();
+                let is_held = mapped.rules.is_taking() || (0..PAGE_COUNT).any(|page| is_claimed(&page));
+                check(!is_held, || format!("{life} waits for pages of {home}: {mapped:?}"))?;
+            }
             let unconfirmed: usize = process.couriers.values().map(Courier::unconfirmed_count).sum();
             check(unconfirmed == 0, || format!("{unconfirmed} messages of {life} were never confirmed"))?;
         }

@@ -88,30 +88,15 @@ impl World {
                 self.drain_home(to, page)
             }
             What::ToHost(message) => {
-                let Some((copies, frames)) = process.copies.get_mut(&home) else {
+                if !process.mapped.contains_key(&home) {
                     // An extent that was given up: its home is gone, or another life, to which a page goes straight back.
                     let Some(version) = returns::passed_on(&message) else { return Ok(()) };
                     let Some(back) = process.back.get(&home).copied() else { return Ok(()) };
                     let what = What::ToHome(ToHome::WriteBack { version, keeps: false });
                     self.send(to, back, Parcel { home, page, what, value });
                     return Ok(());
-                };
-                let has_bytes = message.has_bytes();
-                let passed_on = returns::passed_on(&message);
-                let heard = copies.handle(page, message).map_err(|error| error.to_string())?;
-                if let (Heard::Stale, Some(version), true) = (heard, passed_on, process.lost.contains(&home)) {
-                    // Who asked was told that its home is lost: the page is kept for that.
-                    let what = What::ToHome(ToHome::WriteBack { version, keeps: false });
-                    process.kept.entry(home).or_default().push(Parcel { home, page, what, value });
-                    return Ok(());
                 }
-                match heard {
-                    Heard::Acted if has_bytes => drop(frames.insert(page, value.ok_or("a page without its bytes")?)),
-                    Heard::Acted => {}
-                    Heard::Stale => self.count("messages overtaken"),
-                }
-                self.drain_host(to, home)?;
-                self.judge(home, page)
+                self.hear(from, to, home, page, message, value)
             }
         }
     }

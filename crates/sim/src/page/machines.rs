@@ -1,6 +1,7 @@
 //! The machines' outputs, acted on as a node's process does.
 
 use super::*;
+use hanare_protocol::Corrupt;
 
 impl World {
     pub(super) fn drain_home(&mut self, life: Life, page: Page) -> Check {
@@ -29,45 +30,102 @@ impl World {
         self.judge(life, page)
     }
 
-    pub(super) fn drain_host(&mut self, life: Life, home: Life) -> Check {
-        loop {
-            let process = self.processes.get_mut(&life).expect("it lives");
-            let Some((copies, _)) = process.copies.get_mut(&home) else { return Ok(()) };
-            let Some(output) = copies.poll() else { break };
-            match output {
-                host::Output::ToHome(page, message) => {
-                    let value = message.has_bytes().then(|| self.frame(life, home, page)).flatten();
-                    let to = self.processes[&life].back.get(&home).copied().unwrap_or(home);
-                    self.send(life, to, Parcel { home, page, what: What::ToHome(message), value });
-                }
-                host::Output::ToHost(to, page, message) => {
-                    let value = message.has_bytes().then(|| self.frame(life, home, page)).flatten();
-                    self.send(life, to.0, Parcel { home, page, what: What::ToHost(message), value });
-                }
-                host::Output::Installed(page, access) => {
-                    self.free_seats(life, home, page);
-                    let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
-                    if let (Some(last), Access::Write) = (last, access) {
-                        check(read == Some(last), || {
-                            format!("life {life} begins to write {read:?} where {last} was stored last")
-                        })?;
-                        self.store(life, home, page);
-                    }
-                    self.count("pages installed");
-                }
-                host::Output::Failed(page, _) => {
-                    self.free_seats(life, home, page);
-                    self.count("faults refused");
-                    if !self.dead.contains(&home) {
-                        self.judge_refusal(home, page)?;
-                    }
+    /// A message to a host: a thread takes what it was granted at its home, or the node acts on it.
+    pub(super) fn hear(&mut self, from: Life, life: Life, home: Life, page: Page, message: ToHost, value: Option<u64>) -> Check {
+        if message.has_bytes() && value.is_none() {
+            return Err("a page without its bytes".to_owned());
+        }
+        if from == home && self.fill_by_thread(life, home, page, &message, value) {
+            return self.judge(home, page);
+        }
+        let word = self.processes[&life].mapped[&home].place.look(page);
+        let is_grant = matches!(&message, ToHost::Grant { awaits, .. } if awaits.is_empty());
+        let may_refuse = matches!(message, ToHost::Refused { .. } | ToHost::OwnerGone { .. });
+        self.with_host(life, home, |rules, place, says| rules.on_message(place, page, message, value, says))?;
+        let is_same = self.processes[&life].mapped[&home].place.look(page) == word;
+        if is_grant && is_same {
+            self.count("messages overtaken");
+        }
+        if may_refuse && !is_same {
+            self.count("faults refused");
+            if !self.dead.contains(&home) {
+                self.judge_refusal(home, page)?;
+            }
+        }
+        self.judge(home, page)
+    }
+
+    /// The node of a host does something by its rules, takes what can be taken, and says what comes of it.
+    pub(super) fn with_host(
+        &mut self,
+        life: Life,
+        home: Life,
+        act: impl FnOnce(&mut Host<u64>, &mut Plain<u64>, &mut Vec<Say<u64>>) -> Result<(), Corrupt>,
+    ) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let Some(Mapped { rules, place }) = process.mapped.get_mut(&home) else { return Ok(()) };
+        if life == home {
+            // Its frames are the bytes at home.
+            (0..PAGE_COUNT).for_each(|page| place.set_frame(Page(page), Some(process.memory[page as usize])));
+        }
+        let owned = |place: &Plain<u64>| -> Vec<Option<Version>> {
+            let words = (0..PAGE_COUNT).map(|page| place.look(Page(page)));
+            words.map(|word| (word.state() == Ok(State::Owned)).then(|| word.version())).collect()
+        };
+        let (before, mut says) = (owned(place), Vec::new());
+        let mut acted = act(rules, place, &mut says);
+        while acted.is_ok() {
+            match rules.turn(place, &mut says) {
+                Ok(true) => {}
+                other => {
+                    acted = other.map(drop);
+                    break;
                 }
             }
         }
-        // What is not here for loading is punched.
-        if let Some((copies, frames)) = self.processes.get_mut(&life).expect("it lives").copies.get_mut(&home) {
-            frames.retain(|page, _| !matches!(copies.phase(*page), host::Phase::Absent | host::Phase::Fetching));
+        acted.map_err(|corrupt| corrupt.to_string())?;
+        let after = owned(place);
+        self.free_threads(life, home);
+        for (page, (before, after)) in before.into_iter().zip(after).enumerate() {
+            if after.is_some() && after != before {
+                self.on_owned(life, home, Page(page as u64))?;
+            }
         }
+        for say in says {
+            let (to, page, what, value) = match say {
+                Say::Home { page, message, bytes } => {
+                    check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
+                    (self.processes[&life].back.get(&home).copied().unwrap_or(home), page, What::ToHome(message), bytes)
+                }
+                Say::Host { to, page, message, bytes } => {
+                    check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
+                    (to.0, page, What::ToHost(message), bytes)
+                }
+            };
+            self.send(life, to, Parcel { home, page, what, value });
+        }
+        Ok(())
+    }
+
+    /// A page may be written: it is what was stored last, and somebody stores at once.
+    fn on_owned(&mut self, life: Life, home: Life, page: Page) -> Check {
+        let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
+        let Some(last) = last else { return Ok(()) };
+        check(read == Some(last), || format!("life {life} begins to write {read:?} where {last} was stored last"))?;
+        self.store(life, home, page);
+        Ok(())
+    }
+
+    /// A home is lost: who waits for it is refused.
+    pub(super) fn refuse_all(&mut self, life: Life, home: Life) -> Check {
+        let waits =
+            |world: &World| world.processes[&life].threads.iter().flatten().filter(|waiting| waiting.home == home).count();
+        let before = waits(self);
+        self.with_host(life, home, |rules, place, _| {
+            rules.on_home_lost(place, 0);
+            Ok(())
+        })?;
+        (waits(self)..before).for_each(|_| self.count("faults refused"));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
-//! repeats, delays and reorders, with couriers between; programs load and store, gets and puts come by command, requests are
-//! repeated, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they
+//! repeats, delays and reorders, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
+//! killed in the middle; gets and puts come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they
 //! are taken for lost, and come back with their bytes, while others own pages of them and go on storing. The first node is the
 //! coordinator's: nobody is told of its death when its next life begins soon.
 //!
@@ -22,9 +22,9 @@ use crate::network::Weather;
 use crate::report::{Counts, Failure, Plan};
 use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
-use hanare_protocol::page::host::{self, Copies, Touch};
-use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, HostId, Page, Receipt, Returning};
-use hanare_protocol::page::{ToHome, ToHost, Version};
+use hanare_protocol::page::word::{Fault, Fill, State};
+use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
+use hanare_protocol::page::{Returning, Say, Ticket, ToHome, ToHost, Version};
 use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -35,7 +35,9 @@ const COORDINATOR: usize = 0;
 /// How long a node that cannot be reached counts as there.
 const SILENCE_MS: u64 = 3_500;
 /// Threads of each node's programs.
-const SEAT_COUNT: u16 = 3;
+const THREAD_COUNT: u16 = 3;
+/// Seats of each region on a host: the node's own, and two for each thread, since a killed one's is kept while its claim is open.
+const SEAT_COUNT: u16 = 1 + 2 * THREAD_COUNT;
 /// How often a node sends again what was not confirmed, and confirms.
 const TICK_MS: u64 = 40;
 /// Virtual time after the faults in which everything must come to rest.
@@ -89,6 +91,12 @@ enum Event {
     Program {
         life: Life,
     },
+    /// A thread has put what it was granted into the frame.
+    Filled {
+        life: Life,
+        thread: usize,
+        ticket: Ticket,
+    },
     Command {
         life: Life,
     },
@@ -119,17 +127,33 @@ enum Event {
     Calm,
 }
 
+/// What a node has of the extent of a home: its rules, and the words and frames that they work on.
+#[derive(Debug)]
+struct Mapped {
+    rules: Host<u64>,
+    place: Plain<u64>,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Debug)]
+struct Waiting {
+    home: Life,
+    page: Page,
+    seat: u16,
+    /// The grant whose bytes it puts into the frame.
+    fills: Option<ToHost>,
+}
+
 /// A node's process.
 #[derive(Debug)]
 struct Process {
     directory: Directory,
     memory: Vec<u64>,
-    /// What it has of the extents of each home, and the frames.
-    copies: BTreeMap<Life, (Copies, BTreeMap<Page, u64>)>,
+    /// What it has of the extents of each home.
+    mapped: BTreeMap<Life, Mapped>,
     couriers: BTreeMap<Life, Courier<Parcel>>,
     lost: BTreeSet<Life>,
-    /// The page that each thread waits for.
-    seats: Vec<Option<(Life, Page)>>,
+    threads: Vec<Option<Waiting>>,
     /// Gets and puts that are under way.
     faces: BTreeMap<Face, Stage>,
     /// Pages that were sent to homes which were lost, and may not have come.
@@ -270,10 +294,10 @@ impl World {
         let process = Process {
             directory: Directory::new(PAGE_COUNT, HostId(life)),
             memory: vec![0; PAGE_COUNT as usize],
-            copies: BTreeMap::new(),
+            mapped: BTreeMap::new(),
             couriers: BTreeMap::new(),
             lost: self.dead.clone(),
-            seats: vec![None; usize::from(SEAT_COUNT)],
+            threads: vec![None; usize::from(THREAD_COUNT)],
             faces: BTreeMap::new(),
             kept: BTreeMap::new(),
             back: BTreeMap::new(),
@@ -291,7 +315,7 @@ impl World {
     /// What happens in a life again and again begins.
     fn set_going(&mut self, life: Life) {
         self.at(0, Event::Tick { life });
-        for _ in 0..SEAT_COUNT {
+        for _ in 0..THREAD_COUNT {
             self.at(1, Event::Program { life });
         }
         self.at(1, Event::Command { life });
@@ -333,6 +357,7 @@ impl World {
             }
             Event::Tick { life } => self.on_tick(life),
             Event::Program { life } => self.on_program(life),
+            Event::Filled { life, thread, ticket } => self.on_filled(life, thread, ticket),
             Event::Command { life } => self.on_command(life),
             Event::Release { life, page, face } => {
                 let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };

@@ -8,7 +8,7 @@ impl World {
         let process = &self.processes[&life];
         match life == home {
             true => Some(process.memory[page.0 as usize]),
-            false => process.copies.get(&home)?.1.get(&page).copied(),
+            false => process.mapped.get(&home)?.place.frame(page).copied(),
         }
     }
 
@@ -16,7 +16,7 @@ impl World {
         let process = self.processes.get_mut(&life).expect("it lives");
         match life == home {
             true => process.memory[page.0 as usize] = value,
-            false => drop(process.copies.get_mut(&home).expect("it maps the extent").1.insert(page, value)),
+            false => process.mapped.get_mut(&home).expect("it maps the extent").place.set_frame(page, Some(value)),
         }
     }
 
@@ -29,9 +29,83 @@ impl World {
         self.count("stores");
     }
 
-    pub(super) fn free_seats(&mut self, life: Life, home: Life, page: Page) {
+    /// Threads whose claims are over go on.
+    pub(super) fn free_threads(&mut self, life: Life, home: Life) {
         let process = self.processes.get_mut(&life).expect("it lives");
-        process.seats.iter_mut().filter(|seat| **seat == Some((home, page))).for_each(|seat| *seat = None);
+        let Some(Mapped { place, .. }) = process.mapped.get(&home) else { return };
+        let mut installed = 0;
+        for thread in &mut process.threads {
+            let is_over = |waiting: &mut Waiting| {
+                let word = place.look(waiting.page);
+                waiting.home == home && !(word.is_claimed() && word.claimer() == waiting.seat)
+            };
+            if let Some(waiting) = thread.take_if(is_over) {
+                installed += usize::from(place.look(waiting.page).may_map(Access::Read));
+            }
+        }
+        (0..installed).for_each(|_| self.count("pages installed"));
+    }
+
+    /// Whether a thread takes what it was granted itself, and puts it into the frame.
+    pub(super) fn fill_by_thread(&mut self, life: Life, home: Life, page: Page, message: &ToHost, value: Option<u64>) -> bool {
+        let ToHost::Grant { ticket, version, access, awaits, .. } = message else { return false };
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let Some(Mapped { place, .. }) = process.mapped.get_mut(&home) else { return false };
+        let is_its = |thread: &Option<Waiting>| {
+            thread.as_ref().is_some_and(|waiting| (waiting.home, waiting.page, waiting.seat) == (home, page, ticket.seat))
+        };
+        let Some(thread) = process.threads.iter().position(is_its) else { return false };
+        let is_answer = place.number(ticket.seat) == ticket.number && awaits.is_empty() && value.is_some();
+        if !is_answer || !self.dice.chance(5_000) {
+            return false;
+        }
+        if place.change(page, |word| word.fill(ticket.seat, *version, *access)) != Ok(Fill::Go) {
+            return false;
+        }
+        place.set_frame(page, value);
+        process.threads[thread].as_mut().expect("just found").fills = Some(message.clone());
+        self.count("frames filled by threads");
+        let after = self.dice.pick(&[0, 1, 20, 200]);
+        self.at(after, Event::Filled { life, thread, ticket: *ticket });
+        true
+    }
+
+    /// A thread's bytes are in the frame.
+    pub(super) fn on_filled(&mut self, life: Life, thread: usize, of: Ticket) -> Check {
+        let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
+        let Some(Waiting { home, page, seat, fills: Some(grant) }) = process.threads[thread].clone() else { return Ok(()) };
+        let ToHost::Grant { ticket, version, firm, .. } = grant else { return Ok(()) };
+        if ticket != of {
+            return Ok(());
+        }
+        self.with_host(life, home, |_, place, says| {
+            place.change(page, |word| word.filled(seat, version))?;
+            place.clear_seat(seat);
+            if firm {
+                says.push(Say::Home { page, message: ToHome::Done { ticket, version }, bytes: None });
+            }
+            Ok(())
+        })?;
+        self.judge(home, page)
+    }
+
+    /// A thread that waits is killed: its node goes on in its name, and what it was granted its home sends there.
+    fn kill_thread(&mut self, life: Life) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let Some(Waiting { home, page, seat, fills }) = process.threads.iter_mut().find_map(Option::take) else {
+            return Ok(());
+        };
+        self.count("threads killed");
+        self.note(format!("a thread of {life} is killed that waits for page {} of {home}", page.0));
+        self.with_host(life, home, |rules, place, says| rules.part(place, seat..seat + 1, true, says))?;
+        if let (Some(grant), Some(process)) = (fills, self.processes.get(&home))
+            && process.returning.is_none()
+            && matches!(grant, ToHost::Grant { firm: true, .. })
+        {
+            let value = Some(process.memory[page.0 as usize]);
+            self.send(home, life, Parcel { home, page, what: What::ToHost(grant), value });
+        }
+        self.judge(home, page)
     }
 
     /// A thread of a program touches a page; now and then another is evicted, or a request is made again.
@@ -52,37 +126,70 @@ impl World {
         if process.lost.contains(&home) {
             return self.use_what_is_here(life, home, page);
         }
-        let (copies, _) = process.copies.entry(home).or_insert_with(|| (Copies::new(HostId(life)), BTreeMap::new()));
+        let is_home = life == home;
+        process.mapped.entry(home).or_insert_with(|| Mapped {
+            rules: Host::default(),
+            place: Plain::new(HostId(life), is_home, PAGE_COUNT, SEAT_COUNT),
+        });
         if self.dice.chance(1_500) {
-            if copies.evict(page) {
+            let mut is_evicted = false;
+            self.with_host(life, home, |rules, place, _| {
+                is_evicted = rules.evict(place, page)?;
+                Ok(())
+            })?;
+            if is_evicted {
                 self.count("evictions");
             }
         } else if self.dice.chance(300) {
-            copies.repeat(page);
-        } else if let Some(seat) = process.seats.iter().position(Option::is_none) {
-            match copies.touch(page, access, seat as u16) {
-                Touch::Asked => process.seats[seat] = Some((home, page)),
-                Touch::Wait => {}
-                Touch::Have => {
-                    self.count("hits");
-                    let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
-                    if last.is_some() {
-                        check(read == last, || format!("life {life} loads {read:?} where {last:?} was stored last"))?;
-                        if access == Access::Write {
-                            self.store(life, home, page);
-                        }
-                    }
-                }
+            self.kill_thread(life)?;
+        } else {
+            self.touch(life, home, page, access)?;
+        }
+        self.judge(home, page)
+    }
+
+    /// A thread that waits for nothing touches a page.
+    fn touch(&mut self, life: Life, home: Life, page: Page, access: Access) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let Some(thread) = process.threads.iter().position(Option::is_none) else { return Ok(()) };
+        let Mapped { rules, place } = process.mapped.get_mut(&home).expect("just mapped");
+        rules.settle_ghosts(place);
+        let seats = [1 + thread as u16, 1 + THREAD_COUNT + thread as u16];
+        let Some(seat) = seats.into_iter().find(|seat| rules.is_free(*seat..*seat + 1)) else { return Ok(()) };
+        let has = match place.fault(page, seat, access).map_err(|corrupt| corrupt.to_string())? {
+            Fault::Wait(_) => return Ok(()),
+            Fault::Map(_) => {
+                place.leave(page, seat).map_err(|corrupt| corrupt.to_string())?;
+                return self.use_page(life, home, page, access);
+            }
+            Fault::Fetch { .. } => None,
+            Fault::Upgrade { has } => Some(has),
+        };
+        let ticket = Ticket { seat, number: place.number(seat) };
+        process.threads[thread] = Some(Waiting { home, page, seat, fills: None });
+        let what = What::ToHome(ToHome::Want { ticket, access, has, firm: false });
+        let to = process.back.get(&home).copied().unwrap_or(home);
+        self.send(life, to, Parcel { home, page, what, value: None });
+        Ok(())
+    }
+
+    /// A thread uses what is here.
+    fn use_page(&mut self, life: Life, home: Life, page: Page, access: Access) -> Check {
+        self.count("hits");
+        let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
+        if last.is_some() {
+            check(read == last, || format!("life {life} loads {read:?} where {last:?} was stored last"))?;
+            if access == Access::Write {
+                self.store(life, home, page);
             }
         }
-        self.drain_host(life, home)?;
-        self.judge(home, page)
+        Ok(())
     }
 
     /// A home is away: what a host owns of it can be used all the same.
     fn use_what_is_here(&mut self, life: Life, home: Life, page: Page) -> Check {
-        let phase = self.processes[&life].copies.get(&home).map(|(copies, _)| copies.phase(page));
-        if phase == Some(host::Phase::Owned) && self.truths.contains_key(&(home, page)) {
+        let word = self.processes[&life].mapped.get(&home).map(|mapped| mapped.place.look(page));
+        if word.is_some_and(|word| word.state() == Ok(State::Owned)) && self.truths.contains_key(&(home, page)) {
             self.store(life, home, page);
             self.count("stores while the home is away");
         }

@@ -30,7 +30,11 @@ impl World {
         let life = match event {
             Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
             Event::Arrive { to: life, .. } | Event::Receipt { to: life, .. } => *life,
-            Event::Local { life, .. } | Event::Tick { life } | Event::Release { life, .. } | Event::Lost { life, .. } => *life,
+            Event::Filled { life, .. }
+            | Event::Local { life, .. }
+            | Event::Tick { life }
+            | Event::Release { life, .. }
+            | Event::Lost { life, .. } => *life,
             _ => return false,
         };
         match self.still.get(&life).copied() {
@@ -59,12 +63,12 @@ impl World {
             guests.clear();
         }
         process.couriers.clear();
-        process.copies.clear();
+        process.mapped.clear();
         process.kept.clear();
         process.back.clear();
         process.farewells.clear();
         process.faces.clear();
-        process.seats.fill(None);
+        process.threads.fill(None);
         process.lost = self.dead.clone();
         process.returning = Some((was, rules));
         self.processes.insert(life, process);
@@ -91,12 +95,24 @@ impl World {
         let kept: Vec<Parcel> = process.kept.remove(&home).unwrap_or_default().into_iter().chain(sent).collect();
         kept.into_iter().for_each(|parcel| self.send(life, from, parcel));
         let process = self.processes.get_mut(&life).expect("it lives");
-        if let Some((copies, _)) = process.copies.get_mut(&home) {
-            copies.hand_over();
-            self.drain_host(life, home)?;
+        // Threads that fill frames come to their end first.
+        let fills = |waiting: &Waiting| waiting.fills.as_ref().filter(|_| waiting.home == home).cloned();
+        let filling: Vec<(usize, ToHost)> = (process.threads.iter().enumerate())
+            .filter_map(|(thread, waiting)| Some((thread, fills(waiting.as_ref()?)?)))
+            .collect();
+        for (thread, grant) in filling {
+            if let ToHost::Grant { ticket, .. } = grant {
+                self.on_filled(life, thread, ticket)?;
+            }
         }
+        self.refuse_all(life, home)?;
+        self.with_host(life, home, |rules, place, says| {
+            let is_over = rules.hand_over(place, 0, says)?;
+            assert!(is_over, "nobody maps what is handed over");
+            Ok(())
+        })?;
         let process = self.processes.get_mut(&life).expect("it lives");
-        process.copies.remove(&home);
+        process.mapped.remove(&home);
         process.farewells.insert(home);
         Ok(())
     }
@@ -155,7 +171,7 @@ impl World {
             }
         }
         for (other, process) in self.processes.iter().filter(|(other, _)| !self.still.contains_key(other)) {
-            let kept = process.copies.get(&was).map(|(_, frames)| frames.len()).unwrap_or_default();
+            let kept = process.mapped.get(&was).map(|mapped| mapped.place.present_count()).unwrap_or_default();
             check(kept == 0, || format!("life {other} goes on with {kept} pages of {was}, which is {life} by now"))?;
         }
         Ok(())

@@ -36,6 +36,8 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "messages overtaken",
         "deaths",
         "evictions",
+        "threads killed",
+        "frames filled by threads",
         "gets",
         "puts",
         "hits",

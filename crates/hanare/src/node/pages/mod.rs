@@ -29,13 +29,13 @@ use crate::node::extents::Extents;
 use asking::Asking;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
-use hanare_protocol::page::{Face, HostId};
+use hanare_protocol::page::{Face, HostId, Say};
 use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
 use home::{Answers, Home, PageBytes, Post};
 pub(crate) use home::{Over, Sealed};
-use host::{HomeDoor, Host, Say};
+use host::{HomeDoor, Host};
 use joins::{HostKey, Joining, Leaving, PendingJoin};
 use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
@@ -489,7 +489,7 @@ impl Pages {
         outcome
     }
 
-    fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<Say>)) {
+    fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<Say<PageBytes>>)) {
         let Some(host) = self.hosts.get_mut(&key) else { return };
         let mut says = Vec::new();
         with(host, &mut says);
@@ -503,17 +503,17 @@ impl Pages {
     }
 
     /// Letters of a host to its homes, and to other hosts.
-    fn say(&mut self, key: HostKey, says: Vec<Say>) {
+    fn say(&mut self, key: HostKey, says: Vec<Say<PageBytes>>) {
         for say in says {
             let Some(host) = self.hosts.get(&key) else { return };
             let (node, address, letter, bytes) = match say {
-                Say::Home { home, page, message, bytes } => {
-                    let door = &host.homes[home];
+                Say::Home { page, message, bytes } => {
+                    let door = &host.homes[host.home_of_page(page.0)];
                     let Some(share) = door.share else { continue };
                     (door.node, door.address.clone(), Letter::ToHome { share, page, message }, bytes)
                 }
-                Say::Host { home, to, page, message, bytes } => {
-                    let Some(peer) = host.homes[home].peers.get(&to) else { continue };
+                Say::Host { to, page, message, bytes } => {
+                    let Some(peer) = host.homes[host.home_of_page(page.0)].peers.get(&to) else { continue };
                     (peer.node, peer.address.clone(), Letter::ToHost { key: peer.key, page, message }, bytes)
                 }
             };

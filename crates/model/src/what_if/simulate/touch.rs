@@ -1,6 +1,6 @@
 //! Pages of a region that all hosts map coherently: the product's rules decide, this file sends their letters.
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::{Access, Page, ToHost, Touch};
+use hanare_protocol::page::{Access, Page, ToHost};
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::page::{GRANTED_LEN, WANT_LEN};
 
@@ -36,8 +36,8 @@ impl World<'_> {
     pub(super) fn touch(&mut self, rank: usize) {
         let Some(Touching { page, access, begun }) = self.ranks[rank].touching else { return self.go_on(rank) };
         let (here, home, seat) = (self.node_of(rank), self.home_of(page), (rank / self.setting.nodes) as u16);
-        let (touch, acts) = self.pages[home].touch(here, page, access, seat);
-        if touch == Touch::Have {
+        let (is_here, acts) = self.pages[home].touch(here, page, access, seat);
+        if is_here {
             self.ranks[rank].touching = None;
             return self.go_on(rank);
         }

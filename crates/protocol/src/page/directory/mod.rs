@@ -437,7 +437,13 @@ impl Directory {
 
     fn refuse(&mut self, page: Page, request: Request, reason: Refusal) {
         match request.who {
-            Who::Host { host, ticket, .. } => self.send(host, page, ToHost::Refused { ticket, reason }),
+            Who::Host { host, ticket, .. } => {
+                // A refusal may go with the thread that it went to: who repeats the request is refused once more.
+                if let Some(seen) = self.seen.get_mut(&(host, ticket.seat)).filter(|seen| **seen == ticket.number) {
+                    *seen = ticket.number.wrapping_sub(1);
+                }
+                self.send(host, page, ToHost::Refused { ticket, reason });
+            }
             Who::Face(face) => self.outputs.push_back(Output::Failed(page, face, reason)),
         }
     }

@@ -9,11 +9,10 @@ use crate::trace::{Means, Seen};
 use hanare_memory::frames::Run;
 use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::word::{Fault, Fill, Installed, State};
 use hanare_protocol::page::{Access, Ticket, Version};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, Settled, WANT_LEN, Want};
-use hanare_ring::page_word::word::State;
-use hanare_ring::page_word::{Fault, Fill, Granted as Installed};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

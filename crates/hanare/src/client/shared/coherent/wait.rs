@@ -5,8 +5,7 @@ use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::LaneGuard;
 use hanare_protocol::Result;
 use hanare_protocol::limits::SPIN_ANSWER_US;
-use hanare_ring::page_word::Changed;
-use hanare_ring::page_word::word::Word;
+use hanare_protocol::page::word::{Changed, PageWord};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::Timespec;
 use rustix::thread::futex;
@@ -51,7 +50,7 @@ impl Resolver {
     }
 
     /// Waits until a page's word is another than `seen`.
-    pub(super) fn doze(&self, page: u64, seen: Word, patience: &mut Patience) -> Result<(), Denied> {
+    pub(super) fn doze(&self, page: u64, seen: PageWord, patience: &mut Patience) -> Result<(), Denied> {
         let mut backoff = Backoff::with_budget(Duration::from_micros(SPIN_OTHERS_US));
         loop {
             let now = self.words.look(page);

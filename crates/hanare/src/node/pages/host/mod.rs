@@ -1,18 +1,13 @@
 //! A region on this host: the page words that its clients and this node share, the frames of pages from elsewhere, and what
 //! homes and other hosts say about its pages.
 //!
-//! What a message asks for is done at once, or when the page can be taken from the programs: until then it counts as not yet
-//! arrived, and other pages go on.
+//! What comes of it are the rules of [`hanare_protocol::page::Host`]. Here is what they work on: memory, mappings and clients.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `messages` | what homes and other hosts say, and what comes of it |
-//! | `takes` | pages that are being taken from programs, for others or to make room |
-//! | `pages` | page words and frames, and what is done to one page |
+//! | `pages` | page words and frames, and how what the rules ask for is done to them |
 
-mod messages;
 mod pages;
-mod takes;
 #[cfg(test)]
 mod tests;
 
@@ -22,21 +17,22 @@ use crate::node::pages::memory::{FileParts, HomeMemory};
 use crate::node::pages::wires::Sheet;
 use hanare_memory::Mapping;
 use hanare_memory::file;
-use hanare_memory::frames::{ClientFrames, Frames, Run, Stays};
+use hanare_memory::frames::{ClientFrames, Frames, Run};
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{ClientId, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::{Access, Consistency, HostId, Hosts, Page, Ticket, ToHome, ToHost, Version};
+use hanare_protocol::page::host::{Manner, Why};
+use hanare_protocol::page::word::{Change, Fault, PageWord, State};
+use hanare_protocol::page::{Access, Consistency, Host as Rules, HostId, Page, Place, Say, ToHost};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{FilePart, PageStat};
-use hanare_protocol::{Error, Result};
-use hanare_ring::page_word::word::{State, Word};
-use hanare_ring::page_word::{Changed, Estate, Fault, Fill, Granted, Invalidated, PageWords, Taken, page_words_len};
-use hanare_ring::spsc::Corrupt;
+use hanare_protocol::{Corrupt, Error, Result};
+use hanare_ring::page_word::{Estate, PageWords, page_words_len};
 use hanare_ring::words::Shared;
-use pages::{FILL_MAX, Filled};
+use pages::{FILL_MAX, Here};
 use rustix::thread::futex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -53,9 +49,6 @@ const CLIENT_COUNT_MAX: u16 = 64;
 
 /// Seats of all.
 const SEATS: u16 = NODE_SEATS + CLIENT_COUNT_MAX * CLIENT_SEATS;
-
-/// The node's seat for requests that it makes itself.
-const OWN_SEAT: u16 = 0;
 
 /// Pages looked at for one eviction, and most that are evicted by it.
 const SWEEP_COUNT: u64 = 4096;
@@ -90,14 +83,7 @@ struct Pages {
     frames_max: u64,
     /// Where the last eviction ended.
     hand: u64,
-    takes: BTreeMap<u64, Take>,
-    /// Pages with messages that wait until a thread has filled their frame.
-    filling: BTreeSet<u64>,
-    /// Messages that wait until a page's taking or filling has ended.
-    waiting: BTreeMap<u64, VecDeque<(usize, ToHost, Option<PageBytes>)>>,
-    collecting: BTreeMap<u64, Collecting>,
-    /// Seats of dead clients whose claims are still open; nobody gets them.
-    ghosts: BTreeSet<u16>,
+    rules: Rules<PageBytes>,
     counters: Counters,
 }
 
@@ -143,34 +129,6 @@ struct Client {
     frames: Option<ClientFrames>,
 }
 
-/// A page that is being taken from the programs, and what for.
-struct Take {
-    home: usize,
-    why: Why,
-}
-
-enum Why {
-    Invalidate { version: Version, tell: Option<HostId> },
-    Forward { era: Version, to: HostId, ticket: Ticket, access: Access },
-    Recall { era: Version, keeps: bool },
-    Evict { was: Word },
-}
-
-/// A grant to write that waits for others to drop their copies, or acknowledgements that came before it.
-#[derive(Default)]
-struct Collecting {
-    granted: Option<(Ticket, Version, Option<PageBytes>)>,
-    awaits: Hosts,
-    early_version: Version,
-    early: Hosts,
-}
-
-/// What a host has to say.
-pub(super) enum Say {
-    Home { home: usize, page: Page, message: ToHome, bytes: Option<PageBytes> },
-    Host { home: usize, to: HostId, page: Page, message: ToHost, bytes: Option<PageBytes> },
-}
-
 /// What a client gets to map the region.
 pub(super) struct Admission {
     pub seat_first: u16,
@@ -200,6 +158,26 @@ impl Host {
     /// Frames that it may fill.
     pub fn frames_max(&self) -> u64 {
         self.frames_max
+    }
+
+    /// The rules of its pages, and what they work on.
+    fn parts(&mut self) -> Option<(&mut Rules<PageBytes>, Here<'_>)> {
+        let Pages { rules, words, frames, counters, .. } = self.pages.as_mut()?;
+        let (layout, home_of, homes) = (&self.layout, &self.home_of[..], &self.homes[..]);
+        Some((rules, Here { words, frames, counters, layout, home_of, homes, clients: &self.clients, parted: &self.parted }))
+    }
+
+    /// Does something by the rules. `None`, and the region is given up, where a client wrote nonsense into the words; or it has no
+    /// pages here.
+    fn with_rules<T>(&mut self, act: impl FnOnce(&mut Rules<PageBytes>, &mut Here<'_>) -> Result<T, Corrupt>) -> Option<T> {
+        let (rules, mut here) = self.parts()?;
+        match act(rules, &mut here) {
+            Ok(value) => Some(value),
+            Err(corrupt) => {
+                self.give_up(&corrupt);
+                None
+            }
+        }
     }
 
     /// Makes the page words and the frames of a coherent region.
@@ -232,13 +210,12 @@ impl Host {
     /// Lets a client in, for whom the homes have agreed.
     pub fn admit(&mut self, id: ClientId) -> Result<Admission> {
         self.begin()?;
-        if let Some(pages) = &mut self.pages {
-            pages.settle_ghosts();
+        if let Some((rules, here)) = self.parts() {
+            rules.settle_ghosts(&here);
         }
         let is_free = |seat: u16| {
-            let ghosts = self.pages.as_ref().map(|pages| &pages.ghosts);
-            let has_ghost = ghosts.is_some_and(|ghosts| ghosts.range(seat..seat + CLIENT_SEATS).next().is_some());
-            !has_ghost && self.clients.iter().all(|client| client.seat != seat)
+            let is_claimed = self.pages.as_ref().is_some_and(|pages| !pages.rules.is_free(seat..seat + CLIENT_SEATS));
+            !is_claimed && self.clients.iter().all(|client| client.seat != seat)
         };
         let seat = (0..CLIENT_COUNT_MAX).map(|k| NODE_SEATS + k * CLIENT_SEATS).find(|seat| is_free(*seat));
         let seat = seat.ok_or_else(|| Error::LimitReached {
@@ -276,34 +253,23 @@ impl Host {
     }
 
     /// A client has unmapped the region, or is dead. What it was at goes on without it.
-    pub fn part(&mut self, id: ClientId, says: &mut Vec<Say>) {
+    pub fn part(&mut self, id: ClientId, says: &mut Vec<Say<PageBytes>>) {
         self.part_one(id, true, says);
     }
 
     /// Of one that may go on, what it is putting into frames comes to its end, and goes with the rest.
-    fn part_one(&mut self, id: ClientId, is_over: bool, says: &mut Vec<Say>) {
+    fn part_one(&mut self, id: ClientId, is_over: bool, says: &mut Vec<Say<PageBytes>>) {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
         let client = self.clients.remove(at);
-        let mut claims = Vec::new();
-        let others: Vec<&ClientFrames> =
-            self.clients.iter().filter_map(|client| client.frames.as_ref()).chain(&self.parted).collect();
-        if let Some(pages) = &mut self.pages {
-            for seat in client.seat..client.seat + CLIENT_SEATS {
-                let Ok(Estate::Claim { page }) = pages.words.bury(seat) else { continue };
-                if is_over && let Err(corrupt) = pages.undo_fill(page, seat, &others) {
-                    tracing::warn!("a page of a program that is gone: {}", corrupt.0);
-                }
-                pages.ghosts.insert(seat);
-                claims.push(page);
-            }
-        }
-        for page in claims {
-            self.repeat(page, says);
+        if let Some((rules, mut here)) = self.parts()
+            && let Err(corrupt) = rules.part(&mut here, client.seat..client.seat + CLIENT_SEATS, is_over, says)
+        {
+            tracing::warn!("a page of a program that is gone: {}", corrupt.0);
         }
     }
 
     /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.
-    pub fn part_stuck(&mut self, says: &mut Vec<Say>) -> bool {
+    pub fn part_stuck(&mut self, says: &mut Vec<Say<PageBytes>>) -> bool {
         let is_stuck = |client: &&Client| client.frames.as_ref().is_some_and(|frames| frames.uffd.is_stuck());
         let stuck: Vec<ClientId> = self.clients.iter().filter(is_stuck).map(|client| client.id).collect();
         for id in &stuck {
@@ -315,40 +281,86 @@ impl Host {
     }
 
     /// All clients count as gone; their mappings lose their pages as these are taken.
-    pub fn part_all(&mut self, says: &mut Vec<Say>) {
+    pub fn part_all(&mut self, says: &mut Vec<Say<PageBytes>>) {
         let frames: Vec<ClientFrames> = self.clients.iter_mut().filter_map(|client| client.frames.take()).collect();
         self.parted = frames;
         let clients: Vec<ClientId> = self.clients.iter().map(|client| client.id).collect();
         clients.into_iter().for_each(|client| self.part_one(client, false, says));
     }
 
-    /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
-    /// it again by its ticket; one to read is another request.
-    fn repeat(&mut self, page: u64, says: &mut Vec<Say>) {
-        let home = self.home_of_page(page);
-        let Some(pages) = &mut self.pages else { return };
-        let word = pages.words.look(page);
-        let seat = word.claimer();
-        if seat >= SEATS {
-            return;
-        }
-        let want = match word.state() {
-            Ok(State::Fetching) => {
-                let ticket = Ticket { seat, number: pages.words.next_number(seat) };
-                ToHome::Want { ticket, access: Access::Read, has: None, firm: false }
-            }
-            Ok(state @ (State::FetchingWrite | State::Upgrading | State::TakingUpgrade)) => {
-                let ticket = Ticket { seat, number: pages.words.number(seat).max(1) };
-                let has = (state == State::Upgrading).then(|| word.version());
-                ToHome::Want { ticket, access: Access::Write, has, firm: false }
-            }
-            _ => return,
+    /// A message of a home, or of another host.
+    ///
+    /// **Errors**: [`Error::Garbage`] for what no correct one sends; the region's own memory is the input of its clients.
+    // FEATURE: EU-F12 EU-F13
+    pub fn on_message(
+        &mut self,
+        home: usize,
+        page: Page,
+        message: ToHost,
+        bytes: Option<PageBytes>,
+        says: &mut Vec<Say<PageBytes>>,
+    ) -> Result<()> {
+        // Seats come from clients by way of their home.
+        let seat = match &message {
+            ToHost::Grant { ticket, .. } | ToHost::OwnerGone { ticket, .. } | ToHost::Refused { ticket, .. } => ticket.seat,
+            ToHost::Invalidate { .. } | ToHost::Forward { .. } | ToHost::Recall { .. } | ToHost::Ack { .. } => 0,
         };
-        says.push(Say::Home { home, page: Page(page), message: want, bytes: None });
+        if seat >= SEATS {
+            return Err(garbage("a request of a seat that there is not"));
+        }
+        let is_here = page.0 < self.layout.len().div_ceil(PAGE_LEN) && self.home_of_page(page.0) == home;
+        if !is_here || self.pages.is_none() {
+            return Err(garbage("a message about a page that is not the home's"));
+        }
+        self.with_rules(|rules, here| rules.on_message(here, page, message, bytes, says));
+        Ok(())
+    }
+
+    /// Another host is gone: it may have been the one that was to send a page.
+    pub fn on_host_gone(&mut self, home: usize, says: &mut Vec<Say<PageBytes>>) {
+        if let Some((rules, mut here)) = self.parts() {
+            rules.on_host_gone(&mut here, home, says);
+        }
+    }
+
+    /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out.
+    pub fn on_home_lost(&mut self, home: usize) {
+        self.homes[home].is_lost = true;
+        if let Some((rules, mut here)) = self.parts() {
+            rules.on_home_lost(&mut here, home);
+        }
+    }
+
+    /// Whether pages are being taken, or waited for to be filled.
+    pub fn is_taking(&self) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.rules.is_taking())
+    }
+
+    /// Goes on with pages that are being taken. Returns whether anything moved.
+    pub fn turn(&mut self, says: &mut Vec<Say<PageBytes>>) -> bool {
+        self.with_rules(|rules, here| rules.turn(here, says)).unwrap_or(false)
+    }
+
+    /// More frames are filled than there may be: some pages from elsewhere go.
+    // FEATURE: D2-F4
+    pub fn on_crowded(&mut self, says: &mut Vec<Say<PageBytes>>) {
+        let found = self.pages.as_mut().map(Pages::sweep).unwrap_or_default();
+        // Those of this node's own memory stay.
+        let elsewhere: Vec<u64> =
+            found.into_iter().filter(|page| self.homes[self.home_of_page(*page)].memory.is_none()).collect();
+        self.with_rules(|rules, here| {
+            elsewhere.into_iter().try_for_each(|page| rules.evict(here, Page(page)).map(drop))?;
+            rules.turn(here, says)
+        });
+    }
+
+    /// Lets go of all pages, or of those of one home. Returns whether all are home, or on their way.
+    pub fn empty(&mut self, of: Option<usize>, says: &mut Vec<Say<PageBytes>>) -> bool {
+        self.with_rules(|rules, here| rules.empty(here, of, says)).unwrap_or(true)
     }
 
     /// The home that a page belongs to.
-    fn home_of_page(&self, page: u64) -> usize {
+    pub(super) fn home_of_page(&self, page: u64) -> usize {
         home_of(&self.layout, &self.home_of, page)
     }
 
@@ -366,44 +378,45 @@ impl Host {
     /// let go of them. Programs that touch one ask its home, and are refused; they are told that stores were lost, if any were. Says
     /// whether.
     pub fn drop_pages(&mut self, homes: &BTreeSet<usize>) -> bool {
-        let clients: Vec<&ClientFrames> = self.clients.iter().filter_map(|client| client.frames.as_ref()).collect();
-        let Some(pages) = &mut self.pages else { return false };
         let mut has_lost = homes.iter().any(|at| !self.homes[*at].unsent.is_empty());
         let until = Instant::now() + FILL_MAX;
-        let home_of = |page: u64| home_of(&self.layout, &self.home_of, page);
-        pages.forget_messages(|page| homes.contains(&home_of(page)));
-        for page in pages.used().into_iter().filter(|page| homes.contains(&home_of(*page))) {
-            pages.let_fill_end(page, until);
-            let memory = self.homes[home_of(page)].memory.clone();
+        let Some(pages) = &self.pages else { return false };
+        let used: Vec<u64> = pages.used().into_iter().filter(|page| homes.contains(&self.home_of_page(*page))).collect();
+        used.iter().for_each(|page| pages.let_fill_end(*page, until));
+        let Some((rules, mut here)) = self.parts() else { return false };
+        rules.forget(|page| homes.contains(&here.home_of(page)));
+        for page in used {
+            let home = here.home_of(Page(page));
             // Of this node's own memory the bytes stay where they are.
-            has_lost |= memory.is_none() && matches!(pages.words.look(page).state(), Ok(State::Owned | State::TakingOwned));
-            pages.take(Run::one(page), memory.as_deref(), &clients, true, Stays::Nothing);
-            pages.words.forget(page);
-            pages.wake_all(page);
+            let is_elsewhere = here.homes[home].memory.is_none();
+            has_lost |= is_elsewhere && matches!(here.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
+            here.take(page..page + 1, Manner { home, keeps: false, wants_bytes: true });
+            here.forget(Page(page));
         }
         if has_lost {
             // They find out at their next barrier, unlock, flush, unmap or detach.
-            pages.words.count(LOSS_SEAT, seat::LOST, 1);
+            here.words.count(LOSS_SEAT, seat::LOST, 1);
         }
         has_lost
     }
 
     /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
     /// Returns whether all are home, or on their way.
-    pub fn hand_over(&mut self, home: usize, says: &mut Vec<Say>) -> bool {
-        self.on_home_lost(home);
-        self.empty(Some(home), says)
+    pub fn hand_over(&mut self, home: usize, says: &mut Vec<Say<PageBytes>>) -> bool {
+        self.homes[home].is_lost = true;
+        self.with_rules(|rules, here| rules.hand_over(here, home, says)).unwrap_or(true)
     }
 
     /// The home knows nothing of this host any more. It may be joined anew, by another name: what is still said to the host under
     /// its old one is not for what it becomes.
     pub fn begin_anew_with(&mut self, home: usize, key: u64) {
-        let is_of = |page: u64| home_of(&self.layout, &self.home_of, page) == home;
-        if let Some(pages) = &mut self.pages {
-            pages.forget_messages(is_of);
-            for page in pages.used().into_iter().filter(|page| is_of(*page)) {
-                pages.words.forget(page);
-                pages.wake_all(page);
+        let used = self.pages.as_ref().map(Pages::used).unwrap_or_default();
+        if let Some((rules, mut here)) = self.parts() {
+            rules.forget(|page| here.home_of(page) == home);
+            for page in used.into_iter().map(Page) {
+                if here.home_of(page) == home {
+                    here.forget(page);
+                }
             }
         }
         let door = &mut self.homes[home];

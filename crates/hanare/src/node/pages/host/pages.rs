@@ -1,19 +1,10 @@
-//! The page words and frames of a region, and what is done to one page.
+//! The page words and frames of a region, and how what the rules ask for is done to them.
 
 use super::*;
 use std::time::{Duration, Instant};
 
 /// How long a node that begins anew waits for threads that fill frames: longer than any that is not stopped takes.
 pub(super) const FILL_MAX: Duration = Duration::from_millis(100);
-
-/// What became of a page that came to the node.
-pub(super) enum Filled {
-    Here,
-    /// This machine has no memory for it.
-    NoRoom,
-    /// Its claim is not open any more, or its thread fills the frame itself.
-    NotOurs,
-}
 
 impl Pages {
     pub(super) fn new(name: &str, pages: u64, frames_max: u64) -> Result<Pages> {
@@ -31,11 +22,7 @@ impl Pages {
             frames,
             frames_max,
             hand: 0,
-            takes: BTreeMap::new(),
-            filling: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            collecting: BTreeMap::new(),
-            ghosts: BTreeSet::new(),
+            rules: Rules::default(),
             counters: Counters::default(),
         })
     }
@@ -44,96 +31,29 @@ impl Pages {
         self.frames.page_count()
     }
 
-    /// Whether what is said about a page waits: it is being taken, or filled.
-    pub(super) fn is_held(&self, page: u64) -> bool {
-        self.takes.contains_key(&page) || self.filling.contains(&page)
-    }
-
     /// Pages that ever were here.
     pub(super) fn used(&self) -> Vec<u64> {
-        (0..self.count()).filter(|page| self.words.look(*page) != Word::NEVER).collect()
+        (0..self.count()).filter(|page| self.words.look(*page) != PageWord::NEVER).collect()
     }
 
-    /// What was said about pages is void, and nobody waits for them to be taken.
-    pub(super) fn forget_messages(&mut self, is_meant: impl Fn(u64) -> bool) {
-        self.takes.retain(|page, _| !is_meant(*page));
-        self.filling.retain(|page| !is_meant(*page));
-        self.waiting.retain(|page, _| !is_meant(*page));
-        self.collecting.retain(|page, _| !is_meant(*page));
-    }
-
-    /// Seats of the dead whose claims were granted, or failed, may be given out again.
-    pub(super) fn settle_ghosts(&mut self) {
-        let claimed: BTreeSet<u16> = match self.ghosts.is_empty() {
-            true => return,
-            false => (0..self.count()).map(|page| self.words.look(page)).filter(|w| w.is_claimed()).map(Word::claimer).collect(),
-        };
-        self.ghosts.retain(|seat| claimed.contains(seat));
-    }
-
-    /// What is said about a page that a thread is filling counts as not yet arrived.
-    pub(super) fn wait_for_fill(&mut self, page: u64, said: (usize, ToHost, Option<PageBytes>)) {
-        self.filling.insert(page);
-        self.waiting.entry(page).or_default().push_front(said);
-    }
-
-    /// Puts a page that its claimer waits for into the frames, where its grant is good, and says so in its word.
-    pub(super) fn fill(
-        &mut self,
-        page: u64,
-        seat: u16,
-        (version, access): (Version, Access),
-        bytes: &[u8],
-    ) -> Result<Filled, Corrupt> {
-        match self.words.fill(page, seat, version, access)? {
-            Fill::Go => {}
-            Fill::Has => return self.grant(page, seat, (version, access)),
-            Fill::Void | Fill::Gone => return Ok(Filled::NotOurs),
-        }
-        if let Err(refused) = self.frames.fill(Run::one(page), bytes) {
-            tracing::error!("a page could not be kept: {refused}");
-            let changed = self.words.fail_fill(page, seat)?;
-            self.collecting.remove(&page);
-            self.wake(page, changed);
-            return Ok(Filled::NoRoom);
-        }
-        self.count_brought(seat);
-        let filled = self.words.filled(page, seat, version)?;
-        Ok(self.came(page, filled))
-    }
-
-    /// As [`Pages::fill`] for a grant whose bytes are here.
-    pub(super) fn grant(&mut self, page: u64, seat: u16, (version, access): (Version, Access)) -> Result<Filled, Corrupt> {
-        let granted = self.words.grant(page, seat, version, access)?;
-        Ok(self.came(page, granted))
-    }
-
-    fn came(&self, page: u64, granted: Granted) -> Filled {
-        match granted {
-            Granted::Here(changed) => {
-                self.wake(page, changed);
-                Filled::Here
+    /// Finds pages to let go of, where there are more frames than there may be: some of those that lie behind where the last search
+    /// ended.
+    pub(super) fn sweep(&mut self) -> Vec<u64> {
+        let (count, mut found) = (self.count(), Vec::new());
+        let present = self.frames.present_count().unwrap_or(0);
+        let Some(excess) = present.checked_sub(self.frames_max).filter(|excess| *excess > 0) else { return found };
+        let wanted = (excess as usize + EVICT_COUNT / 2).max(EVICT_COUNT);
+        for _ in 0..count.max(SWEEP_COUNT) {
+            let page = self.hand % count;
+            self.hand = page + 1;
+            if matches!(self.words.look(page).state(), Ok(State::Shared | State::Owned)) {
+                found.push(page);
             }
-            Granted::Void | Granted::Gone => Filled::NotOurs,
+            if found.len() >= wanted {
+                break;
+            }
         }
-    }
-
-    /// Gives frames back that nobody can store to.
-    fn punch(&self, run: Run, clients: &[&ClientFrames]) {
-        if let Err(refused) = self.frames.punch(run) {
-            tracing::error!("frames could not be given back: {refused}");
-        }
-        // On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
-        protect(run, clients, |client| !client.uffd.registers_present());
-    }
-
-    /// What a dead thread was putting into a frame is a hole again; its claim stays.
-    pub(super) fn undo_fill(&self, page: u64, seat: u16, clients: &[&ClientFrames]) -> Result<(), Corrupt> {
-        if !self.words.look(page).is_being_filled() {
-            return Ok(());
-        }
-        self.punch(Run::one(page), clients);
-        self.words.unfill(page, seat)
+        found
     }
 
     /// Lets a thread that puts bytes into a frame come to its end: nothing of it may be there later.
@@ -142,17 +62,53 @@ impl Pages {
             std::thread::yield_now();
         }
     }
+}
 
-    /// Counts a page that came here for a seat, before its program can know. The seat is what a word says, which clients can
-    /// scribble over.
-    fn count_brought(&self, seat: u16) {
-        if seat < SEATS {
-            self.words.count(seat, seat::BROUGHT, 1);
+/// Wakes all threads that are parked on a page's word.
+fn wake_all(words: &PageWords<Shared>, page: u64) {
+    let window = words.memory().window(words.at(page) * 8, 4);
+    // SAFETY: a word of the memory that lives as long as this, at its boundary; it is touched by atomics only.
+    let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
+    let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
+}
+
+/// A region on this host as its rules see it.
+pub(super) struct Here<'a> {
+    pub words: &'a PageWords<Shared>,
+    pub frames: &'a Frames,
+    pub counters: &'a mut Counters,
+    pub layout: &'a Layout,
+    pub home_of: &'a [usize],
+    pub homes: &'a [HomeDoor],
+    pub clients: &'a [Client],
+    pub parted: &'a [ClientFrames],
+}
+
+impl Here<'_> {
+    /// Memory of this very node that a page lies in.
+    fn memory(&self, page: Page) -> Option<&HomeMemory> {
+        self.homes[self.home_of(page)].memory.as_deref()
+    }
+
+    /// Protects pages from the stores of those clients; where nothing is mapped a mark is left.
+    fn protect(&self, run: Run, which: impl Fn(&ClientFrames) -> bool) {
+        let mapped = self.clients.iter().filter_map(|client| client.frames.as_ref()).chain(self.parted);
+        for client in mapped.filter(|client| which(client)) {
+            match client.protect(run) {
+                // A page that it lost, or unmapped, is none of its own any more.
+                Ok(()) | Err(Refused::Ended | Refused::Unregistered) => {}
+                Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
+            }
         }
     }
 
-    pub(super) fn read(&self, page: u64) -> Option<PageBytes> {
-        self.read_run(Run::one(page))?.pop()
+    /// Gives frames back that nobody can store to.
+    fn punch_run(&self, run: Run) {
+        if let Err(refused) = self.frames.punch(run) {
+            tracing::error!("frames could not be given back: {refused}");
+        }
+        // On Linux 6.1 a thread that touches a page while it is punched takes its mark away.
+        self.protect(run, |client| !client.uffd.registers_present());
     }
 
     fn read_run(&self, run: Run) -> Option<Vec<PageBytes>> {
@@ -160,74 +116,125 @@ impl Pages {
         self.frames.read(run, &mut bytes).ok()?;
         Some(bytes.chunks(PAGE_LEN as usize).map(Box::from).collect())
     }
+}
 
-    /// Takes pages from all programs; of this node's own memory their bytes stay where they are. Where no bytes are wanted they are
-    /// copies, which nobody can store to.
+impl Place for Here<'_> {
+    type Bytes = PageBytes;
+
+    fn page_count(&self) -> u64 {
+        self.frames.page_count()
+    }
+
+    fn seat_count(&self) -> u16 {
+        SEATS
+    }
+
+    fn home_of(&self, page: Page) -> usize {
+        home_of(self.layout, self.home_of, page.0)
+    }
+
+    fn me(&self, page: Page) -> HostId {
+        self.homes[self.home_of(page)].me
+    }
+
+    fn look(&self, page: Page) -> PageWord {
+        self.words.look(page.0)
+    }
+
+    fn change<T>(&mut self, page: Page, rule: impl Fn(PageWord) -> Result<Change<T>, Corrupt>) -> Result<T, Corrupt> {
+        let (changed, value) = self.words.change(page.0, rule)?;
+        if changed.wakes {
+            wake_all(self.words, page.0);
+        }
+        Ok(value)
+    }
+
+    fn forget(&mut self, page: Page) {
+        self.words.forget(page.0);
+        wake_all(self.words, page.0);
+    }
+
+    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt> {
+        self.words.fault(page.0, seat, access)
+    }
+
+    fn clear_seat(&mut self, seat: u16) {
+        self.words.clear_seat(seat);
+    }
+
+    fn bury(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
+        Ok(match self.words.bury(seat)? {
+            Estate::Nothing => None,
+            Estate::Claim { page } => Some(Page(page)),
+        })
+    }
+
+    fn number(&self, seat: u16) -> u32 {
+        self.words.number(seat)
+    }
+
+    fn next_number(&mut self, seat: u16) -> u32 {
+        self.words.next_number(seat)
+    }
+
+    fn is_clear(&self, page: Page) -> bool {
+        self.words.is_clear(page.0)
+    }
+
+    fn fill(&mut self, page: Page, seat: u16, bytes: &PageBytes) -> bool {
+        if let Err(refused) = self.frames.fill(Run::one(page.0), bytes) {
+            tracing::error!("a page could not be kept: {refused}");
+            return false;
+        }
+        // Counted before its program can know. The seat is what a word says, which clients can scribble over.
+        if seat < SEATS {
+            self.words.count(seat, seat::BROUGHT, 1);
+        }
+        true
+    }
+
+    fn read(&mut self, page: Page) -> Option<PageBytes> {
+        match self.memory(page) {
+            Some(memory) => memory.read_page(page.0).ok(),
+            None => self.read_run(Run::one(page.0))?.pop(),
+        }
+    }
+
+    fn punch(&mut self, page: Page) {
+        self.punch_run(Run::one(page.0));
+    }
+
+    /// Of this node's own memory the bytes stay where they are.
     ///
     /// **Cost**: for all of the run one call that gives the frames back, and before that, where they may be stored to, one a client;
     /// each shoots translations of running threads down.
-    pub(super) fn take(
-        &mut self,
-        run: Run,
-        memory: Option<&HomeMemory>,
-        clients: &[&ClientFrames],
-        wants_bytes: bool,
-        stays: Stays,
-    ) -> Option<Vec<PageBytes>> {
-        if wants_bytes || stays == Stays::Copy {
-            protect(run, clients, |_| true);
+    fn take(&mut self, pages: Range<u64>, manner: Manner) -> Option<Vec<PageBytes>> {
+        let Manner { home, keeps, wants_bytes } = manner;
+        let run = Run { first: pages.start, count: pages.end - pages.start };
+        if wants_bytes || keeps {
+            self.protect(run, |_| true);
         }
-        let Some(memory) = memory else {
+        let Some(memory) = self.homes[home].memory.as_deref() else {
             let bytes = if wants_bytes { self.read_run(run) } else { None };
-            if stays == Stays::Nothing {
-                self.punch(run, clients);
+            if !keeps {
+                self.punch_run(run);
             }
             return bytes;
         };
-        let all = run.first..run.first + run.count;
-        let bytes = if wants_bytes { all.map(|page| memory.read_page(page).ok()).collect() } else { None };
-        if stays == Stays::Nothing
-            && let Err(error) = memory.unmap(run)
-        {
+        let bytes = if wants_bytes { pages.map(|page| memory.read_page(page).ok()).collect() } else { None };
+        if !keeps && let Err(error) = memory.unmap(run) {
             tracing::error!("pages could not be taken from programs: {error}");
         }
         bytes
     }
 
-    /// Nobody fetches the page any more; who waited looks again. Where its thread has given up by itself, or has an answer, nothing is
-    /// to be done.
-    pub(super) fn fail(&mut self, page: u64, seat: u16) -> Result<(), Corrupt> {
-        if seat >= SEATS {
-            return Err(Corrupt("a page claimed by a seat that there is not"));
-        }
-        if let Some(changed) = self.words.fail(page, seat)? {
-            self.collecting.remove(&page);
-            self.wake(page, changed);
-        }
-        Ok(())
-    }
-
-    pub(super) fn wake(&self, page: u64, changed: Changed) {
-        if changed.wakes {
-            self.wake_all(page);
-        }
-    }
-
-    pub(super) fn wake_all(&self, page: u64) {
-        let window = self.words.memory().window(self.words.at(page) * 8, 4);
-        // SAFETY: a word of the memory that lives as long as this, at its boundary; it is touched by atomics only.
-        let word = unsafe { AtomicU32::from_ptr(window.ptr().cast()) };
-        let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
-    }
-}
-
-/// Protects pages from the stores of those clients; where nothing is mapped a mark is left.
-fn protect(run: Run, clients: &[&ClientFrames], which: impl Fn(&ClientFrames) -> bool) {
-    for client in clients.iter().filter(|client| which(client)) {
-        match client.protect(run) {
-            // A page that it lost, or unmapped, is none of its own any more.
-            Ok(()) | Err(Refused::Ended | Refused::Unregistered) => {}
-            Err(refused) => tracing::warn!("a program keeps pages: {refused}"),
-        }
+    fn on_taken(&mut self, why: &Why) {
+        let counter = match why {
+            Why::Invalidate { .. } => &mut self.counters.invalidated,
+            Why::Forward { .. } => &mut self.counters.forwarded,
+            Why::Recall { .. } => &mut self.counters.recalled,
+            Why::Evict { .. } => &mut self.counters.evicted,
+        };
+        *counter += 1;
     }
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use hanare_protocol::id::{Epoch, Slot};
-use hanare_protocol::page::Version;
+use hanare_protocol::page::word::{Fill, Installed};
+use hanare_protocol::page::{Hosts, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Span};
 
 const SEAT: u16 = 300;
@@ -79,7 +80,7 @@ fn filling(host: &mut Host, access: Access, version: u32) -> (ClientId, Ticket) 
 fn fill_to_the_end(host: &Host, ticket: Ticket, version: u32) {
     let pages = host.pages.as_ref().unwrap();
     pages.frames.fill(Run::one(0), &[7; PAGE_LEN as usize]).unwrap();
-    assert!(matches!(pages.words.filled(0, ticket.seat, Version(version)), Ok(Granted::Here(_))));
+    assert!(matches!(pages.words.filled(0, ticket.seat, Version(version)), Ok(Installed::Here(_))));
 }
 
 #[test]

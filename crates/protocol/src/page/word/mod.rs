@@ -8,11 +8,40 @@
 //! bits 32..64  version of what is here; where nothing is, the floor: the newest version that is known not to be good
 //! ```
 //!
-//! A word of zeros is a page that was never here.
+//! A word of zeros is a page that was never here. The rules in `steps` say what each thing that happens to a page makes of its word:
+//! pure functions, which the shared memory of a host applies by compare-exchange, and the explorer and the simulator to plain numbers.
+//!
+//! ```text
+//!            Claim              Fill              Filled                      ClaimWrite
+//!   Absent ---------> Fetching ------> Filling ------------> Shared ------------------------> Upgrading
+//!     ^ | ^                                                   |  ^                             |    |
+//!     | | |                                               Take|  |Keep                     Take|    |
+//!     | | |                                                   v  |                             v    |
+//!     | | +------- Drop ------------------------- TakingShared   |                   TakingUpgrade  |
+//!     | |                                                        |                         |        |
+//!     | |   ClaimWrite                                           |              Drop       |        |
+//!     | +---------------> FetchingWrite <------------------------|-------------------------+        |
+//!     |                        | Fill                            |                                  | GrantWrite
+//!     |                        v                                 |                                  |
+//!     |                   FillingWrite                           |                                  |
+//!     |                        | Filled                          |                                  |
+//!     |                        v      Take                       |                                  |
+//!     |                      Owned -------> TakingOwned ---------+                                  |
+//!     |                        ^                 |                                                  |
+//!     |                        +-----------------|--------------------------------------------------+
+//!     +--------- Drop ---------------------------+
+//! ```
+//!
+//! (`Fail` leads back from what was claimed, `Unfill` and `FailFill` from what was being filled; a grant without bytes, `GrantRead`
+//! or `GrantWrite`, leads from `Fetching…` straight to `Shared` or `Owned`; see [`TABLE`].)
 
-use crate::spsc::Corrupt;
-use hanare_protocol::page::{Access, Version};
-use hanare_protocol::table::{self, Row};
+mod steps;
+
+pub use steps::{Change, Changed, Fault, Fill, Installed, Invalidated, Taken};
+
+use super::message::{Access, Version};
+use crate::error::Corrupt;
+use crate::table::{self, Row};
 
 /// The states of a page word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,11 +158,11 @@ const VERSION_SHIFT: u32 = 32;
 
 /// The value of a page word, as it was read: input, since any client of the region may write to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Word(pub u64);
+pub struct PageWord(pub u64);
 
-impl Word {
+impl PageWord {
     /// A page that was never here.
-    pub const NEVER: Word = Word(0);
+    pub const NEVER: PageWord = PageWord(0);
 
     /// Its state.
     ///
@@ -211,7 +240,7 @@ impl Word {
     ///
     /// The claimer stays as it is wherever the state has one after; the installers stay until a taken page is published.
     /// Where the event ends what somebody may wait for, the mark of who is parked goes, and they are to be woken.
-    pub(super) fn after(self, event: Event) -> Option<Word> {
+    fn after(self, event: Event) -> Option<PageWord> {
         let to = table::next(TABLE, self.state().ok()?, event)?;
         let is_end = matches!(
             event,
@@ -225,43 +254,65 @@ impl Word {
                 | Event::Keep
         );
         let kept = if is_end { !STATE_MASK & !PARKED } else { !STATE_MASK };
-        Some(Word(self.0 & kept | to as u64))
+        Some(PageWord(self.0 & kept | to as u64))
     }
 
-    pub(super) fn with_version(self, version: Version) -> Word {
-        Word(self.0 & ((1 << VERSION_SHIFT) - 1) | u64::from(version.0) << VERSION_SHIFT)
+    fn with_version(self, version: Version) -> PageWord {
+        PageWord(self.0 & ((1 << VERSION_SHIFT) - 1) | u64::from(version.0) << VERSION_SHIFT)
     }
 
-    pub(super) fn with_claimer(self, seat: u16) -> Word {
-        Word(self.0 & !(0xffff << CLAIMER_SHIFT) | u64::from(seat) << CLAIMER_SHIFT)
+    fn with_claimer(self, seat: u16) -> PageWord {
+        PageWord(self.0 & !(0xffff << CLAIMER_SHIFT) | u64::from(seat) << CLAIMER_SHIFT)
     }
 
-    pub(super) fn with_installers(self, count: u16) -> Word {
-        Word(self.0 & !(u64::from(INSTALLER_COUNT_MAX) << INSTALLERS_SHIFT) | u64::from(count) << INSTALLERS_SHIFT)
+    fn with_installers(self, count: u16) -> PageWord {
+        PageWord(self.0 & !(u64::from(INSTALLER_COUNT_MAX) << INSTALLERS_SHIFT) | u64::from(count) << INSTALLERS_SHIFT)
     }
 
-    pub(super) fn parked(self) -> Word {
-        Word(self.0 | PARKED)
+    /// With the mark that somebody is parked until it changes.
+    pub fn parked(self) -> PageWord {
+        PageWord(self.0 | PARKED)
     }
 
     /// One more thread maps the page; the others are not disturbed.
-    pub(super) fn enter(self) -> Option<Word> {
+    fn entered(self) -> Option<PageWord> {
         let word = self.after(Event::Enter).filter(|_| self.installers() < INSTALLER_COUNT_MAX)?;
         Some(word.with_installers(self.installers() + 1))
     }
 
     /// One thread less.
-    pub(super) fn leave(self) -> Option<Word> {
+    fn left(self) -> Option<PageWord> {
         Some(self.after(Event::Leave)?.with_installers(self.installers().checked_sub(1)?))
     }
 }
 
-impl std::fmt::Debug for Word {
+impl std::fmt::Debug for PageWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (installers, parked) = (self.installers(), if self.is_parked() { ", parked" } else { "" });
         match self.state() {
             Ok(state) => write!(f, "{state:?} v{} of seat {}, {installers} installers{parked}", self.version().0, self.claimer()),
             Err(_) => write!(f, "corrupt {:#x}", self.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_this() {
+        assert_eq!(table::contradiction(TABLE), None);
+        assert_eq!(table::print(TABLE), include_str!("table.txt"));
+    }
+
+    #[test]
+    fn a_word_is_what_is_put_into_it() {
+        let word = PageWord::NEVER.with_version(Version(u32::MAX)).with_claimer(u16::MAX).with_installers(INSTALLER_COUNT_MAX);
+        assert_eq!((word.version(), word.claimer()), (Version(u32::MAX), u16::MAX));
+        assert_eq!((word.installers(), word.is_parked()), (INSTALLER_COUNT_MAX, false));
+        assert_eq!(word.state(), Ok(State::Absent));
+        let parked = word.parked().with_version(Version(0)).with_claimer(0).with_installers(0);
+        assert_eq!(parked, PageWord::NEVER.parked());
     }
 }

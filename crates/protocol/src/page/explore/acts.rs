@@ -1,0 +1,235 @@
+//! What happens in the world: threads that touch the page, programs that are killed, hosts that die.
+
+use super::*;
+
+impl World {
+    /// A thread touches the page, and asks the home where it has to.
+    pub(super) fn touch(&mut self, host: u16, access: Access, firm: bool) {
+        let station = self.station_mut(host);
+        let seat = station.seat;
+        let has = match station.place.fault(PAGE, seat, access) {
+            Ok(Fault::Fetch { .. }) => None,
+            Ok(Fault::Upgrade { has }) => Some(has),
+            Ok(Fault::Map(_)) => {
+                station.thread = Thread::Maps;
+                return;
+            }
+            Ok(Fault::Wait(_)) => {
+                station.thread = Thread::Idle;
+                return;
+            }
+            Err(_) => return self.fail("a thread finds nonsense"),
+        };
+        station.thread = Thread::Asks;
+        let ticket = Ticket { seat, number: station.place.number(seat) };
+        let message = ToHome::Want { ticket, access, has, firm };
+        self.post(Letter::ToHome { from: host, seat: Some(seat), message, value: None });
+    }
+
+    /// A thread's answer: what it does with that is what `client/shared/coherent/fetch.rs` does.
+    pub(super) fn answer(&mut self, host: u16, message: ToHost, value: Option<u8>, mode: Mode) {
+        let before = self.station(host).version();
+        let was_owned = self.station(host).may_store().then_some(before).flatten();
+        let station = self.station_mut(host);
+        let seat = station.seat;
+        let place = &mut station.place;
+        let ToHost::Grant { ticket, version, access, firm, .. } = message else {
+            // It is refused.
+            if place.change(PAGE, |word| word.fail(seat)).is_ok_and(|failed| failed.is_some()) {
+                place.clear_seat(seat);
+            }
+            station.thread = Thread::Idle;
+            return;
+        };
+        let fill = match value {
+            Some(_) => place.change(PAGE, |word| word.fill(seat, version, access)),
+            None => Ok(Fill::Has),
+        };
+        let installed = match fill {
+            Ok(Fill::Go) => {
+                place.set_frame(PAGE, value);
+                station.thread = Thread::Fills { ticket, version, firm };
+                if !mode.is_slow {
+                    self.filled(host);
+                }
+                return;
+            }
+            Ok(Fill::Has) => place.change(PAGE, |word| word.grant(seat, version, access)),
+            Ok(Fill::Void) => Ok(Installed::Void),
+            Ok(Fill::Gone) => Ok(Installed::Gone),
+            Err(corrupt) => Err(corrupt),
+        };
+        station.thread = Thread::Idle;
+        let word = station.word();
+        let is_overtaken = match installed {
+            Ok(Installed::Void) => true,
+            // It was fetched in another way; or what is here is being taken.
+            Ok(Installed::Gone) if value.is_some() => word.is_asked_for() && word.claimer() == seat,
+            Ok(_) => false,
+            Err(_) => return self.fail("a thread finds nonsense"),
+        };
+        if is_overtaken && station.place.change(PAGE, |word| word.fail(seat)).is_ok_and(|failed| failed.is_some()) {
+            station.place.clear_seat(seat);
+        }
+        self.see(host, before, was_owned);
+        if firm {
+            let message = ToHome::Done { ticket, version };
+            self.post(Letter::ToHome { from: host, seat: Some(seat), message, value: None });
+        }
+        if is_overtaken {
+            self.touch(host, access, true);
+        }
+    }
+
+    /// A thread has put the page into the frame.
+    pub(super) fn filled(&mut self, host: u16) {
+        let station = self.station_mut(host);
+        let Thread::Fills { ticket, version, firm } = station.thread.clone() else { return };
+        let seat = station.seat;
+        let before = station.version();
+        let filled = station.place.change(PAGE, |word| word.filled(seat, version));
+        station.thread = Thread::Idle;
+        if !matches!(filled, Ok(Installed::Here(_))) {
+            self.fail("somebody else fills the frame");
+        }
+        self.see(host, before, None);
+        if firm {
+            let message = ToHome::Done { ticket, version };
+            self.post(Letter::ToHome { from: host, seat: Some(seat), message, value: None });
+        }
+    }
+
+    pub(super) fn act(&mut self, step: Step, mode: Mode) {
+        match step {
+            Step::Deliver(at) => {
+                let (_, letter) = self.letters.remove(at);
+                self.deliver(letter, mode);
+            }
+            Step::Vanish(at) => drop(self.letters.remove(at)),
+            Step::Touch(host, access) => {
+                let before = self.left.maps;
+                self.touch(host, access, false);
+                match self.station(host).thread {
+                    Thread::Maps => self.left.maps = before - 1,
+                    _ => self.left.faults[usize::from(host)] -= 1,
+                }
+            }
+            Step::Filled(host) => self.filled(host),
+            Step::Leave(host) => {
+                let station = self.station_mut(host);
+                station.thread = Thread::Idle;
+                if station.place.leave(PAGE, station.seat).is_err() {
+                    self.fail("a thread finds nonsense");
+                }
+                self.with_node(host, mode, |_, _, _| Ok(()));
+            }
+            Step::Turn(host) => self.with_node(host, mode, |rules, place, says| rules.turn(place, says).map(drop)),
+            Step::Evict(host) => {
+                self.left.evictions -= 1;
+                self.with_node(host, mode, |rules, place, _| rules.evict(place, PAGE).map(drop));
+            }
+            Step::Get => {
+                (self.left.gets, self.get_waits) = (self.left.gets - 1, true);
+                self.directory.recall(PAGE, GET, Access::Read);
+                self.drain_home(mode, None);
+            }
+            Step::Put => {
+                (self.left.puts, self.put_waits) = (self.left.puts - 1, true);
+                self.directory.recall(PAGE, PUT, Access::Write);
+                self.drain_home(mode, None);
+            }
+            Step::Release => {
+                self.put_holds = false;
+                self.directory.release(PAGE, PUT);
+                self.drain_home(mode, None);
+            }
+            Step::Kill(_) | Step::Part(_) | Step::Close(_) => self.act_on_program(step, mode),
+            Step::Die(_) | Step::Report(_) | Step::Hear(..) => self.act_on_death(step, mode),
+        }
+        self.judge();
+    }
+
+    /// A program dies; its node and the home notice each by itself.
+    pub(super) fn act_on_program(&mut self, step: Step, mode: Mode) {
+        let host = match step {
+            Step::Kill(host) => {
+                self.left.kills -= 1;
+                self.station_mut(host).thread = Thread::Dead { is_parted: false, is_closed: false };
+                return;
+            }
+            Step::Part(host) => {
+                let seat = self.station(host).seat;
+                self.with_node(host, mode, |rules, place, says| rules.part(place, seat..seat + 1, true, says));
+                if let Thread::Dead { is_parted, .. } = &mut self.station_mut(host).thread {
+                    *is_parted = true;
+                }
+                host
+            }
+            Step::Close(host) => {
+                let seat = self.station(host).seat;
+                self.letters.retain(|(_, letter)| !letter.is_of_thread(host, seat));
+                if mode.off != Off::Again {
+                    self.send_again(host, None);
+                }
+                if let Thread::Dead { is_closed, .. } = &mut self.station_mut(host).thread {
+                    *is_closed = true;
+                }
+                host
+            }
+            _ => unreachable!("one of a program"),
+        };
+        let station = self.station_mut(host);
+        if station.thread == (Thread::Dead { is_parted: true, is_closed: true }) {
+            station.begin_program();
+        }
+    }
+
+    /// A host dies; the home and the others hear of it.
+    pub(super) fn act_on_death(&mut self, step: Step, mode: Mode) {
+        match step {
+            Step::Die(host) => {
+                self.left.deaths -= 1;
+                let at_home = self.at_home();
+                let station = self.station_mut(host);
+                (*station, station.rules, station.thread) = (Station::new(host), None, Thread::None);
+                if host == OWN {
+                    self.station_mut(OWN).place.set_frame(PAGE, at_home);
+                }
+                self.letters.retain(|(_, letter)| letter.receiver() != Some(host));
+                self.unreported.push(host);
+                self.unheard.retain(|(who, _)| *who != host);
+                // Nobody is told of the home's own host: what it was to send lies at home.
+                let live: Vec<u16> =
+                    (0..self.stations.len() as u16).filter(|other| host != OWN && !self.is_dead(*other)).collect();
+                self.unheard.extend(live.into_iter().map(|who| (who, host)));
+            }
+            Step::Hear(who, whom) => {
+                self.unheard.retain(|other| *other != (who, whom));
+                if mode.off != Off::Hearing {
+                    self.with_node(who, mode, |rules, place, says| {
+                        rules.on_host_gone(place, 0, says);
+                        Ok(())
+                    });
+                }
+            }
+            Step::Report(host) => {
+                self.unreported.retain(|other| *other != host);
+                self.letters.retain(|(_, letter)| !matches!(letter, Letter::ToHome { from, .. } if *from == host));
+                self.directs.retain(|direct| direct.host != host);
+                if mode.off == Off::Loss {
+                    let version = self.directory.version(PAGE);
+                    let _ = self.directory.handle(HostId(host), PAGE, ToHome::WriteBack { version, keeps: false });
+                }
+                self.directory.on_host_lost(HostId(host));
+                self.drain_home(mode, None);
+                if host == OWN {
+                    // It comes again, and has nothing.
+                    let at_home = self.at_home();
+                    *self.station_mut(OWN) = Station::new(OWN);
+                    self.station_mut(OWN).place.set_frame(PAGE, at_home);
+                }
+            }
+            _ => unreachable!("one of a host"),
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! The world that is explored: a home, and hosts with a thread each, between them what is under way.
+
+use super::*;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Letter {
+    /// Of a node, or of the thread of a seat, over its own connection.
+    ToHome {
+        from: u16,
+        seat: Option<u16>,
+        message: ToHome,
+        value: Option<u8>,
+    },
+    ToHost {
+        from: Option<u16>,
+        to: u16,
+        message: ToHost,
+        value: Option<u8>,
+    },
+    /// The home's answer to a thread, over that thread's connection.
+    ToThread {
+        to: u16,
+        seat: u16,
+        message: ToHost,
+        value: Option<u8>,
+    },
+}
+
+impl Letter {
+    pub(super) fn sender(&self) -> Option<u16> {
+        match self {
+            Letter::ToHome { from, .. } => Some(*from),
+            Letter::ToHost { from, .. } => *from,
+            Letter::ToThread { .. } => None,
+        }
+    }
+
+    pub(super) fn receiver(&self) -> Option<u16> {
+        match self {
+            Letter::ToHome { .. } => None,
+            Letter::ToHost { to, .. } | Letter::ToThread { to, .. } => Some(*to),
+        }
+    }
+
+    /// Whether it travels over the connection of a seat's thread.
+    pub(super) fn is_of_thread(&self, host: u16, its: u16) -> bool {
+        match self {
+            Letter::ToHome { from, seat: Some(seat), .. } => (*from, *seat) == (host, its),
+            Letter::ToThread { to, seat, .. } => (*to, *seat) == (host, its),
+            _ => false,
+        }
+    }
+
+    /// A place in an order that is the same however the letters came to be under way.
+    pub(super) fn rank(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The thread of a host's program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Thread {
+    Idle,
+    /// It has claimed the page, and waits for the home's answer.
+    Asks,
+    /// The home has said that its node gets the page.
+    Waits,
+    /// It puts the page into the frame.
+    Fills {
+        ticket: Ticket,
+        version: Version,
+        firm: bool,
+    },
+    /// It is counted in the word.
+    Maps,
+    /// It was killed, and neither its node nor the home may have noticed.
+    Dead {
+        is_parted: bool,
+        is_closed: bool,
+    },
+    /// No seat is free for a program.
+    None,
+}
+
+/// A host: its node's rules, unless it is dead, and where its page is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Station {
+    pub(super) rules: Option<Host<u8>>,
+    pub(super) place: Plain<u8>,
+    pub(super) seat: u16,
+    pub(super) thread: Thread,
+}
+
+impl Station {
+    pub(super) fn new(host: u16) -> Station {
+        let place = Plain::new(HostId(host), host == OWN, 1, SEATS);
+        Station { rules: Some(Host::default()), place, seat: 1, thread: Thread::Idle }
+    }
+
+    pub(super) fn word(&self) -> PageWord {
+        self.place.look(PAGE)
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.word().state().expect("nobody scribbles")
+    }
+
+    /// Whether a program may see what is in the frame: also while it is being taken, and as soon as something is put there.
+    pub(super) fn may_load(&self) -> bool {
+        self.rules.is_some() && !matches!(self.state(), State::Absent | State::Fetching | State::FetchingWrite)
+    }
+
+    pub(super) fn may_store(&self) -> bool {
+        self.rules.is_some() && matches!(self.state(), State::Owned | State::TakingOwned)
+    }
+
+    /// The version of the copy or page that is here.
+    pub(super) fn version(&self) -> Option<Version> {
+        let is_filled = self.may_load() && !self.word().is_being_filled();
+        is_filled.then(|| self.word().version())
+    }
+
+    /// A thread whose claim is over goes on.
+    pub(super) fn settle(&mut self) {
+        let word = self.word();
+        if self.thread == Thread::Waits && !(word.is_claimed() && word.claimer() == self.seat) {
+            self.thread = Thread::Idle;
+        }
+    }
+
+    /// Another program comes, if a seat is free.
+    pub(super) fn begin_program(&mut self) {
+        let Some(rules) = &mut self.rules else { return };
+        rules.settle_ghosts(&self.place);
+        let free = (1..SEATS).find(|seat| rules.is_free(*seat..*seat + 1));
+        (self.seat, self.thread) = free.map_or((0, Thread::None), |seat| (seat, Thread::Idle));
+    }
+}
+
+/// A grant that the home gave to a thread, and that was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Direct {
+    pub(super) host: u16,
+    pub(super) ticket: Ticket,
+    pub(super) grant: ToHost,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    pub(super) directory: Directory,
+    pub(super) stations: Vec<Station>,
+    pub(super) directs: Vec<Direct>,
+    /// What is under way, in the order of its ranks.
+    pub(super) letters: Vec<(u64, Letter)>,
+    /// Hosts that died and that the home does not know to be dead.
+    pub(super) unreported: Vec<u16>,
+    /// Hosts that have not heard that another died: who, and of whom.
+    pub(super) unheard: Vec<(u16, u16)>,
+    /// The two hosts that were granted writing last.
+    pub(super) writers: [u16; 2],
+    /// What was stored last.
+    pub(super) last: u8,
+    /// The newest version seen at home.
+    pub(super) version: Version,
+    pub(super) get_waits: bool,
+    pub(super) put_waits: bool,
+    pub(super) put_holds: bool,
+    pub(super) left: Left,
+    /// What went wrong on the way to this state.
+    pub(super) wrong: Option<&'static str>,
+}
+
+impl World {
+    pub(super) fn new(hosts: u16, left: Left) -> World {
+        let mut stations: Vec<Station> = (0..hosts).map(Station::new).collect();
+        stations[usize::from(OWN)].place.set_frame(PAGE, Some(0));
+        World {
+            directory: Directory::new(1, HostId(OWN)),
+            stations,
+            directs: Vec::new(),
+            letters: Vec::new(),
+            unreported: Vec::new(),
+            unheard: Vec::new(),
+            writers: [OWN, OWN],
+            last: 0,
+            version: Version::FIRST,
+            get_waits: false,
+            put_waits: false,
+            put_holds: false,
+            left,
+            wrong: None,
+        }
+    }
+
+    pub(super) fn station(&self, host: u16) -> &Station {
+        &self.stations[usize::from(host)]
+    }
+
+    pub(super) fn station_mut(&mut self, host: u16) -> &mut Station {
+        &mut self.stations[usize::from(host)]
+    }
+
+    pub(super) fn is_dead(&self, host: u16) -> bool {
+        self.station(host).rules.is_none()
+    }
+
+    pub(super) fn deaths(&self) -> usize {
+        self.stations.iter().filter(|station| station.rules.is_none()).count()
+    }
+
+    /// The page at home.
+    pub(super) fn at_home(&self) -> Option<u8> {
+        self.station(OWN).place.frame(PAGE).copied()
+    }
+
+    pub(super) fn fail(&mut self, wrong: &'static str) {
+        self.wrong.get_or_insert(wrong);
+    }
+
+    pub(super) fn post(&mut self, letter: Letter) {
+        if letter.receiver().is_some_and(|to| self.is_dead(to)) {
+            return;
+        }
+        let rank = letter.rank();
+        let at = self.letters.partition_point(|(other, _)| *other < rank);
+        self.letters.insert(at, (rank, letter));
+    }
+
+    pub(super) fn deliver(&mut self, letter: Letter, mode: Mode) {
+        match letter {
+            Letter::ToHome { from, seat, message, value } => self.deliver_to_home(from, seat, message, value, mode),
+            Letter::ToHost { to, message, value, .. } => self.deliver_to_host(to, message, value, mode),
+            Letter::ToThread { to, message, value, .. } => self.answer(to, message, value, mode),
+        }
+    }
+
+    pub(super) fn deliver_to_home(&mut self, from: u16, seat: Option<u16>, message: ToHome, value: Option<u8>, mode: Mode) {
+        if mode.off == Off::Seen && matches!(message, ToHome::Want { .. }) {
+            self.directory.forget(HostId(from));
+        }
+        let heard = self.directory.handle(HostId(from), PAGE, message);
+        match heard {
+            Ok(Heard::Acted) if message.has_bytes() && from != OWN => self.station_mut(OWN).place.set_frame(PAGE, value),
+            Ok(_) => {}
+            Err(_) => self.fail("the home hears nonsense"),
+        }
+        let mut asks = None;
+        match message {
+            ToHome::Done { ticket, .. } => self.directs.retain(|direct| (direct.host, direct.ticket) != (from, ticket)),
+            ToHome::WriteBack { .. } => self.directs.retain(|direct| direct.host != from),
+            ToHome::Want { ticket, .. } if heard == Ok(Heard::Stale) => self.send_again(from, Some(ticket)),
+            ToHome::Want { ticket, .. } if seat.is_some() => asks = Some((from, ticket)),
+            ToHome::Want { .. } | ToHome::Missing { .. } | ToHome::Abandoned { .. } | ToHome::Ack { .. } => {}
+        }
+        self.drain_home(mode, asks);
+        // Without an answer at once, the thread's node gets the page.
+        let is_answered = self.letters.iter().any(|(_, letter)| matches!(letter, Letter::ToThread { to, .. } if *to == from));
+        if seat.is_some_and(|_| !is_answered) && self.station(from).thread == Thread::Asks {
+            self.station_mut(from).thread = Thread::Waits;
+            self.station_mut(from).settle();
+        }
+    }
+
+    /// What was granted to threads of a host, and not acknowledged, goes to its node: all, or one request.
+    pub(super) fn send_again(&mut self, host: u16, ticket: Option<Ticket>) {
+        let is_meant = |direct: &&Direct| direct.host == host && ticket.is_none_or(|ticket| direct.ticket == ticket);
+        let grants: Vec<ToHost> = self.directs.iter().filter(is_meant).map(|direct| direct.grant.clone()).collect();
+        for message in grants {
+            let value = message.has_bytes().then(|| self.at_home()).flatten();
+            self.post(Letter::ToHost { from: None, to: host, message, value });
+        }
+    }
+
+    pub(super) fn deliver_to_host(&mut self, to: u16, mut message: ToHost, value: Option<u8>, mode: Mode) {
+        if self.is_dead(to) {
+            return;
+        }
+        let station = self.station(to);
+        match &mut message {
+            ToHost::Invalidate { version, tell } if mode.off == Off::Floor && !station.may_load() => {
+                let (version, from) = (*version, HostId(to));
+                let letter = match tell {
+                    Some(tell) => {
+                        Letter::ToHost { from: Some(to), to: tell.0, message: ToHost::Ack { from, version }, value: None }
+                    }
+                    None => Letter::ToHome { from: to, seat: None, message: ToHome::Ack { version }, value: None },
+                };
+                return self.post(letter);
+            }
+            ToHost::Grant { awaits, .. } if mode.off == Off::Acks => *awaits = Hosts::NONE,
+            ToHost::Forward { era, .. } if mode.off == Off::Era => *era = station.version().unwrap_or(*era),
+            ToHost::Grant { has_bytes: true, .. } if to == OWN => self.fail("the home's own host is sent what lies in its frame"),
+            _ => {}
+        }
+        self.with_node(to, mode, |rules, place, says| rules.on_message(place, PAGE, message, value, says));
+    }
+
+    /// The node of a host does something.
+    pub(super) fn with_node(
+        &mut self,
+        host: u16,
+        mode: Mode,
+        act: impl FnOnce(&mut Host<u8>, &mut Plain<u8>, &mut Vec<Say<u8>>) -> Result<(), Corrupt>,
+    ) {
+        let before = self.station(host).version();
+        let was_owned = self.station(host).may_store().then_some(before).flatten();
+        let mut says = Vec::new();
+        let station = self.station_mut(host);
+        let Some(rules) = &mut station.rules else { return };
+        let mut acted = act(rules, &mut station.place, &mut says);
+        while !mode.is_slow && acted == Ok(()) {
+            match rules.turn(&mut station.place, &mut says) {
+                Ok(true) => {}
+                other => {
+                    acted = other.map(drop);
+                    break;
+                }
+            }
+        }
+        station.settle();
+        if acted.is_err() {
+            self.fail("a host hears nonsense");
+        }
+        self.see(host, before, was_owned);
+        self.say(host, says);
+    }
+
+    /// What became of a host's page: whoever becomes its owner stores.
+    pub(super) fn see(&mut self, host: u16, before: Option<Version>, was_owned: Option<Version>) {
+        let station = self.station(host);
+        let after = station.version();
+        let is_new = station.may_store() && after != was_owned;
+        let frame = station.place.frame(PAGE).copied();
+        if before.zip(after).is_some_and(|(before, after)| before.is_after(after)) {
+            self.fail("a version goes back at a host");
+        }
+        if is_new {
+            if frame != Some(self.last) {
+                self.fail("a host begins to write what is not the last value");
+            }
+            self.last += 1;
+            let last = self.last;
+            self.station_mut(host).place.set_frame(PAGE, Some(last));
+        }
+    }
+
+    pub(super) fn say(&mut self, from: u16, says: Vec<Say<u8>>) {
+        for say in says {
+            let (letter, has_bytes) = match say {
+                Say::Home { message, bytes, .. } => {
+                    let has_bytes = message.has_bytes();
+                    (Letter::ToHome { from, seat: None, message, value: bytes }, has_bytes == bytes.is_some())
+                }
+                Say::Host { to, message, bytes, .. } => {
+                    let has_bytes = message.has_bytes();
+                    (Letter::ToHost { from: Some(from), to: to.0, message, value: bytes }, has_bytes == bytes.is_some())
+                }
+            };
+            if !has_bytes {
+                self.fail("a host sends what it has not");
+            }
+            self.post(letter);
+        }
+    }
+
+    /// The outputs of the home. What it grants at once to the thread that `asks` goes there.
+    pub(super) fn drain_home(&mut self, mode: Mode, asks: Option<(u16, Ticket)>) {
+        while let Some(output) = self.directory.poll() {
+            match output {
+                Output::Send(to, _, message) => self.send_from_home(to, message, mode, asks),
+                Output::Ready(_, GET) => {
+                    self.get_waits = false;
+                    if self.at_home() != Some(self.last) {
+                        self.fail("a get reads what is not the last value");
+                    }
+                }
+                Output::Ready(..) => {
+                    (self.put_waits, self.put_holds) = (false, true);
+                    if self.stations[1..].iter().any(Station::may_load) {
+                        self.fail("a put writes while a host has the page");
+                    }
+                    self.last += 1;
+                    let last = self.last;
+                    self.station_mut(OWN).place.set_frame(PAGE, Some(last));
+                }
+                Output::Failed(_, face, _) => {
+                    if self.deaths() == 0 {
+                        self.fail("a face is refused while all live");
+                    }
+                    match face {
+                        GET => self.get_waits = false,
+                        _ => self.put_waits = false,
+                    }
+                }
+            }
+        }
+        let version = self.directory.version(PAGE);
+        if self.version.is_after(version) {
+            self.fail("a version goes back at home");
+        }
+        self.version = version;
+    }
+
+    pub(super) fn send_from_home(&mut self, to: HostId, message: ToHost, mode: Mode, asks: Option<(u16, Ticket)>) {
+        let value = message.has_bytes().then(|| self.at_home()).flatten();
+        let mut done = None;
+        let mut answers = None;
+        match &message {
+            ToHost::Grant { ticket, version, access, awaits, firm, .. } => {
+                if *access == Access::Write {
+                    self.writers = [self.writers[1], to.0];
+                    done = Some((to, *ticket, *version));
+                }
+                answers = Some(*ticket).filter(|_| awaits.is_empty());
+                if *firm && asks == answers.map(|ticket| (to.0, ticket)) && asks.is_some() {
+                    self.directs.retain(|direct| (direct.host, direct.ticket.seat) != (to.0, ticket.seat));
+                    self.directs.push(Direct { host: to.0, ticket: *ticket, grant: message.clone() });
+                }
+            }
+            ToHost::Forward { access: Access::Write, to: next, ticket, era } => {
+                self.writers = [to.0, next.0];
+                done = Some((*next, *ticket, era.next()));
+            }
+            ToHost::Refused { .. } if self.deaths() == 0 => self.fail("a host is refused while all live"),
+            ToHost::Refused { ticket, .. } => answers = Some(*ticket),
+            ToHost::Ack { .. } if mode.off == Off::Vouching => return,
+            ToHost::OwnerGone { .. } if mode.off == Off::Asking => return,
+            _ => {}
+        }
+        let thread = answers.filter(|ticket| asks == Some((to.0, *ticket)));
+        self.post(match thread {
+            Some(ticket) => Letter::ToThread { to: to.0, seat: ticket.seat, message, value },
+            None => Letter::ToHost { from: None, to: to.0, message, value },
+        });
+        if let Some((to, ticket, version)) = done.filter(|_| mode.off == Off::Done) {
+            let _ = self.directory.handle(to, PAGE, ToHome::Done { ticket, version });
+        }
+    }
+
+    /// What holds in a state, whatever led to it.
+    pub(super) fn judge(&mut self) {
+        let hosts = 0..self.stations.len() as u16;
+        let readers: Vec<u16> = hosts.clone().filter(|host| self.station(*host).may_load()).collect();
+        if hosts.clone().any(|host| self.station(host).may_store()) && readers.len() > 1 {
+            self.fail("one host writes while another has the page");
+        }
+        if readers.iter().any(|host| self.station(*host).place.frame(PAGE) != Some(&self.last)) {
+            self.fail("a host reads what is not the last value");
+        }
+        let is_hole = |host: &u16| *host == OWN || self.station(*host).place.frame(PAGE).is_none();
+        if hosts.clone().any(|host| !self.station(host).may_load() && !is_hole(&host)) {
+            self.fail("something stays in a frame");
+        }
+        if self.directory.phase(PAGE) == directory::Phase::Lost && !self.writers.iter().any(|host| self.is_dead(*host)) {
+            self.fail("the page is lost though its writers live");
+        }
+        let is_quiet = self.letters.is_empty() && self.unreported.is_empty() && self.unheard.is_empty() && !self.put_holds;
+        let goes_on = |station: &Station| {
+            matches!(station.thread, Thread::Fills { .. } | Thread::Maps | Thread::Dead { .. })
+                || station.rules.as_ref().is_some_and(|rules| rules.may_turn(&station.place))
+        };
+        let waits = |station: &Station| match &station.rules {
+            Some(rules) => {
+                let is_claimed = station.word().is_claimed() || rules.is_taking();
+                is_claimed || matches!(station.thread, Thread::Asks | Thread::Waits)
+            }
+            None => false,
+        };
+        let somebody_waits = self.get_waits || self.put_waits || self.directory.busy_count() > 0;
+        if is_quiet && !self.stations.iter().any(goes_on) && (somebody_waits || self.stations.iter().any(waits)) {
+            self.fail("somebody waits for nothing");
+        }
+    }
+}

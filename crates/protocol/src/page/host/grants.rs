@@ -1,0 +1,177 @@
+//! What a grant comes to at the node, in whoever's name the page was claimed; and what is said of owners that are gone.
+
+use super::{Host, OWN_SEAT, Place, Say, is_of};
+use crate::error::Corrupt;
+use crate::page::hosts::Hosts;
+use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
+use crate::page::word::{Fault, Fill, Installed, PageWord, State};
+
+/// What became of a page that came to the node.
+enum Filled {
+    Here,
+    /// This machine has no memory for it.
+    NoRoom,
+    /// Its claim is not open any more, or its thread fills the frame itself.
+    NotOurs,
+}
+
+impl<B: Clone> Host<B> {
+    /// Whatever request it answers, a grant to read above the floor is good: what would have made it stale would have raised
+    /// the floor.
+    pub(super) fn on_grant_read<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        page: Page,
+        ticket: Ticket,
+        version: Version,
+        bytes: Option<B>,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<(), Corrupt> {
+        let word = place.look(page);
+        if word.state()? != State::Fetching {
+            return Ok(());
+        }
+        let seat = word.claimer();
+        if !version.is_after(word.floor()) {
+            if is_of(place, page, ticket) {
+                let ticket = Ticket { seat, number: place.next_number(seat) };
+                says.push(Say::home(page, ToHome::Want { ticket, access: Access::Read, has: None, firm: true }));
+            }
+            return Ok(());
+        }
+        // Where there is no room, who wanted it asks again; where it is not ours, its thread has an answer of its own.
+        self.install(place, page, seat, (version, Access::Read), bytes.as_ref()).map(drop)
+    }
+
+    /// A grant to write that nobody has to acknowledge to any more.
+    pub(super) fn on_grant_write<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        page: Page,
+        ticket: Ticket,
+        version: Version,
+        bytes: Option<B>,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<(), Corrupt> {
+        let word = loop {
+            let word = place.look(page);
+            let state = word.state()?;
+            if word.had_before(version)? {
+                return Ok(());
+            }
+            // Who asked is gone, and nobody else has asked: it is the node's until somebody touches it.
+            let is_ours = matches!((state, bytes.is_some()), (State::Absent, true) | (State::Shared, false));
+            if !is_ours {
+                break word;
+            }
+            match place.fault(page, OWN_SEAT, Access::Write)? {
+                Fault::Fetch { .. } | Fault::Upgrade { .. } => break place.look(page),
+                Fault::Map(_) => {
+                    place.change(page, PageWord::leave)?;
+                    place.clear_seat(OWN_SEAT);
+                }
+                Fault::Wait(_) => {}
+            }
+        };
+        match word.state()? {
+            State::FetchingWrite | State::Upgrading => {
+                match self.install(place, page, word.claimer(), (version, Access::Write), bytes.as_ref())? {
+                    Filled::Here => {}
+                    Filled::NoRoom => {
+                        // It goes back, and who wanted it asks again.
+                        says.push(Say::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
+                        return Ok(());
+                    }
+                    Filled::NotOurs => {
+                        self.wait_for_fill(page, granted_again(ticket, version, bytes.is_some()), bytes);
+                        return Ok(());
+                    }
+                }
+                if word.claimer() == OWN_SEAT {
+                    // The seat's word was for the claim alone.
+                    place.clear_seat(OWN_SEAT);
+                }
+                says.push(Say::home(page, ToHome::Done { ticket, version }));
+            }
+            // Its thread was given the same, and is at it: what that comes to is seen then.
+            State::Filling | State::FillingWrite => {
+                self.wait_for_fill(page, granted_again(ticket, version, bytes.is_some()), bytes);
+            }
+            // It was installed by the thread itself, which could not say so.
+            State::Owned if word.version() == version => says.push(Say::home(page, ToHome::Done { ticket, version })),
+            // It is given straight back.
+            _ => {
+                let bytes = bytes.or_else(|| place.read(page));
+                says.push(Say::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a page that its claimer waits for in its place, where its grant is good, and says so in its word.
+    fn install<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        page: Page,
+        seat: u16,
+        (version, access): (Version, Access),
+        bytes: Option<&B>,
+    ) -> Result<Filled, Corrupt> {
+        let fill = match bytes {
+            Some(_) => place.change(page, |word| word.fill(seat, version, access))?,
+            None => Fill::Has,
+        };
+        let installed = match (fill, bytes) {
+            (Fill::Go, Some(bytes)) => {
+                if !place.fill(page, seat, bytes) {
+                    place.change(page, |word| word.fail_fill(seat))?;
+                    place.clear_seat(seat);
+                    self.collecting.remove(&page);
+                    return Ok(Filled::NoRoom);
+                }
+                place.change(page, |word| word.filled(seat, version))?
+            }
+            (Fill::Has, _) => place.change(page, |word| word.grant(seat, version, access))?,
+            _ => return Ok(Filled::NotOurs),
+        };
+        Ok(if matches!(installed, Installed::Here(_)) { Filled::Here } else { Filled::NotOurs })
+    }
+
+    /// The owner that was to answer a request is gone. Has it?
+    pub(super) fn on_owner_gone<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        page: Page,
+        ticket: Ticket,
+        access: Access,
+        version: Version,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<(), Corrupt> {
+        let word = place.look(page);
+        let state = word.state()?;
+        if word.is_being_filled() {
+            self.wait_for_fill(page, ToHost::OwnerGone { ticket, access, version }, None);
+            return Ok(());
+        }
+        if is_of(place, page, ticket) && matches!(state, State::Fetching | State::FetchingWrite) {
+            self.fail(place, page, ticket.seat)?;
+            says.push(Say::home(page, ToHome::Abandoned { ticket }));
+            return Ok(());
+        }
+        match access {
+            // It came, and the home has been told, or is about to be.
+            Access::Write => {}
+            Access::Read if matches!(state, State::Shared | State::Upgrading) && word.version() == version => {
+                let bytes = place.read(page);
+                says.push(Say::Home { page, message: ToHome::WriteBack { version, keeps: true }, bytes });
+            }
+            Access::Read => says.push(Say::home(page, ToHome::Abandoned { ticket })),
+        }
+        Ok(())
+    }
+}
+
+/// A grant to write that has all acknowledgements, to be heard once more.
+fn granted_again(ticket: Ticket, version: Version, has_bytes: bool) -> ToHost {
+    ToHost::Grant { ticket, version, access: Access::Write, has_bytes, awaits: Hosts::NONE, firm: true }
+}

@@ -1,0 +1,307 @@
+//! What a host does with what it is told about pages: the other half of the directory.
+//!
+//! Of each page a host has a word ([`PageWord`]), which threads of its programs and its node change, and a frame. These rules are the
+//! node's part: what homes and other hosts say, pages that are taken from programs for others or to make room, what dead threads leave.
+//! They work on a [`Place`]: shared memory and mappings in the product, plain numbers ([`Plain`]) in the explorer and the simulator.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `messages` | what a message comes to |
+//! | `grants` | what is granted, and what is told of owners that are gone |
+//! | `takes` | pages that are being taken, and what for |
+//! | `plain` | words, seats and frames without shared memory |
+//!
+//! # Versions
+//!
+//! A host that has no copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is
+//! installed only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being
+//! fetched raises the floor and is acknowledged at once; the grant that it overtook is void, and the host asks again, firmly
+//! ([`ToHome::Want`]).
+//!
+//! # What waits
+//!
+//! A message about a page that is being taken, or whose frame a thread is filling, counts as one that is still on its way; other
+//! pages go on. [`Host::turn`] hears it when that is over. A grant to write waits until all that it names have dropped their copies.
+
+mod grants;
+mod messages;
+mod plain;
+mod takes;
+
+pub use plain::Plain;
+pub use takes::Why;
+
+use super::hosts::{HostId, Hosts};
+use super::message::{Access, Page, Ticket, ToHome, ToHost, Version};
+use super::word::{Change, Fault, PageWord, State};
+use crate::error::Corrupt;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// The node's seat for requests that it makes itself.
+const OWN_SEAT: u16 = 0;
+
+/// Where the pages of a region lie on a host: what its rules look at and change.
+///
+/// **Ordering**: threads of programs change words and seats at the same time; frames only as their words let them.
+pub trait Place {
+    /// A page's bytes.
+    type Bytes: Clone;
+
+    /// Number of pages.
+    fn page_count(&self) -> u64;
+    /// Number of seats: one that a word or a message names may be any.
+    fn seat_count(&self) -> u16;
+    /// Which of the region's homes a page belongs to.
+    fn home_of(&self, page: Page) -> usize;
+    /// What this host is called by the home of a page.
+    fn me(&self, page: Page) -> HostId;
+
+    /// The word of a page.
+    fn look(&self, page: Page) -> PageWord;
+    /// Changes a word by a rule, and wakes who is parked on it.
+    fn change<T>(&mut self, page: Page, rule: impl Fn(PageWord) -> Result<Change<T>, Corrupt>) -> Result<T, Corrupt>;
+    /// A page is as if it had never been here, whatever was under way.
+    fn forget(&mut self, page: Page);
+    /// A seat touches a page ([`PageWord::fault`]): it says where it is, and a claim has a number of its own.
+    fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt>;
+    /// A seat is at no page any more.
+    fn clear_seat(&mut self, seat: u16);
+    /// The thread of a seat is dead. Returns the page that it had claimed, and that nobody fetches for it.
+    fn bury(&mut self, seat: u16) -> Result<Option<Page>, Corrupt>;
+    /// The number of a seat's last request.
+    fn number(&self, seat: u16) -> u32;
+    /// A number for a seat's next request.
+    fn next_number(&mut self, seat: u16) -> u32;
+    /// Whether a marked page is mapped by nobody at this moment.
+    fn is_clear(&self, page: Page) -> bool;
+
+    /// Puts bytes that came for a seat into a page's frame. Says whether there was room.
+    fn fill(&mut self, page: Page, seat: u16, bytes: &Self::Bytes) -> bool;
+    /// The bytes in a page's frame.
+    fn read(&mut self, page: Page) -> Option<Self::Bytes>;
+    /// Gives a frame back.
+    fn punch(&mut self, page: Page);
+    /// Takes neighbouring pages of one home from all programs, in that manner, and returns the bytes where they are wanted.
+    fn take(&mut self, pages: Range<u64>, manner: Manner) -> Option<Vec<Self::Bytes>>;
+    /// A page has been taken.
+    fn on_taken(&mut self, _why: &Why) {}
+}
+
+/// In which way a page is taken from the programs. Neighbours that are taken in the same way are taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// Which home of the region they belong to.
+    pub home: usize,
+    /// Whether a copy stays, which programs may read.
+    pub keeps: bool,
+    /// Whether the bytes go somewhere; else they are copies, which nobody can store to.
+    pub wants_bytes: bool,
+}
+
+/// What a host has to say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Say<B> {
+    /// To the page's home.
+    Home {
+        /// About which page.
+        page: Page,
+        /// What.
+        message: ToHome,
+        /// The page's bytes, where [`ToHome::has_bytes`] says so.
+        bytes: Option<B>,
+    },
+    /// To another host.
+    Host {
+        /// Its number at the page's home.
+        to: HostId,
+        /// About which page.
+        page: Page,
+        /// What.
+        message: ToHost,
+        /// The page's bytes, where [`ToHost::has_bytes`] says so.
+        bytes: Option<B>,
+    },
+}
+
+impl<B> Say<B> {
+    fn home(page: Page, message: ToHome) -> Say<B> {
+        Say::Home { page, message, bytes: None }
+    }
+}
+
+/// Acknowledgements of those who drop their copies for a grant to write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Collecting<B> {
+    /// They came before the grant: who dropped a copy of that version.
+    Early { version: Version, from: Hosts },
+    /// The grant waits for these.
+    Granted { ticket: Ticket, version: Version, bytes: Option<B>, awaits: Hosts },
+}
+
+/// The node's part of a region's pages on one host.
+///
+/// **Cost**: about 100 bytes for each page that something is under way for.
+// FEATURE: EU-F12 EU-F13
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Host<B> {
+    /// Pages that are being taken from programs, and what for.
+    takes: BTreeMap<Page, Why>,
+    /// Pages with messages that wait until a thread has filled their frame.
+    filling: BTreeSet<Page>,
+    /// Messages that wait until a page's taking or filling has ended.
+    waiting: BTreeMap<Page, VecDeque<(ToHost, Option<B>)>>,
+    collecting: BTreeMap<Page, Collecting<B>>,
+    /// Seats of dead threads whose claims are still open; nobody gets them.
+    ghosts: BTreeSet<u16>,
+}
+
+impl<B> Default for Host<B> {
+    fn default() -> Host<B> {
+        Host {
+            takes: BTreeMap::new(),
+            filling: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            collecting: BTreeMap::new(),
+            ghosts: BTreeSet::new(),
+        }
+    }
+}
+
+impl<B: Clone> Host<B> {
+    /// Whether what is said about a page waits: it is being taken, or filled.
+    fn is_held(&self, page: Page) -> bool {
+        self.takes.contains_key(&page) || self.filling.contains(&page)
+    }
+
+    /// Whether pages are being taken, or waited for to be filled.
+    pub fn is_taking(&self) -> bool {
+        !self.takes.is_empty() || !self.filling.is_empty()
+    }
+
+    /// What was said about pages is void, and nobody waits for them to be taken.
+    pub fn forget(&mut self, is_meant: impl Fn(Page) -> bool) {
+        self.takes.retain(|page, _| !is_meant(*page));
+        self.filling.retain(|page| !is_meant(*page));
+        self.waiting.retain(|page, _| !is_meant(*page));
+        self.collecting.retain(|page, _| !is_meant(*page));
+    }
+
+    /// Whether seats may be given to a program: no claim in their names is open.
+    pub fn is_free(&self, seats: Range<u16>) -> bool {
+        self.ghosts.range(seats).next().is_none()
+    }
+
+    /// Seats of the dead whose claims were granted, or failed, may be given out again.
+    pub fn settle_ghosts(&mut self, place: &impl Place<Bytes = B>) {
+        if self.ghosts.is_empty() {
+            return;
+        }
+        let words = (0..place.page_count()).map(|page| place.look(Page(page)));
+        let claimed: BTreeSet<u16> = words.filter(|word| word.is_claimed()).map(PageWord::claimer).collect();
+        self.ghosts.retain(|seat| claimed.contains(seat));
+    }
+
+    /// The threads of seats are gone: what they claimed is asked for again in their names. Of threads that are dead (`is_over`), what
+    /// they were putting into frames goes; of others that comes to its end.
+    ///
+    /// **Errors**: [`Corrupt`], after all seats were seen to.
+    pub fn part<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        seats: Range<u16>,
+        is_over: bool,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<(), Corrupt> {
+        let (mut claims, mut outcome) = (Vec::new(), Ok(()));
+        for seat in seats {
+            let Ok(Some(page)) = place.bury(seat) else { continue };
+            if is_over && place.look(page).is_being_filled() {
+                place.punch(page);
+                outcome = outcome.and(place.change(page, |word| word.unfill(seat)));
+            }
+            self.ghosts.insert(seat);
+            claims.push(page);
+        }
+        claims.into_iter().for_each(|page| self.repeat(place, page, says));
+        outcome
+    }
+
+    /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
+    /// it again by its ticket; one to read is another request.
+    fn repeat<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, says: &mut Vec<Say<B>>) {
+        let word = place.look(page);
+        let seat = word.claimer();
+        if seat >= place.seat_count() {
+            return;
+        }
+        let want = match word.state() {
+            Ok(State::Fetching) => {
+                let ticket = Ticket { seat, number: place.next_number(seat) };
+                ToHome::Want { ticket, access: Access::Read, has: None, firm: false }
+            }
+            Ok(state @ (State::FetchingWrite | State::Upgrading | State::TakingUpgrade)) => {
+                let ticket = Ticket { seat, number: place.number(seat).max(1) };
+                let has = (state == State::Upgrading).then(|| word.version());
+                ToHome::Want { ticket, access: Access::Write, has, firm: false }
+            }
+            _ => return,
+        };
+        says.push(Say::home(page, want));
+    }
+
+    /// Another host is gone: it may have been the one that was to send a page of that home which is being fetched for reading. That
+    /// is asked for again; for those that are to be written the home sees to it.
+    pub fn on_host_gone<P: Place<Bytes = B>>(&mut self, place: &mut P, home: usize, says: &mut Vec<Say<B>>) {
+        let is_read = |page: &Page| place.look(*page).state() == Ok(State::Fetching) && place.home_of(*page) == home;
+        let fetching: Vec<Page> = pages(place).filter(is_read).collect();
+        fetching.into_iter().for_each(|page| self.repeat(place, page, says));
+    }
+
+    /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out. Copies stay readable, and owned
+    /// pages usable.
+    pub fn on_home_lost<P: Place<Bytes = B>>(&mut self, place: &mut P, home: usize) {
+        let is_waited_for = |page: &Page| place.look(*page).is_asked_for() && place.home_of(*page) == home;
+        let waiting: Vec<Page> = pages(place).filter(is_waited_for).collect();
+        for page in waiting {
+            let seat = place.look(page).claimer();
+            // What makes no sense is found by who touches it.
+            let _ = self.fail(place, page, seat);
+        }
+    }
+
+    /// Nobody fetches the page any more; who waited looks again. Where its thread has given up by itself, or has an answer, nothing is
+    /// to be done.
+    fn fail<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, seat: u16) -> Result<(), Corrupt> {
+        if seat >= place.seat_count() {
+            return Err(Corrupt("a page claimed by a seat that there is not"));
+        }
+        if place.change(page, |word| word.fail(seat))?.is_some() {
+            place.clear_seat(seat);
+            self.collecting.remove(&page);
+        }
+        Ok(())
+    }
+}
+
+/// All pages of a place.
+fn pages<P: Place>(place: &P) -> impl Iterator<Item = Page> + use<P> {
+    (0..place.page_count()).map(Page)
+}
+
+/// Whether a page is claimed by the request that a message names.
+fn is_of<P: Place>(place: &P, page: Page, ticket: Ticket) -> bool {
+    place.look(page).claimer() == ticket.seat && place.number(ticket.seat) == ticket.number
+}
+
+fn acknowledge<P: Place>(place: &P, page: Page, version: Version, tell: Option<HostId>) -> Say<P::Bytes> {
+    match tell {
+        Some(to) => Say::Host { to, page, message: ToHost::Ack { from: place.me(page), version }, bytes: None },
+        None => Say::home(page, ToHome::Ack { version }),
+    }
+}
+
+#[cold]
+fn taken_by_nobody() -> Corrupt {
+    Corrupt("a page that is taken by nobody is being taken")
+}

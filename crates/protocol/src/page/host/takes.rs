@@ -1,0 +1,191 @@
+//! Pages that are being taken from programs: for other hosts, or to make room.
+
+use super::{Host, Manner, Place, Say, acknowledge, pages, taken_by_nobody};
+use crate::error::Corrupt;
+use crate::page::hosts::{HostId, Hosts};
+use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
+use crate::page::word::{PageWord, State};
+
+/// Most pages that are taken at once: as many as are asked for at once.
+const RUN_COUNT_MAX: u64 = 64;
+
+/// What a page is taken for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// Another host will write.
+    Invalidate {
+        /// Copies up to this version are not good any more.
+        version: Version,
+        /// Who waits for it; the home if none.
+        tell: Option<HostId>,
+    },
+    /// Another host gets a copy, or the page.
+    Forward {
+        /// The version that is owned.
+        era: Version,
+        /// Who gets it.
+        to: HostId,
+        /// For what request.
+        ticket: Ticket,
+        /// What for.
+        access: Access,
+    },
+    /// The home gets it.
+    Recall {
+        /// The version that is owned.
+        era: Version,
+        /// Whether a copy stays.
+        keeps: bool,
+    },
+    /// There is no room for it.
+    Evict {
+        /// Its word before.
+        was: PageWord,
+    },
+}
+
+impl Why {
+    fn manner(&self, home: usize) -> Result<Manner, Corrupt> {
+        let (keeps, wants_bytes) = match self {
+            Why::Invalidate { .. } => (false, false),
+            Why::Forward { access, .. } => (*access == Access::Read, true),
+            Why::Recall { keeps, .. } => (*keeps, true),
+            Why::Evict { was } => (false, was.state()? == State::Owned),
+        };
+        Ok(Manner { home, keeps, wants_bytes })
+    }
+}
+
+impl<B: Clone> Host<B> {
+    /// A page that is marked is to be taken: by the next [`Host::turn`], with its neighbours.
+    pub(super) fn begin_take(&mut self, page: Page, why: Why) {
+        self.takes.insert(page, why);
+    }
+
+    /// Hears what waited for pages that are filled by now; takes those marked pages that nobody maps at this moment, then what waited
+    /// for that. Returns whether there were any.
+    pub fn turn<P: Place<Bytes = B>>(&mut self, place: &mut P, says: &mut Vec<Say<B>>) -> Result<bool, Corrupt> {
+        let filled: Vec<Page> = self.filling.extract_if(.., |page| !place.look(*page).is_being_filled()).collect();
+        let heard = filled.iter().try_for_each(|page| self.act_on_waiting(place, *page, says));
+        let clear: Vec<Page> = self.takes.keys().copied().filter(|page| place.is_clear(*page)).collect();
+        let taken = self.take_all(place, &clear, says);
+        heard.and(taken)?;
+        Ok(!filled.is_empty() || !clear.is_empty())
+    }
+
+    /// Whether [`Host::turn`] would do something.
+    #[cfg(test)]
+    pub(in crate::page) fn may_turn(&self, place: &impl Place<Bytes = B>) -> bool {
+        let is_filled = self.filling.iter().any(|page| !place.look(*page).is_being_filled());
+        is_filled || self.takes.keys().any(|page| place.is_clear(*page))
+    }
+
+    /// Takes pages, ascending, that nobody maps.
+    fn take_all<P: Place<Bytes = B>>(&mut self, place: &mut P, clear: &[Page], says: &mut Vec<Say<B>>) -> Result<(), Corrupt> {
+        let mut rest = clear;
+        while let Some((&Page(first), _)) = rest.split_first() {
+            let manner = |page: Page| self.takes.get(&page).ok_or_else(taken_by_nobody)?.manner(place.home_of(page));
+            let of_first = manner(Page(first))?;
+            let mut count = 1;
+            while let Some(&next) = rest.get(count as usize)
+                && next.0 == first + count
+                && count < RUN_COUNT_MAX
+                && manner(next)? == of_first
+            {
+                count += 1;
+            }
+            let mut bytes = place.take(first..first + count, of_first).into_iter().flatten();
+            for page in first..first + count {
+                self.publish(place, Page(page), bytes.next(), says)?;
+            }
+            rest = &rest[count as usize..];
+        }
+        clear.iter().try_for_each(|page| self.act_on_waiting(place, *page, says))
+    }
+
+    /// A page has been taken: says so in its word, and to whom it was taken for.
+    fn publish<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        page: Page,
+        bytes: Option<B>,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<(), Corrupt> {
+        let Some(why) = self.takes.remove(&page) else { return Ok(()) };
+        let floor = match &why {
+            Why::Invalidate { version, .. } => Some(*version),
+            Why::Forward { era, access: Access::Write, .. } | Why::Recall { era, keeps: false } => Some(*era),
+            Why::Evict { was } => Some(was.version().prev()),
+            Why::Forward { .. } | Why::Recall { .. } => None,
+        };
+        match floor {
+            Some(floor) => place.change(page, |word| word.drop_taken(floor))?,
+            None => place.change(page, PageWord::keep_taken)?,
+        }
+        place.on_taken(&why);
+        match why {
+            Why::Invalidate { version, tell } => says.push(acknowledge(place, page, version, tell)),
+            Why::Forward { era, to, ticket, access } => {
+                let firm = access == Access::Write;
+                let version = if firm { era.next() } else { era };
+                let message = ToHost::Grant { ticket, version, access, has_bytes: true, awaits: Hosts::NONE, firm };
+                says.push(Say::Host { to, page, message, bytes: bytes.clone() });
+                if access == Access::Read {
+                    says.push(Say::Home { page, message: ToHome::WriteBack { version: era, keeps: true }, bytes });
+                }
+            }
+            Why::Recall { era, keeps } => {
+                says.push(Say::Home { page, message: ToHome::WriteBack { version: era, keeps }, bytes });
+            }
+            Why::Evict { was } if was.state()? == State::Owned => {
+                let message = ToHome::WriteBack { version: was.version(), keeps: false };
+                says.push(Say::Home { page, message, bytes });
+            }
+            Why::Evict { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Begins to let go of a page. Says whether there was one to let go of.
+    ///
+    /// **Cost**: a copy goes without a word (the home may send one invalidation in vain); an owned page goes home.
+    pub fn evict<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page) -> Result<bool, Corrupt> {
+        if self.takes.contains_key(&page) {
+            return Ok(false);
+        }
+        let was = place.change(page, PageWord::take_to_evict)?;
+        if let Some(was) = was {
+            self.begin_take(page, Why::Evict { was });
+        }
+        Ok(was.is_some())
+    }
+
+    /// Lets go of all pages, or of those of one home. Returns whether all are home, or on their way.
+    pub fn empty<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        of: Option<usize>,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<bool, Corrupt> {
+        let is_meant = |page: &Page| place.look(*page) != PageWord::NEVER && of.is_none_or(|home| place.home_of(*page) == home);
+        let here: Vec<Page> = pages(place).filter(is_meant).collect();
+        for page in &here {
+            self.evict(place, *page)?;
+        }
+        self.turn(place, says)?;
+        Ok(here.iter().all(|page| matches!(place.look(*page).state(), Ok(State::Absent) | Err(_))))
+    }
+
+    /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
+    /// Returns whether all are home, or on their way. Then this host leaves; what still comes to it under its old name is given
+    /// straight back where it is a page to write, and dropped else.
+    pub fn hand_over<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        home: usize,
+        says: &mut Vec<Say<B>>,
+    ) -> Result<bool, Corrupt> {
+        self.on_home_lost(place, home);
+        self.empty(place, Some(home), says)
+    }
+}
