@@ -9,7 +9,7 @@ LIBRARY := $(TARGET)/release/libhanare_capi
 MUSL    := $(shell uname -m)-unknown-linux-musl
 MUSL_CC ?= $(or $(shell command -v musl-gcc),cc)
 
-.PHONY: build apps run test wheel nightly bench check install dist clean help
+.PHONY: build apps run test wheel nightly bench check deny install dist clean help
 
 ## build    the command, the libraries and the programs in C
 build:
@@ -34,11 +34,12 @@ test:
 wheel:
 	scripts/python.sh wheel
 
-## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), and the simulator
-nightly:
+## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), the simulator, and predictions beside measurements
+nightly: build
 	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-fabric -p hanare --lib fuzz:: -- --nocapture --test-threads 1
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
 	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
+	scripts/what-if.sh $(HANARE)
 
 ## bench    the benches beside their peers
 bench: build apps
@@ -50,6 +51,13 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude hanare-python --no-deps --document-private-items
+
+## deny     licences, sources and advisories of dependencies, by cargo-deny; without a network the advisories are left out
+deny:
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; \
+	else $(CARGO) deny check licenses bans sources && \
+	{ $(CARGO) deny fetch db >/dev/null 2>&1 && $(CARGO) deny check advisories || \
+	{ $(CARGO) deny fetch db >/dev/null 2>&1 || echo "skipped: the advisories cannot be reached"; }; }; fi
 
 ## install  into PREFIX (default /usr/local): command, headers, libraries, pkg-config, completions, man pages
 install: build

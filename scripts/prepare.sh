@@ -98,6 +98,9 @@ test)
     PATH=$PATH:/usr/sbin:/sbin want ip "tests of hosts whose packets are lost" iproute2
     PATH=$PATH:/usr/sbin want sshd "the test of hosts behind ssh" openssh-server
     want python3 "the Python face" python3 python3-venv
+    # Debian has what makes environments in a package of its own.
+    python3 -c 'import ensurepip' 2>/dev/null || { may_install && install python3-venv; } ||
+        say "python3 makes no environments: the Python face is skipped; install python3-venv"
     ;;
 bench)
     # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.

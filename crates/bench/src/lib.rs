@@ -10,7 +10,7 @@
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`barrier`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`barrier`], [`queue`], [`queues`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -19,10 +19,12 @@
 
 pub mod barrier;
 pub mod basics;
+pub mod blocks;
 pub mod coherence;
 pub mod compare;
 pub mod copy;
 pub mod fault;
+pub mod files;
 pub mod gather;
 pub mod get;
 pub mod gups;
@@ -33,6 +35,8 @@ pub mod matmul;
 pub mod nodes;
 pub mod peers;
 pub mod programs;
+pub mod queue;
+pub mod queues;
 pub mod quicksort;
 pub mod report;
 pub mod scan;
@@ -129,8 +133,12 @@ pub fn list() -> &'static [Bench] {
         Bench { name: quicksort::NAME, about: "quicksort on mapped memory of one node and several", run: quicksort::run },
         Bench { name: fault::NAME, about: "touches of mapped pages that are not here", run: fault::run },
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
+        Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
+        Bench { name: blocks::NAME, about: "a region as a disk by nbdkit, beside its memory plugin", run: blocks::run },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
+        Bench { name: queue::NAME, about: "blocks through a queue on one host, beside rings of one process", run: queue::run },
+        Bench { name: queues::NAME, about: "few active queues among many, read by one thread", run: queues::run },
     ]
 }
 

@@ -51,6 +51,11 @@ impl Nodes {
         Ok(Pool::attach_to(&self.sockets[number % self.sockets.len()], Some(rank))?)
     }
 
+    /// The socket at which programs of a node's host attach.
+    pub fn socket(&self, number: usize) -> &str {
+        &self.sockets[number]
+    }
+
     /// The nodes' process ids, in order of numbers.
     pub fn processes(&self) -> Vec<u32> {
         self.children.iter().map(Child::id).collect()

@@ -23,7 +23,8 @@
  *            to do next. A NULL where none is allowed is refused with HANARE_ERR_BAD_ARGUMENT. No call aborts the
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
- *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock)
+ *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock, and
+ *            hanare_queue_close with its kin)
  *            must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
@@ -91,6 +92,13 @@ extern "C" {
 #define HANARE_ERR_IS_MAPPED (-41)        /* programs have it mapped coherently, so that its memory is not reached as it is */
 #define HANARE_ERR_PAGE_LOST (-42)        /* bytes of a page went with the host that stored them; the region's rest is there */
 #define HANARE_ERR_NO_ATTRIBUTE (-43)     /* the region has no attribute of that name */
+#define HANARE_ERR_NO_QUEUE (-44)         /* no queue is there, or its memory makes no sense */
+#define HANARE_ERR_QUEUE_FULL (-45)       /* the queue has no room, nor its spill: its reader has to read first */
+#define HANARE_ERR_SECOND_READER (-46)    /* another program reads the queue */
+#define HANARE_ERR_NOT_A_WRITER (-47)     /* the lane is not this writer's any more: open another */
+#define HANARE_ERR_BAD_BLOCK (-48)        /* a block of another length than the queue's, or a record beyond its longest */
+#define HANARE_ERR_WRITER_GONE (-49)      /* a writer died; all that it had committed was read */
+#define HANARE_ERR_READER_GONE (-50)      /* the reader died while this writer waits for room */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -127,6 +135,9 @@ typedef struct hanare_pool hanare_pool;       /* an attachment to this host's no
 typedef struct hanare_region hanare_region;   /* an open region */
 typedef struct hanare_request hanare_request; /* a command or batch under way */
 typedef struct hanare_held hanare_held;       /* a lock that is held */
+typedef struct hanare_queue hanare_queue;     /* an open queue */
+typedef struct hanare_queue_writer hanare_queue_writer; /* a writer of a queue */
+typedef struct hanare_queue_reader hanare_queue_reader; /* its reader */
 
 /* ---- Pool ------------------------------------------------------------------------------------------------------- */
 
@@ -777,7 +788,8 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  *            calls below say; stores of several programs to different bytes of one page all survive.
  *            Puts, gets and all other commands on a region that is mapped HANARE_COHERENT see and change the same bytes.
  * Threads    a thread that blocks SIGBUS calls hanare_admit_thread first, or ends the program by its first touch.
- * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first.
+ * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first, or hanare_touch_range_to_write
+ *            where it writes to them.
  * Cost       no byte moves; a few connections to each node that holds a part. A touch of a page that is not here: one message
  *            each way, less in sequence.
  * Errors     BAD_USE when programs have it mapped otherwise (the line says how, and how many), or reach its memory as it is;
@@ -804,6 +816,13 @@ int hanare_update_range(hanare_region *region, uint64_t offset, uint64_t len);
 /* Brings the pages of a range here, for a system call that reads them; they may be taken again at any time. Errors: as
  * hanare_flush_range. */
 int hanare_touch_range(hanare_region *region, uint64_t offset, uint64_t len);
+
+/* The same for system calls that write to the range, as read(2) from a file into the mapping: each page is this host's to write, and no
+ * byte of it changes. Where another host takes a page back before the system call is at it, that fails with EFAULT: touch again and go on.
+ *
+ * Errors     as for hanare_put; NODE_LOST; BAD_USE where it is mapped for reading.
+ */
+int hanare_touch_range_to_write(hanare_region *region, uint64_t offset, uint64_t len);
 
 /* Lets SIGBUS through on the calling thread. Never fails. */
 void hanare_admit_thread(void);
@@ -917,6 +936,120 @@ int hanare_malloc(hanare_region *region, uint64_t size, uint64_t *offset);
  * Errors     NO_BLOCK where none begins there, as when it is given back twice; otherwise as hanare_malloc.
  */
 int hanare_free(hanare_region *region, uint64_t offset);
+
+/* ---- Queues ----------------------------------------------------------------------------------------------------- */
+
+#define HANARE_OVERFLOW_REFUSE 0 /* what finds no room is refused: QUEUE_FULL */
+#define HANARE_OVERFLOW_WAIT 1   /* its writer waits until the reader has made room */
+#define HANARE_OVERFLOW_SPILL 2  /* it goes to other memory of the pool, and comes back in order */
+
+/* What a queue is like. One of block and record is 0. */
+typedef struct hanare_queue_options {
+    size_t struct_size;    /* sizeof(hanare_queue_options), set by the caller */
+    uint32_t block;        /* blocks of so many bytes, 16 to 4096; or */
+    uint32_t record;       /* records of up to so many bytes */
+    uint32_t depth;        /* how many wait for each writer before it overflows */
+    uint32_t ports;        /* writers at once */
+    int overflow;          /* HANARE_OVERFLOW_... */
+    uint32_t mode;         /* who may use it: the bits of a file's mode; readers need the right to write, too */
+    uint64_t count;        /* how many queues, in one region */
+    const char *placement; /* "local" or "node=K"; NULL is "local" */
+} hanare_queue_options;
+
+/* Blocks of 64 bytes, 64 for each of 4 writers, who wait for room. */
+#define HANARE_QUEUE_OPTIONS_INIT {sizeof(hanare_queue_options), 64, 0, 64, 4, HANARE_OVERFLOW_WAIT, 0600, 1, NULL}
+
+/* Creates a queue, or options->count of them, as a region of that name: hanare_remove removes it. *queue is the first.
+ *
+ * Units (blocks or records) of one writer are received in the order of their commits, each once and whole; between
+ * writers there is no order. An idle queue costs no descriptor, no thread, and at most 256 bytes beyond its blocks for
+ * one writer.
+ *
+ * Ownership  *queue is the caller's until hanare_queue_close.
+ * Errors     BAD_SETTING for options that no queue can have; BAD_USE for a placement on several nodes; else as hanare_create.
+ */
+int hanare_queue_create(hanare_pool *pool, const char *name, const hanare_queue_options *options, hanare_queue **queue);
+
+/* Opens queue number `index` of those that begin at byte `offset` of a region: 0 and 0 for a queue by its name.
+ *
+ * Ownership  *queue is the caller's until hanare_queue_close.
+ * Errors     NO_QUEUE; else as hanare_open.
+ */
+int hanare_queue_open(hanare_pool *pool, const char *name, uint64_t offset, uint64_t index, hanare_queue **queue);
+
+/* Gives a handle back; the queue stays, and so do its writers and readers. Never waits. */
+int hanare_queue_close(hanare_queue *queue);
+
+/* Fills *waiting with the blocks that are committed and not freed; of a queue of records with their bytes. */
+int hanare_queue_waiting(hanare_queue *queue, uint64_t *waiting);
+
+/* Becomes a writer, in a lane of its own.
+ *
+ * Ownership  *writer is the caller's until hanare_queue_writer_close. What a writer's program had not committed when it
+ *            died is gone; it delays nobody.
+ * Errors     LIMIT_REACHED where as many write as the queue has ports; IS_MAPPED; NODE_LOST.
+ */
+int hanare_queue_writer_open(hanare_queue *queue, hanare_queue_writer **writer);
+
+/* Leaves the queue; what was kept is committed. The handle is gone whatever is returned. Errors: as hanare_queue_commit. */
+int hanare_queue_writer_close(hanare_queue_writer *writer);
+
+/* Sends a unit. Waits for room at most bound_ms where the queue's overflow is to wait: HANARE_FOREVER, 0 not at all.
+ *
+ * Blocking   as said; on the queue's host no system call while there is room and the reader is awake.
+ * Errors     BAD_BLOCK for another length than the queue's; QUEUE_FULL; NOT_IN_TIME; READER_GONE where the reader died
+ *            and none took its place; NODE_LOST.
+ */
+int hanare_queue_send(hanare_queue_writer *writer, const void *unit, size_t len, uint64_t bound_ms);
+
+/* Takes room for a unit of `len` bytes, to be filled at *unit: on the queue's host that is the queue itself.
+ *
+ * Ownership  *unit is good until the next call on the writer. A unit that is claimed and not committed is abandoned by the
+ *            next claim.
+ * Errors     as hanare_queue_send.
+ */
+int hanare_queue_claim(hanare_queue_writer *writer, size_t len, uint64_t bound_ms, void **unit);
+
+/* Has the claimed unit committed with the next commit: several go in one store, or one message. */
+int hanare_queue_keep(hanare_queue_writer *writer);
+
+/* Commits the claimed unit and all that were kept: the reader sees them from here on.
+ *
+ * Errors     QUEUE_FULL where the pool has no room to spill: what was not committed is given up. NOT_A_WRITER where this
+ *            program was taken for dead and another has its lane; NODE_LOST.
+ */
+int hanare_queue_commit(hanare_queue_writer *writer);
+
+/* Gives the claimed unit up; what was kept stays kept. */
+int hanare_queue_abandon(hanare_queue_writer *writer);
+
+/* Becomes the reader, and goes on with what the one before has not freed.
+ *
+ * Ownership  *reader is the caller's until hanare_queue_reader_close.
+ * Errors     SECOND_READER; IS_MAPPED; NODE_LOST.
+ */
+int hanare_queue_reader_open(hanare_queue *queue, hanare_queue_reader **reader);
+
+/* Leaves the queue; what was not freed stays for the next reader. The handle is gone whatever is returned. */
+int hanare_queue_reader_close(hanare_queue_reader *reader);
+
+/* Receives the next unit into `into`, which has `room` bytes; *len is the unit's length.
+ *
+ * Blocking   waits for one at most bound_ms: HANARE_FOREVER, 0 not at all.
+ * Errors     NOT_IN_TIME; BAD_ARGUMENT where there is too little room: *len says how much it needs, and the unit stays.
+ *            WRITER_GONE, once, where a writer died and all that it had committed was received. NODE_LOST.
+ */
+int hanare_queue_receive(hanare_queue_reader *reader, void *into, size_t room, size_t *len, uint64_t bound_ms);
+
+/* Shows the next unit where it lies: on the queue's host in the queue itself. Several may be seen before they are released.
+ *
+ * Ownership  *unit is good until hanare_queue_release.
+ * Errors     as hanare_queue_receive.
+ */
+int hanare_queue_see(hanare_queue_reader *reader, uint64_t bound_ms, const void **unit, size_t *len);
+
+/* Frees all units that were seen: their writers have the room again. */
+int hanare_queue_release(hanare_queue_reader *reader);
 
 #ifdef __cplusplus
 }

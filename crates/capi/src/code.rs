@@ -60,13 +60,20 @@ pub fn of(error: &Error) -> c_int {
         Error::HeapFull { .. } => -40,
         Error::IsMapped { .. } => -41,
         Error::PageLost { .. } => -42,
+        Error::NoQueue { .. } => -44,
+        Error::QueueFull { .. } => -45,
+        Error::SecondReader { .. } => -46,
+        Error::NotAWriter { .. } => -47,
+        Error::BadBlock { .. } => -48,
+        Error::WriterGone { .. } => -49,
+        Error::ReaderGone { .. } => -50,
         _ => OTHER,
     }
 }
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 43] = [
+const ENTRIES: [(&CStr, &CStr); 50] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -110,6 +117,13 @@ const ENTRIES: [(&CStr, &CStr); 43] = [
     (c"HANARE_ERR_IS_MAPPED", c"programs have it mapped coherently, so that its memory is not reached as it is"),
     (c"HANARE_ERR_PAGE_LOST", c"bytes of a page went with the host that stored them; the region's rest is there"),
     (c"HANARE_ERR_NO_ATTRIBUTE", c"the region has no attribute of that name"),
+    (c"HANARE_ERR_NO_QUEUE", c"no queue is there, or its memory makes no sense"),
+    (c"HANARE_ERR_QUEUE_FULL", c"the queue has no room, nor its spill: its reader has to read first"),
+    (c"HANARE_ERR_SECOND_READER", c"another program reads the queue"),
+    (c"HANARE_ERR_NOT_A_WRITER", c"the lane is not this writer's any more: open another"),
+    (c"HANARE_ERR_BAD_BLOCK", c"a block of another length than the queue's, or a record beyond its longest"),
+    (c"HANARE_ERR_WRITER_GONE", c"a writer died; all that it had committed was read"),
+    (c"HANARE_ERR_READER_GONE", c"the reader died while this writer waits for room"),
 ];
 
 /// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
@@ -122,7 +136,7 @@ pub fn entry(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
 
 /// Whether a call that returned `code` can succeed later without being changed; agrees with [`Error::may_retry`].
 pub fn may_retry(code: c_int) -> bool {
-    matches!(code, -10 | -12 | -15 | -16 | -17 | -31 | -34 | -40)
+    matches!(code, -10 | -12 | -15 | -16 | -17 | -31 | -34 | -40 | -45 | -46 | -50)
 }
 
 /// Whether a call that returned `code` did what it was to do; agrees with [`Error::happened`].
@@ -182,6 +196,13 @@ mod tests {
             ("HEAP_FULL", Error::HeapFull { region: s(), asked: 0, free: 0, largest: 0 }),
             ("IS_MAPPED", Error::IsMapped { gid: Gid(0) }),
             ("PAGE_LOST", Error::PageLost { region: s(), offset: 0, home: NodeId(0) }),
+            ("NO_QUEUE", Error::NoQueue { region: s(), offset: 0, reason: s() }),
+            ("QUEUE_FULL", Error::QueueFull { queue: s() }),
+            ("SECOND_READER", Error::SecondReader { queue: s() }),
+            ("NOT_A_WRITER", Error::NotAWriter { queue: s(), lane: 0 }),
+            ("BAD_BLOCK", Error::BadBlock { queue: s(), len: 0, limit: 0 }),
+            ("WRITER_GONE", Error::WriterGone { queue: s(), lane: 0 }),
+            ("READER_GONE", Error::ReaderGone { queue: s() }),
         ]
     }
 

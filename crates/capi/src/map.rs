@@ -136,6 +136,15 @@ pub unsafe extern "C" fn hanare_touch_range(region: *mut CRegion, offset: u64, l
 }
 
 /// See `hanare.h`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_touch_range_to_write(region: *mut CRegion, offset: u64, len: u64) -> c_int {
+    code_of("hanare_touch_range_to_write", || with_shared(region, |mapping| mapping.touch_to_write(offset, len)))
+}
+
+/// See `hanare.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn hanare_admit_thread() {
     SharedMapping::admit_thread();

@@ -6,7 +6,7 @@ use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::pool::CPool;
 use crate::region::CRegion;
-use hanare::{CreateOptions, Pool, Region};
+use hanare::{CreateOptions, Placement, Pool, Region};
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::wire::control::RegionStat;
 use std::ffi::{c_char, c_int, c_void};
@@ -37,14 +37,22 @@ unsafe fn options(ptr: *const CCreateOptions) -> Outcome<CreateOptions> {
         let value = value.ok_or_else(|| Failure::Argument(format!("the value of attribute '{name}' is NULL")))?;
         options.attributes.set(&name, value);
     }
-    if !given.placement.is_null() {
-        // SAFETY: the caller's string.
-        options.placement = unsafe { text(given.placement, "options->placement") }?.parse()?;
-    }
+    // SAFETY: the caller's string.
+    options.placement = unsafe { placement(given.placement) }?;
     if options.mode & !0o777 != 0 {
         return Err(Failure::Argument(format!("options->mode {:#o} has bits beyond 0777", options.mode)));
     }
     Ok(options)
+}
+
+/// # Safety
+/// `NULL`, or the caller's string.
+pub(crate) unsafe fn placement(ptr: *const c_char) -> Outcome<Placement> {
+    if ptr.is_null() {
+        return Ok(Placement::Local);
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { text(ptr, "options->placement") }?.parse()?)
 }
 
 /// Makes or finds a region and gives its handle to C.

@@ -28,7 +28,7 @@ pub struct CHeld {
 }
 
 /// A bound as the header has it.
-fn bound(ms: u64) -> Option<Duration> {
+pub(crate) fn bound(ms: u64) -> Option<Duration> {
     (ms != u64::MAX).then(|| Duration::from_millis(ms))
 }
 

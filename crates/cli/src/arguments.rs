@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, key, mount, nbd, node, region, run, what_if};
+use crate::{demo, forward, journal, key, mount, nbd, node, queue, region, run, what_if};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -45,6 +45,9 @@ pub enum Command {
     Mount(mount::Options),
     /// Make a region a network block device
     Nbd(nbd::Options),
+    /// Create, list and describe queues, and pipe through them
+    #[command(subcommand)]
+    Queue(queue::Command),
     /// Draw the key that lets hosts into one pool
     #[command(subcommand)]
     Key(key::Command),
@@ -89,7 +92,7 @@ pub enum Command {
 
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Use the pool", &["demo", "run", "region", "mount", "nbd", "status"]),
+    ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status"]),
     ("Operate it", &["node", "key", "doctor", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim"]),
 ];
@@ -136,6 +139,7 @@ mod tests {
         for line in [
             "hanare run --nodes 2 -n 4 --memory 1G --fabric tcp -- ./program -x",
             "hanare run --main-memory 2G -- ./program",
+            "hanare run --hosts a,b --plain -- ./program",
             "hanare run --hosts a,b:2 -n 3 --memory 1G -- ./program",
             "hanare run --hostfile hosts -- ./program",
             "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",
@@ -150,6 +154,11 @@ mod tests {
             "hanare mount dir",
             "hanare mount dir --name projects -o coherent,ro -- make -j2",
             "hanare nbd disk --create 1G -- nbdinfo $uri",
+            "hanare queue create q --block 64 --depth 16 --ports 4 --overflow spill --place node=1 --mode 0644",
+            "hanare queue ls --json",
+            "hanare queue stat q",
+            "hanare queue send q --create --lines",
+            "hanare queue recv q --writers 2 --within 3s",
             "hanare sim --seed 7 --nodes 3 --minutes 5",
             "hanare bench get --quick --nodes 2 -n 2 --fabric tcp --json",
             "hanare bench --list",

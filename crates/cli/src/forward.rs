@@ -110,7 +110,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     if options.list {
         return list_benches(options.json);
     }
-    crate::fabric::settle(Some(options.fabric))?;
+    crate::fabric::settle(Some(options.fabric), false)?;
     let asked = options.name.as_deref().unwrap_or(ALL);
     let names: Vec<&str> = match asked {
         ALL => hanare_bench::list().iter().map(|bench| bench.name).collect(),

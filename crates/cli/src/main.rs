@@ -5,6 +5,7 @@
 //! | [`arguments`] | the one definition of the command's words |
 //! | [`run`] | programs as ranks of a job |
 //! | [`node`], [`prometheus`] | the node, and its metrics |
+//! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`mod@log`] | what a long-running command says |
@@ -35,6 +36,7 @@ mod notify;
 mod print;
 mod progress;
 mod prometheus;
+mod queue;
 mod region;
 mod run;
 mod size;
@@ -105,7 +107,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
     let rest = words[1..].iter().cloned();
     match command {
         Command::Run(options) => {
-            fabric::settle(options.fabric)?;
+            fabric::settle(options.fabric, options.plain)?;
             run::check(&options)?;
             return guard::stand_guard(rest);
         }
@@ -119,6 +121,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,

@@ -3,6 +3,7 @@
 use crate::size;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use hanare::Pool;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,10 @@ const INSTALLED: &str = "nbdkit/plugins/nbdkit-hanare-plugin.so";
 
 /// Becomes nbdkit.
 pub fn run(options: &Options) -> Result<i32> {
+    if options.create.is_none() {
+        // nbdkit starts the command before it opens the region: what is wrong with that is said first.
+        Pool::attach_alone()?.stat(&options.name)?;
+    }
     let mut nbdkit = Command::new("nbdkit");
     nbdkit.arg("-f");
     if options.read_only {

@@ -2,11 +2,13 @@
 
 use crate::forward;
 use crate::print;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hanare_bench::basics;
-use hanare_model::what_if::costs::{Costs, Measured, Origin};
-use hanare_model::what_if::{self, Source, show};
+use hanare_model::network::Network;
+use hanare_model::what_if::calibrate::{self, Measured, Provenance};
+use hanare_model::what_if::costs::SoftwareCosts;
+use hanare_model::what_if::{self, ProgramSource, show};
 use std::path::{Path, PathBuf};
 
 /// Predicts what a program would do on another network, or on more nodes.
@@ -57,8 +59,11 @@ pub struct WhatIfOptions {
     /// Measure what the software costs on this host, and keep it.
     #[arg(long)]
     pub calibrate: bool,
+    /// Measure anew and compare with what is predicted for --network, which lies between this host's nodes, as a shaped loopback does.
+    #[arg(long, conflicts_with_all = ["app", "trace", "pattern", "calibrate"])]
+    pub validate: bool,
     /// A short measurement, whose figures are worth little.
-    #[arg(long, requires = "calibrate")]
+    #[arg(long)]
     pub quick: bool,
     /// The calibration to read, or to write [default: this host's, in the folder of the pool's state].
     #[arg(long, value_name = "FILE.toml")]
@@ -81,16 +86,19 @@ pub fn run(options: &WhatIfOptions) -> Result<()> {
         None => kept_at(),
     };
     if options.calibrate {
-        return calibrate(options, &file);
+        return keep(options, &file);
+    }
+    if options.validate {
+        return validate(options, &read(&file)?);
     }
     let source = match (&options.app, &options.trace, &options.pattern) {
-        (Some(app), _, _) => Source::App(app.clone()),
-        (_, Some(folder), _) => Source::Recording(folder.clone()),
-        (_, _, Some(text)) => Source::Pattern(text.clone()),
+        (Some(app), _, _) => ProgramSource::App(app.clone()),
+        (_, Some(folder), _) => ProgramSource::Recording(folder.clone()),
+        (_, _, Some(text)) => ProgramSource::Pattern(text.clone()),
         _ => bail!("name a program, or give --pattern, --trace or --calibrate"),
     };
     let answer = what_if::run(
-        &what_if::Options {
+        &what_if::Question {
             source,
             network: options.network.clone(),
             against: options.against.clone(),
@@ -122,9 +130,9 @@ fn kept_at() -> PathBuf {
     hanare::settings::state_folder().join(format!("what-if-{name}.toml"))
 }
 
-fn read(file: &Path) -> Result<Costs> {
+fn read(file: &Path) -> Result<SoftwareCosts> {
     match std::fs::read_to_string(file) {
-        Ok(text) => Costs::from_toml(&text).with_context(|| file.display().to_string()),
+        Ok(text) => SoftwareCosts::from_toml(&text).with_context(|| file.display().to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             bail!(
                 "what the software costs on this host was not measured ({} is not there); run hanare what-if --calibrate",
@@ -141,23 +149,24 @@ fn load() -> f64 {
     text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
+/// Measures single operations; beside them, the nodes' share of the processors' time.
+fn measure(quick: bool) -> Result<(Vec<Measured>, f64)> {
+    let report = forward::run_bench(basics::NAME, quick, None, None)?;
+    let (shares, rows): (Vec<_>, Vec<_>) = report.rows.into_iter().partition(|row| row.case == basics::NODE_SHARE);
+    let share = shares.first().context("the bench tells no share of the nodes")?.value;
+    Ok((rows.into_iter().map(|row| Measured { pattern: row.case, ns: row.value }).collect(), share))
+}
+
 /// Measures, fits and keeps.
-fn calibrate(options: &WhatIfOptions, file: &Path) -> Result<()> {
+fn keep(options: &WhatIfOptions, file: &Path) -> Result<()> {
     let load = load();
-    let report = forward::run_bench(basics::NAME, options.quick, None, None)?;
-    let share =
-        report.rows.iter().find(|row| row.case == basics::NODE_SHARE).context("the bench tells no share of the nodes")?.value;
-    let rows: Vec<Measured> = report
-        .rows
-        .iter()
-        .filter(|row| row.case != basics::NODE_SHARE)
-        .map(|row| Measured { pattern: row.case.clone(), ns: row.value })
-        .collect();
+    let (rows, share) = measure(options.quick)?;
     let made = forward::made();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kind = if cfg!(debug_assertions) { "debug build" } else { "release build" };
-    let build = format!("hanare {} {}, {kind}", made.version, made.commit).replace("  ", " ").replace(" ,", ",");
-    let costs = Costs::fit(Origin { host: host(), date: made.date, build, cores, load }, &rows, share)?;
+    let commit = if made.commit.is_empty() { "unknown commit" } else { &made.commit };
+    let build = format!("hanare {} ({commit}, {kind})", made.version);
+    let costs = calibrate::fit(Provenance { host: host(), date: made.date, build, cores, load }, &rows, share)?;
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
@@ -166,5 +175,15 @@ fn calibrate(options: &WhatIfOptions, file: &Path) -> Result<()> {
         true => print::json(&serde_json::to_value(&costs)?)?,
         false => print::text(&show::calibration(&costs)),
     }
+    Ok(())
+}
+
+/// Measures, and compares with what was predicted before.
+fn validate(options: &WhatIfOptions, costs: &SoftwareCosts) -> Result<()> {
+    let network = Network::find(&options.network)?;
+    let (rows, _) = measure(options.quick)?;
+    let comparison = calibrate::compare(costs, &rows, &network)?;
+    print::text(&show::comparison(&comparison, costs));
+    ensure!(comparison.holds(), "the predictions over {} do not hold", network.name);
     Ok(())
 }

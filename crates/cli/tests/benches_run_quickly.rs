@@ -53,12 +53,50 @@ fn rows<'r>(report: &'r Value, words: &str) -> Vec<&'r Value> {
 }
 
 #[test]
+fn queues_and_rings() {
+    let report = bench("queue", None);
+    check("queue", &report);
+    assert_eq!(rows(&report, "1 writer, 1 reader").len(), 2);
+    assert!(
+        report["rows"].as_array().unwrap().iter().all(|row| row["peer_value"].is_f64()),
+        "its peers are part of it: {report}"
+    );
+    let report = bench("queues", None);
+    check("queues", &report);
+    assert_eq!(rows(&report, "16 active queues").len(), 2);
+}
+
+#[test]
 fn strided() {
     let report = bench("strided", None);
     check("strided", &report);
     let at_goal = rows(&report, "each 128 B of 1 MiB, 2 nodes");
     let goals: Vec<_> = at_goal.iter().map(|row| row["goal"].as_f64()).collect();
     assert_eq!(goals, [Some(3.0), Some(1.0), Some(1.0)]);
+}
+
+#[test]
+fn basics_calibrate_what_if_and_predict() {
+    let report = bench("basics", None);
+    check("basics", &report);
+    assert!(rows(&report, "get").len() > 5);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("costs.toml");
+    let hanare = |words: &[&str]| {
+        let mut command = pool::command(&[&["what-if", "--calibration", file.to_str().unwrap()], words].concat());
+        pool::run(&mut command)
+    };
+    let refused = hanare(&["--pattern", "get 4KiB x10"]);
+    assert!(!refused.status.success() && refused.stderr.contains("--calibrate"), "{refused:?}");
+    let calibrated = hanare(&["--calibrate", "--quick"]);
+    assert!(calibrated.status.success(), "{calibrated:?}");
+    let answer = hanare(&["--pattern", "get 4KiB x100 depth 8", "--network", "1gbe", "--json"]);
+    assert!(answer.status.success(), "{answer:?}");
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["messages"]["get"]["messages"], 200);
+    assert!(answer["us"].as_f64().unwrap() > 100.0 * 4096.0 * 8e-3, "not faster than the wire: {answer}");
+    let beyond = hanare(&["--pattern", "get 4KiB", "--network", "cxl2"]);
+    assert!(beyond.stderr.contains("no network of loads and stores was measured"), "{beyond:?}");
 }
 
 #[test]

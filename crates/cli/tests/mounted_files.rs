@@ -35,22 +35,24 @@ macro_rules! or_skip {
 struct Mount {
     process: Child,
     folder: tempfile::TempDir,
+    said: tempfile::NamedTempFile,
 }
 
 impl Mount {
     fn new(node: &Node, words: &[&str]) -> Mount {
-        let folder = tempfile::tempdir().unwrap();
-        let process = Mount::serve(node, folder.path(), words);
-        Mount { process, folder }
+        let (folder, said) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let process = Mount::serve(node, folder.path(), said.path(), words);
+        Mount { process, folder, said }
     }
 
-    fn serve(node: &Node, folder: &Path, words: &[&str]) -> Child {
+    fn serve(node: &Node, folder: &Path, said: &Path, words: &[&str]) -> Child {
         let mut command = command(&["mount"]);
         command.arg(folder).args(words).env("HANARE_NODE", &node.socket).env("HANARE_ANSWER_MS", "3000");
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let stderr = OpenOptions::new().append(true).open(said).unwrap();
+        let mut process = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("files at"), "{line}");
+        assert!(line.starts_with("files at"), "{}", fs::read_to_string(said).unwrap());
         process
     }
 
@@ -62,13 +64,20 @@ impl Mount {
     fn kill_and_mount(&mut self, node: &Node) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = Mount::serve(node, self.folder.path(), &[]);
+        self.process = Mount::serve(node, self.folder.path(), self.said.path(), &[]);
     }
 
     /// Unmounts in good order.
     fn end(mut self) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), rustix::process::Signal::TERM).unwrap();
         assert!(self.process.wait().unwrap().success());
+        self.check();
+    }
+
+    /// No mount has built another state than the others.
+    fn check(&self) {
+        let said = fs::read_to_string(self.said.path()).unwrap();
+        assert!(!said.contains("makes no sense"), "{said}");
     }
 }
 
@@ -243,6 +252,40 @@ fn two_hosts_see_each_others_closed_files_and_locks() {
     let mut bytes = Vec::new();
     (&open).read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes, vec![2; 70_000]);
+}
+
+#[test]
+fn many_threads_on_two_hosts_build_one_state() {
+    or_skip!();
+    let nodes = Nodes::start(2);
+    let mounts = [Mount::new(&nodes.nodes[0], &[]), Mount::new(&nodes.nodes[1], &[])];
+    std::thread::scope(|scope| {
+        for (host, mount) in mounts.iter().enumerate() {
+            for thread in 0..3 {
+                scope.spawn(move || {
+                    for number in 0..40 {
+                        let name = format!("{host}-{thread}-{number}");
+                        fs::write(mount.path(&name), vec![host as u8; 10_000]).unwrap();
+                        fs::metadata(mount.path(&name)).unwrap();
+                        fs::rename(mount.path(&name), mount.path(&format!("moved-{name}"))).unwrap();
+                        if number % 2 == 0 {
+                            fs::remove_file(mount.path(&format!("moved-{name}"))).unwrap();
+                        }
+                    }
+                });
+            }
+        }
+    });
+    for mount in &mounts {
+        let all: Vec<_> = fs::read_dir(mount.folder.path()).unwrap().map(|entry| entry.unwrap()).collect();
+        assert_eq!(all.len(), 2 * 3 * 20);
+        for entry in all {
+            let host = u8::from(entry.file_name().to_str().unwrap().starts_with("moved-1"));
+            assert_eq!(fs::read(entry.path()).unwrap(), vec![host; 10_000]);
+        }
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    mounts.into_iter().for_each(Mount::end);
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl Exec {
             }
             Op::CompareAndSwap(element) => vector::compare_and_swap_part(memory, shape, at, len, element, operand, result),
             Op::CopyFrom { .. } | Op::CopyTo => unreachable!("copies come in pairs"),
+            Op::Append { .. } => unreachable!("the home of a queue appends"),
         }
     }
 

@@ -34,8 +34,9 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LocalMapping, LockGuard, MapOptions, Modify, PageCounts,
-    Part, Pool, Region, SharedMapping, WordGuard, WordLock,
+    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
+    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
+    WritePort,
 };
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
@@ -53,6 +54,7 @@ pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 pub use hanare_protocol::page::Consistency;
 pub use hanare_protocol::place::{Extent, Layout, Placement};
+pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
@@ -67,6 +69,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/tutorial.md")]
     struct Tutorial;
+    #[doc = include_str!("../../../docs/queues.md")]
+    struct QueuesPage;
     #[doc = include_str!("../../../docs/commands.md")]
     struct Commands;
 }

@@ -45,8 +45,9 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "HANARE_FRAMES",
-        "a quarter of the machine's memory",
-        "size of the pages of other nodes that one mapping keeps on this host, as 1GiB; beyond it the least used go home",
+        "half of the memory of the machine, or of its control group",
+        "size of the pages of other nodes that all coherent mappings of a node keep together, as 1GiB; each has what those before it left, the first \
+         half at most; beyond it the least used go home",
     ),
     setting(
         "HANARE_KEY",
@@ -181,9 +182,10 @@ pub fn userfaultfd() -> Result<Features> {
     }
 }
 
-/// Bytes of frames that one mapping keeps: as set, or a quarter of the memory that the machine, or its control group, has.
+/// Bytes of frames that all mappings of a host keep together: as set, or half of the memory that the machine, or its control group, has.
+/// The first takes half of that at most, the next half of the rest.
 pub(crate) fn frames_len() -> Result<u64> {
-    Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 4))
+    Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
 }
 
 /// Which connections are sealed.

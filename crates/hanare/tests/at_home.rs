@@ -274,6 +274,30 @@ fn a_stopped_owner_is_waited_for() {
 }
 
 #[test]
+#[ignore = "a program that another test starts, with a short bound"]
+fn names_a_silent_owner() {
+    if std::env::var("HANARE_ANSWER_MS").is_err() {
+        return;
+    }
+    let nodes = Nodes::start(3, None);
+    let (region, _program) = owned_elsewhere(&nodes);
+    std::thread::scope(|scope| {
+        scope.spawn(|| nodes.processes[2].pause(Duration::from_millis(2200)));
+        std::thread::sleep(Duration::from_millis(200));
+        let error = region.fetch_word(3 * PAGE, Operator::Add, 1).unwrap_err();
+        assert!(matches!(&error, Error::Timeout { peer, .. } if peer == "node 2"), "{error}");
+        assert_eq!(error.happened(), hanare::Happened::Unknown);
+    });
+    assert_eq!(region.fetch_word(3 * PAGE, Operator::Add, 1).unwrap(), 4, "what was not done is not done later");
+    processes::say_ready("");
+}
+
+#[test]
+fn an_owner_that_is_silent_beyond_the_bound_is_named() {
+    Process::start("names_a_silent_owner", &[("HANARE_ANSWER_MS", "1000")]);
+}
+
+#[test]
 #[ignore = "a program that another test kills"]
 fn puts_without_an_end() {
     let Ok(socket) = std::env::var("TEST_SOCKET") else { return };
@@ -311,5 +335,5 @@ fn a_program_that_dies_in_the_middle_holds_no_page() {
 
 #[test]
 fn all_of_it_as_on_linux_6_1() {
-    support::once_more_as_on_linux("6.1", &["as_on_linux", "node_process", "copies_both_ways"]);
+    support::once_more_as_on_linux("6.1", &["as_on_linux"]);
 }

@@ -89,10 +89,9 @@ impl Network {
         }
         match NAMED.iter().find(|(name, _)| *name == given) {
             Some((name, text)) => Network::parse(name, text),
-            None if !given.contains(['.', '/']) => Err(NetworkError::Unknown {
-                given: given.to_string(),
-                known: Network::names().collect::<Vec<_>>().join(", "),
-            }),
+            None if !given.contains(['.', '/']) => {
+                Err(NetworkError::Unknown { given: given.to_string(), known: Network::names().collect::<Vec<_>>().join(", ") })
+            }
             None => Network::read(Path::new(given)),
         }
     }
@@ -145,7 +144,9 @@ impl Network {
             ("bypass", None, None) => Way::Bypass,
             ("loads", Some(line), Some(outstanding @ 1..=4096)) => Way::Loads { line, outstanding },
             ("loads", ..) => return Err(NetworkError::form(file, "way = \"loads\" needs line and outstanding = 1 to 4096")),
-            _ => return Err(NetworkError::form(file, "way is kernel, bypass or loads, and only loads have line and outstanding")),
+            _ => {
+                return Err(NetworkError::form(file, "way is kernel, bypass or loads, and only loads have line and outstanding"));
+            }
         };
         Ok(Network {
             name,

@@ -3,7 +3,7 @@
 //! Nothing is decided here. A touch or a message goes in, and what the rules want done comes out in order; a model gives each
 //! letter its way and its time. What a home and its own host say to each other is no message between nodes.
 use hanare_protocol::page::directory::Output as HomeOutput;
-use hanare_protocol::page::host::Output as HostOutput;
+use hanare_protocol::page::host::{Output as HostOutput, Phase};
 use hanare_protocol::page::{Access, Copies, Directory, HostId, Page, ToHome, ToHost, Touch};
 
 /// What is said of a page.
@@ -68,30 +68,15 @@ impl Pages {
         Pages { home, directory: Directory::new(pages, number(home)), hosts }
     }
 
-    /// The home's host.
-    pub fn home(&self) -> usize {
-        self.home
-    }
-
     /// Whether a host may use a page in that way as it is.
-    pub fn has(&mut self, host: usize, page: Page, access: Access) -> bool {
-        let copies = &self.hosts[host];
-        matches!(
-            (copies.phase(page), access),
-            (hanare_protocol::page::host::Phase::Owned, _) | (hanare_protocol::page::host::Phase::Shared, Access::Read)
-        )
+    pub fn has(&self, host: usize, page: Page, access: Access) -> bool {
+        matches!((self.hosts[host].phase(page), access), (Phase::Owned, _) | (Phase::Shared, Access::Read))
     }
 
     /// A program of a host touches a page, from a seat of its own. Says what became of it and what follows.
     pub fn touch(&mut self, host: usize, page: Page, access: Access, seat: u16) -> (Touch, Vec<Act>) {
         let touch = self.hosts[host].touch(page, access, seat);
         (touch, self.drain(host))
-    }
-
-    /// A host gives a page up to make room.
-    pub fn evict(&mut self, host: usize, page: Page) -> Vec<Act> {
-        self.hosts[host].evict(page);
-        self.drain(host)
     }
 
     /// A letter has arrived. A letter that the rules refuse is a defect of the model and panics.
@@ -169,18 +154,5 @@ mod tests {
         assert_eq!(touch(2, Write), (0, 0), "it is the owner's");
         assert_eq!(touch(3, Read), (4, 2), "dirty in a third");
         assert_eq!(touch(3, Write), (5, 0), "an upgrade sends no page");
-    }
-
-    #[test]
-    fn an_owned_page_goes_home_and_a_copy_goes_in_silence() {
-        let mut pages = Pages::new(0, 3, 8);
-        let (_, acts) = pages.touch(1, Page(0), Access::Write, 0);
-        cost(&mut pages, acts);
-        let acts = pages.evict(1, Page(0));
-        assert_eq!(cost(&mut pages, acts), (1, 1));
-        let (_, acts) = pages.touch(2, Page(0), Access::Read, 0);
-        cost(&mut pages, acts);
-        let acts = pages.evict(2, Page(0));
-        assert_eq!(cost(&mut pages, acts), (0, 0));
     }
 }

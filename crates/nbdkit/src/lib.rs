@@ -181,25 +181,26 @@ impl Server for Disk {
     }
 }
 
-nbdkit::plugin!(Disk {
-    after_fork,
-    can_fast_zero,
-    can_flush,
-    can_fua,
-    can_multi_conn,
-    can_trim,
-    can_write,
-    can_zero,
-    config,
-    config_complete,
-    config_help,
-    description,
-    flush,
-    longname,
-    magic_config_key,
-    thread_model,
-    trim,
-    version,
-    write_at,
-    zero
-});
+/// The one name that nbdkit looks for.
+mod entry {
+    use super::Disk;
+
+    nbdkit::plugin!(Disk {
+        after_fork,
+        can_fast_zero,
+        can_flush,
+        can_fua,
+        can_multi_conn,
+        can_trim,
+        can_write,
+        can_zero,
+        config,
+        config_complete,
+        config_help,
+        flush,
+        thread_model,
+        trim,
+        write_at,
+        zero
+    });
+}

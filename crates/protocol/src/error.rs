@@ -1,5 +1,6 @@
 //! The one error type of the pool: what happened, to what, at which limit, and what to do next.
 
+pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
 use crate::size::Size;
 use serde::{Deserialize, Serialize};
@@ -369,6 +370,60 @@ pub enum Error {
         /// A length that is sure to be found.
         largest: u64,
     },
+    /// No queue is there, or one that makes no sense.
+    #[error("no queue is at offset {offset} of region '{region}': {reason}")]
+    NoQueue {
+        /// The region.
+        region: String,
+        /// Where it was looked for.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The lane has no room, and the queue's overflow has none left either.
+    #[error("queue {queue} is full: its reader has to read before more is written")]
+    QueueFull {
+        /// The queue.
+        queue: String,
+    },
+    /// Another program reads the queue.
+    #[error("queue {queue} has a reader already; it has one at a time")]
+    SecondReader {
+        /// The queue.
+        queue: String,
+    },
+    /// The lane belongs to another writer, or to none.
+    #[error("lane {lane} of queue {queue} is not this writer's (any more): open another port")]
+    NotAWriter {
+        /// The queue.
+        queue: String,
+        /// The lane.
+        lane: u32,
+    },
+    /// A block has another length than the queue's, or a record is too long.
+    #[error("{len} bytes cannot be sent through queue {queue}: its blocks have {limit}, or its records at most as many")]
+    BadBlock {
+        /// The queue.
+        queue: String,
+        /// Its length in bytes.
+        len: u64,
+        /// The length of the queue's blocks, or of its longest record.
+        limit: u64,
+    },
+    /// A writer died; all that it had committed was read.
+    #[error("the writer of lane {lane} of queue {queue} has died; what it had committed was read")]
+    WriterGone {
+        /// The queue.
+        queue: String,
+        /// Its lane.
+        lane: u32,
+    },
+    /// The reader died while this writer waits for room; another reader may come.
+    #[error("the reader of queue {queue} has died, and no other has come: nothing makes room")]
+    ReaderGone {
+        /// The queue.
+        queue: String,
+    },
     /// A page's newest bytes went with the host that had stored to it; the page's home is there.
     #[error(
         "the newest bytes at offset {offset} of region '{region}' went with the host that stored them; its home, {home}, is there, and gives the rest: save what is needed of it, then remove the region and create it again"
@@ -381,27 +436,6 @@ pub enum Error {
         /// The page's home.
         home: NodeId,
     },
-}
-
-/// Whether a failed call did anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Happened {
-    /// Nothing was done.
-    No,
-    /// All of it was done; only the answer is missing.
-    Yes,
-    /// It may have been done, in part or whole.
-    Unknown,
-}
-
-impl std::fmt::Display for Happened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Happened::No => "did not happen; it may be repeated",
-            Happened::Yes => "happened; its answer is lost",
-            Happened::Unknown => "may or may not have happened",
-        })
-    }
 }
 
 impl Error {
@@ -430,6 +464,9 @@ impl Error {
                 | Error::PoolFull { .. }
                 | Error::NotInTime { .. }
                 | Error::HeapFull { .. }
+                | Error::QueueFull { .. }
+                | Error::SecondReader { .. }
+                | Error::ReaderGone { .. }
         )
     }
 }

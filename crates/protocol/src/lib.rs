@@ -16,6 +16,7 @@
 //! | [`element`] | numbers in regions: kinds, updates, summaries |
 //! | [`page`] | the pages of a shared extent: the directory at their home, and what each host does |
 //! | [`request`] | the life of a client's request |
+//! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
@@ -33,6 +34,7 @@ pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod group;
+mod happened;
 pub mod heap;
 pub mod id;
 pub mod limits;
@@ -42,6 +44,7 @@ pub mod member;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod place;
+pub mod queue;
 pub mod request;
 pub mod session;
 pub mod shape;

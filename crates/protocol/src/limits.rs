@@ -56,6 +56,42 @@ pub const DEATH_LOOK_MS: u64 = 200;
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
+/// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
+pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;
+/// See [`QUEUE_BLOCK_LEN_MIN`].
+pub const QUEUE_BLOCK_LEN_MAX: u32 = PAGE_LEN as u32;
+
+/// Longest record of a queue: what is longer is put into a region, and its place sent.
+pub const QUEUE_RECORD_LEN_MAX: u32 = 1 << 20;
+
+/// Most units in a lane of a queue: beyond, they are a backlog, which the spill is for.
+pub const QUEUE_DEPTH_MAX: u32 = 1 << 20;
+
+/// Most bytes of a lane: two lanes of the longest blocks fit a host that lends little.
+pub const QUEUE_LANE_LEN_MAX: u64 = 1 << 30;
+
+/// Most writers of a queue at once: a reader that finds nothing has looked at each lane.
+pub const QUEUE_PORT_COUNT_MAX: u32 = 1024;
+
+/// Most queues of an array.
+pub const QUEUE_COUNT_MAX: u64 = 1 << 24;
+
+/// Most writers, and most readers, of the queues of one array at once, and most ports of one connection: some 100 bytes each at
+/// their node.
+pub const QUEUE_CLAIM_COUNT_MAX: usize = 1 << 20;
+
+/// Most ports of queues of one connection: each is 100 bytes at their node, which looks at all of them when the connection ends.
+pub const QUEUE_LINK_PORT_COUNT_MAX: usize = 65_536;
+
+/// Bytes of the pieces in which pool memory is taken for spilled units: small, since most spills are short.
+pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
+
+/// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
+pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
+
+/// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
+pub const QUEUE_NAP_MS: u64 = 50;
+
 /// Longest message of what clients share: a name, and a few numbers.
 pub const SYNC_LEN_MAX: u64 = 512;
 
@@ -76,6 +112,9 @@ pub const SPAN_COUNT_MAX: usize = 256;
 
 /// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
+
+/// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
+pub const FRAME_COUNT_MIN: u64 = 128;
 
 /// Most commands in one message: descriptors of a batch stay within 256 KiB.
 pub const BATCH_COUNT_MAX: usize = 4096;
@@ -207,6 +246,21 @@ pub const SPIN_YIELD_US: u64 = 50;
 /// How long a client checks and yields for a node's answer: the wake of a parked node and the way back. Giving up just before the
 /// answer comes would cost a second wake.
 pub const SPIN_ANSWER_US: u64 = 2 * SPIN_YIELD_US;
+
+/// Steps of all ranks in a question of `what-if`: more take minutes.
+pub const WHAT_IF_STEP_COUNT_MAX: u64 = 20_000_000;
+
+/// Repetitions of a phase of a pattern: more is a typing error more often than a wish.
+pub const WHAT_IF_REPEAT_COUNT_MAX: u64 = 1_000_000_000;
+
+/// Processors of a host in a question: more than any machine has.
+pub const WHAT_IF_CORE_COUNT_MAX: usize = 4096;
+
+/// Spans of a timeline of `what-if`: a viewer opens no more in a few seconds.
+pub const WHAT_IF_SPAN_COUNT_MAX: usize = 200_000;
+
+/// Bytes of a rank's recorded timeline that is read: it is held in memory as a whole.
+pub const WHAT_IF_RECORDING_LEN_MAX: u64 = 1 << 30;
 
 const _: () = {
     assert!(REPEAT_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");

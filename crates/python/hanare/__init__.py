@@ -14,8 +14,9 @@ other hosts is an `Array`, whose elements are moved, summed and updated where th
 from ._hanare import __version__
 from ._local import LocalArray
 from .array import Array
+from .dictionary import Dict
 from .errors import Error
 from .pool import Pool, Region, connect
 from .sync import Group, Lock
 
-__all__ = ["Array", "Error", "Group", "LocalArray", "Lock", "Pool", "Region", "__version__", "connect"]
+__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Region", "__version__", "connect"]

@@ -11,6 +11,7 @@ from . import _functions, _reduce
 from ._index import Layout, Places, Shape, resolve
 from ._local import LocalArray
 from ._terms import element_of
+from .errors import BadUse
 
 if TYPE_CHECKING:
     from .pool import Pool, Region
@@ -204,6 +205,8 @@ class Array(NDArrayOperatorsMixin):
         if found.shape and 0 in found.shape:
             np.broadcast_to(_plain(value), found.shape)
             return
+        if _has_gaps(found.dtype):
+            return self._set_fields(key, found, value)
         if isinstance(value, Array) and isinstance(found, Layout) and self._copy_from(found, value):
             return
         if isinstance(found, Layout) and found.size * found.dtype.itemsize > CHUNK_LEN and np.ndim(value):
@@ -217,6 +220,17 @@ class Array(NDArrayOperatorsMixin):
             given = given[0]
         whole = np.ascontiguousarray(np.broadcast_to(given.astype(found.dtype, copy=False), found.shape))
         self._move(self.region.native.put, commands, bytes_of(whole))
+
+    def _set_fields(self, key: Any, found: Layout | Places, value: Any) -> None:
+        """Write the fields of records, and leave what lies between them as it is."""
+        given = np.asarray(_plain(value), None if isinstance(value, (np.ndarray, Array)) else found.dtype)
+        records = np.empty(given.shape, found.dtype)
+        records[...] = given
+        for field in found.dtype.names or ():
+            if isinstance(found, Layout):
+                self._seen(found.via(lambda shadow, field=field: shadow[field]))[...] = records[field]  # type: ignore[misc]
+            else:
+                self[field][key] = records[field]
 
     def _fill(self, commands: list[Shape], element: np.ndarray[Any, Any]) -> None:
         pattern = bytes_of(np.ascontiguousarray(element))
@@ -275,7 +289,11 @@ class Array(NDArrayOperatorsMixin):
         A page that nobody can supply any more ends the program that touches it: that is the price of plain loads. Where nodes may
         go, use the array itself: it raises exceptions.
         """
-        view = self.region.native.map(consistency)
+        try:
+            view = self.region.native.map(consistency)
+        except BadUse as odd:
+            # The home that refuses it knows the region by its number.
+            raise BadUse(f"array '{self.name}' cannot be mapped: {odd}") from odd
         return LocalArray._over(view, self.region, self._layout)
 
     def remove(self) -> None:
@@ -400,6 +418,12 @@ class Array(NDArrayOperatorsMixin):
         operands = operands if operands.ndim == 0 else np.ascontiguousarray(np.broadcast_to(operands, found.shape))
         self.region.native.update(commands[0], element, operator, bytes_of(np.ascontiguousarray(operands)))
         return True
+
+
+def _has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Whether records of that type have bytes that are no field's."""
+    fields: Any = dtype.fields or {}
+    return bool(fields) and sum(int(kind[0].itemsize) for kind in fields.values()) < dtype.itemsize
 
 
 def _plain(value: Any) -> Any:

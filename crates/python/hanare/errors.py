@@ -171,6 +171,34 @@ class PageLost(Error, ConnectionError):
     """A page's newest bytes went with the host that had stored to it; the page's home is there."""
 
 
+class NoQueue(Error, LookupError):
+    """No queue is there, or one that makes no sense."""
+
+
+class QueueFull(Error, BlockingIOError):
+    """The lane has no room, and the queue's overflow has none left either."""
+
+
+class SecondReader(Error):
+    """Another program reads the queue."""
+
+
+class NotAWriter(Error):
+    """The lane belongs to another writer, or to none."""
+
+
+class BadBlock(Error, ValueError):
+    """A block has another length than the queue's, or a record is too long."""
+
+
+class WriterGone(Error, ConnectionError):
+    """A writer died; all that it had committed was read."""
+
+
+class ReaderGone(Error, ConnectionError):
+    """The reader died while this writer waits for room; another reader may come."""
+
+
 class BadAttributes(Error, TypeError):
     """The region does not say what its elements are, or says what this program cannot read."""
 

@@ -394,7 +394,7 @@ _pools: dict[str, Pool] = {}
 _pools_lock = threading.Lock()
 
 
-def connect(socket: str | None = None, *, memory: int | str | None = None, start: bool = True) -> Pool:
+def connect(socket: str | None = None, *, memory: int | str | None = None, nodes: int = 1, start: bool = True) -> Pool:
     """Attach to this host's node or, where none answers, start one that ends with this program, and say so.
 
     Parameters
@@ -403,6 +403,8 @@ def connect(socket: str | None = None, *, memory: int | str | None = None, start
         The node's socket; by default ``HANARE_NODE``, else that of this user.
     memory : int or str, optional
         What a node that is started lends, in bytes or as ``"4GiB"``; by default a quarter of this machine's memory, 4 GiB at most.
+    nodes : int
+        How many nodes are started; several treat each other as so many hosts would.
     start : bool
         Whether a node may be started.
 
@@ -426,13 +428,14 @@ def connect(socket: str | None = None, *, memory: int | str | None = None, start
         except NoNode:
             if socket is not None or not start:
                 raise
-            nodes = _node.Nodes(1, memory)
-            place = nodes.sockets[0]
+            started = _node.Nodes(nodes, memory)
+            place = started.sockets[0]
             # Programs that this one starts are to find it too.
             os.environ["HANARE_NODE"] = place
-            pool = Pool(place, nodes)
+            pool = Pool(place, started)
             lent = pool.info().rows[0][3] >> 20
-            print(f"hanare: no node on this host; one was started that lends {lent} MiB until this program ends", file=sys.stderr)
+            which = "one was started that lends" if nodes == 1 else f"{nodes} were started, each of which lends"
+            print(f"hanare: no node on this host; {which} {lent} MiB until this program ends", file=sys.stderr)
         _pools[place] = pool
         return pool
 

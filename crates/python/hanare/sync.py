@@ -81,6 +81,8 @@ class Lock:
             Once, where this program lost another lock meanwhile.
         """
         bound = timeout if blocking else 0.0
+        if self.shared and self._held is not None:
+            raise RuntimeError(f"lock '{self.name}' is shared by this object already")
         try:
             self._held = self._pool._native.lock(self.name, self.shared, bound).result()
         except TimeoutError:

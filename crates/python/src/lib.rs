@@ -11,7 +11,7 @@
 //! | `sync` | locks, groups and barriers as such waits |
 //!
 //! Arrays, dictionaries and all other faces are Python: this module moves bytes and does nothing else. The interpreter's lock is
-//! released in each call that waits, or moves more than [`memory::HELD_LEN_MAX`] bytes.
+//! released in each call that waits, or moves more than [`memory::BRIEF_LEN`] bytes.
 
 mod errors;
 mod memory;

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
 /// Calls that move more release the interpreter's lock: below, taking it again may cost more than the copy.
-pub const HELD_LEN_MAX: usize = 64 << 10;
+pub const BRIEF_LEN: usize = 64 << 10;
 
 /// A Python object's bytes.
 pub struct Lent {
@@ -73,12 +73,13 @@ impl Lent {
         if count == 0 {
             return Ok(hanare::Indices::from(&[] as &[u64]));
         }
-        // SAFETY: invariants 1 and 3; the alignment is looked at here.
         match self.buffer.item_size() {
             4 if pointer.cast::<u32>().is_aligned() => {
+                // SAFETY: invariants 1 and 3; the alignment was just looked at.
                 Ok(unsafe { std::slice::from_raw_parts::<u32>(pointer.cast(), count) }.into())
             }
             8 if pointer.cast::<u64>().is_aligned() => {
+                // SAFETY: as above.
                 Ok(unsafe { std::slice::from_raw_parts::<u64>(pointer.cast(), count) }.into())
             }
             other => Err(PyValueError::new_err(format!("indices have 4 or 8 bytes, not {other}"))),
@@ -88,6 +89,6 @@ impl Lent {
 
 /// Runs the work of a call, without the interpreter's lock where it waits for others or moves much.
 pub fn run<T: Send>(py: Python<'_>, may_wait: bool, len: usize, work: impl FnOnce() -> hanare::Result<T> + Send) -> PyResult<T> {
-    let done = if may_wait || len > HELD_LEN_MAX { py.detach(work) } else { work() };
+    let done = if may_wait || len > BRIEF_LEN { py.detach(work) } else { work() };
     done.map_err(crate::errors::raise)
 }

@@ -54,7 +54,7 @@ impl Pool {
     }
 
     /// Makes a region with what is kept with its name; with `attach` opens one of that name and length that is there.
-    #[expect(clippy::too_many_arguments, reason = "Python's words for it have one more")]
+    #[allow(clippy::too_many_arguments, reason = "Python's words for it have one more")]
     fn create(
         &self,
         py: Python<'_>,

@@ -4,7 +4,7 @@ use crate::errors::raise;
 use crate::memory::{Lent, run};
 use crate::shapes::ShapeTuple;
 use crate::view::View;
-use crate::waiting::{Came, Pending, begin};
+use crate::waiting::{Pending, begin};
 use hanare::{Consistency, Element, Modify, Operator, Range, Rights, Value, Wait, Word};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -182,7 +182,8 @@ impl Region {
                 let is_last = left.is_some_and(|left| left <= step);
                 match region.wait_until(offset, until, Some(left.unwrap_or(step).min(step))) {
                     Err(hanare::Error::NotInTime { .. }) if !is_last => {}
-                    outcome => return ending.end(outcome.map(Came::Word)),
+                    Ok(word) => return ending.end(Ok(Box::new(move |py| Ok(word.into_pyobject(py)?.into_any())))),
+                    Err(error) => return ending.end(Err(error)),
                 }
             }
         }))

@@ -2,7 +2,7 @@
 //! it is told to give it back: any thread or task of the program may do so.
 
 use crate::errors::raise;
-use crate::waiting::{Came, Ending, Pending, begin, pending};
+use crate::waiting::{Ending, Pending, begin, nothing, pending};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Sender, channel};
@@ -65,9 +65,9 @@ pub fn lock(pool: hanare::Pool, name: String, asked: Asked) -> Pending {
         };
         let (sender, told) = channel::<Ending>();
         let held = Held { name, was_abandoned: guard.was_abandoned(), give_back: Mutex::new(Some(sender)) };
-        ending.end(Ok(Came::Lock(held)));
+        ending.end(Ok(Box::new(|py| Ok(Bound::new(py, held)?.into_any()))));
         match told.recv() {
-            Ok(unlocked) => unlocked.end(guard.unlock().map(|()| Came::Nothing)),
+            Ok(unlocked) => unlocked.end(guard.unlock().map(|()| nothing())),
             // Nobody has it any more.
             Err(_) => drop(guard),
         }
@@ -103,11 +103,11 @@ impl Group {
     /// Begins to wait for all parties.
     fn barrier(&self) -> Pending {
         let group = self.group.clone();
-        begin(move |ending| ending.end(group.barrier().map(|()| Came::Nothing)))
+        begin(move |ending| ending.end(group.barrier().map(|()| nothing())))
     }
 }
 
 /// Begins to wait for all ranks of the job.
 pub fn barrier(pool: hanare::Pool) -> Pending {
-    begin(move |ending| ending.end(pool.barrier().map(|()| Came::Nothing)))
+    begin(move |ending| ending.end(pool.barrier().map(|()| nothing())))
 }

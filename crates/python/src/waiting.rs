@@ -8,7 +8,6 @@
 //! Who gives a wait up drops its [`Pending`]; what it had waited for is dropped when it comes, a lock given back with it.
 
 use crate::errors::raise;
-use crate::sync::Held;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
@@ -21,16 +20,14 @@ use std::time::{Duration, Instant};
 const SIGNAL_MS: u64 = 50;
 
 /// Idle threads that are kept for the next wait.
-const IDLE_COUNT_MAX: usize = 16;
+const IDLE_COUNT: usize = 16;
 
-/// What was waited for.
-pub enum Came {
-    /// Nothing but that it is over.
-    Nothing,
-    /// A lock.
-    Lock(Held),
-    /// A word.
-    Word(u64),
+/// What was waited for, which becomes a Python object where it is taken.
+pub type Came = Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyAny>> + Send>;
+
+/// Nothing but that it is over.
+pub fn nothing() -> Came {
+    Box::new(|py| Ok(py.None().into_bound(py)))
 }
 
 #[derive(Default)]
@@ -138,11 +135,8 @@ impl Pending {
 impl Pending {
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let outcome = self.wait.inner().outcome.take();
-        match outcome.ok_or_else(|| PyRuntimeError::new_err("its result was taken before"))?.map_err(raise)? {
-            Came::Nothing => Ok(py.None().into_bound(py)),
-            Came::Lock(held) => Ok(Bound::new(py, held)?.into_any()),
-            Came::Word(word) => Ok(word.into_pyobject(py)?.into_any()),
-        }
+        let came = outcome.ok_or_else(|| PyRuntimeError::new_err("its result was taken before"))?.map_err(raise)?;
+        came(py)
     }
 }
 
@@ -176,7 +170,7 @@ fn hand_over(job: Job) {
             let (sender, jobs) = channel::<Job>();
             {
                 let mut idle = idle();
-                if idle.1.len() >= IDLE_COUNT_MAX {
+                if idle.1.len() >= IDLE_COUNT {
                     return;
                 }
                 idle.1.push(sender);

@@ -180,6 +180,21 @@ def test_large_arrays_go_through_in_parts(pool: hanare.Pool, place: str, monkeyp
     there.remove()
 
 
+def test_fields_of_records_are_written_alone(pool: hanare.Pool, name: str) -> None:
+    dtype = np.dtype([("a", "i4"), ("b", "f8"), ("c", "u1")], align=True)
+    there, here = pool.zeros(6, dtype, name=name, place="node=1"), np.zeros(6, dtype)
+    for array in (there, here):
+        array["b"] = np.arange(6) / 2
+        array[["a", "c"]] = np.ones(6, [("a", "i4"), ("c", "u1")])
+        array[["a"]][2:4] = np.full(2, 7, [("a", "i4")])
+        array[[0, 5]] = (3, 2.5, 9)
+        array[1] = (4, 3.5, 8)
+    for field in dtype.names or ():
+        same(there[field], here[field])
+    assert there[["a", "b"]].get().tolist() == here[["a", "b"]].tolist() and there[2]["a"] == 7
+    there.remove()
+
+
 def test_only_the_useful_bytes_move(pool: hanare.Pool, name: str) -> None:
     there = pool.zeros(1 << 20, "f8", name=name, place="node=1")
     there[:] = 1

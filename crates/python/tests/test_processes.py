@@ -139,7 +139,8 @@ def test_no_node_and_none_to_be_started_is_told() -> None:
 def test_a_killed_holder_is_told_of(pool: hanare.Pool, name: str) -> None:
     program = f"""
 import hanare, os, signal
-hanare.connect().lock({name!r}).acquire()
+lock = hanare.connect().lock({name!r})
+lock.acquire()
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL

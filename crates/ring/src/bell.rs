@@ -13,7 +13,6 @@
 
 use crate::words::Words;
 
-const FLAG_WORD: usize = 0;
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
@@ -21,24 +20,30 @@ const ASLEEP: u64 = 1;
 #[derive(Clone, Copy, Debug)]
 pub struct Flag<W> {
     words: W,
+    word: usize,
 }
 
 impl<W: Words> Flag<W> {
     /// The flag in the first word of `words`.
     pub fn new(words: W) -> Flag<W> {
-        Flag { words }
+        Flag::at(words, 0)
+    }
+
+    /// The flag in a word of `words`.
+    pub fn at(words: W, word: usize) -> Flag<W> {
+        Flag { words, word }
     }
 
     /// Waiter: announces sleep. The caller looks once more for what it waits for before it parks.
     pub fn doze(&self) {
-        self.words.swap(FLAG_WORD, ASLEEP);
+        self.words.swap(self.word, ASLEEP);
         // ORDERING: pairs with the fence in `ring`: the flag is visible before the caller's next look is made.
         self.words.fence();
     }
 
     /// Waiter: is awake again (or did not park).
     pub fn rouse(&self) {
-        self.words.store(FLAG_WORD, AWAKE);
+        self.words.store(self.word, AWAKE);
     }
 
     /// Sender: says whether the other side sleeps and has to be woken; what was stored before is visible to its look.
@@ -46,6 +51,6 @@ impl<W: Words> Flag<W> {
     pub fn ring(&self) -> bool {
         // ORDERING: pairs with the fence in `doze`.
         self.words.fence();
-        self.words.load(FLAG_WORD) != AWAKE && self.words.swap(FLAG_WORD, AWAKE) != AWAKE
+        self.words.load(self.word) != AWAKE && self.words.swap(self.word, AWAKE) != AWAKE
     }
 }

@@ -6,6 +6,10 @@
 //! | [`words`] | what a ring needs of its memory: 64-bit words and bytes |
 //! | [`spsc`] | a ring of records, one producer and one consumer |
 //! | [`bell`] | a doorbell that costs a system call only while the other side sleeps |
+//! | [`lane`] | units of a queue from one writer to one reader, which may have successors |
+//! | [`array`] | an array of queues: whom to wake |
+//! | [`board`] | which of many queues have something |
+//! | [`park`] | sleeping on a word of shared memory |
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
 //! | [`own_page`] | the state of each page whose frame is one process's own, driven by its threads |
 //! | [`wait`] | how to wait: pause, yield, park |
@@ -13,11 +17,17 @@
 //! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
 //! What is not here: making and passing the memory, messages, who is at the other end and whether it lives.
 
+pub mod array;
 pub mod bell;
+pub mod board;
+pub mod lane;
 pub mod layout;
 pub mod own_page;
 pub mod page_word;
+pub mod park;
 pub mod spsc;
+#[cfg(test)]
+mod testing;
 pub mod wait;
 pub mod words;
 

@@ -7,6 +7,7 @@
 //! | `pool` | coordinator, members, job barriers | messages lost, late, twice, in another order; partitions; processes that die or stop |
 //! | `pages` | page directories, hosts, couriers | the same messages; nodes that die, whose pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
+//! | `queues` | homes of queues | the same connections; writers and readers that die; homes that stop, or die |
 //! | `locks` | locks, named groups | connections that break, seen by either side at its own time; clients and homes that die |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
@@ -19,6 +20,7 @@ mod dice;
 mod lock;
 mod network;
 mod page;
+mod queue;
 mod report;
 
 pub use report::{Counts, Failure, Plan, Report};
@@ -27,7 +29,7 @@ pub use report::{Counts, Failure, Plan, Report};
 type World = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 
 const WORLDS: &[(&str, World)] =
-    &[("pool", cluster::run), ("pages", page::run), ("locks", lock::run), ("commands", command::run)];
+    &[("pool", cluster::run), ("pages", page::run), ("locks", lock::run), ("commands", command::run), ("queues", queue::run)];
 
 /// Simulates `nodes` nodes for so many minutes of virtual time under faults chosen by `seed`, then until all is quiet: in each
 /// world, one after the other.

@@ -74,6 +74,9 @@ pub struct Options {
     /// What moves bytes between hosts [default: ucx where all have RDMA, else tcp].
     #[arg(long, value_name = "FABRIC")]
     pub fabric: Option<Fabric>,
+    /// Seal nothing between the hosts: whoever is on the wire reads and changes all of it.
+    #[arg(long)]
+    pub plain: bool,
     /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache (not in this build).
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
     pub main_memory: Option<u64>,

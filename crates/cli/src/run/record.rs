@@ -1,7 +1,7 @@
 //! `--record DIR`: the timeline of every rank in one folder, and beside them what was run on how many nodes.
 
 use anyhow::{Context, Result, ensure};
-use hanare_model::what_if::recording::{Made, RUN_FILE};
+use hanare_model::what_if::recording::{RUN_FILE, RecordedRun};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub fn begin(folder: &Path, program: &[OsString], nodes: usize, ranks: u32) -> R
     let path = folder.join("rank-%r.json");
     let path = path.to_str().with_context(|| format!("{} is not UTF-8", folder.display()))?.to_owned();
     let program = program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let made = Made { program, nodes, ranks: ranks as usize };
+    let made = RecordedRun { program, nodes, ranks: ranks as usize };
     std::fs::write(&file, serde_json::to_string_pretty(&made)?).with_context(|| file.display().to_string())?;
     Ok(("HANARE_TRACE".to_owned(), path))
 }

@@ -1,251 +1,26 @@
-//! The kernel's requests, each answered from [`Files`] or [`Plain`].
+//! The kernel's requests, each answered from [`super::Files`] or [`super::plain::Plain`].
 
-use super::Files;
-use super::bytes::Source;
-use super::names::{Maker, NAME_LEN_MAX, Put};
-use super::plain::{Plain, is_plain};
+use super::answers::{Calls, code};
+use super::names::{NAME_LEN_MAX, Put};
+use super::plain::is_plain;
 use super::record::{Attributes, Fresh, Ino, ROOT, Stamp};
 use super::refusal::Result;
 use super::space::BLOCK_LEN;
-use super::tree::{Inode, Kind};
+use super::tree::Kind;
 use fuser::{
-    BsdFileFlags, Errno as Code, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno as Code, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use hanare::RegionStat;
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 /// Largest read or write of one request: 1 MiB, in which a trip to another node is a small part.
 const REQUEST_LEN: u32 = 1 << 20;
-
-/// How long the kernel believes what it was told, while no other mount can change it.
-const BELIEVE: Duration = Duration::from_secs(1);
-
-/// Preferred length of a program's reads and writes.
-const IO_LEN: u32 = 64 << 10;
-
-/// What `readdir` gives of a folder: as it was when it was opened.
-type Listing = Arc<Vec<(Vec<u8>, Ino, FileType)>>;
-
-/// The file system as the kernel talks to it.
-pub struct Calls {
-    files: Arc<Files>,
-    plain: Plain,
-    listings: Mutex<HashMap<u64, Listing>>,
-    next: AtomicU64,
-}
-
-fn code(error: Errno) -> Code {
-    Code::from_i32(error.raw_os_error())
-}
-
-fn kind_of(kind: &Kind) -> FileType {
-    match kind {
-        Kind::File { .. } => FileType::RegularFile,
-        Kind::Folder { .. } => FileType::Directory,
-        Kind::Link { .. } => FileType::Symlink,
-        Kind::Special { format, .. } => match *format & libc::S_IFMT {
-            libc::S_IFIFO => FileType::NamedPipe,
-            libc::S_IFSOCK => FileType::Socket,
-            libc::S_IFCHR => FileType::CharDevice,
-            _ => FileType::BlockDevice,
-        },
-    }
-}
-
-/// What `stat` shows.
-fn attributes(ino: Ino, inode: &Inode, source: &Source<'_>) -> FileAttr {
-    let written = source.pending.and_then(|pending| pending.time);
-    let fresh = source.pending.map_or(0, |pending| pending.fresh.count());
-    let later = |stamp: Stamp| SystemTime::from(written.map_or(stamp, |written| written.max(stamp)));
-    FileAttr {
-        ino: INodeNo(ino),
-        size: source.size(),
-        blocks: (inode.blocks() + fresh) * (BLOCK_LEN / 512),
-        atime: inode.atime.into(),
-        mtime: later(inode.mtime),
-        ctime: later(inode.ctime),
-        crtime: SystemTime::UNIX_EPOCH,
-        kind: kind_of(&inode.kind),
-        perm: inode.mode as u16,
-        nlink: inode.links,
-        uid: inode.uid,
-        gid: inode.gid,
-        rdev: if let Kind::Special { rdev, .. } = inode.kind { rdev } else { 0 },
-        blksize: IO_LEN,
-        flags: 0,
-    }
-}
-
-fn plain_attributes(ino: u64, stat: &RegionStat) -> FileAttr {
-    let time = SystemTime::UNIX_EPOCH;
-    FileAttr {
-        ino: INodeNo(ino),
-        size: stat.len,
-        blocks: stat.len.div_ceil(512),
-        atime: time,
-        mtime: time,
-        ctime: time,
-        crtime: time,
-        kind: FileType::RegularFile,
-        perm: (stat.mode & 0o777) as u16,
-        nlink: 1,
-        uid: stat.owner,
-        gid: stat.owner,
-        rdev: 0,
-        blksize: IO_LEN,
-        flags: 0,
-    }
-}
-
-impl Calls {
-    /// Answers from a file system.
-    pub fn new(files: &Arc<Files>) -> Calls {
-        let (plain, next) = (Plain::new(&files.pool), AtomicU64::new(1));
-        Calls { files: files.clone(), plain, listings: Mutex::default(), next }
-    }
-
-    fn listings(&self) -> MutexGuard<'_, HashMap<u64, Listing>> {
-        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn believe(&self) -> Duration {
-        if self.files.is_shared() { Duration::ZERO } else { BELIEVE }
-    }
-
-    fn attributes(&self, ino: Ino) -> Result<FileAttr> {
-        if is_plain(ino) {
-            return self.plain.stat(ino).map(|stat| plain_attributes(ino, &stat));
-        }
-        self.files.with(ino, |inode, source| attributes(ino, inode, source))
-    }
-
-    fn find(&self, parent: Ino, name: &[u8]) -> Result<FileAttr> {
-        match self.files.lookup(parent, name) {
-            Err(Errno::NOENT) if parent == ROOT => self.plain.lookup(name).map(|(ino, stat)| plain_attributes(ino, &stat)),
-            found => found.and_then(|ino| self.attributes(ino)),
-        }
-    }
-
-    fn answer_entry(&self, found: Result<FileAttr>, reply: ReplyEntry) {
-        match found {
-            Ok(attr) => reply.entry(&self.believe(), &attr, Generation(0)),
-            Err(error) => reply.error(code(error)),
-        }
-    }
-
-    fn answer_attr(&self, found: Result<FileAttr>, reply: ReplyAttr) {
-        match found {
-            Ok(attr) => reply.attr(&self.believe(), &attr),
-            Err(error) => reply.error(code(error)),
-        }
-    }
-
-    fn make(&self, req: &Request, parent: Ino, name: &OsStr, what: &Fresh, mode: u32) -> Result<FileAttr> {
-        if is_plain(parent) {
-            return Err(Errno::NOTDIR);
-        }
-        let maker = Maker { uid: req.uid(), gid: req.gid(), mode };
-        self.files.make(parent, name.as_bytes(), what, maker).and_then(|ino| self.attributes(ino))
-    }
-
-    /// How the kernel caches a file's pages: as before, where nobody else has changed it since it last had it open.
-    fn open_flags(&self, ino: Ino) -> Result<FopenFlags> {
-        if is_plain(ino) {
-            self.plain.open_file(ino)?;
-            return Ok(FopenFlags::FOPEN_DIRECT_IO);
-        }
-        let is_cached = self.files.open_file(ino)?;
-        Ok(match is_cached {
-            _ if self.files.is_coherent() => FopenFlags::FOPEN_DIRECT_IO,
-            true => FopenFlags::FOPEN_KEEP_CACHE,
-            false => FopenFlags::empty(),
-        })
-    }
-
-    fn set(&self, ino: Ino, size: Option<u64>, set: Attributes) -> Result<FileAttr> {
-        if is_plain(ino) {
-            if set != Attributes::default() && set != (Attributes { mtime: set.mtime, ..Attributes::default() }) {
-                return Err(Errno::OPNOTSUPP);
-            }
-            size.map_or(Ok(()), |len| self.plain.truncate(ino, len))?;
-        } else {
-            match size {
-                Some(len) => self.files.truncate(ino, len, set)?,
-                None => self.files.set(ino, &set)?,
-            }
-        }
-        self.attributes(ino)
-    }
-
-    fn listing(&self, folder: Ino) -> Result<Listing> {
-        let mut all: Vec<(Vec<u8>, Ino, FileType)> = {
-            let view = self.files.view()?;
-            let tree = &view.tree;
-            let names = tree.names(folder).ok_or(Errno::NOTDIR)?;
-            let kind = |ino: Ino| tree.inode(ino).map_or(FileType::RegularFile, |inode| kind_of(&inode.kind));
-            let up = tree.parent(folder).unwrap_or(ROOT);
-            let dots = [(b".".to_vec(), folder), (b"..".to_vec(), up)].into_iter();
-            dots.chain(names.iter().map(|(name, ino)| (name.clone(), *ino))).map(|(name, ino)| (name, ino, kind(ino))).collect()
-        };
-        if folder == ROOT {
-            let own: std::collections::HashSet<Vec<u8>> = all.iter().map(|(name, ..)| name.clone()).collect();
-            let regions = self.plain.all()?.into_iter().filter(|(name, _)| !own.contains(name.as_bytes()));
-            all.extend(regions.map(|(name, ino)| (name.into_bytes(), ino, FileType::RegularFile)));
-        }
-        Ok(Arc::new(all))
-    }
-
-    fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        if is_plain(ino) {
-            let stat = self.plain.stat(ino)?;
-            return match name {
-                b"user.hanare.gid" => Ok(stat.gid.0.to_string().into_bytes()),
-                super::PLACE => Ok(stat.placement.to_string().into_bytes()),
-                _ => Err(Errno::NODATA),
-            };
-        }
-        if name == REGIONS {
-            return self.files.regions_of(ino);
-        }
-        self.files.with(ino, |inode, _| inode.xattrs.get(name).cloned().ok_or(Errno::NODATA))?
-    }
-
-    fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
-        let mut names: Vec<Vec<u8>> = if is_plain(ino) {
-            self.plain.stat(ino)?;
-            vec![b"user.hanare.gid".to_vec(), super::PLACE.to_vec()]
-        } else {
-            let names = self.files.with(ino, |inode, _| {
-                let regions = matches!(inode.kind, Kind::File { .. }).then(|| REGIONS.to_vec());
-                inode.xattrs.keys().cloned().chain(regions).collect()
-            });
-            names?
-        };
-        names.iter_mut().for_each(|name| name.push(0));
-        Ok(names.concat())
-    }
-
-    fn space(&self) -> Result<(u64, u64)> {
-        let status = self.files.pool.status().map_err(|error| super::refusal::refused("the pool's state", &error))?;
-        let alive = status.nodes.iter().filter(|node| node.alive).map(|node| node.memory);
-        let (lent, used) = alive.fold((0u64, 0u64), |(lent, used), memory| (lent + memory.lent, used + memory.used));
-        let view = self.files.view()?;
-        let spare = view.tree.space.free.count() + view.tree.space.limbo().map(|run| u64::from(run.count)).sum::<u64>();
-        Ok((lent / BLOCK_LEN, lent.saturating_sub(used) / BLOCK_LEN + spare))
-    }
-}
-
-/// The attribute that names the regions, and so the nodes, that a file's bytes are in.
-const REGIONS: &[u8] = b"user.hanare.regions";
 
 fn answer(done: Result<()>, reply: ReplyEmpty) {
     match done {
@@ -478,26 +253,20 @@ impl Filesystem for Calls {
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.listing(ino.0) {
-            Ok(listing) => {
-                let handle = self.next.fetch_add(1, Ordering::Relaxed);
-                self.listings().insert(handle, listing);
-                reply.opened(FileHandle(handle), FopenFlags::empty());
-            }
+        match self.attributes(ino.0) {
+            Ok(_) => reply.opened(FileHandle(self.next.fetch_add(1, Ordering::Relaxed)), FopenFlags::empty()),
             Err(error) => reply.error(code(error)),
         }
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let mut listing = self.listings().get(&fh.0).cloned();
-        if offset == 0
-            && let Ok(fresh) = self.listing(ino.0)
-        {
-            // From the start again, a folder is listed as it is by then.
-            self.listings().insert(fh.0, fresh.clone());
-            listing = Some(fresh);
-        }
-        let Some(listing) = listing else { return reply.error(Code::EBADF) };
+        // From the start, a folder is listed as it is then.
+        let known = self.listings().get(&fh.0).cloned().filter(|_| offset > 0);
+        let listing = match known.map_or_else(|| self.listing(ino.0), Ok) {
+            Ok(listing) => listing,
+            Err(error) => return reply.error(code(error)),
+        };
+        self.listings().insert(fh.0, listing.clone());
         for (index, (name, ino, kind)) in listing.iter().enumerate().skip(offset as usize) {
             if reply.add(INodeNo(*ino), index as u64 + 1, *kind, OsStr::from_bytes(name)) {
                 break;
@@ -629,18 +398,5 @@ impl Filesystem for Calls {
             Ok(None) => reply.error(Code::ENXIO),
             Err(error) => reply.error(code(error)),
         }
-    }
-}
-
-impl Calls {
-    fn put_xattr(&self, ino: Ino, name: &[u8], value: Option<&[u8]>, put: Put) -> Result<()> {
-        if is_plain(ino) || name == REGIONS {
-            return Err(Errno::OPNOTSUPP);
-        }
-        // What the kernel keeps for itself, access lists for instance, it would not act on here.
-        if name.starts_with(b"system.") {
-            return Err(Errno::OPNOTSUPP);
-        }
-        self.files.set_xattr(ino, name, value, put)
     }
 }

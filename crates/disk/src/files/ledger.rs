@@ -88,13 +88,13 @@ impl Ledger {
     /// **Errors**: the pool's; [`Error::BadUse`] where a region of that name is something else.
     pub fn open(pool: &Pool, name: &str, fresh: impl Fn() -> Tree) -> Result<Ledger, Error> {
         let turn = pool.lock_within(&format!("{name}@log"), TURN_BOUND)?;
-        let options = CreateOptions { placement: Placement::Node(NodeId(0)), mode: 0o600, ..CreateOptions::default() };
+        let options = CreateOptions { placement: Placement::Node(NodeId(0)), refuse_lost: true, ..CreateOptions::default() };
         let front_name = format!("{name}@super");
         let made = pool.create_or_attach(&front_name, SUPER_LEN, &options);
         // Where the pool's first node is not there, this host's keeps the log.
         let front = made.or_else(|error| match error {
             Error::NodeLost { .. } | Error::BadPlacement { .. } | Error::PoolFull { .. } => {
-                pool.create_or_attach(&front_name, SUPER_LEN, &CreateOptions::default())
+                pool.create_or_attach(&front_name, SUPER_LEN, &CreateOptions { placement: Placement::Local, ..options.clone() })
             }
             other => Err(other),
         })?;
@@ -181,8 +181,11 @@ impl Ledger {
             return Ok(false);
         }
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        view.tree.apply_frame(records);
-        (view.head, view.log) = (head, log);
+        // Another thread may have found the frame in the log, and applied it, since the head covers it.
+        if view.head != head {
+            view.tree.apply_frame(records);
+            (view.head, view.log) = (head, log);
+        }
         Ok(true)
     }
 
@@ -236,7 +239,7 @@ fn write_log(pool: &Pool, name: &str, log: u64, at: NodeId, tree: &Tree) -> Resu
     let snapshot = postcard::to_stdvec(tree).map_err(|error| garbage(name, &error.to_string()))?;
     let tail = (LOG_HEAD_LEN + snapshot.len() as u64).next_multiple_of(8);
     let len = (tail * LOG_GROWTH).max(LOG_LEN_MIN);
-    let options = CreateOptions { placement: Placement::Node(at), mode: 0o600, ..CreateOptions::default() };
+    let options = CreateOptions { placement: Placement::Node(at), ..CreateOptions::default() };
     let log_name = log_name(name, log);
     let region = match pool.create(&log_name, len, &options) {
         Err(Error::NameTaken { .. }) => {

@@ -8,6 +8,7 @@
 //!
 //! docs/files.md says what users get; ARCHITECTURE.md what happens when something dies at each step.
 
+mod answers;
 mod blocks;
 mod bytes;
 mod calls;

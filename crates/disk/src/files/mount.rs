@@ -1,7 +1,7 @@
 //! A file system at a folder of this host.
 
 use super::Files;
-use super::calls::Calls;
+use super::answers::Calls;
 use fuser::{Config, MountOption, Session, SessionACL};
 use hanare::{Error, Pool};
 use rustix::io::Errno;
@@ -102,7 +102,8 @@ fn start_ticker(files: &Arc<Files>) -> Result<JoinHandle<()>, Error> {
 
 /// A mount whose process was killed leaves a folder that nobody can use: it goes before another takes its place.
 fn clear_dead(folder: &Path) {
-    if std::fs::metadata(folder).is_err_and(|error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())) {
+    // Its attributes may be cached; this asks the process.
+    if rustix::fs::statfs(folder).err() == Some(Errno::NOTCONN) {
         detach(folder);
     }
 }

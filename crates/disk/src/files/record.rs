@@ -21,9 +21,6 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The first moment of 1970.
-    pub const EPOCH: Stamp = Stamp { secs: 0, nanos: 0 };
-
     /// This moment.
     pub fn now() -> Stamp {
         SystemTime::now().into()

@@ -28,8 +28,11 @@ const STANDING: Duration = Duration::from_secs(15);
 /// How long another's lock is free before it counts as dead: its last calls, begun within [`STANDING`], have ended by then.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// How long a data region is all free before it goes back to the pool.
+const FREE_AFTER: Duration = Duration::from_secs(5);
+
 /// How long a full pool waits for blocks that others may still use.
-const FREE_BOUND: Duration = Duration::from_secs(3);
+const FREE_BOUND: Duration = Duration::from_secs(2);
 
 /// Whether this mount is one of the file system's, and since when it is sure.
 pub struct Standing {
@@ -87,6 +90,7 @@ struct Ticker<'f> {
     said: u64,
     looked: Instant,
     free_since: HashMap<SessionId, Instant>,
+    regions_free_since: HashMap<u32, Instant>,
 }
 
 impl Files {
@@ -121,7 +125,7 @@ impl Files {
     pub fn free_now(&self) -> bool {
         let free = || self.ledger.known().tree.space.free.count();
         let (before, begun) = (free(), Instant::now());
-        if self.ledger.known().tree.oldest().is_none() {
+        if !self.ledger.known().tree.is_waiting() {
             return false;
         }
         let mut state = self.standing.state();
@@ -130,13 +134,14 @@ impl Files {
             self.standing.bell.notify_all();
             state = self.standing.bell.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
         }
+        drop(state);
         free() > before
     }
 
-    /// Gives data regions back to the pool that are all free.
-    fn drop_free_regions(&self) -> Result<()> {
+    /// Gives those of some data regions back to the pool that are all free.
+    fn drop_free_regions(&self, some: &[u32]) -> Result<()> {
         let dropped = self.ledger.commit(|tree| {
-            let free: Vec<u32> = tree.space.segments.keys().copied().filter(|segment| tree.space.is_free(*segment)).collect();
+            let free: Vec<u32> = some.iter().copied().filter(|segment| tree.space.is_free(*segment)).collect();
             Ok((free.iter().map(|segment| Record::DropSegment { segment: *segment }).collect(), free))
         })?;
         dropped.into_iter().for_each(|segment| self.store.drop_region(segment));
@@ -172,8 +177,8 @@ impl<'f> Ticker<'f> {
         let mut state = files.standing.state();
         (state.session, state.seen) = (Some(session), Some(now));
         drop(state);
-        let free_since = HashMap::new();
-        Ok(Ticker { files, lock, session, slot, turning: None, said: 0, looked: now, free_since })
+        let (free_since, regions_free_since) = Default::default();
+        Ok(Ticker { files, lock, session, slot, turning: None, said: 0, looked: now, free_since, regions_free_since })
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -189,6 +194,7 @@ impl<'f> Ticker<'f> {
         self.tell_old();
         self.say_how_far()?;
         self.reclaim()?;
+        self.drop_free()?;
         if self.looked.elapsed() > LOOK_FOR_DEAD {
             self.looked = Instant::now();
             self.end_dead()?;
@@ -275,7 +281,8 @@ impl<'f> Ticker<'f> {
                 self.said = position;
             }
         }
-        let position = files.ledger.known().tree.position;
+        // Calls from here on know all that was told until now.
+        let position = files.ledger.known().tree.position + 1;
         let holds = |open: &Arc<Open>| {
             let is_orphan = files.ledger.known().tree.is_orphan(open.ino);
             is_orphan && open.try_write().is_none_or(|pending| pending.handles > 0 && !pending.is_held)
@@ -300,7 +307,20 @@ impl<'f> Ticker<'f> {
             let is_new = tree.oldest().is_some_and(|oldest| oldest < upto);
             Ok((if is_new { vec![Record::Reclaim { upto }] } else { Vec::new() }, ()))
         })?;
-        files.drop_free_regions()
+        Ok(())
+    }
+
+    /// Gives data regions back that have been free for a while: what is written next finds room there until then.
+    fn drop_free(&mut self) -> Result<()> {
+        let free = free_regions(&self.files.ledger.known().tree);
+        self.regions_free_since.retain(|segment, _| free.contains(segment));
+        let now = Instant::now();
+        for segment in free {
+            self.regions_free_since.entry(segment).or_insert(now);
+        }
+        let idle = self.regions_free_since.iter().filter(|(_, since)| since.elapsed() >= FREE_AFTER);
+        let idle: Vec<u32> = idle.map(|(segment, _)| *segment).collect();
+        if idle.is_empty() { Ok(()) } else { self.files.drop_free_regions(&idle) }
     }
 
     /// Ends mounts whose lock nobody holds.
@@ -344,11 +364,17 @@ impl<'f> Ticker<'f> {
             }
             Ok((records, ()))
         });
-        if let Err(error) = ended.and_then(|()| files.drop_free_regions()) {
+        let free = free_regions(&files.ledger.known().tree);
+        if let Err(error) = ended.and_then(|()| files.drop_free_regions(&free)) {
             failed("files", &format!("the end of this mount is not said: {error}"));
         }
         files.standing.state().session = None;
     }
+}
+
+/// Data regions that are all free.
+fn free_regions(tree: &Tree) -> Vec<u32> {
+    tree.space.segments.keys().copied().filter(|segment| tree.space.is_free(*segment)).collect()
 }
 
 /// A number whose lock is free, and the lock.

@@ -183,7 +183,7 @@ impl Store {
         let (mut made, mut have, mut next) = (Vec::new(), 0, tree.space.next);
         while have < need {
             let name = segment_name(&self.name, next);
-            let options = CreateOptions { placement, mode: 0o600, ..CreateOptions::default() };
+            let options = CreateOptions { placement, ..CreateOptions::default() };
             match self.pool.create(&name, size * BLOCK_LEN, &options) {
                 Ok(_) => {
                     made.push((next, size as u32));

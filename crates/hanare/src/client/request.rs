@@ -211,7 +211,13 @@ impl Request {
             Kind::Told if self.what == What::Question && self.told().is_some() => Ok(()),
             Kind::Synced if self.synced().is_some() => Ok(()),
             Kind::Refused => match control::decode(&self.said) {
-                Ok(error) => Err(error),
+                Ok(error) => {
+                    if self.what == What::Commands {
+                        // The node has said what became of them, and need not be asked.
+                        self.connection = None;
+                    }
+                    Err(error)
+                }
                 Err(_) => return false,
             },
             _ => return false,

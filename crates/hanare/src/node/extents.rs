@@ -3,6 +3,7 @@
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
 use super::counts::Counts;
+use super::queues::{QueueHome, QueueHomes};
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -10,6 +11,7 @@ use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::{FilePart, HeldExtent};
+use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -134,6 +136,8 @@ pub(crate) struct Held {
     lender: Arc<Lender>,
     /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
     heap: Mutex<Option<Heap>>,
+    /// Of queues that lie in it: who uses them, and what they spilled.
+    queues: Mutex<QueueHomes>,
     /// Commands under way that change its bytes.
     writers: AtomicUsize,
     /// A heap began here whose table went with the process before: no more blocks of it are given out.
@@ -200,7 +204,8 @@ impl Held {
                 Memory::Whole(extent, window)
             }
         };
-        Held { gid, len, memory, lender, heap: Mutex::default(), writers: AtomicUsize::new(0), lost_heap: false }
+        let (heap, queues, writers) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+        Held { gid, len, memory, lender, heap, queues, writers, lost_heap: false }
     }
 
     /// The region that it is of.
@@ -221,6 +226,21 @@ impl Held {
         }
         let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
         with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
+    }
+
+    /// Runs `with` on the array of queues that begins at `at`.
+    ///
+    /// **Errors**: [`Error::NoQueue`] where none begins there.
+    pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.with(self.gid, at, self.reach().window(), &self.lender, with)
+    }
+
+    /// Appends what a command brings to a lane of the array of queues that begins at `at`.
+    ///
+    /// **Errors**: those of [`Held::with_queues`] and [`QueueHome::append`].
+    pub fn append(&self, at: u64, lane: u32, operand: &[u8]) -> Result<[u8; APPENDED_LEN as usize]> {
+        self.with_queues(at, |home| home.append(lane, operand)).map(|appended| encode_appended(&appended))
     }
 
     /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.

@@ -24,6 +24,7 @@ mod key;
 mod options;
 mod pages;
 mod post;
+mod queues;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;

@@ -51,7 +51,7 @@ pub struct NodeOptions {
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
     pub quota: Option<u64>,
-    /// Bytes of main memory for the pages of one mapped region that lie on other nodes, before some are given back.
+    /// Bytes of main memory for the pages of all mapped regions together that lie on other nodes, before some are given back.
     pub frames: u64,
 }
 

@@ -30,7 +30,9 @@ pub fn run(options: &Options) -> Result<String, CommandError> {
         };
         return Err(CommandError::Options(format!("--protocol product: {reason}")));
     }
-    let Some(name) = options.experiment.as_ref().or(product.as_ref()) else { return without_experiment(paper, &parameters, options) };
+    let Some(name) = options.experiment.as_ref().or(product.as_ref()) else {
+        return without_experiment(paper, &parameters, options);
+    };
     let mut experiments = find_experiments(paper, name)?;
     if let Some(path) = &options.network {
         parameters.set_network(Network::read(path)?);

@@ -1,7 +1,9 @@
 //! The question: a program, a network, nodes; and what is asked around it, so that the answer says what decides it.
-use super::costs::Costs;
-use super::path::Cause;
-use super::program::{Command, Program, Step};
+use hanare_protocol::limits::{NODE_COUNT_MAX, RANK_COUNT_MAX, WHAT_IF_CORE_COUNT_MAX};
+
+use super::costs::SoftwareCosts;
+use super::path::Expense;
+use super::program::{Program, Step, VectorCommand};
 use super::simulate::{self, Run, Setting};
 use super::{WhatIfError, pattern};
 use crate::network::{Network, Way};
@@ -62,9 +64,6 @@ pub struct Answer {
 const KEYS: [(&str, &str); 5] = [("latency", "us"), ("bandwidth", "Gb/s"), ("nodes", ""), ("ranks", ""), ("cores", "")];
 /// Rows of a sweep over a time or rate.
 const STEPS: usize = 11;
-/// Nodes and processors that can be asked for.
-pub const NODES_MAX: usize = hanare_protocol::limits::NODE_COUNT_MAX;
-const CORES_MAX: usize = 4096;
 
 /// What was measured here: the largest of everything among a calibration's rows.
 #[derive(Default)]
@@ -78,7 +77,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(costs: &Costs) -> Measured {
+    fn of(costs: &SoftwareCosts) -> Measured {
         let mut all = Measured::default();
         for program in costs.points.iter().filter_map(|point| pattern::parse(&point.pattern).ok()) {
             all.ranks = all.ranks.max(program.rank_count.unwrap_or(1));
@@ -96,7 +95,7 @@ impl Measured {
     }
 }
 
-fn command_of(step: &Step) -> Option<&Command> {
+fn command_of(step: &Step) -> Option<&VectorCommand> {
     if let Step::Command(command) = step { Some(command) } else { None }
 }
 
@@ -125,9 +124,10 @@ fn beyond(program: &Program, setting: &Setting) -> Vec<String> {
         above("commands under way", phases().map(|phase| phase.depth).max().unwrap_or(0), measured.depth);
     }
     let commands = || phases().flat_map(|phase| &phase.steps).filter_map(command_of);
-    above("bytes of a command", commands().map(Command::bytes).max().unwrap_or(0), measured.bytes);
+    above("bytes of a command", commands().map(VectorCommand::bytes).max().unwrap_or(0), measured.bytes);
     above("elements of a command", commands().map(|command| command.elements).max().unwrap_or(0), measured.elements);
-    let mut unknown: Vec<&str> = commands().map(|command| command.verb.name()).filter(|verb| !measured.verbs.contains(verb)).collect();
+    let mut unknown: Vec<&str> =
+        commands().map(|command| command.verb.name()).filter(|verb| !measured.verbs.contains(verb)).collect();
     unknown.sort_unstable();
     unknown.dedup();
     found.extend(unknown.into_iter().map(|verb| format!("no {verb} was measured")));
@@ -152,9 +152,9 @@ fn check(setting: &Setting) -> Result<(), WhatIfError> {
         true => Ok(()),
         false => Err(WhatIfError::Options(format!("{what} cannot be {given}: 1 to {most}"))),
     };
-    within("--nodes", setting.nodes, NODES_MAX)?;
-    within("--ranks", setting.ranks, hanare_protocol::limits::RANK_COUNT_MAX as usize)?;
-    within("--cores", setting.cores, CORES_MAX)
+    within("--nodes", setting.nodes, NODE_COUNT_MAX)?;
+    within("--ranks", setting.ranks, RANK_COUNT_MAX as usize)?;
+    within("--cores", setting.cores, WHAT_IF_CORE_COUNT_MAX)
 }
 
 /// Answers a question.
@@ -194,20 +194,20 @@ pub fn ask(
 type Change = fn(&mut Setting);
 
 /// The changes that are tried, each with the causes without which it changes nothing.
-const CHANGES: &[(&str, Change, &[Cause])] = &[
-    ("latency halved", |s| s.network.latency = Picos(s.network.latency.0 / 2), &[Cause::Latency, Cause::Memory]),
+const CHANGES: &[(&str, Change, &[Expense])] = &[
+    ("latency halved", |s| s.network.latency = Picos(s.network.latency.0 / 2), &[Expense::Latency, Expense::Memory]),
     (
         "bandwidth doubled",
         |s| s.network.bytes_per_second = s.network.bytes_per_second.saturating_mul(2),
-        &[Cause::Bytes, Cause::Link, Cause::Memory],
+        &[Expense::Bytes, Expense::Link, Expense::Memory],
     ),
-    ("the library's work halved", |s| halve(&mut s.costs, true), &[Cause::Library]),
-    ("the nodes' work halved", |s| halve(&mut s.costs, false), &[Cause::Serving, Cause::Node]),
-    ("nobody parks", |s| s.costs.wake = 0.0, &[Cause::Waking]),
-    ("twice the processors", |s| s.cores *= 2, &[Cause::Processor]),
+    ("the library's work halved", |s| halve(&mut s.costs, true), &[Expense::Library]),
+    ("the nodes' work halved", |s| halve(&mut s.costs, false), &[Expense::Serving, Expense::Node]),
+    ("nobody parks", |s| s.costs.wake = 0.0, &[Expense::Waking]),
+    ("twice the processors", |s| s.cores *= 2, &[Expense::Processor]),
 ];
 
-fn halve(costs: &mut Costs, is_client: bool) {
+fn halve(costs: &mut SoftwareCosts, is_client: bool) {
     for software in [&mut costs.kernel, &mut costs.bypass] {
         *(if is_client { &mut software.client } else { &mut software.node }) /= 2.0;
     }

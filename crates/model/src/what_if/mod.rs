@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`program`] | what ranks do, step by step |
 //! | [`pattern`], [`recording`] | where that is read from: a line of text, or what `hanare run --record` kept |
-//! | [`costs`] | what the product's software costs on a host: fitted to a measurement, never typed |
+//! | [`costs`], [`calibrate`] | what the product's software costs on a host: fitted to a measurement, never typed |
 //! | [`simulate`], [`path`] | the run, and what its time was spent on |
 //! | [`ask`] | the question: run, sensitivity, sweep, refusal |
 //! | [`show`] | the answer as text, JSON and plot |
@@ -12,6 +12,7 @@
 //! The wire's lengths, the page rules and the barriers of jobs are the product's own code. What is not in the model: loss and
 //! congestion control of TCP, prefetch of pages, memory that has to be recalled before a command, and UCX.
 pub mod ask;
+pub mod calibrate;
 pub mod costs;
 pub mod path;
 pub mod pattern;
@@ -27,7 +28,7 @@ use thiserror::Error;
 use crate::network::{Network, NetworkError};
 use crate::plot;
 use crate::topology::Kind;
-use costs::Costs;
+use costs::SoftwareCosts;
 use program::Program;
 use simulate::Setting;
 
@@ -81,7 +82,7 @@ pub enum WhatIfError {
 
 /// Where a program is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ProgramSource {
     /// A line of text.
     Pattern(String),
     /// A name of [`pattern::APPS`].
@@ -92,9 +93,9 @@ pub enum Source {
 
 /// What `hanare what-if` was asked.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct Question {
     /// The program.
-    pub source: Source,
+    pub source: ProgramSource,
     /// A network by name, or a file.
     pub network: String,
     /// Another, to compare with.
@@ -124,12 +125,13 @@ pub struct Options {
 /// Answers what was asked, writes the files that the options name, and returns the text for standard output.
 ///
 /// **Errors**: [`WhatIfError`], one line each.
-pub fn run(options: &Options, costs: &Costs) -> Result<String, WhatIfError> {
+pub fn run(options: &Question, costs: &SoftwareCosts) -> Result<String, WhatIfError> {
     let (program, setting) = understand(options, costs)?;
     let against = options.against.as_deref().map(Network::find).transpose()?;
     let answer = ask::ask(&program, &setting, against.as_ref(), options.sweep.as_deref(), options.may_go_beyond)?;
     if let Some(path) = &options.plot {
-        let sweep = answer.sweep.as_ref().ok_or_else(|| WhatIfError::Options("--plot draws a sweep; name one by --sweep".to_string()))?;
+        let sweep =
+            answer.sweep.as_ref().ok_or_else(|| WhatIfError::Options("--plot draws a sweep; name one by --sweep".to_string()))?;
         let drawn = show::plot(&program, &setting, sweep, against.as_ref().map(|network| network.name.as_str()));
         write(path, &plot::document(&[&drawn]))?;
     }
@@ -140,17 +142,22 @@ pub fn run(options: &Options, costs: &Costs) -> Result<String, WhatIfError> {
     Ok(show(&program, &setting, &answer))
 }
 
-fn understand(options: &Options, costs: &Costs) -> Result<(Program, Setting), WhatIfError> {
+fn understand(options: &Question, costs: &SoftwareCosts) -> Result<(Program, Setting), WhatIfError> {
     let (recorded, program) = match &options.source {
-        Source::Pattern(text) => (None, pattern::parse(text)?),
-        Source::App(name) => (None, app(name)?),
-        Source::Recording(folder) => {
+        ProgramSource::Pattern(text) => (None, pattern::parse(text)?),
+        ProgramSource::App(name) => (None, app(name)?),
+        ProgramSource::Recording(folder) => {
             let (made, program) = recording::load(folder)?;
             (Some(made), program)
         }
     };
-    if let (Some(made), Some(ranks)) = (&recorded, options.ranks.filter(|ranks| recorded.as_ref().is_some_and(|made| made.ranks != *ranks))) {
-        return Err(WhatIfError::Options(format!("--ranks cannot be {ranks}: {} were recorded, and each did its own part", made.ranks)));
+    if let (Some(made), Some(ranks)) =
+        (&recorded, options.ranks.filter(|ranks| recorded.as_ref().is_some_and(|made| made.ranks != *ranks)))
+    {
+        return Err(WhatIfError::Options(format!(
+            "--ranks cannot be {ranks}: {} were recorded, and each did its own part",
+            made.ranks
+        )));
     }
     let topology = Kind::find(&options.topology).ok_or_else(|| {
         let known = Kind::ALL.map(|(name, _)| name).join(", ");

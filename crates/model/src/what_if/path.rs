@@ -3,7 +3,7 @@ use crate::time::Picos;
 
 /// What a piece of time went into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum Expense {
     /// The program's own work.
     Computing,
     /// Memory of this host, or loads and stores over a network that has them.
@@ -26,34 +26,34 @@ pub enum Cause {
     Link,
 }
 
-impl Cause {
+impl Expense {
     /// All, in the order of tables.
-    pub const ALL: [Cause; 10] = [
-        Cause::Computing,
-        Cause::Memory,
-        Cause::Library,
-        Cause::Serving,
-        Cause::Node,
-        Cause::Processor,
-        Cause::Waking,
-        Cause::Latency,
-        Cause::Bytes,
-        Cause::Link,
+    pub const ALL: [Expense; 10] = [
+        Expense::Computing,
+        Expense::Memory,
+        Expense::Library,
+        Expense::Serving,
+        Expense::Node,
+        Expense::Processor,
+        Expense::Waking,
+        Expense::Latency,
+        Expense::Bytes,
+        Expense::Link,
     ];
 
     /// The words of tables.
     pub fn name(self) -> &'static str {
         match self {
-            Cause::Computing => "computing",
-            Cause::Memory => "memory of this host, or loads",
-            Cause::Library => "the library's work",
-            Cause::Serving => "a node's work",
-            Cause::Node => "waiting for a node's thread",
-            Cause::Processor => "waiting for a processor",
-            Cause::Waking => "waking up",
-            Cause::Latency => "latency",
-            Cause::Bytes => "bytes on the line",
-            Cause::Link => "waiting for links",
+            Expense::Computing => "computing",
+            Expense::Memory => "memory of this host, or loads",
+            Expense::Library => "the library's work",
+            Expense::Serving => "a node's work",
+            Expense::Node => "waiting for a node's thread",
+            Expense::Processor => "waiting for a processor",
+            Expense::Waking => "waking up",
+            Expense::Latency => "latency",
+            Expense::Bytes => "bytes on the line",
+            Expense::Link => "waiting for links",
         }
     }
 }
@@ -61,17 +61,17 @@ impl Cause {
 /// The time until a moment, by what it was spent on. The parts add up to the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    spent: [Picos; Cause::ALL.len()],
+    spent: [Picos; Expense::ALL.len()],
 }
 
 impl Path {
     /// Goes on by a span.
-    pub fn add(&mut self, cause: Cause, span: Picos) {
+    pub fn add(&mut self, cause: Expense, span: Picos) {
         self.spent[cause as usize] += span;
     }
 
     /// The time spent on a cause.
-    pub fn of(&self, cause: Cause) -> Picos {
+    pub fn of(&self, cause: Expense) -> Picos {
         self.spent[cause as usize]
     }
 

@@ -8,8 +8,10 @@
 //!         | compute TIME | barrier | touch | store
 //! word    = xN | depth N | from N ranks | near | far | spread
 //! ```
-use super::program::{Command, Phase, Place, Program, Step, Verb};
+use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, RANK_COUNT_MAX, WHAT_IF_REPEAT_COUNT_MAX};
+
 use super::WhatIfError;
+use super::program::{Phase, Place, Program, Step, VectorCommand, Verb};
 use crate::time::Picos;
 use crate::unit;
 
@@ -24,13 +26,6 @@ pub const APPS: &[(&str, &str, &str)] = &[
     ("gather", "lists of random elements on another node", "gather 4096 of 8B x100"),
     ("scan", "a summary of a table that stays where it is", "scan 64MiB x100 spread"),
 ];
-
-/// What a phase may hold; beyond it a typing error is more likely than a wish.
-const TIMES_MAX: u64 = 1_000_000_000;
-const DEPTH_MAX: u64 = 4096;
-const RANKS_MAX: u64 = hanare_protocol::limits::RANK_COUNT_MAX as u64;
-/// Most bytes of one command.
-const BYTES_MAX: u64 = 1 << 40;
 
 fn refuse(text: &str, problem: impl Into<String>) -> WhatIfError {
     WhatIfError::Pattern { text: text.to_string(), problem: problem.into() }
@@ -64,7 +59,7 @@ impl<'a> Words<'a> {
     fn size(&mut self) -> Result<u64, WhatIfError> {
         let word = self.next("a size")?;
         quantity(word, "B")
-            .filter(|bytes| (1.0..=BYTES_MAX as f64).contains(bytes) && bytes.fract() == 0.0)
+            .filter(|bytes| (1.0..=BODY_LEN_MAX as f64).contains(bytes) && bytes.fract() == 0.0)
             .map(|bytes| bytes as u64)
             .ok_or_else(|| refuse(self.text, format!("\"{word}\" is not a size of 1 B to 1024 GiB, as 4KiB")))
     }
@@ -108,29 +103,30 @@ fn phase(text: &str, rank_count: &mut Option<usize>) -> Result<Phase, WhatIfErro
             "near" => place = Place::Near,
             "far" => place = Place::Far,
             "spread" => place = Place::Spread,
-            "depth" => phase.depth = words.count("a depth", DEPTH_MAX)?,
+            "depth" => phase.depth = words.count("a depth", BATCH_COUNT_MAX as u64)?,
             "from" => {
-                *rank_count = Some(words.count("a count of ranks", RANKS_MAX)? as usize);
+                *rank_count = Some(words.count("a count of ranks", u64::from(RANK_COUNT_MAX))? as usize);
                 words.words.next_if(|word| matches!(*word, "ranks" | "rank"));
             }
             _ => {
-                phase.times = word.strip_prefix('x').and_then(|times| count(times, TIMES_MAX)).ok_or_else(|| {
-                    refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread"))
-                })?;
+                phase.times = word
+                    .strip_prefix('x')
+                    .and_then(|times| count(times, WHAT_IF_REPEAT_COUNT_MAX))
+                    .ok_or_else(|| refuse(text, format!("\"{word}\" is none of xN, depth N, from N ranks, near, far, spread")))?;
             }
         }
     }
     for step in &mut phase.steps {
         match step {
-            Step::Command(Command { place: there, .. }) | Step::Touch { place: there, .. } => *there = place,
-            Step::Compute(_) | Step::Drain | Step::Barrier | Step::Requests(_) => {}
+            Step::Command(VectorCommand { place: there, .. }) | Step::Touch { place: there, .. } => *there = place,
+            Step::Compute(_) | Step::Wait { .. } | Step::Barrier | Step::Requests(_) => {}
         }
     }
     Ok(phase)
 }
 
 fn step(word: &str, words: &mut Words<'_>) -> Result<Step, WhatIfError> {
-    let command = |verb, elements, len| Step::Command(Command { verb, elements, len, place: Place::Far });
+    let command = |verb, elements, len| Step::Command(VectorCommand { verb, elements, len, place: Place::Far });
     match word {
         "barrier" => return Ok(Step::Barrier),
         "touch" | "store" => return Ok(Step::Touch { writes: word == "store", place: Place::Far }),
@@ -163,7 +159,7 @@ mod tests {
     #[test]
     fn the_issues_example_is_read() {
         let program = parse("get 4KiB x1e4 depth 8 from 3 ranks").unwrap();
-        let get = Command { verb: Verb::Get, elements: 1, len: 4096, place: Place::Far };
+        let get = VectorCommand { verb: Verb::Get, elements: 1, len: 4096, place: Place::Far };
         assert_eq!(program.rank_count, Some(3));
         assert_eq!(program.ranks, [[Phase { steps: vec![Step::Command(get)], times: 10_000, depth: 8 }]]);
     }
@@ -173,8 +169,8 @@ mod tests {
         let program = parse("compute 2.5us, gather 64 of 8B, barrier x10 spread; scan 1MiB near").unwrap();
         let [first, second] = &program.ranks[0][..] else { panic!("there are two phases") };
         assert_eq!((first.steps.len(), first.times, &first.steps[0]), (3, 10, &Step::Compute(Picos::ns(2_500))));
-        assert!(matches!(first.steps[1], Step::Command(Command { place: Place::Spread, elements: 64, .. })));
-        assert!(matches!(second.steps[0], Step::Command(Command { place: Place::Near, verb: Verb::Scan, .. })));
+        assert!(matches!(first.steps[1], Step::Command(VectorCommand { place: Place::Spread, elements: 64, .. })));
+        assert!(matches!(second.steps[0], Step::Command(VectorCommand { place: Place::Near, verb: Verb::Scan, .. })));
         assert_eq!(program.step_count(0), 31);
     }
 

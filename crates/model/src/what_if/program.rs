@@ -72,7 +72,7 @@ impl Verb {
 
 /// A command of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct VectorCommand {
     /// What it does.
     pub verb: Verb,
     /// Elements; one for a get or put of contiguous bytes.
@@ -95,7 +95,7 @@ pub struct Lengths {
 /// Bytes of an index in a command's list.
 const INDEX_LEN: u64 = 4;
 
-impl Command {
+impl VectorCommand {
     /// Bytes that the program asks for.
     pub fn bytes(&self) -> u64 {
         self.elements * self.len
@@ -123,11 +123,14 @@ pub enum Step {
     /// The program computes.
     Compute(Picos),
     /// The program begins a command, and goes on while fewer than the phase's depth are under way.
-    Command(Command),
+    Command(VectorCommand),
     /// A request of known lengths to known nodes, as it was recorded.
     Requests(Vec<(usize, Lengths)>),
-    /// The program waits for all that it has begun.
-    Drain,
+    /// The program waits until at most `left` of its requests are not answered.
+    Wait {
+        /// Requests that may stay open.
+        left: u64,
+    },
     /// The program waits for all that it has begun, then for all ranks.
     Barrier,
     /// The program touches the next page of a region that all map coherently.
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn messages_have_the_wires_lengths() {
-        let lengths = |verb, elements, len| Command { verb, elements, len, place: Place::Far }.lengths(elements);
+        let lengths = |verb, elements, len| VectorCommand { verb, elements, len, place: Place::Far }.lengths(elements);
         assert_eq!(lengths(Verb::Get, 1, 4096), Lengths { request: 96, answer: 32 + 4096 });
         assert_eq!(lengths(Verb::Put, 1, 8), Lengths { request: 104, answer: 32 });
         assert_eq!(lengths(Verb::Gather, 3, 8), Lengths { request: 96 + 16, answer: 32 + 24 });

@@ -2,7 +2,8 @@
 //!
 //! The timeline is the product's own (`HANARE_TRACE`): slices on a thread for what it waited for, and for each request its
 //! node and bytes. Between slices the thread computed. What the writing of the timeline took lies in these gaps too: the
-//! shortest gap of a rank is taken for it and subtracted from all.
+//! shortest gap of a rank is taken for it and subtracted from all. Time before the end of a command that was begun without waiting
+//! is taken for waiting, because nothing says since when the thread did.
 //!
 //! One thread of a rank can be followed, because nothing says how threads waited for each other.
 use std::path::Path;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use super::WhatIfError;
 use super::program::{Lengths, Phase, Place, Program, Step};
 use crate::time::Picos;
+use hanare_protocol::limits::WHAT_IF_RECORDING_LEN_MAX;
 use hanare_protocol::wire::head::HEAD_LEN;
 
 /// The file that names the run, in its folder.
@@ -19,7 +21,7 @@ pub const RUN_FILE: &str = "run.json";
 
 /// What a recording must have been made on: [`RUN_FILE`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Made {
+pub struct RecordedRun {
     /// The program's words.
     pub program: Vec<String>,
     /// Nodes of the pool.
@@ -28,17 +30,14 @@ pub struct Made {
     pub ranks: usize,
 }
 
-/// Largest timeline of a rank that is read.
-const FILE_LEN_MAX: u64 = 1 << 30;
-
 fn bad(file: &Path, problem: impl Into<String>) -> WhatIfError {
     WhatIfError::Recording { file: file.display().to_string(), problem: problem.into() }
 }
 
 fn read(file: &Path) -> Result<String, WhatIfError> {
     let len = std::fs::metadata(file).map_err(|error| bad(file, error.to_string()))?.len();
-    if len > FILE_LEN_MAX {
-        return Err(bad(file, format!("{len} bytes are more than the {FILE_LEN_MAX} of a recording")));
+    if len > WHAT_IF_RECORDING_LEN_MAX {
+        return Err(bad(file, format!("{len} bytes are more than the {WHAT_IF_RECORDING_LEN_MAX} of a recording")));
     }
     std::fs::read_to_string(file).map_err(|error| bad(file, error.to_string()))
 }
@@ -46,9 +45,9 @@ fn read(file: &Path) -> Result<String, WhatIfError> {
 /// Reads a folder of a recorded run: how it was made, and what its ranks did.
 ///
 /// **Errors**: [`WhatIfError::Recording`]: a file is missing or not such a timeline, or has what cannot be predicted.
-pub fn load(folder: &Path) -> Result<(Made, Program), WhatIfError> {
+pub fn load(folder: &Path) -> Result<(RecordedRun, Program), WhatIfError> {
     let file = folder.join(RUN_FILE);
-    let made: Made = serde_json::from_str(&read(&file)?).map_err(|error| bad(&file, error.to_string()))?;
+    let made: RecordedRun = serde_json::from_str(&read(&file)?).map_err(|error| bad(&file, error.to_string()))?;
     if made.nodes == 0 || made.ranks == 0 || made.ranks > hanare_protocol::limits::RANK_COUNT_MAX as usize {
         return Err(bad(&file, format!("a run of {} ranks on {} nodes", made.ranks, made.nodes)));
     }
@@ -63,9 +62,21 @@ pub fn load(folder: &Path) -> Result<(Made, Program), WhatIfError> {
     Ok((made.clone(), Program { name, ranks, rank_count: Some(made.ranks) }))
 }
 
-/// A slice of the thread: what it waited for, with the requests that it sent meanwhile.
+/// What a slice is to the steps.
+#[derive(Clone, Copy, PartialEq)]
+enum Sort {
+    /// The thread waited for it.
+    Waited,
+    /// A command was begun: it takes no time of its own.
+    Begun,
+    /// A command begun before is over: so many requests of others are still open.
+    Over { left: u64 },
+}
+
+/// A slice of the thread, with the requests that it sent meanwhile.
 struct Slice<'a> {
     name: &'a str,
+    sort: Sort,
     begin: f64,
     end: f64,
     bytes: u64,
@@ -86,6 +97,8 @@ fn node_of(name: &str) -> Result<usize, String> {
 fn slices(events: &[Value]) -> Result<Vec<Slice<'_>>, String> {
     let mut found: Vec<Slice<'_>> = Vec::new();
     let mut open: Vec<Slice<'_>> = Vec::new();
+    // Commands that were begun and are not over, by id, with their places among the slices.
+    let mut begun: Vec<(&Value, usize)> = Vec::new();
     let mut thread = None;
     for event in events {
         let (phase, name) = (event["ph"].as_str().unwrap_or_default(), event["name"].as_str().unwrap_or_default());
@@ -96,10 +109,11 @@ fn slices(events: &[Value]) -> Result<Vec<Slice<'_>>, String> {
             return Err("more than one thread uses the pool; how they wait for each other is not recorded".to_string());
         }
         let at = micros(event, "ts")?;
-        let slice = |end| Slice { name, begin: at, end, bytes: event["args"]["bytes"].as_u64().unwrap_or(0), requests: Vec::new() };
+        let bytes = event["args"]["bytes"].as_u64().unwrap_or(0);
+        let slice = |sort, end| Slice { name, sort, begin: at, end, bytes, requests: Vec::new() };
         match phase {
-            "B" => open.push(slice(at)),
-            "X" => found.push(slice(at + micros(event, "dur")?)),
+            "B" => open.push(slice(Sort::Waited, at)),
+            "X" => found.push(slice(Sort::Waited, at + micros(event, "dur")?)),
             "E" => {
                 let mut ended = open.pop().ok_or("a slice ends that never began")?;
                 ended.end = at;
@@ -111,13 +125,18 @@ fn slices(events: &[Value]) -> Result<Vec<Slice<'_>>, String> {
             }
             "b" if event["cat"] == "request" => {
                 let bytes = event["args"]["bytes_sent"].as_u64().ok_or("a request without bytes")?;
-                let Some(inside) = open.last_mut() else {
-                    return Err("a command was begun and not waited for; such programs cannot be followed yet".to_string());
-                };
-                inside.requests.push((node_of(name)?, bytes));
+                let last = begun.last().map(|(_, place)| *place);
+                let sender = open.last_mut().or(last.and_then(|place| found.get_mut(place)));
+                sender.ok_or("a request of no command")?.requests.push((node_of(name)?, bytes));
             }
             "b" if event["cat"] == "command" => {
-                return Err("a command was begun and not waited for; such programs cannot be followed yet".to_string());
+                begun.push((&event["id2"], found.len()));
+                found.push(slice(Sort::Begun, at));
+            }
+            "e" if event["cat"] == "command" => {
+                begun.retain(|(id, _)| *id != &event["id2"]);
+                let left = begun.iter().map(|(_, place)| found[*place].requests.len() as u64).sum();
+                found.push(slice(Sort::Over { left }, at));
             }
             _ => {}
         }
@@ -135,7 +154,9 @@ fn steps(events: &[Value]) -> Result<Vec<Step>, String> {
     let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
     let mut steps = Vec::new();
     for (position, slice) in slices.iter().enumerate() {
-        if let Some(gap) = position.checked_sub(1).and_then(|before| gaps.get(before)) {
+        let gap = position.checked_sub(1).and_then(|before| gaps.get(before));
+        // Before the end of a command that was begun the thread waited for it: since when, nothing says.
+        if let Some(gap) = gap.filter(|_| !matches!(slice.sort, Sort::Over { .. })) {
             steps.push(compute(gap - shortest));
         }
         steps.extend(step(slice)?);
@@ -149,6 +170,9 @@ fn compute(micros: f64) -> Step {
 
 fn step(slice: &Slice<'_>) -> Result<Vec<Step>, String> {
     let head = HEAD_LEN as u64;
+    if let Sort::Over { left } = slice.sort {
+        return Ok(vec![Step::Wait { left }]);
+    }
     Ok(match slice.name {
         "barrier" => vec![Step::Barrier],
         "flush" => Vec::new(),
@@ -165,7 +189,8 @@ fn step(slice: &Slice<'_>) -> Result<Vec<Step>, String> {
             let parts = slice.requests.len() as u64;
             let answer = head + if returns { slice.bytes / parts } else { 0 };
             let lengths = |sent: u64| Lengths { request: head + sent, answer };
-            vec![Step::Requests(slice.requests.iter().map(|(node, sent)| (*node, lengths(*sent))).collect()), Step::Drain]
+            let requests = Step::Requests(slice.requests.iter().map(|(node, sent)| (*node, lengths(*sent))).collect());
+            if slice.sort == Sort::Begun { vec![requests] } else { vec![requests, Step::Wait { left: 0 }] }
         }
     })
 }
@@ -197,11 +222,11 @@ mod tests {
         let request = Step::Requests(vec![(1, Lengths { request: 96, answer: 32 + 4096 })]);
         let wanted = [
             request.clone(),
-            Step::Drain,
+            Step::Wait { left: 0 },
             // The shortest gap, 2 us, is the writing of the timeline.
             Step::Compute(Picos::ZERO),
             request,
-            Step::Drain,
+            Step::Wait { left: 0 },
             Step::Compute(Picos::us(28)),
             Step::Barrier,
         ];
@@ -209,9 +234,27 @@ mod tests {
     }
 
     #[test]
+    fn commands_under_way_together_stay_so() {
+        let with = |mut event: Value, id: u64| {
+            event["id2"] = json!({ "local": id });
+            event
+        };
+        let begin = |id: u64, at: f64| {
+            let args = json!({ "bytes": 8 });
+            let request = event("b", "request to node1", "request", at + 0.5, json!({ "bytes_sent": 64 }));
+            [with(event("b", "get", "command", at, args), id), with(request, 10 + id)]
+        };
+        let over = |id: u64, at: f64| with(event("e", "get", "command", at, json!({})), id);
+        let events = [&begin(1, 10.0)[..], &begin(2, 15.0), &[over(1, 90.0), over(2, 95.0)]].concat();
+        let request = Step::Requests(vec![(1, Lengths { request: 96, answer: 40 })]);
+        let wanted = [request.clone(), Step::Compute(Picos::ZERO), request, Step::Wait { left: 1 }, Step::Wait { left: 0 }];
+        assert_eq!(steps(&events).unwrap(), wanted);
+    }
+
+    #[test]
     fn what_cannot_be_followed_is_said() {
-        let begun = [event("b", "get", "command", 1.0, json!({}))];
-        assert!(steps(&begun).unwrap_err().contains("not waited for"));
+        let nobodys = [event("b", "request to node1", "request", 1.0, json!({ "bytes_sent": 64 }))];
+        assert!(steps(&nobodys).unwrap_err().contains("no command"));
         let mut two = get(1.0).to_vec();
         two.push(json!({ "ph": "X", "name": "get", "ts": 3.0, "dur": 1.0, "tid": 10 }));
         assert!(steps(&two).unwrap_err().contains("more than one thread"));

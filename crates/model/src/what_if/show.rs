@@ -2,8 +2,9 @@
 use serde_json::{Value, json};
 
 use super::ask::{Answer, Sweep};
-use super::costs::Costs;
-use super::path::Cause;
+use super::calibrate::Comparison;
+use super::costs::{Predicted, SoftwareCosts};
+use super::path::Expense;
 use super::program::Program;
 use super::simulate::Setting;
 use crate::outcome::{Axis, Plot};
@@ -53,7 +54,7 @@ pub fn as_text(program: &Program, setting: &Setting, answer: &Answer) -> String 
         parts.push(format!("  {name}: {end} ({})\n", change(*end, run.end)));
     }
     parts.push("\n".to_string());
-    let spent: Vec<Vec<String>> = Cause::ALL
+    let spent: Vec<Vec<String>> = Expense::ALL
         .iter()
         .filter(|cause| run.path.of(**cause) > Picos::ZERO)
         .map(|cause| {
@@ -107,31 +108,58 @@ fn sweep_as_text(sweep: &Sweep, against: Option<&str>) -> String {
 }
 
 /// Whose costs these are, when they were measured, and how far they were off where nothing was fitted.
-pub fn calibration_line(costs: &Costs) -> String {
+pub fn calibration_line(costs: &SoftwareCosts) -> String {
     let off = match (costs.residual(0.5), costs.residual(0.9)) {
         (Some(median), Some(most)) => {
             let held = costs.residuals().len();
-            format!("{held} cases held out are off by {:.1} % (median) and {:.1} % (90th percentile)", median * 100.0, most * 100.0)
+            format!(
+                "{held} cases held out are off by {:.1} % (median) and {:.1} % (90th percentile)",
+                median * 100.0,
+                most * 100.0
+            )
         }
         _ => "nothing was held out".to_string(),
     };
-    let Costs { host, date, build, load, .. } = costs;
+    let SoftwareCosts { host, date, build, load, .. } = costs;
     format!("software as measured on {host}, {date}, {build}, load {load:.1}: {off}\n")
 }
 
-/// The rows of a calibration: measured and predicted.
-pub fn calibration(costs: &Costs) -> String {
-    let rows: Vec<Vec<String>> = costs
-        .points
+fn points(points: &[Predicted]) -> String {
+    let rows: Vec<Vec<String>> = points
         .iter()
         .map(|point| {
             let what = if point.is_fitted { "fitted" } else { "held out" };
             let us = |ns: f64| text::number(ns / 1e3);
-            vec![point.pattern.clone(), what.to_string(), us(point.measured), us(point.predicted), format!("{:+.1} %", point.residual() * 100.0)]
+            let off = format!("{:+.1} %", point.residual() * 100.0);
+            vec![point.pattern.clone(), what.to_string(), us(point.measured), us(point.predicted), off]
         })
         .collect();
     let heads = ["pattern", "", "measured [us]", "predicted [us]", "off by"].map(String::from);
-    text::columns(&heads, &rows, &[false, false, true, true, true]) + &calibration_line(costs)
+    text::columns(&heads, &rows, &[false, false, true, true, true])
+}
+
+/// The rows of a calibration: measured and predicted.
+pub fn calibration(costs: &SoftwareCosts) -> String {
+    points(&costs.points) + &calibration_line(costs)
+}
+
+/// A comparison with a measurement, and whether it holds.
+pub fn comparison(comparison: &Comparison, costs: &SoftwareCosts) -> String {
+    let (median, most) = comparison.errors().unwrap_or((f64::NAN, f64::NAN));
+    let verdict = if comparison.holds() { "holds" } else { "DOES NOT HOLD" };
+    let orders: String = comparison
+        .misordered()
+        .iter()
+        .map(|(fast, slow)| format!("  {fast} was faster than {slow}, and is predicted slower\n"))
+        .collect();
+    format!(
+        "over {}:\n{}off by {:.1} % (median, 15 asked) and {:.1} % (90th percentile, 30 asked): {verdict}\n{orders}{}",
+        comparison.network,
+        points(&comparison.points),
+        median * 100.0,
+        most * 100.0,
+        calibration_line(costs)
+    )
 }
 
 fn us(time: Picos) -> Value {
@@ -142,7 +170,7 @@ fn us(time: Picos) -> Value {
 pub fn as_json(program: &Program, setting: &Setting, answer: &Answer) -> String {
     let run = &answer.run;
     let spent: serde_json::Map<String, Value> =
-        Cause::ALL.iter().map(|cause| (cause.name().to_string(), us(run.path.of(*cause)))).collect();
+        Expense::ALL.iter().map(|cause| (cause.name().to_string(), us(run.path.of(*cause)))).collect();
     let traffic: serde_json::Map<String, Value> = run
         .traffic
         .iter()

@@ -10,10 +10,11 @@
 //! *result* what it gives. All lists come before the first operand, so that a node can admit or refuse all commands before it takes a byte.
 
 use super::Malformed;
+use super::queue::APPENDED_LEN;
 use crate::element::{Element, Operator, RANGE_LEN, SUMMARY_LEN};
 use crate::error::Error;
 use crate::id::{Grant, Slot};
-use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, STAGE_LEN};
+use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, QUEUE_APPEND_LEN_MAX, STAGE_LEN};
 use crate::shape::{Checked, Dim, Indexed, Indices, Shape, Strided, Subarray};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -57,6 +58,12 @@ pub enum Op {
     Fetch(Update),
     /// Swap each element for the second of its two operands where it equals the first; the result is the elements before it.
     CompareAndSwap(Element),
+    /// Append the operand's units to a lane of a queue: see [`super::queue`]. The shape begins where the array of queues does, and has
+    /// as many bytes as the operand. **Source**: [D3 §3] IPUSH, [VQ §4] the ring buffer unit. FEATURE: D3-F6
+    Append {
+        /// The lane.
+        lane: u32,
+    },
 }
 
 /// What is done to each element, and with what.
@@ -95,7 +102,7 @@ impl Op {
         match self {
             Op::Put | Op::Compare | Op::CompareAndSwap(_) => true,
             Op::Update(update) | Op::Fetch(update) => !update.is_same,
-            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) => false,
+            Op::Get | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Reduce(_) | Op::Append { .. } => false,
         }
     }
 
@@ -126,6 +133,7 @@ impl Op {
             Op::Update(_) => "update",
             Op::Fetch(_) => "fetch",
             Op::CompareAndSwap(_) => "compare and swap",
+            Op::Append { .. } => "append",
         }
     }
 
@@ -136,6 +144,9 @@ impl Op {
     pub fn check(self, region: &str, shape: &Checked<'_>) -> Result<(), Error> {
         let Some(element) = self.element() else {
             return match self {
+                Op::Append { .. } if shape.len() > QUEUE_APPEND_LEN_MAX => {
+                    Err(shape.refused(region, format!("an append of {} bytes; {QUEUE_APPEND_LEN_MAX} go in one", shape.len())))
+                }
                 Op::Fill { pattern_len } if pattern_len == 0 || pattern_len as usize > STAGE_LEN => {
                     Err(shape.refused(region, format!("a pattern of {pattern_len} bytes: it needs 1 to {STAGE_LEN}")))
                 }
@@ -167,7 +178,7 @@ impl Op {
         match self {
             Op::Get | Op::CopyTo => Some(0),
             Op::CopyFrom { address_len } => Some(u64::from(address_len)),
-            Op::Put | Op::Compare => Some(stream_len),
+            Op::Put | Op::Compare | Op::Append { .. } => Some(stream_len),
             Op::Fill { pattern_len } => Some(u64::from(pattern_len)),
             Op::Reduce(_) => Some(RANGE_LEN),
             Op::Update(update) | Op::Fetch(update) => Some(if update.is_same { update.element.len() } else { stream_len }),
@@ -181,6 +192,7 @@ impl Op {
             Op::Get | Op::Fetch(_) | Op::CompareAndSwap(_) => stream_len,
             Op::Compare => DIFFERENCE_LEN,
             Op::Reduce(_) => SUMMARY_LEN,
+            Op::Append { .. } => APPENDED_LEN,
             Op::Put | Op::CopyFrom { .. } | Op::CopyTo | Op::Fill { .. } | Op::Update(_) => 0,
         }
     }
@@ -199,6 +211,7 @@ impl Op {
             Op::Update(which) => update(8, which),
             Op::Fetch(which) => update(9, which),
             Op::CompareAndSwap(element) => (10, element as u8, 0, 0),
+            Op::Append { lane } => (11, 0, 0, lane),
         }
     }
 
@@ -222,6 +235,7 @@ impl Op {
             8 => Op::Update(update()?),
             9 => Op::Fetch(update()?),
             10 => Op::CompareAndSwap(kind()?),
+            11 => Op::Append { lane: detail },
             _ => return None,
         };
         // What an op does not use is zero, so that every command has one encoding.
@@ -416,83 +430,4 @@ pub fn index_bytes<'a>(indices: &'a Indices<'_>) -> &'a [u8] {
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn ops() -> impl Strategy<Value = Op> {
-        let element = (0..Element::ALL.len()).prop_map(|k| Element::ALL[k]);
-        let update = ((0..Operator::ALL.len()).prop_map(|k| Operator::ALL[k]), element.clone(), any::<bool>())
-            .prop_map(|(operator, element, is_same)| Update { operator, element, is_same });
-        prop_oneof![
-            Just(Op::Get),
-            Just(Op::Put),
-            any::<u32>().prop_map(|address_len| Op::CopyFrom { address_len }),
-            Just(Op::CopyTo),
-            any::<u32>().prop_map(|pattern_len| Op::Fill { pattern_len }),
-            Just(Op::Compare),
-            element.clone().prop_map(Op::Reduce),
-            update.clone().prop_map(Op::Update),
-            update.prop_map(Op::Fetch),
-            element.prop_map(Op::CompareAndSwap),
-        ]
-    }
-
-    fn shapes() -> impl Strategy<Value = Shape<'static>> {
-        let strided =
-            any::<[u64; 4]>().prop_map(|[offset, block, count, stride]| Shape::Strided(Strided { offset, block, count, stride }));
-        let dims = proptest::collection::vec(
-            (any::<u64>(), any::<i64>()).prop_map(|(count, stride)| Dim { count, stride }),
-            1..=DIM_COUNT_MAX,
-        );
-        let subarray = (any::<u64>(), any::<u64>(), dims)
-            .prop_map(|(offset, block, dims)| Shape::Subarray(Subarray::new(offset, block, &dims).unwrap()));
-        let indices = prop_oneof![
-            proptest::collection::vec(any::<u32>(), 0..9).prop_map(|list| Indices::Narrow(list.into())),
-            proptest::collection::vec(any::<u64>(), 0..9).prop_map(|list| Indices::Wide(list.into())),
-        ];
-        let indexed = (any::<[u64; 3]>(), indices)
-            .prop_map(|([offset, block, scale], indices)| Shape::Indexed(Indexed { offset, block, scale, indices }));
-        prop_oneof![strided, subarray, indexed]
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_a_command_or_refused(bytes: [u8; 32], more: [u8; 32], op in 0u8..12, form in 0u8..26) {
-            let mut whole = [0; COMMAND_LEN];
-            whole[..32].copy_from_slice(&bytes);
-            whole[32..].copy_from_slice(&more);
-            for (op, form) in [(bytes[0], bytes[1]), (op, form)] {
-                (whole[0], whole[1]) = (op, form);
-                if let Ok(command) = Command::decode(&whole) {
-                    prop_assert_eq!(command.encode(), whole);
-                    let _ = command.list_len();
-                }
-            }
-        }
-
-        #[test]
-        fn a_command_and_its_list_survive_the_wire(op in ops(), node: u32, slot: u32, grant: [u8; 16], shape in shapes()) {
-            let command = Command::new(op, node, Slot(slot), Grant(grant), &shape);
-            prop_assert_eq!(Command::decode(&command.encode()), Ok(command));
-            let mut list = match &shape {
-                Shape::Strided(_) => Vec::new(),
-                Shape::Subarray(shape) => dims_list(shape),
-                Shape::Indexed(shape) => index_bytes(&shape.indices).to_vec(),
-            };
-            list.resize(list.len().next_multiple_of(8), 0);
-            prop_assert_eq!(command.list_len(), Ok(list.len() as u64));
-            let words: Vec<u64> = list.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-            prop_assert_eq!(command.shape(&words), Ok(shape));
-        }
-    }
-
-    #[test]
-    fn a_list_beyond_the_limit_is_refused() {
-        let shape = Shape::contiguous(0, 8);
-        let command = Command::new(Op::Get, 0, Slot(0), Grant([0; 16]), &shape);
-        for (form, count) in [(Form::Wide, u64::MAX), (Form::Narrow, u64::MAX / 4), (Form::Wide, LIST_LEN_MAX / 8 + 1)] {
-            assert!(Command { form, count, ..command }.list_len().is_err());
-        }
-    }
-}
+mod tests;

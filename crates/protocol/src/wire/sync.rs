@@ -1,10 +1,11 @@
-//! What clients ask of each other through a node: locks, named groups, barriers of jobs, words waited for, a region's heap. One postcard value in
+//! What clients ask of each other through a node: locks, named groups, barriers of jobs, words waited for, a region's heap, ports of queues. One postcard value in
 //! the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in the body of its answer.
 //!
 //! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the
 //! connection that they came on and that number; when the connection ends they end with it, so nothing is taken twice by a
 //! request that is repeated on another connection.
 
+use super::queue::{ArrayAt, QueueRequest};
 use crate::id::{ClientId, Grant, JobId, JobRank, Slot};
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,8 @@ pub enum SyncRequest {
     },
     /// A rank arrives at its job's barrier, at the pool's home; answered by [`SyncAnswer::Done`] when all have. It may be repeated.
     Arrive(Arrival),
+    /// A port of a queue asks something, at the node that holds the queue; answered by [`SyncAnswer::Lane`] or [`SyncAnswer::Done`].
+    Queue(ArrayAt, QueueRequest),
     /// Waits until a rank of a job has died, at the pool's home; answered by [`Error::RankGone`](crate::Error::RankGone) alone. Once on a
     /// connection. It may be repeated.
     AwaitDeath {
@@ -142,6 +145,13 @@ pub enum SyncAnswer {
     Block {
         /// Its first byte in the region.
         offset: u64,
+    },
+    /// A writer's lane.
+    Lane {
+        /// Its number.
+        lane: u32,
+        /// Units that count, of those that it appended there before its connection broke.
+        accepted: u64,
     },
 }
 

@@ -1,76 +1,18 @@
 use super::*;
 use crate::layout::CAPACITY_MIN;
+use crate::testing::Steps;
 use proptest::prelude::*;
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
-/// Memory of one thread, in which the side that uses it can be stopped before any of its stores.
-#[derive(Clone)]
-struct Steps {
-    bytes: Rc<RefCell<Vec<u8>>>,
-    /// Stores that still work; those after them are lost, as those of a killed process are.
-    left: Rc<Cell<usize>>,
-}
-
-impl Steps {
-    fn new(capacity: usize) -> Steps {
-        let steps = Steps { bytes: Rc::new(RefCell::new(vec![0; ring_len(capacity)])), left: Rc::new(Cell::new(usize::MAX)) };
-        format(&steps, capacity);
-        steps
-    }
-
-    /// The same memory as another process sees it, which is not stopped.
-    fn other_process(&self) -> Steps {
-        Steps { bytes: Rc::clone(&self.bytes), left: Rc::new(Cell::new(usize::MAX)) }
-    }
-
-    fn may_store(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
-    }
-}
-
-impl Words for Steps {
-    fn count(&self) -> usize {
-        self.bytes.borrow().len() / WORD_LEN
-    }
-
-    fn load(&self, word: usize) -> u64 {
-        u64::from_le_bytes(self.bytes.borrow()[word * WORD_LEN..][..WORD_LEN].try_into().unwrap())
-    }
-
-    fn store(&self, word: usize, value: u64) {
-        if self.may_store() {
-            self.bytes.borrow_mut()[word * WORD_LEN..][..WORD_LEN].copy_from_slice(&value.to_le_bytes());
-        }
-    }
-
-    fn swap(&self, word: usize, value: u64) -> u64 {
-        let old = self.load(word);
-        self.store(word, value);
-        old
-    }
-
-    fn fence(&self) {}
-
-    fn read(&self, at: usize, into: &mut [u8]) {
-        into.copy_from_slice(&self.bytes.borrow()[at..at + into.len()]);
-    }
-
-    /// Byte by byte, so that a side can be stopped within a record.
-    fn write(&self, at: usize, from: &[u8]) {
-        for (k, byte) in from.iter().enumerate() {
-            if self.may_store() {
-                self.bytes.borrow_mut()[at + k] = *byte;
-            }
-        }
-    }
+/// A ring in memory in which a side can be stopped.
+fn ring(capacity: usize) -> Steps {
+    let steps = Steps::new(ring_len(capacity));
+    format(&steps, capacity);
+    steps
 }
 
 fn pair(capacity: usize) -> (Producer<Steps>, Consumer<Steps>) {
-    let memory = Steps::new(capacity);
+    let memory = ring(capacity);
     (Producer::new(memory.clone()).unwrap(), Consumer::new(memory.other_process()).unwrap())
 }
 
@@ -142,10 +84,10 @@ fn a_producer_that_dies_at_any_step_loses_at_most_its_own_record() {
                 assert!(pop(&mut consumer).is_some());
             }
             assert!(producer.push(&[&forged(24)]).unwrap());
-            producer.words().left.set(dies_after);
+            producer.words().stop_after(dies_after);
             let last = forged(80);
             assert!(producer.push(&[&last]).unwrap());
-            let is_dead = producer.words().left.get() == 0;
+            let is_dead = producer.words().has_stopped();
             drop(producer);
             assert_eq!(pop(&mut consumer), Some(forged(24)), "the record before is not lost");
             match pop(&mut consumer) {
@@ -164,7 +106,7 @@ fn a_consumer_that_dies_at_any_step_frees_only_what_it_read() {
         for _ in 0..3 {
             assert!(producer.push(&[&[1; 56]]).unwrap());
         }
-        consumer.words().left.set(dies_after);
+        consumer.words().stop_after(dies_after);
         for _ in 0..3 {
             assert!(pop(&mut consumer).is_some());
         }
@@ -189,7 +131,7 @@ fn what_was_not_committed_is_not_seen_and_less_than_claimed_may_be() {
 
 #[test]
 fn a_ring_of_another_version_or_none_is_refused() {
-    let none = Steps { bytes: Rc::new(RefCell::new(vec![0; 1024])), left: Rc::new(Cell::new(usize::MAX)) };
+    let none = Steps::new(1024);
     assert!(Producer::new(none).is_err());
     for (word, value) in [(VERSION_WORD, VERSION + 1), (CAPACITY_WORD, 1 << 20), (CAPACITY_WORD, 300), (CAPACITY_WORD, u64::MAX)]
     {

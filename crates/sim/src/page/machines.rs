@@ -20,7 +20,7 @@ impl World {
                 }
                 Output::Ready(page, face) => self.on_ready(life, page, face)?,
                 Output::Failed(page, face, _) => {
-                    self.processes.get_mut(&life).expect("it lives").faces.remove(&face);
+                    self.give_up(life, face);
                     self.count("commands refused");
                     self.judge_refusal(life, page)?;
                 }

@@ -14,6 +14,7 @@ mod letters;
 mod machines;
 mod programs;
 mod returns;
+mod stages;
 
 use crate::check::{Check, all_held, check};
 use crate::dice::Dice;
@@ -24,6 +25,7 @@ use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::host::{self, Copies, Touch};
 use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, HostId, Page, Receipt, Returning};
 use hanare_protocol::page::{ToHome, ToHost, Version};
+use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pages of each extent.
@@ -128,8 +130,8 @@ struct Process {
     lost: BTreeSet<Life>,
     /// The page that each thread waits for.
     seats: Vec<Option<(Life, Page)>>,
-    /// Gets (false) and puts (true) that are under way.
-    faces: BTreeMap<Face, (Page, bool)>,
+    /// Gets and puts that are under way.
+    faces: BTreeMap<Face, Stage>,
     /// Pages that were sent to homes which were lost, and may not have come.
     kept: BTreeMap<Life, Vec<Parcel>>,
     /// Homes that are back, by which life, and those that are still to be left.
@@ -161,6 +163,8 @@ enum Sabotage {
     ForgetOwners,
     /// The coordinator's next life is taken for the one before.
     TakeForOld,
+    /// A stage asks for a page when it holds the one before, in any order.
+    AskInTurns,
 }
 
 #[derive(Debug)]

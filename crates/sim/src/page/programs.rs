@@ -88,48 +88,4 @@ impl World {
         }
         self.judge(home, page)
     }
-
-    /// A get or put comes by command.
-    pub(super) fn on_command(&mut self, life: Life) -> Check {
-        if !self.processes.contains_key(&life) || !self.is_rough {
-            return Ok(());
-        }
-        let after = self.dice.between(5, 200);
-        self.at(after, Event::Command { life });
-        if self.processes[&life].returning.is_some() {
-            return Ok(());
-        }
-        let (page, is_put, face) = (Page(self.dice.below(PAGE_COUNT)), self.dice.chance(4_000), Face(self.next_face));
-        self.next_face += 1;
-        let process = self.processes.get_mut(&life).expect("just seen");
-        process.faces.insert(face, (page, is_put));
-        process.directory.recall(page, face, if is_put { Access::Write } else { Access::Read });
-        if self.dice.chance(500) {
-            // It gives up: if it is not served at once, it will not be.
-            self.drain_home(life, page)?;
-            let process = self.processes.get_mut(&life).expect("it lives");
-            if process.faces.remove(&face).is_some() {
-                process.directory.release(page, face);
-                self.count("commands given up");
-            }
-        }
-        self.drain_home(life, page)
-    }
-
-    pub(super) fn on_ready(&mut self, life: Life, page: Page, face: Face) -> Check {
-        let process = self.processes.get_mut(&life).expect("it lives");
-        let (_, is_put) = process.faces.remove(&face).ok_or("a face that nobody asked for")?;
-        let last = self.truths[&(life, page)].last;
-        let read = self.processes[&life].memory[page.0 as usize];
-        check(read == last, || format!("a command finds {read} where {last} was stored last"))?;
-        if !is_put {
-            self.count("gets");
-            return Ok(());
-        }
-        self.store(life, life, page);
-        self.count("puts");
-        let after = self.dice.pick(&[0, 1, 20, 300]);
-        self.at(after, Event::Release { life, page, face });
-        Ok(())
-    }
 }

@@ -201,6 +201,11 @@ impl Tree {
         orphans.min().into_iter().chain(self.space.oldest()).min()
     }
 
+    /// Whether there are blocks that may become free without anybody's doing.
+    pub fn is_waiting(&self) -> bool {
+        !self.orphans.is_empty() || self.space.oldest().is_some()
+    }
+
     /// The locks of a file.
     pub fn locks(&self, ino: Ino) -> Option<&Locks> {
         self.locks.get(&ino)

@@ -3,16 +3,18 @@ use crate::files::record::{Attributes, Fresh};
 use crate::files::space::BLOCK_LEN;
 use proptest::prelude::*;
 
-const TIME: Stamp = Stamp::EPOCH;
+fn time() -> Stamp {
+    Stamp::default()
+}
 
 fn tree() -> Tree {
-    let mut tree = Tree::new(0, 0, 0o755, TIME);
+    let mut tree = Tree::new(0, 0, 0o755, time());
     tree.apply_frame(&[Record::Start { session: 1 }, Record::Segment { key: "node=0".into(), blocks: 64 }]);
     tree
 }
 
 fn make(name: &[u8], parent: Ino, what: Fresh) -> Record {
-    Record::Make { parent, name: name.to_vec(), what, mode: 0o644, uid: 1, gid: 1, time: TIME }
+    Record::Make { parent, name: name.to_vec(), what, mode: 0o644, uid: 1, gid: 1, time: time() }
 }
 
 /// A step of a random run.
@@ -23,8 +25,8 @@ fn step() -> impl Strategy<Value = Record> {
     let what = prop::sample::select(vec![Fresh::File, Fresh::Folder, Fresh::Link { target: b"x".to_vec() }]);
     prop_oneof![
         (ino.clone(), name.clone(), what).prop_map(|(parent, name, what)| make(&name, parent, what)),
-        (ino.clone(), ino.clone(), name.clone()).prop_map(|(ino, parent, name)| Record::Link { ino, parent, name, time: TIME }),
-        (ino.clone(), name.clone()).prop_map(|(parent, name)| Record::Unlink { parent, name, time: TIME }),
+        (ino.clone(), ino.clone(), name.clone()).prop_map(|(ino, parent, name)| Record::Link { ino, parent, name, time: time() }),
+        (ino.clone(), name.clone()).prop_map(|(parent, name)| Record::Unlink { parent, name, time: time() }),
         (ino.clone(), name.clone(), ino.clone(), name, any::<bool>()).prop_map(
             |(parent, name, new_parent, new_name, exchange)| Record::Rename {
                 parent,
@@ -32,20 +34,20 @@ fn step() -> impl Strategy<Value = Record> {
                 new_parent,
                 new_name,
                 exchange,
-                time: TIME
+                time: time()
             }
         ),
         (ino.clone(), 0u64..20).prop_map(|(ino, blocks)| {
             let set = Attributes { size: Some(blocks * BLOCK_LEN / 2), ..Attributes::default() };
-            Record::Set { ino, set, time: TIME }
+            Record::Set { ino, set, time: time() }
         }),
         run.clone().prop_map(|run| Record::Reserve { session: 1, runs: vec![run] }),
         (ino.clone(), 0u64..12, run.clone()).prop_map(|(ino, at, run)| {
             let size = (at + u64::from(run.count)) * BLOCK_LEN;
-            Record::Write { session: 1, ino, size, time: TIME, runs: vec![(at, run)] }
+            Record::Write { session: 1, ino, size, time: time(), runs: vec![(at, run)] }
         }),
         run.prop_map(|run| Record::Return { session: 1, runs: vec![run] }),
-        (ino.clone(), 0u64..12, 0u64..12).prop_map(|(ino, from, to)| Record::Punch { ino, from, to, time: TIME }),
+        (ino.clone(), 0u64..12, 0u64..12).prop_map(|(ino, from, to)| Record::Punch { ino, from, to, time: time() }),
         ino.clone().prop_map(|ino| Record::Hold { session: 1, ino }),
         ino.prop_map(|ino| Record::Release { session: 1, ino }),
         (0u64..80).prop_map(|upto| Record::Reclaim { upto }),
@@ -112,7 +114,7 @@ fn a_rename_over_a_file_leaves_that_file_until_all_have_come_past_it() {
         new_parent: ROOT,
         new_name: to,
         exchange: false,
-        time: TIME,
+        time: time(),
     }]);
     assert_eq!((tree.child(ROOT, b"old"), tree.child(ROOT, b"new"), tree.is_orphan(old)), (Some(new), None, true));
     let at = tree.position;

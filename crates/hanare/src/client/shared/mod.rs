@@ -32,8 +32,8 @@ use super::pool::Shared;
 use super::region::Region;
 use crate::trace;
 use coherent::Coherent;
-use hanare_memory::Window;
-use hanare_protocol::element::Element;
+use hanare_memory::{Window, vector};
+use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
@@ -212,6 +212,35 @@ impl SharedMapping {
             while at < end {
                 self.read(at, &mut [0])?;
                 at = (at / PAGE_LEN + 1) * PAGE_LEN;
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`SharedMapping::touch`], so that a system call may write them too, as `read` from a file into the mapping: each page is this
+    /// host's to write, and no byte of it changes. Where another host takes a page back before the system call is at it, that fails with
+    /// `EFAULT`: touch again and go on. Nothing can prevent that, because the kernel asks no program about its own accesses.
+    ///
+    /// **Cost**: pages that are not here come many at a time; an atomic step in each page. **Errors**: as for [`SharedMapping::write`], and
+    /// [`Error::BadUse`] where it is mapped for reading.
+    pub fn touch_to_write(&self, offset: u64, len: u64) -> Result<()> {
+        trace::slice_on("touch to write", &self.name, (offset, len), || {
+            let coherent = match self.way() {
+                Way::Explicit(explicit) => return explicit.touch(offset, len, Rights::Write),
+                Way::Coherent(coherent) => coherent,
+            };
+            if coherent.rights() != Rights::Write {
+                let reason = "it is mapped for reading; open it for writing".to_owned();
+                return Err(Error::BadUse { region: self.name.clone(), reason });
+            }
+            self.slice(coherent, offset, len)?;
+            bring(coherent, offset, len, Access::Write);
+            let mut page = offset / PAGE_LEN * PAGE_LEN;
+            while page < offset.saturating_add(len) {
+                // SAFETY: the mapping has whole pages, and outlives this call.
+                let word = unsafe { Window::new(coherent.ptr().add(page as usize), size_of::<u64>()) };
+                vector::update_word(word, 0, Operator::Or, 0).map_err(|_| coherent.lost(&self.name))?;
+                page = page.saturating_add(PAGE_LEN);
             }
             Ok(())
         })

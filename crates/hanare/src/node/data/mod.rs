@@ -27,6 +27,7 @@ mod graves;
 mod inbox;
 mod locks;
 mod peers;
+mod queues;
 mod reach;
 mod replies;
 mod seat;

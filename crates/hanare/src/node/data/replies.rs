@@ -336,7 +336,7 @@ impl Current {
             return self.copy_some(index, end);
         }
         if !work.is_by_pages() {
-            return Step::Done(work.step(WORK_LEN_AT_ONCE).map_err(|lost| lost_memory(&lost)));
+            return Step::Done(work.step(WORK_LEN_AT_ONCE));
         }
         self.pages = Pages::Stage;
         Step::Waits(work.next_need(WORK_LEN_AT_ONCE))

@@ -2,6 +2,7 @@
 //! send it.
 
 use super::locks::{AtOnce, Locks};
+use super::queues::QueuePorts;
 use super::words::{Watched, Words};
 use crate::node::extents::Extents;
 use crate::node::pages::Pages;
@@ -27,6 +28,7 @@ pub(crate) type Answered = (Waiter, Result<SyncAnswer>);
 pub(crate) struct Sync {
     locks: Locks,
     words: Words,
+    queues: QueuePorts,
     answers: VecDeque<Answered>,
 }
 
@@ -76,12 +78,14 @@ impl Sync {
                 held.with_heap(region_len, |heap| heap.free(offset))?;
                 Ok(Some(SyncAnswer::Done))
             }
+            SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
         }
     }
 
     /// A link ended: what was taken on it goes to others, and nobody is told anything there.
     pub fn forget(&mut self, session: u64) {
         self.words.forget(session);
+        self.queues.forget(session);
         self.locks.forget(session);
     }
 

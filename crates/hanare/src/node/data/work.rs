@@ -3,13 +3,14 @@
 //! Where hosts map the extent a stage of the command begins when the pages that it touches are at home
 //! ([`Work::need`]).
 
+use super::inbox::lost_memory;
 use super::reach::Reached;
 use crate::exec::{Exec, Stage};
 use crate::node::counts::Watch;
 use crate::node::extents::{Extents, Opened, Writing};
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
-use hanare_protocol::Result;
+use hanare_protocol::{Error, Result};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
@@ -77,6 +78,8 @@ impl Work {
             return refuse("an operand beyond 64 bits");
         }
         match self.op {
+            // Queues are reached as they are, or not at all.
+            Op::Append { .. } if self.is_by_pages() => Err(Error::IsMapped { gid: self.opened().held().gid() }),
             Op::CopyFrom { address_len } if address_len > ADDRESS_LEN_MAX => refuse("an address beyond the limit"),
             Op::CopyFrom { address_len: 1.. } if len > BODY_LEN_MAX => {
                 refuse("more bytes than another node gives in one message")
@@ -213,7 +216,7 @@ impl Work {
         let is_later = match self.op {
             _ if !self.rest.is_empty() => return true,
             Op::Get => self.is_by_pages(),
-            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) => true,
+            Op::CopyFrom { .. } | Op::Fill { .. } | Op::Reduce(_) | Op::Append { .. } => true,
             Op::Update(update) | Op::Fetch(update) => update.is_same,
             _ => false,
         };
@@ -226,11 +229,19 @@ impl Work {
     }
 
     /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
-    pub fn step(&mut self, most: u64) -> Result<(), Lost> {
+    ///
+    /// **Errors**: [`Error::System`] for memory that is gone; those of [`crate::node::extents::Held::append`].
+    pub fn step(&mut self, most: u64) -> Result<()> {
+        if let Op::Append { lane } = self.op {
+            self.result = self.opened().held().append(self.shape.block_offset(0), lane, self.exec.held())?.to_vec();
+            self.finish();
+            self.conclude();
+            return Ok(());
+        }
         // Stages begin where patterns do, or elements.
         let unit = self.unit();
         let len = (most - most % unit).max(unit).min(self.len() - self.done);
-        self.stage(self.done, len, Window::empty())?;
+        self.stage(self.done, len, Window::empty()).map_err(|lost| lost_memory(&lost))?;
         self.done += len;
         self.conclude();
         Ok(())

@@ -9,6 +9,7 @@ use crate::node::extents::Extents;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::coordinator::check_name;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights};
+use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
 use hanare_protocol::page::{Consistency, HostId};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
@@ -286,7 +287,24 @@ impl Pages {
                 memory: None,
             });
         }
-        Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), homes, self.frames_max))
+        let frames_max = match consistency {
+            Consistency::Coherent => self.reserve_frames(view.layout.len().div_ceil(PAGE_LEN))?,
+            // Its programs have copies of their own.
+            Consistency::Explicit => 0,
+        };
+        Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), homes, frames_max))
+    }
+
+    /// Frames for a region of so many pages, from what mappings that came before have left: as many as it has pages, or half of the rest,
+    /// so that the next one finds some too.
+    fn reserve_frames(&self, pages: u64) -> Result<u64> {
+        let left = self.frames_max.saturating_sub(self.hosts.values().map(Host::frames_max).sum());
+        let least = FRAME_COUNT_MIN.min(self.frames_max).min(pages);
+        if left < least {
+            let what = "frames of all mappings of this host together (HANARE_FRAMES of its node)".to_owned();
+            return Err(Error::LimitReached { what, limit: self.frames_max });
+        }
+        Ok(pages.min((left / 2).max(FRAME_COUNT_MIN.min(left))))
     }
 
     /// A home's answer.

@@ -97,8 +97,7 @@ impl Recalls {
 impl Pages {
     /// Brings pages home for a stage.
     ///
-    /// **Cost**: no message for pages that no other host owns, nor for a stage that writes has a copy of; two for each host that has to
-    /// be asked. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
+    /// **Cost**: two messages for each host that owns a page of it, or, where the stage writes, has a copy of one. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
     // FEATURE: EU-F15 EU-F17
     pub fn recall(&mut self, asker: Asker, need: Need) -> Result<Recall> {
         self.recalls.count += 1;
@@ -124,11 +123,11 @@ impl Pages {
         }
     }
 
-    /// A stage is done, or will not be.
+    /// A stage is done, or will not be: its pages serve others.
     pub fn release(&mut self, face: Face) {
-        if self.withdraw(face) {
-            self.settle();
-        }
+        let Some(asked) = self.recalls.asked.remove(&face) else { return };
+        self.let_go(face, &asked.pages, asked.gid);
+        self.settle();
     }
 
     /// A link has ended: what its commands asked for or hold goes to others.
@@ -136,13 +135,6 @@ impl Pages {
         let its = self.recalls.asked.iter().filter(|(_, asked)| asked.asker == Asker::Link(link));
         let its: Vec<Face> = its.map(|(face, _)| *face).collect();
         its.into_iter().for_each(|face| self.release(face));
-    }
-
-    /// Has the pages of a stage serve others. Returns whether it was known.
-    fn withdraw(&mut self, face: Face) -> bool {
-        let Some(asked) = self.recalls.asked.remove(&face) else { return false };
-        self.let_go(face, &asked.pages, asked.gid);
-        true
     }
 
     fn let_go(&mut self, face: Face, pages: &[Page], gid: Gid) {

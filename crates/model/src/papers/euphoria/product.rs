@@ -63,7 +63,6 @@ struct World {
 /// Runs the programs, one a node, over links of that kind.
 ///
 /// A program that waits for a flag that nobody raises is a defect of the caller and panics.
-// FEATURE: EU-F12 EU-F14 EU-F15
 pub fn run(parameters: &Parameters, topology: Kind, programs: Vec<Vec<Op>>) -> Ran {
     let count = programs.len();
     let nodes = programs.into_iter().map(|program| Node { program: program.into(), ..Node::default() });
@@ -147,7 +146,7 @@ impl World {
     fn act(&mut self, home: usize, at: Picos, acts: Vec<Act>) {
         for act in acts {
             match act {
-                Act::Send(letter) if letter.is_message() => self.send(home, at, letter),
+                Act::Send(letter) if letter.is_message() => self.send(at, letter),
                 Act::Send(letter) => {
                     let more = self.pages(home).deliver(letter);
                     self.act(home, at, more);
@@ -174,7 +173,7 @@ impl World {
     }
 
     /// A packet: memory is read where the block goes along, OPC sends, the line carries.
-    fn send(&mut self, home: usize, at: Picos, letter: Letter) {
+    fn send(&mut self, at: Picos, letter: Letter) {
         let timing = &self.timing;
         let (mut ready, mut bytes) = (at, timing.p_addr);
         self.ran.messages += 1;
@@ -188,7 +187,6 @@ impl World {
         let (span, way) = (timing.byte * bytes, timing.data_line() + timing.phase);
         let sent = self.nodes[letter.from].opc.take(ready, pass).end;
         let passed = self.links.send(letter.from, letter.to, sent, span, timing.data_line());
-        debug_assert!(home < self.nodes.len());
         self.engine.schedule(passed.end + way, Event::Arrived(letter));
     }
 
@@ -224,7 +222,8 @@ impl World {
     /// The home of a letter's block. Only one home's block is under way for a host at a time, unless it has others' copies: those
     /// are told by their home itself.
     fn home_of(&self, letter: &Letter) -> usize {
-        let is_told_by_home = matches!(letter.said, Said::ToHost(ToHost::Invalidate { .. } | ToHost::Forward { .. } | ToHost::Recall { .. }));
+        let is_told_by_home =
+            matches!(letter.said, Said::ToHost(ToHost::Invalidate { .. } | ToHost::Forward { .. } | ToHost::Recall { .. }));
         match self.nodes[letter.to].waits {
             Some((block, ..)) if !is_told_by_home && Self::page(block) == letter.page => block.home(),
             _ => letter.from,

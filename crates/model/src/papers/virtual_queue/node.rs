@@ -7,6 +7,8 @@
 //!
 //! Contexts live in save areas in memory; a miss fetches one and may write another back. Management data are in the ring
 //! buffer's cache or in the read port's, and the read port's copy wins.
+use std::collections::BTreeMap;
+
 use super::contexts::{ContextCache, Found};
 use super::machine::Machine;
 use super::queue::{Held, Queue};
@@ -45,6 +47,12 @@ pub struct Counts {
     pub spilled: u64,
 }
 
+/// The state of every queue that has none of its own.
+static EMPTY: Queue = Queue::new();
+
+/// Queues that keep their state while they are empty.
+const EMPTY_KEPT: usize = 64;
+
 /// One node's memory and units.
 pub struct Node {
     machine: Machine,
@@ -58,7 +66,8 @@ pub struct Node {
     pub rings: ContextCache,
     /// Contexts of read ports, by queue.
     pub read_ports: ContextCache,
-    queues: Vec<Queue>,
+    /// Queues that have, or lately had, a block; all others are empty and cost nothing.
+    queues: BTreeMap<u32, Queue>,
     has_ring_memory: bool,
     /// Blocks an overflow's handler brings back at a time.
     restored_at_once: usize,
@@ -68,8 +77,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node with `queues` empty queues.
-    pub fn new(machine: &Machine, queues: usize) -> Node {
+    /// A node whose queues are all empty: as many as there are numbers.
+    pub fn new(machine: &Machine) -> Node {
         Node {
             memory: Station::new(),
             queue_memory: Station::new(),
@@ -77,7 +86,7 @@ impl Node {
             write_ports: ContextCache::full(machine.write_entries),
             rings: ContextCache::new(machine.ring_entries, machine.ring_ways),
             read_ports: ContextCache::full(machine.read_entries),
-            queues: (0..queues).map(|_| Queue::default()).collect(),
+            queues: BTreeMap::new(),
             has_ring_memory: true,
             restored_at_once: usize::MAX,
             stolen: Picos::ZERO,
@@ -107,6 +116,17 @@ impl Node {
     /// A block of another node's access or update through the memory; returns when it has passed.
     pub fn serve(&mut self, now: Picos) -> Picos {
         self.memory.take(now, self.machine.memory_busy).end
+    }
+
+    fn state(&mut self, queue: u32) -> &mut Queue {
+        self.queues.entry(queue).or_default()
+    }
+
+    /// Drops the state of a queue that has become empty, unless few have any: those are likely to be used again.
+    fn forget(&mut self, queue: u32) {
+        if self.queues.len() > EMPTY_KEPT && self.queue(queue).is_empty() {
+            self.queues.remove(&queue);
+        }
     }
 
     fn queue_access(&mut self, now: Picos) -> Picos {
@@ -139,7 +159,7 @@ impl Node {
     pub fn arrive(&mut self, now: Picos, queue: u32, seq: u64, is_awaited: bool) {
         self.counts.arrived += 1;
         if !self.has_ring_memory {
-            self.queues[queue as usize].shown.push_back(Held { seq, ready: now, is_bypassed: true });
+            self.state(queue).shown.push_back(Held { seq, ready: now, is_bypassed: true });
             return;
         }
         // Both caches are looked at; the read port's copy is the valid one and the other is dropped.
@@ -149,15 +169,15 @@ impl Node {
         } else if let Found::Miss(victim) = self.rings.access(queue) {
             at = self.fetch_context(at, victim);
         }
-        let state = &self.queues[queue as usize];
+        let state = self.queue(queue);
         if is_awaited && state.ring.is_empty() && state.shown.len() < self.machine.frames && self.read_ports.holds(queue) {
             self.counts.bypassed += 1;
             self.charge_buffer();
-            self.queues[queue as usize].shown.push_back(Held { seq, ready: at, is_bypassed: true });
+            self.state(queue).shown.push_back(Held { seq, ready: at, is_bypassed: true });
             return;
         }
         let ready = self.queue_access(at);
-        self.queues[queue as usize].ring.push_back(Held { seq, ready, is_bypassed: false });
+        self.state(queue).ring.push_back(Held { seq, ready, is_bypassed: false });
         self.prefetch(at, queue);
     }
 
@@ -172,11 +192,11 @@ impl Node {
     /// Fills the read buffer from the ring buffer, where the read port is on the chip.
     // FEATURE: VQ-F10
     fn prefetch(&mut self, now: Picos, queue: u32) {
-        while self.read_ports.holds(queue) && self.queues[queue as usize].shown.len() < self.machine.frames {
-            let Some(next) = self.queues[queue as usize].ring.pop_front() else { return };
+        while self.read_ports.holds(queue) && self.queue(queue).shown.len() < self.machine.frames {
+            let Some(next) = self.queues.get_mut(&queue).and_then(|state| state.ring.pop_front()) else { return };
             let ready = self.queue_access(now.max(next.ready)) + self.machine.memory_latency;
             self.charge_buffer();
-            self.queues[queue as usize].shown.push_back(Held { ready, ..next });
+            self.state(queue).shown.push_back(Held { ready, ..next });
         }
     }
 
@@ -186,12 +206,12 @@ impl Node {
         let mut at = self.fetch_context(now, victim);
         if let Some(victim) = victim {
             // Shown blocks are copies of the ring buffer, but bypassed ones are nowhere else.
-            let shown: Vec<Held> = self.queues[victim as usize].shown.drain(..).collect();
+            let shown: Vec<Held> = self.state(victim).shown.drain(..).collect();
             for held in shown.into_iter().rev() {
                 if held.is_bypassed {
                     at = self.queue_access(at);
                 }
-                self.queues[victim as usize].ring.push_front(Held { is_bypassed: false, ..held });
+                self.state(victim).ring.push_front(Held { is_bypassed: false, ..held });
             }
         }
         self.prefetch(at, queue);
@@ -202,11 +222,11 @@ impl Node {
     // FEATURE: VQ-F7 VQ-F18
     pub fn head(&mut self, now: Picos, queue: u32) -> Head {
         let known = if self.has_ring_memory { self.open_read_port(now, queue) } else { now };
-        if self.queues[queue as usize].shown.is_empty() {
+        if self.queue(queue).shown.is_empty() {
             // An overflow may have taken the shown blocks back.
             self.prefetch(known, queue);
         }
-        match self.queues[queue as usize].shown.front() {
+        match self.queue(queue).shown.front() {
             Some(held) => Head::Block { seq: held.seq, ready: held.ready.max(known) },
             None => Head::Empty { known },
         }
@@ -216,21 +236,28 @@ impl Node {
     ///
     /// Returns the time an interrupt took to bring spilled blocks back, if this was their moment.
     pub fn dequeue(&mut self, now: Picos, queue: u32) -> Picos {
-        self.queues[queue as usize].shown.pop_front();
+        self.state(queue).shown.pop_front();
         let restored = self.pass_trigger(now, queue);
         self.prefetch(now + restored, queue);
+        self.forget(queue);
         restored
     }
 
     /// The count command: blocks in a queue, as the management data say.
     // FEATURE: VQ-F17
     pub fn block_count(&self, queue: u32) -> usize {
-        self.queues[queue as usize].len()
+        self.queue(queue).len()
+    }
+
+    /// The first queue from this number on, then from 0 on, that has blocks.
+    pub fn next_with_blocks(&self, from: u32) -> Option<u32> {
+        let mut later = self.queues.range(from..).chain(self.queues.range(..from));
+        later.find(|(_, state)| state.len() > 0).map(|(queue, _)| *queue)
     }
 
     /// The state of a queue.
     pub fn queue(&self, queue: u32) -> &Queue {
-        &self.queues[queue as usize]
+        self.queues.get(&queue).unwrap_or(&EMPTY)
     }
 
     /// Counts so far.
@@ -249,7 +276,7 @@ impl Node {
     // FEATURE: VQ-F20
     pub fn spill(&mut self, now: Picos, queue: u32) -> Picos {
         self.counts.interrupts += 1;
-        let state = &mut self.queues[queue as usize];
+        let state = self.state(queue);
         let is_after_saved = state.trigger.is_some_and(|left| state.len() > left);
         let kept = state.kept_by_spill();
         // Shown blocks are the ring buffer's first ones; those beyond the trigger go with the saved ones.
@@ -274,14 +301,15 @@ impl Node {
 
     /// Steps 3 and 4: the read pointer arrived; saved blocks come back, and those that came later go behind them.
     fn pass_trigger(&mut self, now: Picos, queue: u32) -> Picos {
-        let state = &mut self.queues[queue as usize];
+        let restored_at_once = self.restored_at_once;
+        let state = self.state(queue);
         let Some(left) = &mut state.trigger else { return Picos::ZERO };
         *left -= 1;
         if *left > 0 {
             return Picos::ZERO;
         }
         let mut ring = std::mem::take(&mut state.spilled);
-        let restored = ring.len().min(self.restored_at_once);
+        let restored = ring.len().min(restored_at_once);
         // Where saved blocks remain, the later ones are saved behind them.
         let remains = restored < ring.len();
         let later = if remains { state.len() } else { 0 };
@@ -309,8 +337,8 @@ mod tests {
     use crate::papers::virtual_queue::machine::cycles;
     use crate::papers::virtual_queue::parameters::parameters;
 
-    fn node(queues: usize) -> Node {
-        Node::new(&Machine::new(&parameters().with("read_port.entries", 2.0)), queues)
+    fn node() -> Node {
+        Node::new(&Machine::new(&parameters().with("read_port.entries", 2.0)))
     }
 
     fn read(node: &mut Node, queue: u32) -> Vec<u64> {
@@ -326,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_waiting_reader_gets_its_block_past_memory() {
-        let mut node = node(1);
+        let mut node = node();
         assert!(matches!(node.head(Picos::ZERO, 0), Head::Empty { .. }));
         let before = node.counts().queue_accesses;
         node.arrive(cycles(100), 0, 5, true);
@@ -336,7 +364,7 @@ mod tests {
 
     #[test]
     fn blocks_keep_their_order_through_evictions_of_the_read_port() {
-        let mut node = node(3);
+        let mut node = node();
         node.head(Picos::ZERO, 0);
         for seq in 0..6 {
             node.arrive(cycles(100 * seq), 0, seq, seq % 2 == 0);
@@ -351,7 +379,7 @@ mod tests {
     #[test]
     fn spilled_blocks_come_back_in_order() {
         for spill_after in [4, 7, 9] {
-            let mut node = node(1).restoring(spill_after as usize - 2);
+            let mut node = node().restoring(spill_after as usize - 2);
             let mut seen = Vec::new();
             for seq in 0..30_u64 {
                 node.arrive(cycles(100 * seq), 0, seq, false);
@@ -372,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_read_ports_copy_of_the_management_data_wins() {
-        let mut node = node(1);
+        let mut node = node();
         node.arrive(Picos::ZERO, 0, 0, false);
         assert!(node.rings.holds(0) && !node.read_ports.holds(0));
         node.head(cycles(50), 0);

@@ -28,6 +28,11 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// An empty queue.
+    pub const fn new() -> Queue {
+        Queue { shown: VecDeque::new(), ring: VecDeque::new(), spilled: VecDeque::new(), trigger: None }
+    }
+
     /// Blocks that take room of the ring buffer: those shown are copies of its first ones.
     pub fn len(&self) -> usize {
         self.shown.len() + self.ring.len()

@@ -3,7 +3,7 @@
 //! Each processor works for a while, sends one block to some queue of some processor, and reads one block where one of its
 //! own queues has any. A block without room waits in the network for the grace period; then the receiver is interrupted
 //! and makes room by the paper's four steps.
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::contexts::Use;
 use super::crossbar::Crossbar;
@@ -122,8 +122,6 @@ struct Room {
     room_made: u64,
     /// A grace period runs.
     has_timer: bool,
-    /// Last number read from each sender.
-    last_read: Vec<u64>,
 }
 
 struct Run<'a> {
@@ -131,7 +129,10 @@ struct Run<'a> {
     shape: &'a Shape,
     engine: Engine<Event>,
     nodes: Vec<Node>,
-    rooms: Vec<Vec<Room>>,
+    /// Queues that have blocks on their way or held, by reader and number; all others have room and cost nothing.
+    rooms: BTreeMap<(u32, u32), Room>,
+    /// Last number read, by reader, queue and sender: those that have read any. 30 B for each.
+    last_read: BTreeMap<(u32, u32, u32), u64>,
     processors: Vec<Processor>,
     crossbar: Crossbar,
     held: u64,
@@ -181,13 +182,13 @@ pub fn run(machine: &Machine, shape: &Shape) -> Measured {
         receiving: Picos::ZERO,
         done: Picos::ZERO,
     });
-    let room = || Room { last_read: vec![0; shape.processors], ..Room::default() };
     let mut run = Run {
         machine,
         shape,
         engine: Engine::new(),
-        nodes: (0..shape.processors).map(|_| Node::new(machine, shape.streams).restoring(shape.capacity / 2)).collect(),
-        rooms: (0..shape.processors).map(|_| (0..shape.streams).map(|_| room()).collect()).collect(),
+        nodes: (0..shape.processors).map(|_| Node::new(machine).restoring(shape.capacity / 2)).collect(),
+        rooms: BTreeMap::new(),
+        last_read: BTreeMap::new(),
         processors: processors.collect(),
         crossbar: Crossbar::new(machine, shape.processors),
         held: 0,
@@ -264,10 +265,11 @@ impl Run<'_> {
         let seq = self.processors[id].next as u64 * SENDERS + id as u64;
         let block = Block { from: id, to, queue, seq };
         let has_room = self.has_room(to, queue);
-        let room = &mut self.rooms[to][queue as usize];
-        if has_room && room.held.is_empty() {
+        let is_first = self.rooms.get(&(to as u32, queue)).is_none_or(|room| room.held.is_empty());
+        if has_room && is_first {
             self.launch(leaves, block);
         } else {
+            let room = self.room(to, queue);
             room.held.push_back(block);
             let room_made = room.room_made;
             let needs_timer = !std::mem::replace(&mut room.has_timer, true);
@@ -280,18 +282,32 @@ impl Run<'_> {
         self.go(leaves, id, Phase::Look);
     }
 
+    fn room(&mut self, to: usize, queue: u32) -> &mut Room {
+        self.rooms.entry((to as u32, queue)).or_default()
+    }
+
+    /// Drops what is known of a queue that has nothing on its way, nothing held and no timer.
+    fn forget(&mut self, to: usize, queue: u32) {
+        let is_idle = |room: &Room| room.in_flight == 0 && room.held.is_empty() && !room.has_timer;
+        if self.rooms.get(&(to as u32, queue)).is_some_and(is_idle) {
+            self.rooms.remove(&(to as u32, queue));
+        }
+    }
+
     fn has_room(&self, to: usize, queue: u32) -> bool {
-        self.rooms[to][queue as usize].in_flight + self.nodes[to].block_count(queue) < self.shape.capacity
+        let in_flight = self.rooms.get(&(to as u32, queue)).map_or(0, |room| room.in_flight);
+        in_flight + self.nodes[to].block_count(queue) < self.shape.capacity
     }
 
     fn launch(&mut self, now: Picos, block: Block) {
-        self.rooms[block.to][block.queue as usize].in_flight += 1;
+        self.room(block.to, block.queue).in_flight += 1;
         let arrives = self.crossbar.block(now, block.from, block.to);
         self.engine.schedule(arrives, Event::Arrive(block));
     }
 
     fn on_arrive(&mut self, now: Picos, block: Block) {
-        self.rooms[block.to][block.queue as usize].in_flight -= 1;
+        self.room(block.to, block.queue).in_flight -= 1;
+        self.forget(block.to, block.queue);
         let reader = &self.processors[block.to];
         let is_awaited = reader.is_waiting && reader.phase == Phase::Look && reader.last_queue == block.queue;
         self.nodes[block.to].arrive(now, block.queue, block.seq, is_awaited);
@@ -303,8 +319,9 @@ impl Run<'_> {
     /// Held blocks go on as far as there is room.
     fn fill_room(&mut self, now: Picos, to: usize, queue: u32) {
         while self.has_room(to, queue) {
-            let Some(block) = self.rooms[to][queue as usize].held.pop_front() else { return };
-            self.rooms[to][queue as usize].room_made += 1;
+            let Some(room) = self.rooms.get_mut(&(to as u32, queue)) else { return };
+            let Some(block) = room.held.pop_front() else { return };
+            room.room_made += 1;
             self.launch(now, block);
             self.processors[block.from].is_held = false;
             if matches!(self.processors[block.from].phase, Phase::Send | Phase::Look) {
@@ -316,9 +333,10 @@ impl Run<'_> {
     /// The grace period is over: without any room meanwhile, the receiver is interrupted.
     // FEATURE: VQ-F20
     fn on_grace(&mut self, now: Picos, to: usize, queue: u32, room_made: u64) {
-        let room = &mut self.rooms[to][queue as usize];
+        let room = self.room(to, queue);
         if room.held.is_empty() {
             room.has_timer = false;
+            self.forget(to, queue);
             return;
         }
         let made = room.room_made;
@@ -332,22 +350,19 @@ impl Run<'_> {
         self.processors[to].receiving += spent;
         self.processors[to].interrupted_until = now + spent;
         self.fill_room(now + spent, to, queue);
-        let room_made = self.rooms[to][queue as usize].room_made;
+        let room_made = self.room(to, queue).room_made;
         self.engine.schedule(now + spent + self.machine.grace.max(CYCLE), Event::Grace { to, queue, room_made });
     }
 
     /// Looks for a queue with blocks: one load of the count command for the thread that runs.
     fn look(&mut self, now: Picos, id: usize) {
-        let streams = self.shape.streams;
-        let found = (0..streams)
-            .map(|step| (self.processors[id].looked_at + step) % streams)
-            .find(|q| self.nodes[id].block_count(*q as u32) > 0);
+        let found = self.nodes[id].next_with_blocks(self.processors[id].looked_at as u32);
         let is_done_sending = self.processors[id].next == self.processors[id].targets.len();
         match found {
             Some(queue) => {
-                self.processors[id].looked_at = queue;
+                self.processors[id].looked_at = queue as usize;
                 self.processors[id].receiving += CYCLE;
-                self.go(now + CYCLE, id, Phase::Read { queue: queue as u32 });
+                self.go(now + CYCLE, id, Phase::Read { queue });
             }
             None if !is_done_sending => {
                 self.processors[id].receiving += CYCLE;
@@ -378,8 +393,7 @@ impl Run<'_> {
         self.processors[id].received += 1;
         self.processors[id].last_queue = queue;
         self.processors[id].looked_at = (queue as usize + 1) % self.shape.streams;
-        let room = &mut self.rooms[id][queue as usize];
-        let last = &mut room.last_read[(seq % SENDERS) as usize];
+        let last = self.last_read.entry((id as u32, queue, (seq % SENDERS) as u32)).or_default();
         self.is_in_order &= *last < seq;
         *last = seq;
         self.fill_room(loaded, id, queue);

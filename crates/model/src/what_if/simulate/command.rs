@@ -1,33 +1,22 @@
 //! What a command becomes: work on memory of this host, loads over a network that has them, or requests to nodes.
 use super::rank::Doing;
-use super::{Body, Message, World};
+use super::{Body, Message, Outgoing, World};
 use crate::network::Way;
 use crate::time::Picos;
-use crate::what_if::path::Cause;
-use crate::what_if::program::{Command, Lengths, Place, Verb};
-
-/// A request that is made and has not left.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    /// Who serves it.
-    node: usize,
-    lengths: Lengths,
-    /// What the node does beside any request's work.
-    work: Picos,
-    kind: &'static str,
-}
+use crate::what_if::path::Expense;
+use crate::what_if::program::{Lengths, Place, VectorCommand, Verb};
 
 impl World<'_> {
     /// The parts of a command, each with its node.
-    fn parts(&self, rank: usize, command: Command) -> Vec<(usize, Command)> {
+    fn parts(&self, rank: usize, command: VectorCommand) -> Vec<(usize, VectorCommand)> {
         let nodes = self.setting.nodes;
         match command.place {
             Place::Spread if command.verb == Verb::Fetch => vec![(self.ranks[rank].round as usize % nodes, command)],
             Place::Spread => {
                 let count = nodes as u64;
                 let part = |node: u64| match command.verb.has_elements() {
-                    true => Command { elements: (command.elements + count - 1 - node) / count, ..command },
-                    false => Command { len: (command.len + count - 1 - node) / count, ..command },
+                    true => VectorCommand { elements: (command.elements + count - 1 - node) / count, ..command },
+                    false => VectorCommand { len: (command.len + count - 1 - node) / count, ..command },
                 };
                 let all = (0..count).map(|node| (node as usize, part(node)));
                 all.filter(|(_, part)| part.bytes() > 0).collect()
@@ -48,7 +37,7 @@ impl World<'_> {
     }
 
     /// Begins a command.
-    pub(super) fn begin(&mut self, rank: usize, command: Command) {
+    pub(super) fn begin(&mut self, rank: usize, command: VectorCommand) {
         let here = self.node_of(rank);
         let mut local = Picos::ZERO;
         let mut requests = Vec::new();
@@ -61,12 +50,12 @@ impl World<'_> {
                     let elements = if part.verb.has_elements() { part.elements as f64 } else { 0.0 };
                     let scanned = if part.verb == Verb::Scan { part.len as f64 } else { 0.0 };
                     let work = Picos::from_ns_f64(elements * costs.far_element + scanned * costs.near_byte);
-                    requests.push(Request { node, lengths: part.lengths(part.elements), work, kind: part.verb.name() });
+                    requests.push(Outgoing { node, lengths: part.lengths(part.elements), work, kind: part.verb.name() });
                 }
             }
         }
         match requests.is_empty() {
-            true => self.rank_works(rank, Cause::Memory, local, Doing::Next),
+            true => self.rank_works(rank, Expense::Memory, local, Doing::Next),
             false => self.make(rank, requests, local),
         }
     }
@@ -74,29 +63,32 @@ impl World<'_> {
     /// Begins requests whose lengths are known. A request to this host's own node goes to it all the same, as it did.
     pub(super) fn begin_requests(&mut self, rank: usize, requests: &[(usize, Lengths)]) {
         let nodes = self.setting.nodes;
-        let request = |(node, lengths): &(usize, Lengths)| {
-            Request { node: *node % nodes, lengths: *lengths, work: Picos::ZERO, kind: "recorded" }
+        let request = |(node, lengths): &(usize, Lengths)| Outgoing {
+            node: *node % nodes,
+            lengths: *lengths,
+            work: Picos::ZERO,
+            kind: "recorded",
         };
         self.make(rank, requests.iter().map(request).collect(), Picos::ZERO);
     }
 
     /// The client's half of the work for requests, and what it does itself meanwhile.
-    fn make(&mut self, rank: usize, requests: Vec<Request>, local: Picos) {
+    fn make(&mut self, rank: usize, requests: Vec<Outgoing>, local: Picos) {
         let here = self.node_of(rank);
         let sending = requests.iter().map(|request| {
             let client = self.software(here, request.node).client / 2.0;
             Picos::from_ns_f64(client) + self.at_one_end(here, request.node, request.lengths.request)
         });
         let span = sending.sum::<Picos>() + local;
-        self.rank_works(rank, Cause::Library, span, Doing::Post(requests));
+        self.rank_works(rank, Expense::Library, span, Doing::Post(requests));
     }
 
     /// Requests leave.
-    pub(super) fn post(&mut self, rank: usize, requests: Vec<Request>) {
+    pub(super) fn post(&mut self, rank: usize, requests: Vec<Outgoing>) {
         let (from, now) = (self.node_of(rank), self.engine.now());
         self.ranks[rank].fan = requests.len() as u64;
         self.ranks[rank].under_way += requests.len() as u64;
-        for Request { node, lengths, work, kind } in requests {
+        for Outgoing { node, lengths, work, kind } in requests {
             let body = Body::Command { work, answer: lengths.answer };
             let path = self.ranks[rank].path.clone();
             let message = Message { rank, from, to: node, bytes: lengths.request, kind, begun: now, arrived: now, path, body };
@@ -105,7 +97,7 @@ impl World<'_> {
     }
 
     /// A command on memory of this host.
-    fn near(&self, command: &Command) -> Picos {
+    fn near(&self, command: &VectorCommand) -> Picos {
         let costs = &self.setting.costs;
         let has_elements = command.verb.has_elements();
         let (elements, bytes) = if has_elements { (command.elements, 0) } else { (0, command.bytes()) };
@@ -113,7 +105,7 @@ impl World<'_> {
     }
 
     /// A command by loads and stores: `outstanding` lines are under way at a time, and the link is held for all of them.
-    fn loads(&mut self, here: usize, node: usize, command: &Command, (line, outstanding): (u64, u64)) -> Picos {
+    fn loads(&mut self, here: usize, node: usize, command: &VectorCommand, (line, outstanding): (u64, u64)) -> Picos {
         let lines = match command.verb.has_elements() {
             true => command.elements * command.len.div_ceil(line),
             false => command.len.div_ceil(line),

@@ -28,11 +28,12 @@ mod touch;
 use std::collections::BTreeMap;
 
 use hanare_protocol::group::Jobs;
+use hanare_protocol::limits::{WHAT_IF_SPAN_COUNT_MAX, WHAT_IF_STEP_COUNT_MAX};
 
 use super::WhatIfError;
-use super::costs::{Costs, Software};
-use super::path::{Cause, Path};
-use super::program::{Program, Step};
+use super::costs::{Software, SoftwareCosts};
+use super::path::{Expense, Path};
+use super::program::{Lengths, Program, Step};
 use crate::engine::Engine;
 use crate::network::{Network, Way};
 use crate::pages::{Letter, Pages};
@@ -61,15 +62,10 @@ pub struct Setting {
     /// How its links are laid.
     pub topology: Kind,
     /// What the software costs.
-    pub costs: Costs,
+    pub costs: SoftwareCosts,
     /// Whether a timeline is kept.
     pub is_traced: bool,
 }
-
-/// Most steps of all ranks together: above it a run takes minutes.
-pub const STEPS_MAX: u64 = 20_000_000;
-/// Most spans of a timeline.
-const SPANS_MAX: usize = 200_000;
 
 /// Messages and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +99,10 @@ pub struct Run {
 #[derive(Clone, Debug)]
 enum Body {
     /// A command: what the node does for it, and the bytes of its answer.
-    Command { work: Picos, answer: u64 },
+    Command {
+        work: Picos,
+        answer: u64,
+    },
     Answer,
     Arrive(hanare_protocol::wire::sync::Arrival),
     Released,
@@ -123,6 +122,17 @@ struct Message {
     arrived: Picos,
     path: Path,
     body: Body,
+}
+
+/// A request that is made and has not left.
+#[derive(Clone, Debug, PartialEq)]
+struct Outgoing {
+    /// Who serves it.
+    node: usize,
+    lengths: Lengths,
+    /// What the node does beside any request's work.
+    work: Picos,
+    kind: &'static str,
 }
 
 #[derive(Debug)]
@@ -156,12 +166,14 @@ struct World<'a> {
 
 /// Runs it: the same program and setting give the same run.
 ///
-/// **Cost**: some five events a message. **Errors**: [`WhatIfError::Refused`] for more than [`STEPS_MAX`] steps, and for ranks
+/// **Cost**: some five events a message. **Errors**: [`WhatIfError::Refused`] for more than [`WHAT_IF_STEP_COUNT_MAX`] steps, and for ranks
 /// that wait for ever.
 pub fn run(program: &Program, setting: &Setting) -> Result<Run, WhatIfError> {
     let steps: u64 = (0..setting.ranks).map(|rank| program.step_count(rank)).fold(0, u64::saturating_add);
-    if steps > STEPS_MAX {
-        return Err(WhatIfError::Refused { reasons: format!("{steps} steps are more than the {STEPS_MAX} that a run may have") });
+    if steps > WHAT_IF_STEP_COUNT_MAX {
+        return Err(WhatIfError::Refused {
+            reasons: format!("{steps} steps are more than the {WHAT_IF_STEP_COUNT_MAX} that a run may have"),
+        });
     }
     let mut world = World::new(program, setting, steps);
     for rank in 0..setting.ranks {
@@ -248,7 +260,7 @@ impl<'a> World<'a> {
     }
 
     fn chart(&mut self, group: &str, part: &str, name: &str, start: Picos, end: Picos) {
-        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < SPANS_MAX && end > start) {
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < WHAT_IF_SPAN_COUNT_MAX && end > start) {
             let part = trace.part(group, part);
             trace.span(part, name, start, end);
         }
@@ -269,9 +281,9 @@ impl<'a> World<'a> {
             let network = &self.setting.network;
             let (span, latency, hop) = (network.on_line(message.bytes), network.latency, network.hop);
             let passed = self.links.send(message.from, message.to, now, span, hop);
-            message.path.add(Cause::Link, passed.waited);
-            message.path.add(Cause::Latency, latency + hop * passed.hops);
-            message.path.add(Cause::Bytes, span);
+            message.path.add(Expense::Link, passed.waited);
+            message.path.add(Expense::Latency, latency + hop * passed.hops);
+            message.path.add(Expense::Bytes, span);
             arrives = passed.end + latency;
             if self.trace.is_some() {
                 let part = format!("to node {}", message.to);

@@ -9,11 +9,11 @@ use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
 
 use super::{Body, Event, Message, World};
 use crate::time::Picos;
-use crate::what_if::path::{Cause, Path};
+use crate::what_if::path::{Expense, Path};
 
 /// A node in a run.
 #[derive(Default)]
-pub struct Node {
+pub(super) struct Node {
     queue: VecDeque<Box<Message>>,
     is_busy: bool,
     idle_since: Picos,
@@ -44,10 +44,10 @@ impl World<'_> {
         self.nodes[node].is_busy = true;
         let span = self.node_work(&message);
         let (start, end) = self.work(node, now + wake, span);
-        message.path.add(Cause::Node, now - message.arrived);
-        message.path.add(Cause::Waking, wake);
-        message.path.add(Cause::Processor, start - now - wake);
-        message.path.add(Cause::Serving, span);
+        message.path.add(Expense::Node, now - message.arrived);
+        message.path.add(Expense::Waking, wake);
+        message.path.add(Expense::Processor, start - now - wake);
+        message.path.add(Expense::Serving, span);
         self.nodes[node].busy += span;
         if self.trace.is_some() {
             self.chart(&format!("node {node}"), "service", message.kind, start, end);

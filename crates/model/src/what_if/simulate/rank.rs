@@ -8,20 +8,19 @@ use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 
-use super::command::Request;
-use super::{Body, Event, Message, World};
+use super::{Body, Event, Message, Outgoing, World};
 use crate::time::Picos;
-use crate::what_if::path::{Cause, Path};
+use crate::what_if::path::{Expense, Path};
 use crate::what_if::program::Step;
 
 /// What a rank is at.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Doing {
+pub(super) enum Doing {
     /// It has come to its next step.
     #[default]
     Next,
     /// It makes requests; then they leave.
-    Post(Vec<Request>),
+    Post(Vec<Outgoing>),
     /// It says that it is at the barrier; then that leaves.
     Arrive,
     /// It has faulted; then the page is asked for.
@@ -36,7 +35,7 @@ pub enum Doing {
 
 /// A page that a rank has touched and cannot use yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Touching {
+pub(super) struct Touching {
     /// The page; its number tells its home.
     pub page: Page,
     /// What for.
@@ -47,7 +46,7 @@ pub struct Touching {
 
 /// A rank in a run.
 #[derive(Default)]
-pub struct Process {
+pub(super) struct Process {
     phase: usize,
     pub(super) round: u64,
     step: usize,
@@ -61,25 +60,25 @@ pub struct Process {
     pub(super) path: Path,
     generation: u64,
     is_at_barrier: bool,
-    /// It waits until nothing is under way.
-    is_draining: bool,
+    /// It waits until at most so many requests are under way.
+    waits_for: Option<u64>,
     pub(super) touched: u64,
     pub(super) touching: Option<Touching>,
 }
 
 impl World<'_> {
     /// A rank works for a while; then it goes on with what it is doing.
-    pub(super) fn rank_works(&mut self, rank: usize, cause: Cause, span: Picos, doing: Doing) {
+    pub(super) fn rank_works(&mut self, rank: usize, cause: Expense, span: Picos, doing: Doing) {
         self.rank_works_from(rank, self.engine.now(), cause, span, doing);
     }
 
     /// The same from a later time on; until then it wakes up.
-    fn rank_works_from(&mut self, rank: usize, asked: Picos, cause: Cause, span: Picos, doing: Doing) {
+    fn rank_works_from(&mut self, rank: usize, asked: Picos, cause: Expense, span: Picos, doing: Doing) {
         let (start, end) = self.work(self.node_of(rank), asked, span);
         let woke = asked - self.engine.now();
         let process = &mut self.ranks[rank];
-        process.path.add(Cause::Waking, woke);
-        process.path.add(Cause::Processor, start - asked);
+        process.path.add(Expense::Waking, woke);
+        process.path.add(Expense::Processor, start - asked);
         process.path.add(cause, span);
         process.doing = doing;
         if self.trace.is_some() {
@@ -111,13 +110,15 @@ impl World<'_> {
         }
         let depth = self.program.phases(rank).get(process.phase).map_or(1, |phase| phase.depth);
         let is_full = process.under_way + process.fan > depth * process.fan.max(1) && process.under_way > 0;
-        if process.under_way > 0 && (process.is_at_barrier || process.is_draining || is_full) {
+        if (process.under_way > 0 && (process.is_at_barrier || is_full))
+            || process.waits_for.is_some_and(|left| process.under_way > left)
+        {
             return self.wait(rank);
         }
         if process.is_at_barrier {
             return self.begin_arrival(rank);
         }
-        self.ranks[rank].is_draining = false;
+        self.ranks[rank].waits_for = None;
         let Some(step) = self.next_step(rank) else {
             if self.ranks[rank].under_way > 0 {
                 return self.wait(rank);
@@ -126,13 +127,13 @@ impl World<'_> {
             return;
         };
         match step {
-            Step::Compute(span) => self.rank_works(rank, Cause::Computing, span, Doing::Next),
+            Step::Compute(span) => self.rank_works(rank, Expense::Computing, span, Doing::Next),
             Step::Barrier => {
                 self.ranks[rank].is_at_barrier = true;
                 self.go_on(rank);
             }
-            Step::Drain => {
-                self.ranks[rank].is_draining = true;
+            Step::Wait { left } => {
+                self.ranks[rank].waits_for = Some(left);
                 self.go_on(rank);
             }
             Step::Touch { writes, place } => self.begin_touch(rank, writes, place),
@@ -206,7 +207,7 @@ impl World<'_> {
         }
         self.times.push(now - begun);
         let asked = if is_parked { now + wake } else { now };
-        self.rank_works_from(rank, asked, Cause::Library, span, next);
+        self.rank_works_from(rank, asked, Expense::Library, span, next);
     }
 
     fn arrival_of(&self, rank: usize) -> Arrival {
@@ -223,7 +224,7 @@ impl World<'_> {
         let (here, bytes) = (self.node_of(rank), self.arrival_len(rank));
         let span = Picos::from_ns_f64(self.software(here, 0).client / 2.0) + self.at_one_end(here, 0, bytes);
         self.ranks[rank].is_at_barrier = false;
-        self.rank_works(rank, Cause::Library, span, Doing::Arrive);
+        self.rank_works(rank, Expense::Library, span, Doing::Arrive);
     }
 
     /// It tells the jobs' home, node 0, and waits for its release.

@@ -26,9 +26,9 @@ fn one_get_is_the_sum_of_its_parts() {
     // Client 4 us, node 6 us, (96 + 4128) bytes at 0.5 ns for both ends and 1 ns on the line, 10 us each way.
     assert_eq!(run.end, Picos::us(30) + Picos::ns(4_224 / 2) + Picos::ns(4_224));
     assert_eq!(run.traffic["get"], Traffic { messages: 2, bytes: 96 + 4_128 });
-    assert_eq!(run.path.of(Cause::Latency), Picos::us(20));
-    assert_eq!(run.path.of(Cause::Bytes), Picos::ns(4_224));
-    assert_eq!(run.path.of(Cause::Waking), Picos::ZERO);
+    assert_eq!(run.path.of(Expense::Latency), Picos::us(20));
+    assert_eq!(run.path.of(Expense::Bytes), Picos::ns(4_224));
+    assert_eq!(run.path.of(Expense::Waking), Picos::ZERO);
 }
 
 #[test]
@@ -58,18 +58,18 @@ fn commands_under_way_share_the_latency_and_the_slower_end_sets_the_pace() {
 fn ranks_of_one_host_queue_for_its_processors() {
     let crowded = Setting { hosts: 1, cores: 1, network: Network::here(), ..setting(2, 4) };
     let run = run_of("get 8B x100", &crowded);
-    assert!(run.path.of(Cause::Processor) > Picos::ZERO);
+    assert!(run.path.of(Expense::Processor) > Picos::ZERO);
     let roomy = run_of("get 8B x100", &Setting { cores: 8, ..crowded });
-    assert!(roomy.end < run.end && roomy.path.of(Cause::Processor) == Picos::ZERO);
+    assert!(roomy.end < run.end && roomy.path.of(Expense::Processor) == Picos::ZERO);
 }
 
 #[test]
 fn who_waits_longer_than_the_products_limits_has_parked() {
     let silent = run_of("get 8B, compute 1ms x10", &setting(2, 1));
-    assert_eq!(silent.path.of(Cause::Waking), Picos::us(40) * 9);
+    assert_eq!(silent.path.of(Expense::Waking), Picos::us(40) * 9);
     let far = Setting { network: Network { latency: Picos::ms(1), ..setting(2, 1).network }, ..setting(2, 1) };
     // The program and the node both park in each round trip of 2 ms.
-    assert_eq!(run_of("get 8B x10", &far).path.of(Cause::Waking), Picos::us(40) * 20);
+    assert_eq!(run_of("get 8B x10", &far).path.of(Expense::Waking), Picos::us(40) * 20);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_barrier_is_two_messages_a_rank_and_waits_for_the_last() {
     let program = Program { ranks: vec![fast.ranks[0].clone(), slow.ranks[0].clone()], ..fast };
     let both = super::run(&program, &setting(2, 2)).unwrap();
     assert!(both.ends.iter().all(|end| *end > Picos::ms(1)), "{:?}", both.ends);
-    assert_eq!(both.path.of(Cause::Computing), Picos::ms(1), "the way to the end goes through the slower rank");
+    assert_eq!(both.path.of(Expense::Computing), Picos::ms(1), "the way to the end goes through the slower rank");
 }
 
 #[test]
@@ -101,7 +101,10 @@ fn touches_send_what_the_products_rules_say() {
     assert_eq!(run_of("store x100", &setting(2, 1)).traffic["page"].messages, 300);
     // The first host reads, the second writes each page after it: 3 + 2k with k = 1.
     let program = Program {
-        ranks: vec![pattern::parse("touch; barrier").unwrap().ranks[0].clone(), pattern::parse("barrier; store near").unwrap().ranks[0].clone()],
+        ranks: vec![
+            pattern::parse("touch; barrier").unwrap().ranks[0].clone(),
+            pattern::parse("barrier; store near").unwrap().ranks[0].clone(),
+        ],
         ..pattern::parse("barrier").unwrap()
     };
     let shared = super::run(&program, &setting(2, 2)).unwrap();
@@ -119,12 +122,14 @@ fn loads_take_no_message_and_no_nodes_thread() {
 
 #[test]
 fn a_thousand_nodes_on_a_tree_and_a_torus() {
-    let of = |topology| {
+    let of = |text: &str, topology| {
         let network = Network { hop: Picos::us(1), ..setting(2, 1).network };
-        let run = run_of("get 64KiB x4 depth 4 spread", &Setting { topology, network, ..setting(1024, 64) });
+        let run = run_of(text, &Setting { topology, network, ..setting(1024, 64) });
         (run.end, run.traffic["get"].messages)
     };
-    let ((tree, messages), (torus, same)) = (of(Kind::FatTree), of(Kind::Torus));
-    assert_eq!((messages, same), (64 * 4 * 1023 * 2, messages));
-    assert!(tree != torus && tree > Picos::ZERO);
+    let ((tree, messages), (torus, same)) = (of("get 64KiB x4", Kind::FatTree), of("get 64KiB x4", Kind::Torus));
+    assert_eq!((messages, same), (64 * 4 * 2, messages));
+    // From node 63 to 64 a tree of 8 nodes a switch has four switches after the first, a torus of 8 x 8 x 16 three.
+    assert_eq!(tree - torus, Picos::us(1) * 2 * 4);
+    assert_eq!(of("get 64KiB spread", Kind::Torus).1, 64 * 1023 * 2);
 }

@@ -8,7 +8,7 @@ use super::rank::{Doing, Touching};
 use super::{Body, Event, Message, World};
 use crate::pages::{Act, Letter, Said};
 use crate::time::Picos;
-use crate::what_if::path::{Cause, Path};
+use crate::what_if::path::{Expense, Path};
 use crate::what_if::program::Place;
 
 /// Bytes of a letter between nodes beside its head and page: the most that module `page` of the product names.
@@ -26,10 +26,10 @@ impl World<'_> {
         let here = self.node_of(rank);
         if self.pages[home].has(here, page, access) {
             self.ranks[rank].touching = None;
-            return self.rank_works(rank, Cause::Memory, Picos::ZERO, Doing::Next);
+            return self.rank_works(rank, Expense::Memory, Picos::ZERO, Doing::Next);
         }
         let asking = if home == here { 0.0 } else { self.software(here, home).client / 2.0 };
-        self.rank_works(rank, Cause::Library, Picos::from_ns_f64(asking), Doing::Touch);
+        self.rank_works(rank, Expense::Library, Picos::from_ns_f64(asking), Doing::Touch);
     }
 
     /// The fault itself: the page is here, is asked for, or was asked for before.

@@ -197,6 +197,11 @@ impl Host {
         Host { gid, name, consistency, layout, homes, home_of, clients, parted, pages: None, frames_max, is_given_up: false }
     }
 
+    /// Frames that it may fill.
+    pub fn frames_max(&self) -> u64 {
+        self.frames_max
+    }
+
     /// Makes the page words and the frames of a coherent region.
     fn begin(&mut self) -> Result<()> {
         if self.consistency == Consistency::Coherent && self.pages.is_none() && !self.is_given_up {

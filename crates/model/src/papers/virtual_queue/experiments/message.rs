@@ -16,7 +16,7 @@ struct Steps {
 
 /// The times at which a block's steps end; contexts are on the chip.
 fn send_one(machine: &Machine, is_awaited: bool) -> Steps {
-    let mut nodes = [Node::new(machine, 1), Node::new(machine, 1)];
+    let mut nodes = [Node::new(machine), Node::new(machine)];
     let mut crossbar = Crossbar::new(machine, 2);
     // Contexts come onto the chip before the block is measured.
     nodes[0].send(Picos::ZERO, 0);

@@ -10,7 +10,7 @@ use crate::time::Picos;
 /// Cycles a turn loses to its contexts, beyond its own loads and stores.
 fn queues(parameters: &Parameters, machine: &Machine, users: u32) -> f64 {
     let (turns, blocks) = (parameters.count("users.turns"), parameters.count("users.blocks"));
-    let mut node = Node::new(machine, users as usize);
+    let mut node = Node::new(machine);
     let mut now = Picos::ZERO;
     let mut lost = Picos::ZERO;
     for turn in 0..turns {

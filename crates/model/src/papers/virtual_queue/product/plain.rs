@@ -51,7 +51,7 @@ pub(super) fn run(machine: &Machine, plan: &Plan) -> Measured {
         passes: plan.passes,
         columns: plan.ring * plan.rounds,
         engine: Engine::new(),
-        nodes: (0..count_of).map(|_| Node::new(machine, 0)).collect(),
+        nodes: (0..count_of).map(|_| Node::new(machine)).collect(),
         caches: (0..count_of).map(|_| Cache::new(machine.cache_blocks)).collect(),
         crossbar: Crossbar::new(machine, count_of),
         places: vec![Place::default(); count_of],

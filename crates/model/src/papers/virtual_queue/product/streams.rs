@@ -81,7 +81,7 @@ struct Run<'a> {
 
 pub(super) fn run(machine: &Machine, plan: &Plan, scheme: Scheme) -> Measured {
     let node = || {
-        let node = Node::new(machine, 1);
+        let node = Node::new(machine);
         if scheme == Scheme::Vr { node.with_vector_registers() } else { node }
     };
     let processor = || Processor {

@@ -1,0 +1,149 @@
+/* Queues among ranks: rank 0 reads, the others write blocks and records; each in its own order. */
+#include "expect.h"
+
+enum { COUNT = 500, LONGEST = 3000 };
+
+static void refusals(hanare_pool *pool)
+{
+    hanare_queue_options options = HANARE_QUEUE_OPTIONS_INIT;
+    hanare_queue *queue = NULL, *none = NULL;
+    hanare_queue_writer *writer = NULL;
+    hanare_queue_reader *reader = NULL, *second = NULL;
+    char unit[64] = {0}, small[8];
+    uint64_t waiting = 7;
+    size_t len = 0;
+    void *place = NULL;
+    options.record = 10;
+    EXPECT_ERROR(hanare_queue_create(pool, "bad", &options, &none), HANARE_ERR_BAD_ARGUMENT, "both set");
+    options.record = 0, options.block = 15;
+    EXPECT_ERROR(hanare_queue_create(pool, "bad", &options, &none), HANARE_ERR_BAD_SETTING, "block");
+    options.block = 64, options.overflow = 9;
+    EXPECT_ERROR(hanare_queue_create(pool, "bad", &options, &none), HANARE_ERR_BAD_ARGUMENT, "overflow 9");
+    options.overflow = HANARE_OVERFLOW_REFUSE, options.depth = 2, options.ports = 1;
+    EXPECT_OK(hanare_queue_create(pool, "refusals", &options, &queue));
+    EXPECT_ERROR(hanare_queue_open(pool, "refusals", 0, 1, &none), HANARE_ERR_NO_QUEUE, "number 1");
+    EXPECT_ERROR(hanare_queue_open(pool, "refusals", 64, 0, &none), HANARE_ERR_NO_QUEUE, "offset 64");
+    EXPECT(none == NULL);
+    EXPECT_OK(hanare_queue_writer_open(queue, &writer));
+    EXPECT_OK(hanare_queue_reader_open(queue, &reader));
+    EXPECT_ERROR(hanare_queue_reader_open(queue, &second), HANARE_ERR_SECOND_READER, "'refusals'");
+    EXPECT_ERROR(hanare_queue_send(writer, unit, 63, 0), HANARE_ERR_BAD_BLOCK, "63 bytes");
+    EXPECT_ERROR(hanare_queue_receive(reader, unit, sizeof unit, &len, 3), HANARE_ERR_NOT_IN_TIME, "3 ms");
+    EXPECT_OK(hanare_queue_claim(writer, 64, 0, &place));
+    EXPECT_OK(hanare_queue_abandon(writer));
+    EXPECT_OK(hanare_queue_send(writer, unit, 64, 0));
+    EXPECT_OK(hanare_queue_send(writer, unit, 64, 0));
+    EXPECT_ERROR(hanare_queue_send(writer, unit, 64, HANARE_FOREVER), HANARE_ERR_QUEUE_FULL, "'refusals'");
+    EXPECT_OK(hanare_queue_waiting(queue, &waiting));
+    EXPECT(waiting == 2);
+    EXPECT_ERROR(hanare_queue_receive(reader, small, sizeof small, &len, 0), HANARE_ERR_BAD_ARGUMENT, "64 bytes");
+    EXPECT(len == 64);
+    EXPECT_OK(hanare_queue_receive(reader, unit, sizeof unit, &len, 0));
+    EXPECT_OK(hanare_queue_receive(reader, unit, sizeof unit, &len, 0));
+    EXPECT_ERROR(hanare_queue_see(NULL, 0, NULL, NULL), HANARE_ERR_BAD_ARGUMENT, "reader is NULL");
+    EXPECT_OK(hanare_queue_writer_close(writer));
+    EXPECT_OK(hanare_queue_reader_close(reader));
+    EXPECT_OK(hanare_queue_close(queue));
+    EXPECT_OK(hanare_remove(pool, "refusals"));
+}
+
+static void write_blocks(hanare_queue *queue, uint64_t rank)
+{
+    hanare_queue_writer *writer;
+    EXPECT_OK(hanare_queue_writer_open(queue, &writer));
+    for (uint64_t number = 0; number < COUNT; number++) {
+        uint64_t *block;
+        void *place;
+        EXPECT_OK(hanare_queue_claim(writer, 64, HANARE_FOREVER, &place));
+        block = (uint64_t *)place;
+        block[0] = rank;
+        block[7] = number;
+        EXPECT_OK(number % 4 == 3 ? hanare_queue_commit(writer) : hanare_queue_keep(writer));
+    }
+    EXPECT_OK(hanare_queue_writer_close(writer));
+}
+
+static void read_blocks(hanare_queue *queue, int ranks)
+{
+    uint64_t next[64] = {0};
+    hanare_queue_reader *reader;
+    EXPECT_OK(hanare_queue_reader_open(queue, &reader));
+    for (int k = 0; k < COUNT * (ranks - 1); k++) {
+        const void *unit;
+        const uint64_t *block;
+        size_t len;
+        EXPECT_OK(hanare_queue_see(reader, HANARE_FOREVER, &unit, &len));
+        block = (const uint64_t *)unit;
+        EXPECT(len == 64 && block[0] < 64 && block[7] == next[block[0]]++);
+        if (k % 3 == 2)
+            EXPECT_OK(hanare_queue_release(reader));
+    }
+    EXPECT_OK(hanare_queue_release(reader));
+    EXPECT_OK(hanare_queue_reader_close(reader));
+}
+
+static void write_records(hanare_queue *queue, unsigned rank)
+{
+    hanare_queue_writer *writer;
+    EXPECT_OK(hanare_queue_writer_open(queue, &writer));
+    for (unsigned number = 0; number < COUNT; number++) {
+        size_t len = 1 + (rank * 7919 + number * 104729) % LONGEST;
+        unsigned char *record = noise(len, number);
+        record[0] = (unsigned char)rank;
+        EXPECT_OK(hanare_queue_send(writer, record, len, HANARE_FOREVER));
+        free(record);
+    }
+    EXPECT_OK(hanare_queue_writer_close(writer));
+}
+
+static void read_records(hanare_queue *queue, int ranks)
+{
+    unsigned next[64] = {0};
+    unsigned char record[LONGEST];
+    hanare_queue_reader *reader;
+    EXPECT_OK(hanare_queue_reader_open(queue, &reader));
+    for (int k = 0; k < COUNT * (ranks - 1); k++) {
+        size_t len;
+        unsigned rank, number;
+        unsigned char *wanted;
+        EXPECT_OK(hanare_queue_receive(reader, record, sizeof record, &len, HANARE_FOREVER));
+        rank = record[0], number = next[rank]++;
+        EXPECT(len == 1 + (rank * 7919 + number * 104729) % LONGEST);
+        wanted = noise(len, number);
+        EXPECT(memcmp(record + 1, wanted + 1, len - 1) == 0);
+        free(wanted);
+    }
+    EXPECT_OK(hanare_queue_reader_close(reader));
+}
+
+int main(void)
+{
+    hanare_pool *pool;
+    hanare_queue *blocks, *records;
+    int rank, ranks;
+    EXPECT_OK(hanare_attach(&pool));
+    rank = hanare_rank(pool), ranks = hanare_ranks(pool);
+    if (rank == 0) {
+        hanare_queue_options options = HANARE_QUEUE_OPTIONS_INIT;
+        refusals(pool);
+        options.depth = 16;
+        EXPECT_OK(hanare_queue_create(pool, "blocks", &options, &blocks));
+        options.block = 0, options.record = LONGEST, options.overflow = HANARE_OVERFLOW_SPILL;
+        EXPECT_OK(hanare_queue_create(pool, "records", &options, &records));
+    }
+    EXPECT_OK(hanare_barrier(pool));
+    if (rank != 0) {
+        EXPECT_OK(hanare_queue_open(pool, "blocks", 0, 0, &blocks));
+        EXPECT_OK(hanare_queue_open(pool, "records", 0, 0, &records));
+        write_blocks(blocks, (uint64_t)rank);
+        write_records(records, (unsigned)rank);
+    } else {
+        read_blocks(blocks, ranks);
+        read_records(records, ranks);
+    }
+    EXPECT_OK(hanare_barrier(pool));
+    EXPECT_OK(hanare_queue_close(blocks));
+    EXPECT_OK(hanare_queue_close(records));
+    EXPECT_OK(hanare_detach(pool));
+    return 0;
+}

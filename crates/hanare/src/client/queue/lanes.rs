@@ -1,0 +1,290 @@
+//! The lanes of one queue, read in turns.
+
+use super::afar::{Afar, LaneWords};
+use super::reach::QueueReach;
+use hanare_memory::Window;
+use hanare_protocol::queue::PortId;
+use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, SPILLED_AT, TAIL_AT, WORD_LEN};
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::queue::QueueRequest;
+use hanare_protocol::{Error, Result};
+use hanare_ring::Words;
+use hanare_ring::lane::{Place, Reader, Seen};
+use std::sync::Arc;
+
+/// A lane's state where its writer has died.
+const BROKEN: u64 = 2;
+
+/// A unit that was committed and is not freed yet: where it is, for the port that gave it.
+#[derive(Clone, Copy, Debug)]
+pub struct Unread {
+    queue: u64,
+    lane: u32,
+    seen: Seen,
+    /// First byte in the region.
+    offset: u64,
+}
+
+impl Unread {
+    /// Its queue's number in the array.
+    pub fn queue(&self) -> u64 {
+        self.queue
+    }
+
+    /// The lane that it came by: units of one writer come by one lane.
+    pub fn lane(&self) -> u32 {
+        self.lane
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Whether it is a record of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// Its first byte in the region: where it arrived, and stays until it is freed. FEATURE: D3-F6
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+/// The lanes of a queue, for its reader.
+pub(super) struct QueueLanes {
+    reach: Arc<QueueReach>,
+    queue: u64,
+    reader: PortId,
+    lanes: Vec<QueueLane>,
+    /// The lane that is looked at first.
+    turn: usize,
+}
+
+struct QueueLane {
+    reader: Reader<LaneWords>,
+    /// Of a lane elsewhere.
+    afar: Option<Arc<Afar>>,
+    /// The head that the queue's node knows, of a lane elsewhere.
+    told_head: u64,
+}
+
+/// The words of a lane's line that others write.
+struct LaneLine {
+    tail: u64,
+    state: u64,
+    spilled: u64,
+}
+
+impl QueueLanes {
+    pub fn new(reach: Arc<QueueReach>, queue: u64, reader: PortId) -> Result<QueueLanes> {
+        let at = reach.form().queue_at(reach.count(), queue);
+        let ports = reach.form().ports;
+        let heads = match reach.here()? {
+            Some(_) => Vec::new(),
+            None => {
+                let mut heads = vec![0; ports as usize * WORD_LEN as usize];
+                reach.region().get(reach.offset(queue) + reach.form().head_at(0), &mut heads)?;
+                heads.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+            }
+        };
+        let lane = |lane: u32| {
+            let place = Place::new(reach.form(), at, lane);
+            let (words, afar, head) = match reach.here()? {
+                Some(array) => (LaneWords::Here(*array.words()), None, 0),
+                None => {
+                    let (afar, head) = (Arc::new(Afar::new(reach.form(), at, lane, true)), heads[lane as usize]);
+                    afar.set_head(head);
+                    afar.set_tail(head);
+                    (LaneWords::Afar(afar.clone()), Some(afar), head)
+                }
+            };
+            let reader = Reader::new(words, place).map_err(|bad| reach.corrupt(bad))?;
+            Ok(QueueLane { reader, afar, told_head: head })
+        };
+        let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
+        Ok(QueueLanes { reach, queue, reader, lanes, turn: 0 })
+    }
+
+    pub fn queue(&self) -> u64 {
+        self.queue
+    }
+
+    /// The next unit, of the lanes in turn. **Errors**: [`Error::NoQueue`] for memory that makes no sense.
+    #[inline]
+    pub fn try_next(&mut self) -> Result<Option<Unread>> {
+        for _ in 0..self.lanes.len() {
+            let lane = self.turn;
+            self.turn = if lane + 1 == self.lanes.len() { 0 } else { lane + 1 };
+            match self.lanes[lane].reader.next() {
+                Ok(Some(seen)) => return Ok(Some(self.give(lane, seen))),
+                Ok(None) => {}
+                Err(bad) => return Err(self.reach.corrupt(bad)),
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn give(&self, lane: usize, seen: Seen) -> Unread {
+        let offset = self.reach.at() + seen.at() as u64;
+        Unread { queue: self.queue, lane: lane as u32, seen, offset }
+    }
+
+    /// After nothing was found: fetches what is elsewhere, has spilled units come back, and looks for writers that died. Whether there may
+    /// be something by then.
+    ///
+    /// **Errors**: [`Error::WriterGone`], once for each that died, when all that it left was freed.
+    #[cold]
+    pub fn look_further(&mut self) -> Result<bool> {
+        self.tell_heads(0)?;
+        let lines = self.lines()?;
+        let mut may_have = false;
+        for (lane, line) in lines.iter().enumerate() {
+            may_have |= self.fetch(lane, line.tail)?;
+            if line.spilled > 0 && self.lanes[lane].reader.held() == 0 {
+                let head = self.lanes[lane].reader.head();
+                self.ask(lane, |queue, lane, reader| QueueRequest::Free { queue, lane, reader, head })?;
+                may_have = true;
+            }
+        }
+        if may_have {
+            return Ok(true);
+        }
+        for (lane, line) in lines.iter().enumerate() {
+            let is_read = self.lanes[lane].reader.held() == 0 && line.spilled == 0 && line.tail == self.lanes[lane].reader.head();
+            if line.state == BROKEN && is_read {
+                self.ask(lane, |queue, lane, reader| QueueRequest::Tell { queue, lane, reader })?;
+                return Err(Error::WriterGone { queue: self.reach.name(self.queue), lane: lane as u32 });
+            }
+        }
+        Ok(false)
+    }
+
+    /// Asks the node; where the connection broke meanwhile, the reader takes its place again before.
+    fn ask(&self, lane: usize, request: impl FnOnce(u64, u32, u64) -> QueueRequest) -> Result<()> {
+        let request = request(self.queue, lane as u32, self.reader.0);
+        match self.reach.ask(self.queue, request) {
+            // All queues of an array have their reader on their own host, whose connection does not come again.
+            Err(Error::SecondReader { .. }) if self.reach.here()?.is_none() => {
+                let open = QueueRequest::OpenReader { first: self.queue, count: 1, reader: self.reader.0 };
+                self.reach.ask(self.queue, open)?;
+                self.reach.ask(self.queue, request).map(drop)
+            }
+            other => other.map(drop),
+        }
+    }
+
+    fn lines(&self) -> Result<Vec<LaneLine>> {
+        let (form, queue) = (self.reach.form(), self.queue);
+        let Some(array) = self.reach.here()? else {
+            let shape = Strided {
+                offset: self.reach.offset(queue) + form.lane_at(0),
+                block: SPILLED_AT + WORD_LEN,
+                count: form.ports.into(),
+                stride: LINE_LEN,
+            };
+            let mut words = vec![0; shape.block as usize * form.ports as usize];
+            self.reach.region().get_strided(shape, &mut words)?;
+            let word = |line: &[u8; 24], at: u64| u64::from_le_bytes(*line[at as usize..].first_chunk().expect("three words"));
+            let line =
+                |line| LaneLine { tail: word(line, TAIL_AT), state: word(line, LANE_STATE_AT), spilled: word(line, SPILLED_AT) };
+            return Ok(words.as_chunks::<24>().0.iter().map(line).collect());
+        };
+        let line = |lane: u32| {
+            let line = array.queue_at(queue) + form.lane_at(lane);
+            let word = |at: u64| array.words().load(((line + at) / WORD_LEN) as usize);
+            // The tail comes last: what a dead writer committed is not overlooked.
+            let (state, spilled) = (word(LANE_STATE_AT), word(SPILLED_AT));
+            LaneLine { tail: word(TAIL_AT), state, spilled }
+        };
+        Ok((0..form.ports).map(line).collect())
+    }
+
+    /// Fetches what a lane elsewhere holds. Whether there is something to read.
+    fn fetch(&mut self, lane: usize, tail: u64) -> Result<bool> {
+        let Some(afar) = self.lanes[lane].afar.clone() else {
+            return self.lanes[lane].reader.has_more().map_err(|bad| self.reach.corrupt(bad));
+        };
+        let (form, known) = (self.reach.form(), afar.tail());
+        let fresh = tail.wrapping_sub(known);
+        if tail.wrapping_sub(afar.head()) > form.lane_len() || fresh > form.lane_len() {
+            return Err(self.reach.corrupt(hanare_ring::Corrupt("a tail beyond its lane")));
+        }
+        let base = self.reach.offset(self.queue) + form.bytes_at(lane as u32);
+        let (mut at, mut left) = (known % form.lane_len(), fresh);
+        while left > 0 {
+            let len = left.min(form.lane_len() - at);
+            let mut got = Ok(());
+            afar.fill(at as usize, |bytes| got = self.reach.region().get(base + at, &mut bytes[..len as usize]));
+            got?;
+            (at, left) = (0, left - len);
+        }
+        afar.set_tail(tail);
+        self.lanes[lane].reader.has_more().map_err(|bad| self.reach.corrupt(bad))
+    }
+
+    /// Tells the node of heads elsewhere that went on by more than `beyond` bytes.
+    fn tell_heads(&mut self, beyond: u64) -> Result<()> {
+        for lane in 0..self.lanes.len() {
+            let QueueLane { afar: Some(afar), told_head, .. } = &self.lanes[lane] else { continue };
+            let head = afar.head();
+            if head.wrapping_sub(*told_head) > beyond {
+                self.ask(lane, |queue, lane, reader| QueueRequest::Free { queue, lane, reader, head })?;
+                self.lanes[lane].told_head = head;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies bytes of a unit out.
+    #[inline]
+    pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
+        self.lanes[unread.lane as usize].reader.read(&unread.seen, at, into);
+    }
+
+    /// The unit's bytes where they lie, on the queue's host.
+    pub fn window(&self, unread: &Unread) -> Result<Option<Window>> {
+        Ok(self.reach.here()?.map(|array| array.words().window(unread.seen.at(), unread.seen.len())))
+    }
+
+    /// Frees a unit, and those of its lane that were given before.
+    ///
+    /// **Errors**: those of the node, where the queue lies elsewhere.
+    #[inline]
+    pub fn free(&mut self, unread: &Unread) -> Result<()> {
+        self.lanes[unread.lane as usize].reader.free(&unread.seen);
+        match self.reach.here()? {
+            Some(array) => array.tell_writers(self.queue),
+            // Half a lane is a batch.
+            None => self.tell_heads(self.reach.form().lane_len() / 2)?,
+        }
+        Ok(())
+    }
+
+    /// Gives again what was given and not freed.
+    pub fn rewind(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.reader.rewind());
+    }
+
+    /// Whether units were given and not freed.
+    pub fn has_given(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.reader.held() > 0)
+    }
+
+    /// Whether something is there, on the queue's host.
+    pub fn has_more(&mut self) -> Result<bool> {
+        for lane in &mut self.lanes {
+            if lane.reader.has_more().map_err(|bad| self.reach.corrupt(bad))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The reader leaves: what it has freed is told, what was given is there again for the next.
+    pub fn end(&mut self) -> Result<()> {
+        self.tell_heads(0)
+    }
+}

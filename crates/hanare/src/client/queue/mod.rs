@@ -1,0 +1,237 @@
+//! Queues in regions: streams of blocks or records from any number of writers to one reader.
+//!
+//! ```text
+//! WritePort ──┬─ on this host: its lane in the mapped region ──────────────────────> ReadPort, QueueSet on this host
+//!             └─ elsewhere, or spilled: batches by `append` ──> the queue's node ──> its lane ── get ──> ReadPort elsewhere
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `reach` | an array of queues as a program reaches it: mapped, or by its node |
+//! | `afar` | lanes of other hosts: what a port knows of one without its memory |
+//! | `writer`, `reader`, `set` | the ports |
+//! | `lanes` | the lanes of one queue, read in turns |
+//!
+//! Who writes which lane and who reads is decided by the queue's node ([`hanare_protocol::queue::home`]).
+
+mod afar;
+mod lanes;
+mod reach;
+mod reader;
+mod set;
+mod writer;
+
+pub use lanes::Unread;
+pub use reader::ReadPort;
+pub use set::QueueSet;
+pub use writer::WritePort;
+
+use super::pool::{CreateOptions, Pool};
+use super::region::Region;
+use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SPILLED_AT, TAIL_AT, Unit};
+use hanare_protocol::shape::Strided;
+use hanare_protocol::{Error, Result};
+use reach::QueueReach;
+use std::sync::Arc;
+
+/// An array of queues of one form, in a region.
+#[derive(Clone)]
+pub struct Queues {
+    reach: Arc<QueueReach>,
+}
+
+/// A queue: blocks of one length, or records, from any number of writers to one reader.
+///
+/// Units of one writer are read in the order of their commits, each once; between writers there is no order. A unit is read whole or
+/// not at all. A queue is a part of a region, and needs the right to write it from all who use it, readers too.
+///
+/// FEATURE: VQ-F5 VQ-F14 VQ-F15
+#[derive(Clone)]
+pub struct Queue {
+    reach: Arc<QueueReach>,
+    index: u64,
+}
+
+/// What a queue holds at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStat {
+    /// Whether somebody reads it.
+    pub has_reader: bool,
+    /// What each lane holds.
+    pub lanes: Vec<LaneStat>,
+}
+
+/// What a lane holds at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneStat {
+    /// Whether a writer has it.
+    pub has_writer: bool,
+    /// Bytes that were committed and not freed: of blocks a block's length each, up to a multiple of 8; of records 8 more each.
+    pub bytes: u64,
+    /// Bytes that were committed since the lane was made.
+    pub bytes_ever: u64,
+    /// Units in the spill.
+    pub spilled: u64,
+}
+
+impl QueueStat {
+    /// Blocks that wait, of a queue of blocks. **Source**: [VQ §5] the command that counts. FEATURE: VQ-F17
+    pub fn blocks(&self, form: &QueueForm) -> Option<u64> {
+        let Unit::Blocks { len } = form.unit else { return None };
+        Some(self.lanes.iter().map(|lane| lane.bytes / form.frame_len(len.into()) + lane.spilled).sum())
+    }
+}
+
+impl Pool {
+    /// Makes a queue as a region of its own. Its node is that of the placement: this program's, unless another is named.
+    ///
+    /// **Errors**: those of [`Pool::create`]; [`Error::BadSetting`] for a form that cannot be; [`Error::BadUse`] for a placement on
+    /// several nodes.
+    pub fn create_queue(&self, name: &str, form: &QueueForm, options: &CreateOptions) -> Result<Queue> {
+        self.create_queues(name, 1, form, options)?.queue(0)
+    }
+
+    /// Makes `count` queues as a region of its own. **Cost**: that of making the region, however many they are; an idle one takes at most
+    /// 192 bytes, a cache line for each further writer and its share of the board, and its blocks. **Errors**: as for [`Pool::create_queue`].
+    ///
+    /// FEATURE: VQ-F3 VQ-F4
+    pub fn create_queues(&self, name: &str, count: u64, form: &QueueForm, options: &CreateOptions) -> Result<Queues> {
+        let region = self.create(name, form.array_len(count)?, options)?;
+        let made = check_placement(&region).and_then(|()| region.put(0, &form.encode(count)));
+        if let Err(error) = made {
+            drop(region);
+            self.remove(name)?;
+            return Err(error);
+        }
+        Queues::at(region, 0)
+    }
+
+    /// Opens a queue that is a region of its own, or the first of an array.
+    ///
+    /// **Errors**: those of [`Pool::open`]; [`Error::NoQueue`].
+    pub fn open_queue(&self, name: &str) -> Result<Queue> {
+        Queues::at(self.open(name)?, 0)?.queue(0)
+    }
+
+    /// Opens the array of queues that begins at byte `offset` of a region. **Errors**: as for [`Pool::open_queue`].
+    pub fn open_queues(&self, name: &str, offset: u64) -> Result<Queues> {
+        Queues::at(self.open(name)?, offset)
+    }
+}
+
+/// Queues lie whole at one node.
+fn check_placement(region: &Region) -> Result<()> {
+    if region.layout().extents().count() == 1 {
+        return Ok(());
+    }
+    let reason = "queues lie on one node: create their region with the placement local or node=K, and do not resize it";
+    Err(Error::BadUse { region: region.name().to_owned(), reason: reason.to_owned() })
+}
+
+impl Region {
+    /// Makes `count` queues in this region from byte `offset` on, a multiple of 64. What was there is gone.
+    ///
+    /// **Cost**: that of filling their memory with zeros. **Errors**: [`Error::BadSetting`]; [`Error::OutOfRange`]; [`Error::BadUse`].
+    pub fn make_queues(&self, offset: u64, count: u64, form: &QueueForm) -> Result<()> {
+        check_placement(self)?;
+        let len = form.array_len(count)?;
+        if !offset.is_multiple_of(LINE_LEN) {
+            let reason = format!("queues begin at a multiple of {LINE_LEN}, not at {offset}");
+            return Err(Error::BadUse { region: self.name().to_owned(), reason });
+        }
+        // The first line goes last: until then no queue is there.
+        self.fill(Strided::contiguous(offset, len), &[0; LINE_LEN as usize])?;
+        self.put(offset, &form.encode(count))
+    }
+}
+
+impl Queues {
+    fn at(region: Region, offset: u64) -> Result<Queues> {
+        check_placement(&region)?;
+        Ok(Queues { reach: Arc::new(QueueReach::new(region, offset)?) })
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> u64 {
+        self.reach.count()
+    }
+
+    /// What they are like.
+    pub fn form(&self) -> &QueueForm {
+        self.reach.form()
+    }
+
+    /// One of them. **Errors**: [`Error::NoQueue`] beyond the last.
+    pub fn queue(&self, index: u64) -> Result<Queue> {
+        self.reach.check(index)?;
+        Ok(Queue { reach: self.reach.clone(), index })
+    }
+
+    /// Becomes the reader of all of them. **Errors**: as for [`Queue::reader`]; [`Error::BadUse`] where they lie on another host.
+    pub fn set(&self) -> Result<QueueSet> {
+        QueueSet::new(self.reach.clone())
+    }
+}
+
+impl Queue {
+    /// Its name: that of its region, and its number where the region has several.
+    pub fn name(&self) -> String {
+        self.reach.name(self.index)
+    }
+
+    /// What it is like.
+    pub fn form(&self) -> &QueueForm {
+        self.reach.form()
+    }
+
+    /// Becomes a writer of it, in a lane of its own.
+    ///
+    /// **Cost**: a message each way. **Errors**: [`Error::LimitReached`] where every lane has a writer; [`Error::BadUse`] where the region
+    /// was opened for reading; [`Error::IsMapped`] where programs have it mapped coherently; [`Error::NodeLost`].
+    ///
+    /// FEATURE: VQ-F16
+    pub fn writer(&self) -> Result<WritePort> {
+        WritePort::new(self.reach.clone(), self.index)
+    }
+
+    /// Becomes its reader, and goes on with what the one before has not freed.
+    ///
+    /// **Cost**: a message each way. **Errors**: [`Error::SecondReader`]; else as for [`Queue::writer`].
+    pub fn reader(&self) -> Result<ReadPort> {
+        ReadPort::new(self.reach.clone(), self.index)
+    }
+
+    /// What it holds. Takes no part in it, and needs the right to read only.
+    ///
+    /// **Cost**: that of a get, on a queue of many lanes of two. **Errors**: those of [`Region::get`].
+    pub fn stat(&self) -> Result<QueueStat> {
+        let form = self.form();
+        let mut bytes = vec![0; form.bytes_at(0) as usize];
+        self.reach.region().get(self.reach.offset(self.index), &mut bytes)?;
+        let word = |at: u64| u64::from_le_bytes(*bytes[at as usize..].first_chunk().expect("within the queue's first part"));
+        let lane = |lane: u32| {
+            let line = form.lane_at(lane);
+            let (head, tail) = (word(form.head_at(lane)), word(line + TAIL_AT));
+            LaneStat {
+                has_writer: word(line + LANE_STATE_AT) == 1,
+                bytes: tail.wrapping_sub(head).min(form.lane_len()),
+                bytes_ever: tail,
+                spilled: word(line + SPILLED_AT),
+            }
+        };
+        let has_reader = word(READER_AT) == 1 || self.reach.reader_of_all()? == 1;
+        Ok(QueueStat { has_reader, lanes: (0..form.ports).map(lane).collect() })
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("name", &self.name()).field("form", self.form()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Queues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queues").field("count", &self.count()).field("form", self.form()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,181 @@
+//! An array of queues as a program reaches it: mapped on its own host, and by its node.
+//!
+//! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
+
+use crate::client::drafts;
+use crate::client::locks::ended;
+use crate::client::mapping::LocalMapping;
+use crate::client::message::ListBytes;
+use crate::client::region::Region;
+use crate::client::request::Patience;
+use hanare_memory::Window;
+use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, SET_BELL_AT, WORD_LEN};
+use hanare_protocol::queue::{Appended, PortId};
+use hanare_protocol::shape::Shape;
+use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::queue::{APPENDED_LEN, ArrayAt, QueueRequest, decode_appended};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::{Error, Result};
+use hanare_ring::array::Array;
+use hanare_ring::{Corrupt, Shared};
+use std::sync::OnceLock;
+
+pub(super) struct QueueReach {
+    region: Region,
+    at: u64,
+    form: QueueForm,
+    count: u64,
+    /// Once a port was opened, where the region lies on this host. The mapping goes after what is in it.
+    here: OnceLock<(Array<Shared>, LocalMapping)>,
+}
+
+impl QueueReach {
+    /// The array that begins at `at` of the region. **Errors**: [`Error::NoQueue`].
+    pub fn new(region: Region, at: u64) -> Result<QueueReach> {
+        let no_queue = |reason: &str| Error::NoQueue { region: region.name().to_owned(), offset: at, reason: reason.to_owned() };
+        let mut line = [0; LINE_LEN as usize];
+        if !at.is_multiple_of(LINE_LEN) || region.len().checked_sub(LINE_LEN).is_none_or(|last| at > last) {
+            return Err(no_queue("queues begin at multiples of 64 within their region"));
+        }
+        region.get(at, &mut line)?;
+        let (form, count) = QueueForm::decode(&line).map_err(no_queue)?;
+        if form.array_len(count)? > region.len() - at {
+            return Err(no_queue("it is longer than its region"));
+        }
+        Ok(QueueReach { region, at, form, count, here: OnceLock::new() })
+    }
+
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    pub fn form(&self) -> &QueueForm {
+        &self.form
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// First byte of a queue in the region.
+    pub fn offset(&self, queue: u64) -> u64 {
+        self.at + self.form.queue_at(self.count, queue)
+    }
+
+    pub fn name(&self, queue: u64) -> String {
+        match (self.count, self.at) {
+            (1, 0) => format!("'{}'", self.region.name()),
+            (_, 0) => format!("{queue} of '{}'", self.region.name()),
+            (_, at) => format!("{queue} at offset {at} of '{}'", self.region.name()),
+        }
+    }
+
+    pub fn check(&self, queue: u64) -> Result<()> {
+        if queue < self.count {
+            return Ok(());
+        }
+        let reason = format!("there are {} queues, and no number {queue}", self.count);
+        Err(Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason })
+    }
+
+    /// The array's memory, where it is on this host. **Cost**: maps the region the first time.
+    pub fn here(&self) -> Result<Option<&Array<Shared>>> {
+        self.region.check_rights(Op::Put)?;
+        if !self.region.is_local() {
+            return Ok(None);
+        }
+        if let Some((array, _)) = self.here.get() {
+            return Ok(Some(array));
+        }
+        let mapping = self.region.map_local()?;
+        let len = self.form.array_len(self.count)?;
+        // SAFETY: the mapping is kept beside the array, and ports keep both.
+        let window: Window = unsafe { mapping.window() }.slice(self.at as usize, len as usize);
+        Ok(Some(&self.here.get_or_init(|| (Array::new(Shared::new(window), self.form, self.count), mapping)).0))
+    }
+
+    /// A fresh number for a port, not zero.
+    pub fn port() -> Result<PortId> {
+        Ok(PortId(u64::from_le_bytes(crate::random::bytes()?).max(1)))
+    }
+
+    /// Asks the queues' node. **Errors**: the node's, by the names that this program uses.
+    pub fn ask(&self, queue: u64, request: QueueRequest) -> Result<SyncAnswer> {
+        let mut is_fresh = false;
+        loop {
+            let door = self.region.door(0);
+            let at = ArrayAt { slot: door.slot, grant: door.grant, offset: self.at };
+            match door.remote.ask_sync(&SyncRequest::Queue(at, request), Patience::Usual) {
+                Ok((answer, _)) => return Ok(answer),
+                Err(Error::GrantRefused { .. }) if !is_fresh => {
+                    self.region.refresh()?;
+                    is_fresh = true;
+                }
+                Err(error) => return Err(self.named(queue, ended(error))),
+            }
+        }
+    }
+
+    /// Appends units, which follow their numbers in `operand`. Repeated as often as needed: they count once.
+    pub fn append(&self, queue: u64, lane: u32, operand: &[u8]) -> Result<Appended> {
+        let mut result = [0; APPENDED_LEN as usize];
+        let shape = Shape::contiguous(self.at, operand.len() as u64);
+        // SAFETY: both outlive the call, which returns when the node has answered or the connection is closed; one is only read.
+        let (from, into) = unsafe { (Window::of(operand), Window::of_mut(&mut result)) };
+        // SAFETY: as above.
+        let run = unsafe {
+            drafts::run(
+                false,
+                |error| self.region.refresh_after(error),
+                |drafts| {
+                    self.region.refresh_if_refused()?;
+                    let door = self.region.door(0);
+                    let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
+                    drafts.note(command.op, self.region.name(), operand.len() as u64);
+                    drafts.push(&door, &command, ListBytes::None, from, into, Vec::new());
+                    Ok(())
+                },
+            )
+        };
+        run.map_err(|error| self.named(queue, error))?;
+        Ok(decode_appended(&result))
+    }
+
+    /// Asks the queues' node whether it lives. **Errors**: [`Error::NodeLost`].
+    pub fn ping(&self, queue: u64) -> Result<()> {
+        // Nobody has this number: nothing is closed.
+        self.ask(queue, QueueRequest::CloseReader { first: queue, reader: 0 }).map(drop)
+    }
+
+    /// First byte of the array in the region.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The node calls queues by the numbers of their regions.
+    fn named(&self, queue: u64, error: Error) -> Error {
+        let name = || self.name(queue);
+        match error {
+            Error::SecondReader { .. } => Error::SecondReader { queue: name() },
+            Error::NotAWriter { lane, .. } => Error::NotAWriter { queue: name(), lane },
+            Error::NoQueue { reason, .. } => Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason },
+            Error::LimitReached { limit, what } if what.starts_with("writers at once") => {
+                Error::LimitReached { what: format!("writers at once of queue {}", name()), limit }
+            }
+            other => other,
+        }
+    }
+
+    /// The error for memory of a queue that makes no sense.
+    #[cold]
+    pub fn corrupt(&self, bad: Corrupt) -> Error {
+        Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason: bad.to_string() }
+    }
+
+    /// The state of who reads all queues of the array at once, as a word.
+    pub fn reader_of_all(&self) -> Result<u64> {
+        let mut word = [0; WORD_LEN as usize];
+        self.region.get(self.at + SET_BELL_AT + WORD_LEN, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+}

@@ -1,0 +1,188 @@
+//! The reading side of a queue.
+
+use super::lanes::{QueueLanes, Unread};
+use super::reach::QueueReach;
+use crate::client::locks::milliseconds;
+use hanare_memory::Window;
+use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
+use hanare_protocol::queue::PortId;
+use hanare_protocol::queue::layout::READER_BELL_AT;
+use hanare_protocol::wire::queue::QueueRequest;
+use hanare_protocol::wire::sync::{Wait, Word};
+use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The reader of a queue. Leaves it when dropped: the next goes on with what this one has not freed.
+///
+/// A unit is seen where it lies, several at once if wanted, and stays until it is freed; freeing one frees those of its lane that were
+/// seen before. So a unit that a reader dies with is seen again by its successor.
+///
+/// **Cost**: on the queue's host a few nanoseconds a unit and no system call while there are any; elsewhere three messages each way for
+/// as many units as a lane holds.
+///
+/// FEATURE: VQ-F7 VQ-F10
+pub struct ReadPort {
+    reach: Arc<QueueReach>,
+    id: PortId,
+    lanes: QueueLanes,
+    is_open: bool,
+}
+
+impl ReadPort {
+    pub(super) fn new(reach: Arc<QueueReach>, queue: u64) -> Result<ReadPort> {
+        let id = QueueReach::port()?;
+        // Maps it first, so that a region that cannot be used refuses before anybody is told of a reader.
+        reach.here()?;
+        reach.ask(queue, QueueRequest::OpenReader { first: queue, count: 1, reader: id.0 })?;
+        let close = QueueRequest::CloseReader { first: queue, reader: id.0 };
+        let lanes = QueueLanes::new(reach.clone(), queue, id).inspect_err(|_| drop(reach.ask(queue, close)))?;
+        if let Some(array) = reach.here()? {
+            array.attend(queue);
+        }
+        Ok(ReadPort { reach, id, lanes, is_open: true })
+    }
+
+    /// The next unit that was not seen, if there is one. Never waits for a writer; where the queue lies on another host, for its node.
+    ///
+    /// **Errors**: [`Error::WriterGone`], once, where a writer has died and all that it had committed was freed: the others go on.
+    /// [`Error::NoQueue`] where a program has overwritten the queue's memory; [`Error::NodeLost`].
+    ///
+    /// FEATURE: VQ-F18
+    #[inline]
+    pub fn try_see(&mut self) -> Result<Option<Unread>> {
+        match self.lanes.try_next()? {
+            Some(unread) => Ok(Some(unread)),
+            None => self.look_further(),
+        }
+    }
+
+    fn look_further(&mut self) -> Result<Option<Unread>> {
+        if self.lanes.look_further()? { self.lanes.try_next() } else { Ok(None) }
+    }
+
+    /// The next unit that was not seen; waits for one, `bound` at most; `None` for ever.
+    ///
+    /// **Errors**: [`Error::NotInTime`], and those of [`ReadPort::try_see`].
+    pub fn see(&mut self, bound: Option<Duration>) -> Result<Unread> {
+        let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
+        loop {
+            if let Some(unread) = self.try_see()? {
+                return Ok(unread);
+            }
+            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+            if left == Some(Duration::ZERO) {
+                let what = format!("something in queue {}", self.reach.name(self.lanes.queue()));
+                return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
+            }
+            if backoff.step_after(self.reach.here()?.is_none()) == Step::Again {
+                continue;
+            }
+            let nap = Duration::from_millis(QUEUE_NAP_MS);
+            self.sleep(left.map_or(nap, |left| left.min(nap)))?;
+            if asked.elapsed() >= Duration::from_millis(LEASE_MS) {
+                asked = Instant::now();
+                self.reach.ping(self.lanes.queue())?;
+            }
+        }
+    }
+
+    fn sleep(&mut self, nap: Duration) -> Result<()> {
+        let queue = self.lanes.queue();
+        if let Some(array) = self.reach.here()? {
+            array.doze(queue);
+            if !self.lanes.has_more()? {
+                array.sleep_reader(queue, nap);
+            }
+            array.attend(queue);
+            return Ok(());
+        }
+        // As on this host, by commands: whoever commits sets the bell to two.
+        const ASLEEP: u64 = 1;
+        let bell = self.reach.offset(queue) + READER_BELL_AT;
+        self.reach.region().put(bell, &ASLEEP.to_le_bytes())?;
+        if self.lanes.look_further()? {
+            return Ok(());
+        }
+        match self.reach.region().wait_until(bell, Wait::NotEqual(Word::U64(ASLEEP)), Some(nap)) {
+            Ok(_) | Err(Error::NotInTime { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Copies bytes of a unit out, from byte `at` of it on. Panics beyond its end.
+    #[inline]
+    pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
+        self.lanes.read(unread, at, into);
+    }
+
+    /// The unit's bytes where they lie; `None` where the queue lies on another host. Its writer may be wrong and change them: copy, then
+    /// validate.
+    ///
+    /// # Safety
+    /// No copy of the window is used after the unit was freed, or after the port is gone.
+    pub unsafe fn window(&self, unread: &Unread) -> Result<Option<Window>> {
+        self.lanes.window(unread)
+    }
+
+    /// Gives the room of a unit, and of those of its lane that were seen before, back to the writer. Panics where it was freed before.
+    ///
+    /// **Errors**: where the queue lies on another host those of its node.
+    #[inline]
+    pub fn free(&mut self, unread: &Unread) -> Result<()> {
+        self.lanes.free(unread)
+    }
+
+    /// Sees again, from the first on, what was seen and not freed.
+    pub fn rewind(&mut self) {
+        self.lanes.rewind();
+    }
+
+    /// Receives a unit into `into`, which has its length then; waits for one, `bound` at most.
+    ///
+    /// **Errors**: as for [`ReadPort::see`].
+    pub fn receive(&mut self, into: &mut Vec<u8>, bound: Option<Duration>) -> Result<()> {
+        let unread = self.see(bound)?;
+        self.take(&unread, into)
+    }
+
+    #[inline]
+    fn take(&mut self, unread: &Unread, into: &mut Vec<u8>) -> Result<()> {
+        into.resize(unread.len(), 0);
+        self.read(unread, 0, into);
+        self.free(unread)
+    }
+
+    /// Leaves the queue. **Errors**: those of the node.
+    pub fn close(mut self) -> Result<()> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.is_open, false) {
+            return Ok(());
+        }
+        let queue = self.lanes.queue();
+        let told = self.lanes.end();
+        if let Some(array) = self.reach.here()? {
+            // The next may be one that waits for many.
+            array.leave(queue);
+            array.tell_reader(queue);
+        }
+        told.and(self.reach.ask(queue, QueueRequest::CloseReader { first: queue, reader: self.id.0 }).map(drop))
+    }
+}
+
+impl Drop for ReadPort {
+    fn drop(&mut self) {
+        // Who wants to know calls `close`.
+        let _ = self.leave();
+    }
+}
+
+impl std::fmt::Debug for ReadPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadPort").field("queue", &self.reach.name(self.lanes.queue())).finish_non_exhaustive()
+    }
+}

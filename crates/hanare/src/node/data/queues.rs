@@ -1,0 +1,103 @@
+//! Ports of queues, by the connection that they came on: when it ends, they are gone.
+
+use crate::node::extents::{Extents, Held};
+use hanare_protocol::id::Rights;
+use hanare_protocol::limits::QUEUE_LINK_PORT_COUNT_MAX;
+use hanare_protocol::queue::PortId;
+use hanare_protocol::wire::queue::{ArrayAt, QueueRequest};
+use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+#[derive(Default)]
+pub(crate) struct QueuePorts {
+    sessions: BTreeMap<u64, Vec<Port>>,
+}
+
+struct Port {
+    /// The extent, unless its region was removed.
+    held: Weak<Held>,
+    at: u64,
+    queue: u64,
+    /// Of a writer.
+    lane: Option<u32>,
+    id: PortId,
+}
+
+impl QueuePorts {
+    /// A port of that connection asks something.
+    ///
+    /// **Errors**: [`Error::GrantRefused`], [`Error::IsMapped`]; those of [`crate::node::queues::QueueHome`].
+    pub fn on_request(&mut self, session: u64, at: ArrayAt, request: QueueRequest, extents: &Extents) -> Result<SyncAnswer> {
+        let opened = extents.open(at.slot, at.grant, Rights::Write)?;
+        let held = opened.held();
+        if opened.is_by_pages() {
+            return Err(Error::IsMapped { gid: held.gid() });
+        }
+        let offset = at.offset;
+        match request {
+            QueueRequest::OpenLane { queue, writer } => {
+                self.check_room(session)?;
+                let (lane, accepted) = held.with_queues(offset, |home| home.open_lane(queue, PortId(writer)))?;
+                self.note(session, held, Port { held: Weak::new(), at: offset, queue, lane: Some(lane), id: PortId(writer) });
+                return Ok(SyncAnswer::Lane { lane, accepted });
+            }
+            QueueRequest::OpenReader { first, count, reader } => {
+                self.check_room(session)?;
+                held.with_queues(offset, |home| home.open_reader(first, count, PortId(reader)))?;
+                self.note(session, held, Port { held: Weak::new(), at: offset, queue: first, lane: None, id: PortId(reader) });
+            }
+            QueueRequest::CloseLane { queue, lane, writer } => {
+                self.drop(session, PortId(writer));
+                held.with_queues(offset, |home| Ok(home.close_lane(queue, lane, PortId(writer))))?;
+            }
+            QueueRequest::CloseReader { first, reader } => {
+                self.drop(session, PortId(reader));
+                held.with_queues(offset, |home| Ok(home.close_reader(first, PortId(reader))))?;
+            }
+            QueueRequest::Free { queue, lane, reader, head } => {
+                held.with_queues(offset, |home| home.free((queue, lane), PortId(reader), head))?;
+            }
+            QueueRequest::Tell { queue, lane, reader } => {
+                held.with_queues(offset, |home| home.tell((queue, lane), PortId(reader)))?;
+            }
+        }
+        Ok(SyncAnswer::Done)
+    }
+
+    fn check_room(&self, session: u64) -> Result<()> {
+        match self.sessions.get(&session) {
+            Some(ports) if ports.len() >= QUEUE_LINK_PORT_COUNT_MAX => Err(Error::LimitReached {
+                what: "ports of queues of one program at a node".to_owned(),
+                limit: QUEUE_LINK_PORT_COUNT_MAX as u64,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, session: u64, held: &Arc<Held>, port: Port) {
+        self.sessions.entry(session).or_default().push(Port { held: Arc::downgrade(held), ..port });
+    }
+
+    fn drop(&mut self, session: u64, id: PortId) {
+        if let Some(ports) = self.sessions.get_mut(&session) {
+            ports.retain(|port| port.id != id);
+        }
+    }
+
+    /// A link ended: writers on it are gone, and readers.
+    pub fn forget(&mut self, session: u64) {
+        for port in self.sessions.remove(&session).into_iter().flatten() {
+            let Some(held) = port.held.upgrade() else { continue };
+            // A queue that was overwritten meanwhile is nobody's.
+            let _ = held.with_queues(port.at, |home| {
+                match port.lane {
+                    Some(lane) => home.break_lane(port.queue, lane, port.id),
+                    None => home.break_reader(port.queue, port.id),
+                }
+                Ok(())
+            });
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! QueueHomes in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and the lender's.
+//!
+//! Safety: windows are of an extent that its `Held` keeps alive, and of pieces of a spill that the spill owns.
+
+use hanare_memory::{Extent, Lender, Window};
+use hanare_protocol::id::Gid;
+use hanare_protocol::limits::QUEUE_SPILL_LEN;
+use hanare_protocol::queue::home::{LaneState, ReaderState};
+use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
+use hanare_protocol::queue::{Appended, Home, PortId, Ring, Store};
+use hanare_protocol::wire::queue::{AppendFront, units};
+use hanare_protocol::{Error, Result};
+use hanare_ring::array::Array;
+use hanare_ring::{Corrupt, Shared, Words, lane};
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Arrays of queues of one extent that somebody uses, by their first byte.
+#[derive(Default)]
+pub(crate) struct QueueHomes(BTreeMap<u64, Home<Spill>>);
+
+impl QueueHomes {
+    /// Runs `with` on the array that begins at `at` of the extent.
+    pub fn with<T>(
+        &mut self,
+        gid: Gid,
+        at: u64,
+        extent: Window,
+        lender: &Arc<Lender>,
+        with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let no_queue = |reason: &str| Error::NoQueue { region: gid.to_string(), offset: at, reason: reason.to_owned() };
+        if !at.is_multiple_of(LINE_LEN) || extent.len() as u64 <= at.saturating_add(LINE_LEN) {
+            return Err(no_queue("no array of queues begins there"));
+        }
+        let mut line = [0; LINE_LEN as usize];
+        let read = extent.slice(at as usize, line.len()).read_into(&mut line);
+        read.map_err(|lost| Error::System { what: "reading a queue".to_owned(), reason: format!("{lost:?}") })?;
+        let (form, count) = QueueForm::decode(&line).map_err(no_queue)?;
+        let len = form.array_len(count)?;
+        if len > extent.len() as u64 - at {
+            return Err(no_queue("it is longer than its region"));
+        }
+        let home = self.0.entry(at).or_insert_with(|| Home::new(format!("{gid} at {at}"), form));
+        if home.form() != form {
+            // Whoever overwrites a queue in use has lost it; what it spilled goes with it.
+            *home = Home::new(format!("{gid} at {at}"), form);
+        }
+        let array = Array::new(Shared::new(extent.slice(at as usize, len as usize)), form, count);
+        let outcome = with(&mut QueueHome { home, array, count, lender, gid, at });
+        if self.0.get(&at).is_some_and(Home::is_idle) {
+            self.0.remove(&at);
+        }
+        outcome
+    }
+}
+
+/// An array in use, with its memory.
+pub(crate) struct QueueHome<'a> {
+    home: &'a mut Home<Spill>,
+    array: Array<Shared>,
+    count: u64,
+    lender: &'a Arc<Lender>,
+    gid: Gid,
+    at: u64,
+}
+
+impl QueueHome<'_> {
+    fn check(&self, queue: u64) -> Result<()> {
+        if queue < self.count {
+            return Ok(());
+        }
+        let reason = format!("queue {queue} of {}", self.count);
+        Err(Error::NoQueue { region: self.gid.to_string(), offset: self.at, reason })
+    }
+
+    fn store(&self, queue: u64, at: u64, value: u64) {
+        self.array.words().store(((self.array.queue_at(queue) + at) / WORD_LEN) as usize, value);
+    }
+
+    fn show_lane(&self, queue: u64, lane: u32) {
+        let line = self.home.form().lane_at(lane);
+        self.store(queue, line + SPILLED_AT, self.home.spilled(queue, lane));
+        self.store(queue, line + LANE_STATE_AT, self.home.lane(queue, lane) as u64);
+    }
+
+    /// Writers learn whether somebody reads. That of many queues at once is shown for all of them together.
+    fn show_reader(&self, first: u64, count: u64, state: ReaderState) {
+        if count == 1 {
+            self.store(first, READER_AT, state as u64);
+        } else {
+            self.array.words().store(((SET_BELL_AT + WORD_LEN) / WORD_LEN) as usize, state as u64);
+        }
+    }
+
+    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
+        self.check(queue)?;
+        let (lane, accepted) = self.home.open_lane(queue, writer)?;
+        self.show_lane(queue, lane);
+        Ok((lane, accepted))
+    }
+
+    pub fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
+        if self.home.close_lane(queue, lane, writer) {
+            self.show_lane(queue, lane);
+        }
+    }
+
+    /// A writer's connection ended: the reader learns of it when it has read what is left.
+    pub fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
+        if self.home.break_lane(queue, lane, writer) {
+            self.show_lane(queue, lane);
+            self.array.tell_reader(queue);
+        }
+    }
+
+    pub fn open_reader(&mut self, first: u64, count: u64, reader: PortId) -> Result<()> {
+        self.check(first)?;
+        self.check(first.saturating_add(count.saturating_sub(1)))?;
+        self.home.open_reader(first, count, reader)?;
+        self.show_reader(first, count, ReaderState::Held);
+        Ok(())
+    }
+
+    pub fn close_reader(&mut self, first: u64, reader: PortId) {
+        if let Some(count) = self.home.close_reader(first, reader) {
+            self.show_reader(first, count, ReaderState::Absent);
+        }
+    }
+
+    /// A reader's connection ended: writers that wait for room learn of it.
+    pub fn break_reader(&mut self, first: u64, reader: PortId) {
+        if let Some(count) = self.home.break_reader(first, reader) {
+            self.show_reader(first, count, ReaderState::Broken);
+            if count == 1 {
+                self.array.tell_writers(first);
+            }
+        }
+    }
+
+    /// The reader has freed a lane up to `head`.
+    pub fn free(&mut self, (queue, lane): (u64, u32), reader: PortId, head: u64) -> Result<()> {
+        self.check_reader(queue, lane, reader)?;
+        let mut reading =
+            lane::Reader::new(*self.array.words(), self.array.place(queue, lane)).map_err(|bad| self.corrupt(bad))?;
+        reading.free_to(head).map_err(|bad| self.corrupt(bad))?;
+        if self.home.spilled(queue, lane) > 0 {
+            let mut ring = self.ring(queue, lane)?;
+            self.home.refill(queue, lane, &mut ring)?;
+            // The tail of what came back is there before the writer sees that nothing is spilled.
+            self.show_lane(queue, lane);
+            self.array.tell_reader(queue);
+        }
+        self.array.tell_writers(queue);
+        Ok(())
+    }
+
+    pub fn tell(&mut self, (queue, lane): (u64, u32), reader: PortId) -> Result<()> {
+        self.check_reader(queue, lane, reader)?;
+        if self.home.tell(queue, lane) {
+            self.show_lane(queue, lane);
+        }
+        Ok(())
+    }
+
+    fn check_reader(&self, queue: u64, lane: u32, reader: PortId) -> Result<()> {
+        self.check(queue)?;
+        if lane < self.home.form().ports && self.home.reads(queue, reader) {
+            return Ok(());
+        }
+        Err(Error::SecondReader { queue: format!("{queue} of {} at {}", self.gid, self.at) })
+    }
+
+    /// Appends units to a lane. **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
+    pub fn append(&mut self, lane: u32, operand: &[u8]) -> Result<Appended> {
+        let garbage = |malformed: hanare_protocol::wire::Malformed| Error::Garbage {
+            peer: "a writer".to_owned(),
+            reason: malformed.0.to_owned(),
+        };
+        let (front, rest) = AppendFront::decode(operand).map_err(garbage)?;
+        let units = units(rest, &self.home.form()).map_err(garbage)?;
+        let AppendFront { queue, writer, seq } = front;
+        self.check(queue)?;
+        if self.home.lane(queue, lane) == LaneState::Free {
+            return Err(Error::NotAWriter { queue: format!("{queue} of {} at {}", self.gid, self.at), lane });
+        }
+        let mut ring = self.ring(queue, lane)?;
+        let lender = self.lender.clone();
+        let store = || Spill::new(lender.clone());
+        let appended = self.home.append((queue, lane), (writer, seq), units.into_iter(), &mut ring, store)?;
+        self.show_lane(queue, lane);
+        self.array.tell_reader(queue);
+        Ok(appended)
+    }
+
+    fn ring(&self, queue: u64, lane: u32) -> Result<LaneMemory> {
+        let writer = lane::Writer::new(*self.array.words(), self.array.place(queue, lane)).map_err(|bad| self.corrupt(bad))?;
+        Ok(LaneMemory { writer, gid: self.gid, at: self.at })
+    }
+
+    fn corrupt(&self, bad: Corrupt) -> Error {
+        corrupt(self.gid, self.at, bad)
+    }
+}
+
+fn corrupt(gid: Gid, at: u64, bad: Corrupt) -> Error {
+    Error::NoQueue { region: gid.to_string(), offset: at, reason: bad.to_string() }
+}
+
+struct LaneMemory {
+    writer: lane::Writer<Shared>,
+    gid: Gid,
+    at: u64,
+}
+
+impl Ring for LaneMemory {
+    fn push(&mut self, unit: &[u8]) -> Result<bool> {
+        self.writer.push(unit).map_err(|bad| corrupt(self.gid, self.at, bad))
+    }
+}
+
+/// Spilled units of one lane, in pool memory of this node: pieces with a length word before each unit.
+pub(crate) struct Spill {
+    lender: Arc<Lender>,
+    pieces: VecDeque<Piece>,
+    count: u64,
+    /// The first unit, once it was asked for.
+    front: Option<Vec<u8>>,
+}
+
+struct Piece {
+    extent: Extent,
+    begin: usize,
+    end: usize,
+}
+
+impl Piece {
+    fn window(&self) -> Window {
+        // SAFETY: the piece owns the extent, and the window is used before it goes.
+        unsafe { self.extent.window() }
+    }
+}
+
+impl Spill {
+    fn new(lender: Arc<Lender>) -> Spill {
+        Spill { lender, pieces: VecDeque::new(), count: 0, front: None }
+    }
+}
+
+fn lost(lost: hanare_memory::Lost) -> Error {
+    Error::System { what: "reaching spilled units".to_owned(), reason: format!("{lost:?}") }
+}
+
+impl Store for Spill {
+    fn push(&mut self, unit: &[u8]) -> Result<()> {
+        let len = size_of::<u64>() + unit.len();
+        let has_room = |piece: &Piece| piece.extent.len() as usize - piece.end >= len;
+        if !self.pieces.back().is_some_and(has_room) {
+            let extent = self.lender.make(QUEUE_SPILL_LEN.max(len as u64))?;
+            self.pieces.push_back(Piece { extent, begin: 0, end: 0 });
+        }
+        let piece = self.pieces.back_mut().expect("one was just made");
+        let window = piece.window();
+        window.slice(piece.end, size_of::<u64>()).write_from(&(unit.len() as u64).to_le_bytes()).map_err(lost)?;
+        window.slice(piece.end + size_of::<u64>(), unit.len()).write_from(unit).map_err(lost)?;
+        piece.end += len;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn front(&mut self) -> Option<&[u8]> {
+        if self.front.is_none() {
+            let piece = self.pieces.front()?;
+            let (window, mut word) = (piece.window(), [0; size_of::<u64>()]);
+            // Nobody but this node has the piece: what cannot be read was lost with the machine's memory, and ends the node.
+            window.slice(piece.begin, word.len()).read_into(&mut word).expect("memory of this node alone");
+            let mut unit = vec![0; u64::from_le_bytes(word) as usize];
+            window.slice(piece.begin + word.len(), unit.len()).read_into(&mut unit).expect("memory of this node alone");
+            self.front = Some(unit);
+        }
+        self.front.as_deref()
+    }
+
+    fn pop(&mut self) {
+        let Some(len) = self.front().map(<[u8]>::len) else { return };
+        self.front = None;
+        self.count -= 1;
+        let piece = self.pieces.front_mut().expect("it has the first unit");
+        piece.begin += size_of::<u64>() + len;
+        if piece.begin == piece.end {
+            self.pieces.pop_front();
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+}

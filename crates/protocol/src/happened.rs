@@ -1,0 +1,24 @@
+//! What is known of a call that failed.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a failed call did anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Happened {
+    /// Nothing was done.
+    No,
+    /// All of it was done; only the answer is missing.
+    Yes,
+    /// It may have been done, in part or whole.
+    Unknown,
+}
+
+impl std::fmt::Display for Happened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Happened::No => "did not happen; it may be repeated",
+            Happened::Yes => "happened; its answer is lost",
+            Happened::Unknown => "may or may not have happened",
+        })
+    }
+}

@@ -1,0 +1,488 @@
+//! The home of an array of queues: decides who writes each lane and who reads, which units of an append count, and what becomes of
+//! what a writer or reader leaves. For the node that holds the memory.
+//!
+//! ```text
+//! lane:          Open            Break                    reader:            Take            Break
+//!          Free ------> Open <=========> Broken                     Absent ------> Held ---------> Broken
+//!           ^ <-------- Close   Resume,    |                          ^ <--------- Leave  <------- Take
+//!           |                   Adopt      |
+//!           +--------------- Tell ---------+
+//! ```
+//!
+//! | event | what happens |
+//! |---|---|
+//! | `Open` | a writer gets the lane; units that another left there are read before its own |
+//! | `Resume` | the same writer opens its lane again, over another connection |
+//! | `Adopt` | another writer gets the lane of a dead one, because no other is free; the reader is not told then |
+//! | `Tell` | the reader has read all that a dead writer left, and was told of the death |
+//! | `Take` | a reader comes; after `Break` it is the successor of a dead one, and goes on at the lanes' heads |
+//!
+//! Appends are numbered in units, so that one that is repeated counts once. Units for which the lane has no room are refused or spilled;
+//! while a lane has spilled units, all further ones of its writer are appended behind them.
+
+use crate::limits::{QUEUE_CLAIM_COUNT_MAX, QUEUE_PORT_COUNT_MAX};
+use crate::queue::layout::{Overflow, QueueForm};
+use crate::table::{self, Row};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// A writer or a reader, as its home knows it; drawn at random, so that nobody speaks for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u64);
+
+/// The states of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaneState {
+    /// No writer has it.
+    Free = 0,
+    /// A writer has it.
+    Open = 1,
+    /// Its writer's connection ended.
+    Broken = 2,
+}
+
+/// What happens to a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneEvent {
+    /// A writer comes.
+    Open,
+    /// It leaves in good order.
+    Close,
+    /// Its connection ends.
+    Break,
+    /// The same writer goes on.
+    Resume,
+    /// Another takes a dead one's place.
+    Adopt,
+    /// The reader was told of the death.
+    Tell,
+}
+
+/// Every transition of a lane.
+pub const LANES: &[Row<LaneState, LaneEvent>] = &[
+    Row { event: LaneEvent::Open, from: &[LaneState::Free], to: LaneState::Open },
+    Row { event: LaneEvent::Close, from: &[LaneState::Open], to: LaneState::Free },
+    Row { event: LaneEvent::Break, from: &[LaneState::Open], to: LaneState::Broken },
+    Row { event: LaneEvent::Resume, from: &[LaneState::Broken], to: LaneState::Open },
+    Row { event: LaneEvent::Adopt, from: &[LaneState::Broken], to: LaneState::Open },
+    Row { event: LaneEvent::Tell, from: &[LaneState::Broken], to: LaneState::Free },
+];
+
+/// The states of a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReaderState {
+    /// Nobody reads.
+    Absent = 0,
+    /// Somebody does.
+    Held = 1,
+    /// The one who did has died.
+    Broken = 2,
+}
+
+/// What happens to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReaderEvent {
+    /// One comes.
+    Take,
+    /// It leaves in good order.
+    Leave,
+    /// Its connection ends.
+    Break,
+}
+
+/// Every transition of a reader.
+pub const READERS: &[Row<ReaderState, ReaderEvent>] = &[
+    Row { event: ReaderEvent::Take, from: &[ReaderState::Absent, ReaderState::Broken], to: ReaderState::Held },
+    Row { event: ReaderEvent::Leave, from: &[ReaderState::Held], to: ReaderState::Absent },
+    Row { event: ReaderEvent::Break, from: &[ReaderState::Held], to: ReaderState::Broken },
+];
+
+/// A lane's memory, as its home appends to it.
+pub trait Ring {
+    /// Appends a unit; false where there is no room. **Errors**: what lies in the memory makes no sense.
+    fn push(&mut self, unit: &[u8]) -> Result<bool>;
+}
+
+/// Spilled units of one lane.
+pub trait Store {
+    /// Keeps a unit behind the others. **Errors**: [`Error::PoolFull`].
+    fn push(&mut self, unit: &[u8]) -> Result<()>;
+    /// The first unit.
+    fn front(&mut self) -> Option<&[u8]>;
+    /// Drops the first unit.
+    fn pop(&mut self);
+    /// How many there are.
+    fn count(&self) -> u64;
+}
+
+/// What became of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Units of this writer that count, of all its appends.
+    pub accepted: u64,
+    /// Units of the lane in the spill.
+    pub spilled: u64,
+    /// Whether the pool had no room for a unit that was to be spilled.
+    pub is_pool_full: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Lane<S> {
+    state: LaneState,
+    writer: PortId,
+    /// Units appended by this writer through its home.
+    accepted: u64,
+    spill: Option<S>,
+}
+
+impl<S: Store> Lane<S> {
+    fn go(&mut self, event: LaneEvent) {
+        let next = table::next(LANES, self.state, event);
+        self.state = next.unwrap_or_else(|| panic!("{event:?} in {:?}", self.state));
+    }
+
+    fn spilled(&self) -> u64 {
+        self.spill.as_ref().map_or(0, Store::count)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Reading {
+    /// Queues that it reads, from the one by whose number it is found.
+    count: u64,
+    port: PortId,
+    state: ReaderState,
+}
+
+/// What the home of one array knows: nothing of queues that nobody uses and that have nothing spilled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Home<S> {
+    form: QueueForm,
+    /// How errors call the array.
+    name: String,
+    lanes: BTreeMap<(u64, u32), Lane<S>>,
+    readers: BTreeMap<u64, Reading>,
+}
+
+impl<S: Store> Home<S> {
+    /// Nobody writes or reads yet.
+    pub fn new(name: String, form: QueueForm) -> Home<S> {
+        Home { form, name, lanes: BTreeMap::new(), readers: BTreeMap::new() }
+    }
+
+    /// What its queues are like.
+    pub fn form(&self) -> QueueForm {
+        self.form
+    }
+
+    /// Whether there is nothing to remember.
+    pub fn is_idle(&self) -> bool {
+        self.lanes.is_empty() && self.readers.is_empty()
+    }
+
+    /// A writer comes to a queue; gives its lane, and how many units count of those that it appended there. One that was here before goes
+    /// on in its lane, if nobody has it. Lanes without units of others are given first, those of the dead last.
+    ///
+    /// **Errors**: [`Error::LimitReached`] where every lane has its writer.
+    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
+        let own = self.lanes.range_mut((queue, 0)..=(queue, u32::MAX));
+        let own = own.filter(|(_, lane)| lane.writer == writer && lane.state != LaneState::Free);
+        if let Some(((_, lane), entry)) = own.into_iter().next() {
+            if entry.state == LaneState::Broken {
+                entry.go(LaneEvent::Resume);
+            }
+            return Ok((*lane, entry.accepted));
+        }
+        if self.lanes.len() >= QUEUE_CLAIM_COUNT_MAX {
+            let limit = QUEUE_CLAIM_COUNT_MAX as u64;
+            return Err(Error::LimitReached { what: format!("writers of all queues of {}", self.name), limit });
+        }
+        let rank = |lane: u32| match self.lanes.get(&(queue, lane)) {
+            None => Some(0),
+            Some(lane) if lane.state == LaneState::Free => Some(1),
+            Some(lane) if lane.state == LaneState::Broken => Some(2),
+            Some(_) => None,
+        };
+        let best = (0..self.form.ports.min(QUEUE_PORT_COUNT_MAX)).filter_map(|lane| Some((rank(lane)?, lane))).min();
+        let (_, lane) = best.ok_or_else(|| {
+            let what = format!("writers at once of queue {queue} of {}", self.name);
+            Error::LimitReached { what, limit: self.form.ports.into() }
+        })?;
+        let entry = self.lanes.entry((queue, lane));
+        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer, accepted: 0, spill: None });
+        entry.go(if entry.state == LaneState::Broken { LaneEvent::Adopt } else { LaneEvent::Open });
+        (entry.writer, entry.accepted) = (writer, 0);
+        Ok((lane, 0))
+    }
+
+    /// A reader comes to `count` queues from the first on.
+    ///
+    /// **Errors**: [`Error::SecondReader`] where another reads one of them.
+    pub fn open_reader(&mut self, first: u64, count: u64, port: PortId) -> Result<()> {
+        let end = first.saturating_add(count);
+        let overlaps = |(at, reading): &(&u64, &Reading)| **at < end && first < at.saturating_add(reading.count);
+        if let Some(reading) = self.readers.get_mut(&first).filter(|reading| reading.port == port) {
+            // The same reader goes on over another connection.
+            reading.state = ReaderState::Held;
+            return Ok(());
+        }
+        if let Some((at, _)) = self.readers.iter().filter(overlaps).find(|(_, reading)| reading.state == ReaderState::Held) {
+            return Err(Error::SecondReader { queue: format!("{at} of {}", self.name) });
+        }
+        if self.readers.len() >= QUEUE_CLAIM_COUNT_MAX {
+            let limit = QUEUE_CLAIM_COUNT_MAX as u64;
+            return Err(Error::LimitReached { what: format!("readers of all queues of {}", self.name), limit });
+        }
+        // A successor has the queues of the dead; of those that it leaves, nobody is told any more.
+        self.readers.retain(|at, reading| !(*at < end && first < at.saturating_add(reading.count)));
+        self.readers.insert(first, Reading { count, port, state: ReaderState::Held });
+        Ok(())
+    }
+
+    /// A writer leaves in good order; what it wrote stays. False where it had gone before.
+    pub fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> bool {
+        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.writer == writer && lane.state != LaneState::Free);
+        let Some(entry) = found else { return false };
+        if entry.state == LaneState::Broken {
+            entry.go(LaneEvent::Resume);
+        }
+        entry.go(LaneEvent::Close);
+        self.forget_lane(queue, lane);
+        true
+    }
+
+    /// A writer's connection ended. False where it had left before.
+    pub fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> bool {
+        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.writer == writer && lane.state == LaneState::Open);
+        found.map(|lane| lane.go(LaneEvent::Break)).is_some()
+    }
+
+    /// The reader was told that a lane's writer has died, and has read all that it left. False where that is not so.
+    pub fn tell(&mut self, queue: u64, lane: u32) -> bool {
+        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.state == LaneState::Broken && lane.spilled() == 0);
+        let Some(entry) = found else { return false };
+        entry.go(LaneEvent::Tell);
+        self.forget_lane(queue, lane);
+        true
+    }
+
+    /// A free lane with nothing spilled is nothing to remember.
+    fn forget_lane(&mut self, queue: u64, lane: u32) {
+        let is_empty = |lane: &Lane<S>| lane.state == LaneState::Free && lane.spilled() == 0;
+        if self.lanes.get(&(queue, lane)).is_some_and(is_empty) {
+            self.lanes.remove(&(queue, lane));
+        }
+    }
+
+    /// A reader leaves in good order. Gives how many queues it read.
+    pub fn close_reader(&mut self, first: u64, port: PortId) -> Option<u64> {
+        let reading = self.readers.get(&first).filter(|reading| reading.port == port)?;
+        let count = reading.count;
+        self.readers.remove(&first);
+        Some(count)
+    }
+
+    /// A reader's connection ended. Gives how many queues it read.
+    pub fn break_reader(&mut self, first: u64, port: PortId) -> Option<u64> {
+        let reading = self.readers.get_mut(&first).filter(|reading| reading.port == port)?;
+        reading.state = table::next(READERS, reading.state, ReaderEvent::Break)?;
+        Some(reading.count)
+    }
+
+    /// Who reads a queue.
+    pub fn reader(&self, queue: u64) -> ReaderState {
+        let before = self.readers.range(..=queue).next_back();
+        let covers = before.filter(|(at, reading)| queue.saturating_sub(**at) < reading.count);
+        covers.map_or(ReaderState::Absent, |(_, reading)| reading.state)
+    }
+
+    /// Whether that port reads the queue, over a connection that is there.
+    pub fn reads(&self, queue: u64, port: PortId) -> bool {
+        let before = self.readers.range(..=queue).next_back();
+        let is_its = |reading: &Reading| reading.port == port && reading.state == ReaderState::Held;
+        before.is_some_and(|(at, reading)| queue.saturating_sub(*at) < reading.count && is_its(reading))
+    }
+
+    /// Who writes a lane.
+    pub fn lane(&self, queue: u64, lane: u32) -> LaneState {
+        self.lanes.get(&(queue, lane)).map_or(LaneState::Free, |lane| lane.state)
+    }
+
+    /// Units that count, of a lane's writer.
+    #[cfg(test)]
+    pub(crate) fn accepted(&self, queue: u64, lane: u32) -> u64 {
+        self.lanes.get(&(queue, lane)).map_or(0, |lane| lane.accepted)
+    }
+
+    /// Units of a lane in the spill.
+    pub fn spilled(&self, queue: u64, lane: u32) -> u64 {
+        self.lanes.get(&(queue, lane)).map_or(0, Lane::spilled)
+    }
+
+    /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
+    /// The first that finds no room ends it; the writer sees from the number that counts which are left.
+    ///
+    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended: it opens its lane again then, and
+    /// repeats the append; [`Error::Garbage`] for numbers beyond those that count; the ring's.
+    pub fn append<'u>(
+        &mut self,
+        (queue, lane): (u64, u32),
+        (writer, seq): (PortId, u64),
+        units: impl Iterator<Item = &'u [u8]>,
+        ring: &mut impl Ring,
+        store: impl Fn() -> S,
+    ) -> Result<Appended> {
+        let overflow = self.form.overflow;
+        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.writer == writer && lane.state == LaneState::Open);
+        let entry = found.ok_or_else(|| Error::NotAWriter { queue: format!("{queue} of {}", self.name), lane })?;
+        let done_before = entry.accepted.checked_sub(seq).ok_or_else(|| Error::Garbage {
+            peer: "a writer".to_owned(),
+            reason: format!("an append from unit {seq} on, of which {} count", entry.accepted),
+        })?;
+        let mut is_pool_full = false;
+        for unit in units.skip(usize::try_from(done_before).unwrap_or(usize::MAX)) {
+            if entry.spilled() > 0 || !ring.push(unit)? {
+                if overflow != Overflow::Spill {
+                    break;
+                }
+                let spill = match &mut entry.spill {
+                    Some(spill) => spill,
+                    none => none.insert(store()),
+                };
+                match spill.push(unit) {
+                    Ok(()) => {}
+                    Err(Error::PoolFull { .. } | Error::LimitReached { .. }) => {
+                        is_pool_full = true;
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            entry.accepted = entry.accepted.saturating_add(1);
+        }
+        Ok(Appended { accepted: entry.accepted, spilled: entry.spilled(), is_pool_full })
+    }
+
+    /// The reader has made room: spilled units come back, in order. Gives how many are left. **Source**: [VQ §5]: the interrupt when the
+    /// read pointer arrives. **Errors**: the ring's.
+    pub fn refill(&mut self, queue: u64, lane: u32, ring: &mut impl Ring) -> Result<u64> {
+        let Some(entry) = self.lanes.get_mut(&(queue, lane)) else { return Ok(0) };
+        let Some(spill) = &mut entry.spill else { return Ok(0) };
+        while let Some(unit) = spill.front() {
+            if !ring.push(unit)? {
+                return Ok(spill.count());
+            }
+            spill.pop();
+        }
+        entry.spill = None;
+        self.forget_lane(queue, lane);
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::explore::{Kept, Short};
+    use crate::queue::layout::Unit;
+
+    fn home(ports: u32, overflow: Overflow) -> Home<Kept> {
+        Home::new("a".to_owned(), QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports, overflow })
+    }
+
+    #[test]
+    fn the_tables() {
+        assert_eq!(table::contradiction(LANES), None);
+        assert_eq!(table::contradiction(READERS), None);
+        assert_eq!(
+            table::print(LANES) + &table::print(READERS),
+            "\
+Open           Free                               -> Open
+Close          Open                               -> Free
+Break          Open                               -> Broken
+Resume         Broken                             -> Open
+Adopt          Broken                             -> Open
+Tell           Broken                             -> Free
+Take           Absent, Broken                     -> Held
+Leave          Held                               -> Absent
+Break          Held                               -> Broken
+"
+        );
+    }
+
+    fn append(home: &mut Home<Kept>, port: u64, seq: u64, units: &[u8], ring: &mut Short) -> Result<Appended> {
+        let units: Vec<[u8; 1]> = units.iter().map(|unit| [*unit]).collect();
+        home.append((0, 0), (PortId(port), seq), units.iter().map(|unit| &unit[..]), ring, Kept::default)
+    }
+
+    #[test]
+    fn a_repeated_append_counts_once_and_a_gap_is_refused() {
+        let (mut home, mut ring) = (home(1, Overflow::Refuse), Short::new(4));
+        home.open_lane(0, PortId(1)).unwrap();
+        assert_eq!(append(&mut home, 1, 0, &[1, 2], &mut ring).unwrap().accepted, 2);
+        assert_eq!(append(&mut home, 1, 0, &[1, 2, 3], &mut ring).unwrap().accepted, 3);
+        assert_eq!(append(&mut home, 1, 1, &[2], &mut ring).unwrap().accepted, 3);
+        assert_eq!(ring.units(), [1, 2, 3]);
+        assert!(matches!(append(&mut home, 1, 4, &[5], &mut ring), Err(Error::Garbage { .. })));
+        assert!(matches!(append(&mut home, 2, 3, &[4], &mut ring), Err(Error::NotAWriter { .. })));
+        assert!(home.break_lane(0, 0, PortId(1)));
+        assert!(matches!(append(&mut home, 1, 3, &[4], &mut ring), Err(Error::NotAWriter { .. })));
+        assert_eq!(home.open_lane(0, PortId(1)), Ok((0, 3)), "it goes on where it was");
+        assert_eq!(append(&mut home, 1, 2, &[3, 4], &mut ring).unwrap().accepted, 4);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_refused_or_spilled_and_comes_back_in_order() {
+        let (mut refusing, mut ring) = (home(1, Overflow::Refuse), Short::new(2));
+        refusing.open_lane(0, PortId(1)).unwrap();
+        assert_eq!(append(&mut refusing, 1, 0, &[1, 2, 3], &mut ring).unwrap().accepted, 2);
+        let (mut home, mut ring) = (home(1, Overflow::Spill), Short::new(2));
+        home.open_lane(0, PortId(1)).unwrap();
+        let appended = append(&mut home, 1, 0, &[1, 2, 3, 4], &mut ring).unwrap();
+        assert_eq!(appended, Appended { accepted: 4, spilled: 2, is_pool_full: false });
+        assert_eq!(ring.read(), Some(1));
+        assert_eq!(append(&mut home, 1, 4, &[5], &mut ring).unwrap().spilled, 3, "behind the others, though there is room");
+        let mut read = Vec::new();
+        while let Some(unit) = ring.read() {
+            read.push(unit);
+            home.refill(0, 0, &mut ring).unwrap();
+        }
+        assert_eq!(read, [2, 3, 4, 5]);
+        let appended = append(&mut home, 1, 5, &[6; Kept::MAX + 3], &mut ring).unwrap();
+        assert_eq!((appended.accepted, appended.is_pool_full), (5 + 2 + Kept::MAX as u64, true));
+    }
+
+    #[test]
+    fn lanes_go_to_the_next_when_their_writers_leave_or_die() {
+        let mut home = home(2, Overflow::Refuse);
+        assert_eq!((home.open_lane(0, PortId(1)), home.open_lane(0, PortId(2))), (Ok((0, 0)), Ok((1, 0))));
+        assert!(matches!(home.open_lane(0, PortId(3)), Err(Error::LimitReached { limit: 2, .. })));
+        assert!(home.break_lane(0, 0, PortId(1)) && !home.break_lane(0, 0, PortId(2)));
+        assert!(home.close_lane(0, 1, PortId(2)));
+        assert_eq!(home.open_lane(0, PortId(3)), Ok((1, 0)), "a free one comes before a dead one's");
+        assert_eq!(home.open_lane(0, PortId(4)), Ok((0, 0)));
+        assert!(!home.tell(0, 0), "another has its place");
+        assert!(home.break_lane(0, 0, PortId(4)) && home.tell(0, 0) && !home.tell(0, 0));
+        assert!(home.close_lane(0, 1, PortId(3)) && home.is_idle());
+    }
+
+    #[test]
+    fn there_is_one_reader_at_a_time() {
+        let mut home = home(1, Overflow::Refuse);
+        home.open_reader(10, 5, PortId(1)).unwrap();
+        for (first, count) in [(10, 1), (14, 1), (0, 11), (0, 100)] {
+            assert!(matches!(home.open_reader(first, count, PortId(2)), Err(Error::SecondReader { .. })), "{first} {count}");
+        }
+        home.open_reader(15, 1, PortId(2)).unwrap();
+        assert_eq!([9, 10, 14, 15, 16].map(|queue| home.reader(queue) as u8), [0, 1, 1, 1, 0]);
+        assert_eq!(home.break_reader(10, PortId(1)), Some(5));
+        assert_eq!((home.reader(12), home.reads(12, PortId(1))), (ReaderState::Broken, false));
+        home.open_reader(10, 5, PortId(1)).unwrap();
+        assert!(home.reads(12, PortId(1)) && home.break_reader(10, PortId(1)).is_some());
+        home.open_reader(12, 1, PortId(3)).unwrap();
+        assert!(home.reads(12, PortId(3)) && !home.reads(10, PortId(1)));
+        assert_eq!(home.close_reader(10, PortId(1)), None, "its queues went to others");
+        assert_eq!((home.close_reader(12, PortId(3)), home.close_reader(15, PortId(2))), (Some(1), Some(1)));
+        assert!(home.is_idle());
+    }
+}

@@ -1,0 +1,20 @@
+//! Queues: streams of blocks or records from many writers to one reader, in a region's memory. **Source**: [VQ §3], [D3 §3] IPUSH.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`layout`] | what a queue is made of, and where each part lies in memory |
+//! | [`home`] | who writes and who reads; what an append, a refill and a death do: decided by the node that holds the memory |
+//!
+//! Each writer has a *lane* of its own in the queue's memory, so that none waits for another. Blocks of one lane are read in
+//! the order of their commits; lanes have no order between each other.
+
+#[deny(clippy::arithmetic_side_effects)]
+pub mod home;
+#[deny(clippy::arithmetic_side_effects)]
+pub mod layout;
+
+#[cfg(test)]
+mod explore;
+
+pub use home::{Appended, Home, PortId, Ring, Store};
+pub use layout::{Overflow, QueueForm, Unit};

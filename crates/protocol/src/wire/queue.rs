@@ -1,0 +1,207 @@
+//! What travels between the ports of queues and the node that holds them: requests, and appends.
+//!
+//! An append is a command whose operand is
+//!
+//! ```text
+//! queue | writer | number of the first unit | blocks one after another, or records: a length word each, and bytes up to a word's border
+//! ```
+//!
+//! and whose result is that of [`encode_appended`]. Numbers are 64-bit words.
+
+use super::Malformed;
+use crate::id::{Grant, Slot};
+use crate::queue::layout::WORD_LEN;
+use crate::queue::{Appended, PortId, QueueForm, Unit};
+use serde::{Deserialize, Serialize};
+
+/// Bytes before the units of an append.
+pub const APPEND_FRONT_LEN: usize = 24;
+/// Bytes of its result.
+pub const APPENDED_LEN: u64 = 24;
+
+/// An array of queues, as its node finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayAt {
+    /// The extent's slot.
+    pub slot: Slot,
+    /// The right to write it.
+    pub grant: Grant,
+    /// The array's first byte in the extent.
+    pub offset: u64,
+}
+
+/// What a port asks of its queue's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueueRequest {
+    /// A writer comes; answered by its lane.
+    OpenLane {
+        /// The queue.
+        queue: u64,
+        /// The writer.
+        writer: u64,
+    },
+    /// A writer leaves.
+    CloseLane {
+        /// The queue.
+        queue: u64,
+        /// Its lane.
+        lane: u32,
+        /// The writer.
+        writer: u64,
+    },
+    /// A reader comes.
+    OpenReader {
+        /// The first of its queues.
+        first: u64,
+        /// How many it reads.
+        count: u64,
+        /// The reader.
+        reader: u64,
+    },
+    /// A reader leaves.
+    CloseReader {
+        /// The first of its queues.
+        first: u64,
+        /// The reader.
+        reader: u64,
+    },
+    /// The reader has freed a lane up to there: writers are woken, and spilled units come back.
+    Free {
+        /// The queue.
+        queue: u64,
+        /// The lane.
+        lane: u32,
+        /// The reader.
+        reader: u64,
+        /// The lane's head.
+        head: u64,
+    },
+    /// The reader was told of a writer's death.
+    Tell {
+        /// The queue.
+        queue: u64,
+        /// The lane.
+        lane: u32,
+        /// The reader.
+        reader: u64,
+    },
+}
+
+/// An append without its units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppendFront {
+    /// The queue.
+    pub queue: u64,
+    /// Who appends.
+    pub writer: PortId,
+    /// The number of its first unit.
+    pub seq: u64,
+}
+
+impl AppendFront {
+    /// The bytes to send.
+    pub fn encode(&self) -> [u8; APPEND_FRONT_LEN] {
+        words([self.queue, self.writer.0, self.seq])
+    }
+
+    /// Reads it, and what follows.
+    pub fn decode(bytes: &[u8]) -> Result<(AppendFront, &[u8]), Malformed> {
+        let (front, units) = bytes.split_first_chunk::<APPEND_FRONT_LEN>().ok_or(Malformed("an append without its numbers"))?;
+        let [queue, writer, seq] = numbers(front);
+        Ok((AppendFront { queue, writer: PortId(writer), seq }, units))
+    }
+}
+
+/// Adds a unit to those of an append.
+pub fn push_unit(units: &mut Vec<u8>, form: &QueueForm, unit: &[u8]) {
+    if let Unit::Records { .. } = form.unit {
+        units.extend_from_slice(&(unit.len() as u64).to_le_bytes());
+    }
+    units.extend_from_slice(unit);
+    units.resize(units.len().next_multiple_of(WORD_LEN as usize), 0);
+}
+
+/// The units of an append, each of a length that the form allows. Refused as a whole before the first is taken.
+pub fn units<'u>(mut bytes: &'u [u8], form: &QueueForm) -> Result<Vec<&'u [u8]>, Malformed> {
+    let mut units = Vec::new();
+    while !bytes.is_empty() {
+        let len = match form.unit {
+            Unit::Blocks { len } => u64::from(len),
+            Unit::Records { .. } => {
+                let (word, rest) = bytes.split_first_chunk::<8>().ok_or(Malformed("a record without a length"))?;
+                bytes = rest;
+                u64::from_le_bytes(*word)
+            }
+        };
+        let frame =
+            len.checked_next_multiple_of(WORD_LEN).filter(|frame| len <= form.unit_len_max() && *frame <= bytes.len() as u64);
+        let frame = frame.ok_or(Malformed("a unit that leaves its append"))?;
+        let (unit, rest) = bytes.split_at(frame as usize);
+        units.push(unit.get(..len as usize).ok_or(Malformed("a unit that leaves its append"))?);
+        bytes = rest;
+    }
+    Ok(units)
+}
+
+/// The result of an append.
+pub fn encode_appended(appended: &Appended) -> [u8; APPENDED_LEN as usize] {
+    words([appended.accepted, appended.spilled, appended.is_pool_full.into()])
+}
+
+/// Reads the result of an append.
+pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> Appended {
+    let [accepted, spilled, is_pool_full] = numbers(bytes);
+    Appended { accepted, spilled, is_pool_full: is_pool_full != 0 }
+}
+
+fn words(words: [u64; 3]) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    bytes
+}
+
+fn numbers(bytes: &[u8; 24]) -> [u64; 3] {
+    let mut words = [0; 3];
+    bytes.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Overflow;
+    use proptest::prelude::*;
+
+    fn form(unit: Unit) -> QueueForm {
+        QueueForm { unit, depth: 4, ports: 1, overflow: Overflow::Wait }
+    }
+
+    proptest! {
+        #[test]
+        fn units_survive_the_wire(lens in prop::collection::vec(0usize..40, 0..20), is_blocks: bool) {
+            let form = form(if is_blocks { Unit::Blocks { len: 20 } } else { Unit::Records { len_max: 40 } });
+            let sent: Vec<Vec<u8>> = lens.iter().map(|len| vec![*len as u8; if is_blocks { 20 } else { *len }]).collect();
+            let mut bytes = Vec::new();
+            sent.iter().for_each(|unit| push_unit(&mut bytes, &form, unit));
+            prop_assert_eq!(units(&bytes, &form).unwrap(), sent.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_bytes_are_units_or_refused(bytes: Vec<u8>, small: bool, is_blocks: bool) {
+            let bytes: Vec<u8> = bytes.iter().enumerate().map(|(k, byte)| if small && k % 8 > 0 { 0 } else { *byte }).collect();
+            let form = form(if is_blocks { Unit::Blocks { len: 20 } } else { Unit::Records { len_max: 40 } });
+            let _ = AppendFront::decode(&bytes);
+            for unit in units(&bytes, &form).unwrap_or_default() {
+                prop_assert!(form.check_unit("q", unit.len() as u64).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_survive_the_wire() {
+        let front = AppendFront { queue: 1, writer: PortId(u64::MAX), seq: 3 };
+        assert_eq!(AppendFront::decode(&[&front.encode()[..], b"rest"].concat()), Ok((front, &b"rest"[..])));
+        let appended = Appended { accepted: 7, spilled: 1 << 40, is_pool_full: true };
+        assert_eq!(decode_appended(&encode_appended(&appended)), appended);
+    }
+}

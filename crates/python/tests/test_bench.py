@@ -1,0 +1,17 @@
+"""The bench runs through, and its rows say what the contract asks for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+
+def test_the_bench_runs_quickly() -> None:
+    done = subprocess.run([sys.executable, "-m", "hanare.bench", "--quick", "--json"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["bench"] == "python" and len(told["rows"]) > 15
+    for row in told["rows"]:
+        assert row["value"] > 0 and row["unit"] == "us" and ("peer" not in row or {"peer_value", "ratio", "goal", "met"} <= set(row))
+    assert any("a[::16].sum()" in row["case"] for row in told["rows"])

@@ -1,0 +1,163 @@
+//! The reading side of a lane.
+
+use super::{PADDING, Place};
+use crate::layout::WORD_LEN;
+use crate::spsc::Corrupt;
+use crate::words::Words;
+use hanare_protocol::queue::layout::Unit;
+
+/// The reading side of a lane.
+#[derive(Debug)]
+pub struct Reader<W> {
+    words: W,
+    place: Place,
+    /// Where the first unit begins that was not freed.
+    head: u64,
+    /// Where the first begins that was not seen, and the same from the lane's begin.
+    next: u64,
+    offset: u64,
+    /// The tail as last read.
+    tail: u64,
+}
+
+/// A committed unit that was not freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where its bytes are in the words.
+    at: usize,
+    len: usize,
+    /// Where the next begins.
+    end: u64,
+}
+
+impl Seen {
+    /// Its first byte in the words.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it is a record of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl<W: Words> Reader<W> {
+    /// Goes on at what the lane's last reader has not freed. **Errors**: [`Corrupt`].
+    pub fn new(words: W, place: Place) -> Result<Reader<W>, Corrupt> {
+        let (head, tail) = (words.load(place.head), words.load(place.tail));
+        place.used(head, tail)?;
+        Ok(Reader { words, place, head, next: head, offset: head % place.len, tail })
+    }
+
+    /// Looks for further units; whether there are any that were not seen.
+    fn look(&mut self) -> Result<bool, Corrupt> {
+        let tail = self.words.load(self.place.tail);
+        // The tail never goes back behind what was seen.
+        if self.place.used(self.head, tail)? < self.next.wrapping_sub(self.head) {
+            return Err(Corrupt("a tail that went back"));
+        }
+        self.tail = tail;
+        Ok(self.next != tail)
+    }
+
+    /// The next committed unit that was not seen. It stays where it is until it is freed; several may be seen before.
+    ///
+    /// **Cost**: no shared line but the unit's own while there are units up to the tail last read; else one more. **Errors**: [`Corrupt`].
+    #[inline]
+    #[allow(clippy::should_implement_trait, reason = "it may fail, and there is no last unit")]
+    pub fn next(&mut self) -> Result<Option<Seen>, Corrupt> {
+        if self.next == self.tail && !self.look()? {
+            return Ok(None);
+        }
+        let (offset, len, frame) = match self.place.unit {
+            Unit::Blocks { len } => (self.offset, len as usize, u64::from(len).next_multiple_of(WORD_LEN as u64)),
+            Unit::Records { len_max } => self.record(len_max)?,
+        };
+        let end = self.next.wrapping_add(frame);
+        self.next = end;
+        self.offset =
+            if self.offset + frame >= self.place.len { self.offset + frame - self.place.len } else { self.offset + frame };
+        Ok(Some(Seen { at: self.place.bytes + offset as usize, len, end }))
+    }
+
+    /// The place of the next record's bytes, its length, and that of its frame.
+    fn record(&mut self, len_max: u32) -> Result<(u64, usize, u64), Corrupt> {
+        let mut word = self.words.load((self.place.bytes + self.offset as usize) / WORD_LEN);
+        if word == PADDING && self.offset != 0 {
+            self.next = self.next.wrapping_add(self.place.len - self.offset);
+            self.offset = 0;
+            word = self.words.load(self.place.bytes / WORD_LEN);
+        }
+        let room = (self.place.len - self.offset).min(self.tail.wrapping_sub(self.next));
+        let frame = word.saturating_add(WORD_LEN as u64).saturating_add(7) / 8 * 8;
+        // After padding, the tail may lie before what was to come.
+        if word > u64::from(len_max) || frame > room || room > self.place.len {
+            return Err(Corrupt("a record that leaves its lane"));
+        }
+        Ok((self.offset + WORD_LEN as u64, word as usize, frame))
+    }
+
+    /// Copies bytes of a unit out, from byte `at` of it on.
+    #[inline]
+    pub fn read(&self, seen: &Seen, at: usize, into: &mut [u8]) {
+        assert!(at <= seen.len && into.len() <= seen.len - at, "bytes lie in their unit");
+        self.words.read(seen.at + at, into);
+    }
+
+    /// Gives the room of a unit, and of all before it, back to the writer; windows and reads of them end before.
+    ///
+    /// **Cost**: one store to the heads' line.
+    #[inline]
+    pub fn free(&mut self, seen: &Seen) {
+        let (freed, most) = (seen.end.wrapping_sub(self.head), self.next.wrapping_sub(self.head));
+        assert!(freed <= most, "units are freed in order, each once");
+        self.head = seen.end;
+        // ORDERING: pairs with the load in `Writer::look`: the units were read before they are overwritten.
+        self.words.store(self.place.head, self.head);
+    }
+
+    /// Frees in another reader's name up to a position that it says, which is input. **Errors**: [`Corrupt`] for one outside of what is there.
+    pub fn free_to(&mut self, head: u64) -> Result<(), Corrupt> {
+        let used = self.used()?;
+        let freed = head.wrapping_sub(self.head);
+        if freed > used {
+            return Err(Corrupt("more freed than is there"));
+        }
+        self.place.used(head, self.head.wrapping_add(used))?;
+        self.head = head;
+        self.words.store(self.place.head, head);
+        self.rewind();
+        Ok(())
+    }
+
+    /// Bytes of units that were seen and not freed.
+    pub fn held(&self) -> u64 {
+        self.next.wrapping_sub(self.head)
+    }
+
+    /// Where the first unit begins that was not freed.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Sees again what was seen and not freed.
+    pub fn rewind(&mut self) {
+        (self.next, self.offset) = (self.head, self.head % self.place.len);
+    }
+
+    /// Bytes of committed units that were not freed. **Cost**: one shared line. **Errors**: [`Corrupt`].
+    pub fn used(&self) -> Result<u64, Corrupt> {
+        self.place.used(self.head, self.words.load(self.place.tail))
+    }
+
+    /// Whether something is there that was not seen. **Cost**, **Errors**: as for [`Reader::used`], where nothing is known to be.
+    pub fn has_more(&mut self) -> Result<bool, Corrupt> {
+        Ok(self.next != self.tail || self.look()?)
+    }
+}

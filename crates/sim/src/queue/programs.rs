@@ -1,0 +1,220 @@
+//! What writers and readers do, and what comes of answers.
+
+use super::home::{Answer, Request};
+use super::judge::Judge;
+use super::{PROGRAM_COUNT, World};
+use crate::check::Check;
+use hanare_protocol::queue::PortId;
+use hanare_protocol::{Error, Result as Outcome};
+use std::collections::BTreeMap;
+
+/// A program, in the life that it has.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub port: PortId,
+    pub life: u64,
+    pub link: u64,
+    role: Role,
+    /// The request that was sent and not answered; it is repeated over the next connection.
+    asked: Option<Request>,
+}
+
+#[derive(Debug)]
+enum Role {
+    Writer {
+        lane: Option<u32>,
+        /// Blocks that were answered for.
+        known: u64,
+        /// Blocks that it is going to write.
+        goal: u64,
+        /// It says that it leaves.
+        is_leaving: bool,
+        /// Its lane is opened again before the append is repeated.
+        is_reopening: bool,
+    },
+    Reader {
+        is_open: bool,
+        is_reopening: bool,
+        /// What it has read of each lane.
+        freed: BTreeMap<u32, u64>,
+    },
+}
+
+impl World {
+    /// A program begins, or the successor of one.
+    pub(super) fn begin(&mut self, program: u64) {
+        self.next_number += 1;
+        let life = self.next_number;
+        let link = self.connect(program, life);
+        let role = match program % PROGRAM_COUNT {
+            0 => Role::Reader { is_open: false, is_reopening: false, freed: BTreeMap::new() },
+            _ => {
+                let goal = self.dice.between(1, 40);
+                Role::Writer { lane: None, known: 0, goal, is_leaving: false, is_reopening: false }
+            }
+        };
+        self.programs.insert(program, Program { port: PortId(life), life, link, role, asked: None });
+        let pause_ms = self.dice.between(0, 200);
+        self.after(pause_ms, super::Event::Next { program, life });
+    }
+
+    /// A program does its next thing.
+    pub(super) fn on_next(&mut self, at: u64, life: u64) -> Check {
+        let is_rough = self.is_rough;
+        let take = self.dice.between(1, 5);
+        let Some(program) = self.programs.get_mut(&at).filter(|program| program.life == life && program.asked.is_none()) else {
+            return Ok(());
+        };
+        let port = program.port;
+        let request = match &mut program.role {
+            Role::Writer { lane: None, .. } if !is_rough => return Ok(()),
+            Role::Writer { lane: None, .. } => Request::OpenLane { writer: port },
+            Role::Writer { lane: Some(lane), known, goal, is_leaving, .. } if *known >= *goal || !is_rough => {
+                *is_leaving = true;
+                Request::CloseLane { lane: *lane, writer: port }
+            }
+            Role::Writer { lane: Some(lane), known, .. } => {
+                let numbers = (*known + 1..).take(take as usize).collect();
+                Request::Append { lane: *lane, writer: port, seq: *known, numbers }
+            }
+            Role::Reader { is_open: false, .. } => Request::OpenReader { reader: port },
+            // Now and then a reader leaves in good order.
+            Role::Reader { is_open, .. } if is_rough && take == 5 && self.event_count % 31 == 0 => {
+                *is_open = false;
+                Request::CloseReader { reader: port }
+            }
+            Role::Reader { freed, .. } => Request::Next { reader: port, freed: freed.clone() },
+        };
+        self.ask(at, request);
+        Ok(())
+    }
+
+    fn ask(&mut self, at: u64, request: Request) {
+        let program = self.programs.get_mut(&at).expect("it asks");
+        program.asked = Some(request.clone());
+        let link = program.link;
+        self.send(link, request);
+    }
+
+    /// A program hears that its connection is gone: it makes another and repeats what was not answered.
+    pub(super) fn on_closed(&mut self, link: u64) -> Check {
+        let (at, life) = (self.links[&link].program, self.links[&link].life);
+        if self.programs[&at].link != link || self.programs[&at].life != life {
+            return Ok(());
+        }
+        let fresh = self.connect(at, life);
+        let program = self.programs.get_mut(&at).expect("it was there");
+        program.link = fresh;
+        if let Some(request) = program.asked.clone() {
+            self.send(fresh, request);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_answer(&mut self, link: u64, answer: Outcome<Answer>) -> Check {
+        let found = self.links[&link];
+        if found.cut_ms.is_some_and(|cut_ms| self.now_ms > cut_ms) {
+            return Ok(());
+        }
+        let at = found.program;
+        let Some(program) = self.programs.get_mut(&at).filter(|program| program.link == link && program.life == found.life)
+        else {
+            return Ok(());
+        };
+        let asked = program.asked.take();
+        let pause_ms = match program.role {
+            Role::Writer { .. } => self.on_answer_to_writer(at, answer)?,
+            Role::Reader { .. } => self.on_answer_to_reader(at, asked.as_ref(), answer)?,
+        };
+        if let Some(pause_ms) = pause_ms {
+            let (life, think_ms) = (self.programs[&at].life, self.dice.between(0, 200));
+            self.after(pause_ms + think_ms, super::Event::Next { program: at, life });
+        }
+        Ok(())
+    }
+
+    /// How long the writer waits before its next thing; `None` where it has asked again, or another has begun in its place.
+    fn on_answer_to_writer(&mut self, at: u64, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
+        let program = self.programs.get_mut(&at).expect("it was there");
+        let port = program.port;
+        let Role::Writer { lane, known, is_leaving, is_reopening, .. } = &mut program.role else { return Ok(None) };
+        match answer {
+            Ok(Answer::Lane { lane: given, accepted }) => {
+                if *is_reopening && (*lane != Some(given) || accepted < *known) {
+                    // It was taken for dead, and another has its lane.
+                    self.ask(at, Request::CloseLane { lane: given, writer: port });
+                    self.count("lanes lost");
+                    self.begin(at);
+                    return Ok(None);
+                }
+                Judge::on_told(*known, accepted)?;
+                (*lane, *known, *is_reopening) = (Some(given), accepted, false);
+                Ok(Some(0))
+            }
+            Ok(Answer::Appended { appended, is_reader_dead }) => {
+                Judge::on_told(*known, appended.accepted)?;
+                if appended.accepted == *known {
+                    self.count(if is_reader_dead { "writers told of a dead reader" } else { "appends without room" });
+                    return Ok(Some(20));
+                }
+                *known = appended.accepted;
+                self.count("appends");
+                Ok(Some(0))
+            }
+            Ok(Answer::Done) if *is_leaving => {
+                self.begin(at);
+                Ok(None)
+            }
+            Err(Error::NotAWriter { .. }) => {
+                *is_reopening = true;
+                self.ask(at, Request::OpenLane { writer: port });
+                Ok(None)
+            }
+            Err(Error::LimitReached { .. }) if *is_reopening => {
+                self.count("lanes lost");
+                self.begin(at);
+                Ok(None)
+            }
+            Err(Error::LimitReached { .. }) => Ok(Some(100)),
+            other => Err(format!("{other:?} in answer to a writer")),
+        }
+    }
+
+    /// As [`World::on_answer_to_writer`], for a reader.
+    fn on_answer_to_reader(&mut self, at: u64, asked: Option<&Request>, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
+        let program = self.programs.get_mut(&at).expect("it was there");
+        let port = program.port;
+        let Role::Reader { is_open, is_reopening, freed } = &mut program.role else { return Ok(None) };
+        match answer {
+            Ok(Answer::Done) => {
+                if matches!(asked, Some(Request::OpenReader { .. })) {
+                    (*is_open, *is_reopening) = (true, false);
+                }
+                Ok(Some(0))
+            }
+            Ok(Answer::Units { lanes, dead }) => {
+                for (lane, (first, blocks)) in lanes {
+                    let mut before = BTreeMap::new();
+                    for block in &blocks {
+                        self.judge.on_seen(before.insert(block.writer.0, block.number), *block)?;
+                    }
+                    freed.insert(lane, first + blocks.len() as u64);
+                    *self.counts.entry("blocks seen").or_default() += blocks.len() as u64;
+                }
+                let Some(lane) = dead.first() else { return Ok(Some(0)) };
+                self.ask(at, Request::Tell { lane: *lane, reader: port });
+                Ok(None)
+            }
+            Err(Error::SecondReader { .. }) => {
+                if *is_reopening {
+                    // Another reads by now: it begins as one that comes later.
+                    freed.clear();
+                }
+                let pause_ms = if *is_reopening { 100 } else { 0 };
+                (*is_open, *is_reopening) = (false, true);
+                Ok(Some(pause_ms))
+            }
+            other => Err(format!("{other:?} in answer to a reader")),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Predictions beside measurements: calibrates on loopback, then compares there and on a loopback of 1 Gb/s and 100 Mb/s.
+# In a network namespace of its own, so that nothing else is shaped. Needs tc and the right to make namespaces.
+# usage: what-if.sh PATH-TO-HANARE
+set -eu
+if [ "${IN_NAMESPACE:-}" != yes ]; then
+    exec env IN_NAMESPACE=yes unshare --net "$0" "$1"
+fi
+hanare=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+ip link set lo up
+echo "load: $(cat /proc/loadavg)"
+"$hanare" what-if --calibrate --calibration "$folder/costs.toml"
+failed=0
+compare() {
+    echo "load: $(cat /proc/loadavg)"
+    "$hanare" what-if --validate --calibration "$folder/costs.toml" --network "$1" || failed=1
+}
+compare here
+for rate in 1000 100; do
+    printf 'name = "loopback of %s Mb/s"\nlatency = "0 ns"\nbandwidth = "%s Mb/s"\noverhead = "0 ns"\n' "$rate" "$rate" > "$folder/$rate.toml"
+    tc qdisc replace dev lo root tbf rate "${rate}mbit" burst 256kb latency 500ms
+    compare "$folder/$rate.toml"
+done
+exit $failed
