@@ -39,7 +39,7 @@ pub struct Options {
     #[command(subcommand)]
     pub other: Option<Other>,
     /// Memory to lend: the most that regions here have. It is taken from the machine as they are made.
-    #[arg(long, required = true, value_name = "SIZE", value_parser = size::parse_some, default_value = "0", hide_default_value = true)]
+    #[arg(long, required = true, value_name = "SIZE", value_parser = size::parse_some, default_value = "1", hide_default_value = true)]
     pub memory: u64,
     /// Memory to take from the machine at the start, so that the first regions come sooner.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32M")]

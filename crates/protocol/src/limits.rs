@@ -122,6 +122,9 @@ pub const BATCH_COUNT_MAX: usize = 4096;
 /// Largest body of a message that carries commands: 1 TiB, beyond any extent worth one message; guards against a garbage length.
 pub const BODY_LEN_MAX: u64 = 1 << 40;
 
+/// Longest head of the file in which a node keeps its extents: that of as many extents as a pool has regions.
+pub const KEPT_HEAD_LEN_MAX: u64 = 64 * REGION_COUNT_MAX as u64;
+
 /// Largest control message: a list of [`REGION_COUNT_MAX`] regions comes in pages of fewer than this.
 pub const CONTROL_LEN_MAX: usize = 16 << 20;
 

@@ -14,6 +14,7 @@ mod door;
 mod drafts;
 mod group;
 mod heap;
+mod kept;
 mod locks;
 mod mapping;
 mod message;

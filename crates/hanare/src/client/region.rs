@@ -6,7 +6,6 @@ use super::pool::Shared;
 use super::remote::Remote;
 use super::shared::{DirectHold, SharedMapping};
 use hanare_memory::{Lost, Mapping, Window};
-use hanare_protocol::array::Array;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
@@ -34,8 +33,8 @@ pub struct Region {
     /// How its bytes lie on nodes.
     routes: Routes,
     rights: Rights,
-    made: Made,
-    attributes: Attributes,
+    pub(super) made: Made,
+    pub(super) attributes: Attributes,
     len: u64,
     /// How each extent is reached by commands; grants change when a node gets a new epoch.
     doors: RwLock<Vec<Door>>,
@@ -196,23 +195,6 @@ impl Region {
     /// Whether the call that returned this handle made the region.
     pub fn created(&self) -> bool {
         self.made != Made::Found
-    }
-
-    /// Whether it took the place of one whose bytes were lost ([`crate::Pool::create_or_attach`]): all that was there is zero.
-    pub fn renewed(&self) -> bool {
-        self.made == Made::Renewed
-    }
-
-    /// What its owner kept with it when it was opened.
-    pub fn attributes(&self) -> &Attributes {
-        &self.attributes
-    }
-
-    /// The array that it holds, as its attributes say; `None` where they say nothing of one.
-    ///
-    /// **Errors**: [`Error::BadSetting`] where they say what no array is, and for an array of another length than the region.
-    pub fn array(&self) -> Result<Option<Array>> {
-        Array::of_region(&self.attributes, self.len)
     }
 
     /// Whether all bytes are on this host's node.

@@ -13,7 +13,7 @@
 
 use super::extents::{Described, Extents, Held};
 use hanare_protocol::id::{Gid, Incarnation};
-use hanare_protocol::limits::REGION_COUNT_MAX;
+use hanare_protocol::limits::{KEPT_HEAD_LEN_MAX, REGION_COUNT_MAX};
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{self, HeldExtent};
 use hanare_protocol::{Error, Result};
@@ -36,8 +36,6 @@ const BLOCK_LEN: usize = 1 << 20;
 const SUM_LEN: usize = 32;
 /// The extent that no extent is.
 const END: u64 = u64::MAX;
-/// Longest head: that of as many extents as a pool has regions.
-const HEAD_LEN_MAX: u64 = 64 * REGION_COUNT_MAX as u64;
 /// How often a long write says how far it is.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -204,7 +202,7 @@ fn read_head(from: &mut (impl Read + Seek)) -> std::io::Result<Head> {
     let (len, begun) = (u64::from_le_bytes(len), from.stream_position()?);
     let rest = from.seek(SeekFrom::End(0))?.saturating_sub(begun);
     from.seek(SeekFrom::Start(begun))?;
-    if len > rest.min(HEAD_LEN_MAX) {
+    if len > rest.min(KEPT_HEAD_LEN_MAX) {
         return Err(bad("it ends within its head"));
     }
     let mut bytes = vec![0; len as usize];

@@ -21,7 +21,6 @@ use hanare_protocol::id::{ClientId, Epoch, NodeId};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::session::Series;
-use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
@@ -75,10 +74,10 @@ pub(crate) struct Parts {
 /// The thread's own state.
 pub(crate) struct Desk {
     pub(super) member: Member,
-    keeper: Option<Arc<Keeper>>,
-    schedule: Option<Schedule>,
+    pub(super) keeper: Option<Arc<Keeper>>,
+    pub(super) schedule: Option<Schedule>,
     coordination: Option<Coordination>,
-    home: Option<Home>,
+    pub(super) home: Option<Home>,
     /// Greets who connects, for as long as the node lives.
     _strangers: Strangers,
     pub(super) extents: Arc<Extents>,
@@ -116,9 +115,6 @@ pub(crate) struct Desk {
 const BELL: u64 = u64::MAX;
 pub(super) const LISTENER: u64 = u64::MAX - 1;
 const HOME: u64 = u64::MAX - 2;
-
-/// How long the last words to the coordinator may take.
-const LAST_WORDS_MS: u64 = 500;
 
 /// How often the loop looks at the clock when nothing else is due.
 const TICK_MS: u64 = 1000;
@@ -228,7 +224,7 @@ impl Desk {
     }
 
     /// Acts on all outputs of both machines.
-    fn settle(&mut self) -> Result<()> {
+    pub(super) fn settle(&mut self) -> Result<()> {
         loop {
             let mut is_idle = true;
             while let Some(output) = self.member.poll() {
@@ -517,36 +513,6 @@ impl Desk {
         if let Some(Home { link: Some(link), interest, .. }) = &mut self.home {
             rewatch(HOME, link, interest);
         }
-    }
-
-    /// Leaves the pool: the coordinator is told, so that nobody waits for the lease to end.
-    fn say_goodbye(&mut self) -> Result<()> {
-        self.listener = None;
-        // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
-        self.service.end();
-        let bytes = self.extents.held().iter().map(|extent| extent.len).fold(0, u64::saturating_add);
-        if self.keeper.is_none() && bytes > 0 {
-            tracing::warn!("{} of regions go with this node: nobody else has them (`--persist DIR` keeps them)", Size(bytes));
-        }
-        // Others are told before the disk is waited for.
-        self.member.leave(self.keeper.is_some());
-        self.settle()?;
-        let until = self.now_ms() + LAST_WORDS_MS;
-        while self.now_ms() < until {
-            let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { break };
-            if !link.has_unsent() || link.receive::<ToNode>().1.is_err() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        self.keep()
-    }
-
-    /// Writes the extents down, where that was asked for.
-    fn keep(&mut self) -> Result<()> {
-        self.schedule = None;
-        let Some(keeper) = &self.keeper else { return Ok(()) };
-        keeper.write(&self.extents).map(|bytes| tracing::info!("{} of regions are written down", Size(bytes)))
     }
 }
 

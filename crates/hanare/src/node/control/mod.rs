@@ -16,6 +16,7 @@ mod clients;
 mod coordination;
 mod descriptors;
 mod desk;
+mod goodbye;
 mod home;
 mod listener;
 mod strangers;

@@ -1,0 +1,41 @@
+//! The end of a node in good order: what others are told, and what is written down.
+
+use super::desk::Desk;
+use hanare_protocol::Result;
+use hanare_protocol::size::Size;
+use hanare_protocol::wire::control::ToNode;
+
+/// How long the last words to the coordinator may take.
+const LAST_WORDS_MS: u64 = 500;
+
+impl Desk {
+    /// Leaves the pool: the coordinator is told, so that nobody waits for the lease to end.
+    pub(super) fn say_goodbye(&mut self) -> Result<()> {
+        self.listener = None;
+        // Pages of other nodes go home while this one is still a member: afterwards they would count as lost.
+        self.service.end();
+        let bytes = self.extents.held().iter().map(|extent| extent.len).fold(0, u64::saturating_add);
+        if self.keeper.is_none() && bytes > 0 {
+            tracing::warn!("{} of regions go with this node: nobody else has them (`--persist DIR` keeps them)", Size(bytes));
+        }
+        // Others are told before the disk is waited for.
+        self.member.leave(self.keeper.is_some());
+        self.settle()?;
+        let until = self.now_ms() + LAST_WORDS_MS;
+        while self.now_ms() < until {
+            let Some(link) = self.home.as_mut().and_then(|home| home.link.as_mut()) else { break };
+            if !link.has_unsent() || link.receive::<ToNode>().1.is_err() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.keep()
+    }
+
+    /// Writes the extents down, where that was asked for.
+    fn keep(&mut self) -> Result<()> {
+        self.schedule = None;
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        keeper.write(&self.extents).map(|bytes| tracing::info!("{} of regions are written down", Size(bytes)))
+    }
+}
