@@ -206,6 +206,8 @@ struct World {
     next_life: Life,
     next_value: u64,
     next_face: u64,
+    /// Stages that let go of their pages before all had come.
+    given_up: BTreeSet<Face>,
     truths: BTreeMap<(Life, Page), Truth>,
     dead: BTreeSet<Life>,
     /// Lives that stand still, and until when.
@@ -258,6 +260,7 @@ impl World {
             next_life: 0,
             next_value: 1,
             next_face: 0,
+            given_up: BTreeSet::new(),
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
             still: BTreeMap::new(),

@@ -61,7 +61,10 @@ impl World {
     pub(super) fn on_ready(&mut self, life: Life, page: Page, face: Face) -> Check {
         self.check_newest(life, page)?;
         let process = self.processes.get_mut(&life).expect("it lives");
-        let stage = process.faces.get_mut(&face).ok_or("a face that nobody asked for")?;
+        let Some(stage) = process.faces.get_mut(&face) else {
+            // What came at the same moment as the refusal of another page of the stage, which let go of this one.
+            return check(self.given_up.contains(&face), || format!("{face:?}, which nobody asked for"));
+        };
         check(stage.waits.remove(&page), || format!("page {} comes twice", page.0))?;
         if let Some(next) = stage.unasked.pop() {
             stage.waits.insert(next);
@@ -101,6 +104,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&life) else { return false };
         let Some(stage) = process.faces.remove(&face) else { return false };
         stage.pages.keys().for_each(|page| process.directory.release(*page, face));
+        self.given_up.insert(face);
         true
     }
 }
