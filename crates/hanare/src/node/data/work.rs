@@ -10,11 +10,11 @@ use crate::node::counts::Watch;
 use crate::node::extents::{Extents, Opened, Writing};
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
-use hanare_protocol::{Error, Result};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::{Error, Result};
 
 /// Longest address of a node.
 const ADDRESS_LEN_MAX: u32 = 512;
