@@ -29,7 +29,7 @@ fn many_seeds_hold_every_check() {
 
 #[test]
 fn a_long_run_holds_every_check_and_meets_every_fault() {
-    let counts = run(plan(2, 4, 3.0), &mut |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
+    let counts = run(plan(4, 4, 3.0), &mut |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
     for what in [
         "messages lost",
         "messages duplicated",
