@@ -452,7 +452,8 @@ impl Error {
             | Error::NodeLost { .. }
             | Error::Garbage { .. }
             | Error::System { .. }
-            | Error::PageLost { .. } => Happened::Unknown,
+            | Error::PageLost { .. }
+            | Error::NotAWriter { .. } => Happened::Unknown,
             _ => Happened::No,
         }
     }

@@ -101,6 +101,13 @@ impl QueueHome<'_> {
         Ok((lane, accepted))
     }
 
+    pub fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<u64> {
+        self.check(queue)?;
+        let accepted = self.home.resume_lane(queue, lane, writer)?;
+        self.show_lane(queue, lane);
+        Ok(accepted)
+    }
+
     pub fn close_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
         if self.home.close_lane(queue, lane, writer) {
             self.show_lane(queue, lane);

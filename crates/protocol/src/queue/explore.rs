@@ -83,6 +83,8 @@ struct Writer {
     has_died: bool,
     /// Its connection broke, which happens once.
     has_broken: bool,
+    /// It has not resumed its lane since.
+    is_apart: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +109,7 @@ enum Action {
     Answer(u64, u64),
     Kill(u64),
     Break(u64),
+    Resume(u64),
     Read(u32),
     Tell(u32),
 }
@@ -137,7 +140,7 @@ impl Model for Queue {
                 None => actions.push(Action::Open(writer)),
                 Some(known) if !known.has_died => {
                     actions.push(Action::Kill(writer));
-                    actions.push(Action::Break(writer));
+                    actions.push(if known.is_apart { Action::Resume(writer) } else { Action::Break(writer) });
                     if known.known < u64::from(self.blocks) {
                         actions.push(Action::Send(writer));
                     }
@@ -158,7 +161,7 @@ impl Model for Queue {
         match action {
             Action::Open(writer) => {
                 let (lane, _) = state.home.open_lane(0, PortId(writer)).ok()?;
-                state.writers.insert(writer, Writer { lane, known: 0, has_died: false, has_broken: false });
+                state.writers.insert(writer, Writer { lane, known: 0, has_died: false, has_broken: false, is_apart: false });
             }
             Action::Send(writer) => {
                 state.appends.insert((writer, state.writers[&writer].known));
@@ -188,13 +191,19 @@ impl Model for Queue {
             }
             Action::Break(writer) => {
                 let known = state.writers.get_mut(&writer).filter(|known| !known.has_broken)?;
-                known.has_broken = true;
+                (known.has_broken, known.is_apart) = (true, true);
                 state.home.break_lane(0, known.lane, PortId(writer));
                 state.appends.retain(|(of, _)| *of != writer);
                 state.answers.retain(|(of, _)| *of != writer);
-                // It opens its lane again, and repeats what it has no answer for.
-                let (lane, accepted) = state.home.open_lane(0, PortId(writer)).ok()?;
-                assert!(lane == known.lane && accepted >= known.known, "nobody has taken it");
+            }
+            // It repeats what it has no answer for; one that was taken for dead meanwhile gives up.
+            Action::Resume(writer) => {
+                let known = state.writers.get_mut(&writer)?;
+                known.is_apart = false;
+                match state.home.resume_lane(0, known.lane, PortId(writer)) {
+                    Ok(accepted) => assert!(accepted >= known.known, "its units count"),
+                    Err(_) => known.has_died = true,
+                }
             }
             Action::Read(lane) => {
                 let block = state.rings[lane as usize].read()?;
@@ -229,7 +238,8 @@ impl Model for Queue {
                 })
             }),
             Property::always("the living have their lanes", |_, state: &State| {
-                state.writers.values().all(|writer| writer.has_died || state.home.lane(0, writer.lane) == LaneState::Open)
+                let has_lane = |writer: &Writer| state.home.lane(0, writer.lane) == LaneState::Open;
+                state.writers.values().all(|writer| writer.has_died || writer.is_apart || has_lane(writer))
             }),
             Property::sometimes("all is read", |model: &Queue, state: &State| {
                 state.read.values().filter(|blocks| blocks.len() == usize::from(model.blocks)).count() as u64 == model.writers

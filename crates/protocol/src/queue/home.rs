@@ -215,6 +215,19 @@ impl<S: Store> Home<S> {
         Ok((lane, 0))
     }
 
+    /// A writer goes on in its lane over another connection; gives how many of its units count.
+    ///
+    /// **Errors**: [`Error::NotAWriter`] where it was taken for dead and its lane given up. Nobody knows then which units of an append
+    /// without an answer count, so it is not repeated.
+    pub fn resume_lane(&mut self, queue: u64, lane: u32, writer: PortId) -> Result<u64> {
+        let found = self.lanes.get_mut(&(queue, lane)).filter(|lane| lane.writer == writer && lane.state != LaneState::Free);
+        let entry = found.ok_or_else(|| Error::NotAWriter { queue: format!("{queue} of {}", self.name), lane })?;
+        if entry.state == LaneState::Broken {
+            entry.go(LaneEvent::Resume);
+        }
+        Ok(entry.accepted)
+    }
+
     /// A reader comes to `count` queues from the first on.
     ///
     /// **Errors**: [`Error::SecondReader`] where another reads one of them.
@@ -322,7 +335,7 @@ impl<S: Store> Home<S> {
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
     /// The first that finds no room ends it; the writer sees from the number that counts which are left.
     ///
-    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended: it opens its lane again then, and
+    /// **Errors**: [`Error::NotAWriter`] where the lane is another's, or its writer's connection has ended: it resumes its lane then, and
     /// repeats the append; [`Error::Garbage`] for numbers beyond those that count; the ring's.
     pub fn append<'u>(
         &mut self,

@@ -40,6 +40,15 @@ pub enum QueueRequest {
         /// The writer.
         writer: u64,
     },
+    /// A writer goes on in its lane over another connection; answered by its lane.
+    ResumeLane {
+        /// The queue.
+        queue: u64,
+        /// Its lane.
+        lane: u32,
+        /// The writer.
+        writer: u64,
+    },
     /// A writer leaves.
     CloseLane {
         /// The queue.

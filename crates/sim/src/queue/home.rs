@@ -21,6 +21,10 @@ pub(super) enum Request {
     OpenLane {
         writer: PortId,
     },
+    ResumeLane {
+        lane: u32,
+        writer: PortId,
+    },
     CloseLane {
         lane: u32,
         writer: PortId,
@@ -197,7 +201,12 @@ impl Host {
         Ok(match request {
             Request::OpenLane { writer } => self.home.open_lane(0, writer).map(|(lane, accepted)| {
                 self.note(link, Some(lane), writer);
-                count(if accepted > 0 { "lanes opened again" } else { "lanes opened" }, 1);
+                count("lanes opened", 1);
+                Answer::Lane { lane, accepted }
+            }),
+            Request::ResumeLane { lane, writer } => self.home.resume_lane(0, lane, writer).map(|accepted| {
+                self.note(link, Some(lane), writer);
+                count("lanes resumed", 1);
                 Answer::Lane { lane, accepted }
             }),
             Request::CloseLane { lane, writer } => {

@@ -29,8 +29,8 @@ enum Role {
         goal: u64,
         /// It says that it leaves.
         is_leaving: bool,
-        /// Its lane is opened again before the append is repeated.
-        is_reopening: bool,
+        /// Its lane is resumed before the append is repeated.
+        is_resuming: bool,
     },
     Reader {
         is_open: bool,
@@ -50,7 +50,7 @@ impl World {
             0 => Role::Reader { is_open: false, is_reopening: false, freed: BTreeMap::new() },
             _ => {
                 let goal = self.dice.between(1, 40);
-                Role::Writer { lane: None, known: 0, goal, is_leaving: false, is_reopening: false }
+                Role::Writer { lane: None, known: 0, goal, is_leaving: false, is_resuming: false }
             }
         };
         self.programs.insert(program, Program { port: PortId(life), life, link, role, asked: None });
@@ -137,18 +137,11 @@ impl World {
     fn on_answer_to_writer(&mut self, at: u64, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
         let program = self.programs.get_mut(&at).expect("it was there");
         let port = program.port;
-        let Role::Writer { lane, known, is_leaving, is_reopening, .. } = &mut program.role else { return Ok(None) };
+        let Role::Writer { lane, known, is_leaving, is_resuming, .. } = &mut program.role else { return Ok(None) };
         match answer {
             Ok(Answer::Lane { lane: given, accepted }) => {
-                if *is_reopening && (*lane != Some(given) || accepted < *known) {
-                    // It was taken for dead, and another has its lane.
-                    self.ask(at, Request::CloseLane { lane: given, writer: port });
-                    self.count("lanes lost");
-                    self.begin(at);
-                    return Ok(None);
-                }
                 Judge::on_told(*known, accepted)?;
-                (*lane, *known, *is_reopening) = (Some(given), accepted, false);
+                (*lane, *known, *is_resuming) = (Some(given), accepted, false);
                 Ok(Some(0))
             }
             Ok(Answer::Appended { appended, is_reader_dead }) => {
@@ -165,14 +158,15 @@ impl World {
                 self.begin(at);
                 Ok(None)
             }
-            Err(Error::NotAWriter { .. }) => {
-                *is_reopening = true;
-                self.ask(at, Request::OpenLane { writer: port });
-                Ok(None)
-            }
-            Err(Error::LimitReached { .. }) if *is_reopening => {
+            Err(Error::NotAWriter { .. }) if *is_resuming => {
+                // It was taken for dead.
                 self.count("lanes lost");
                 self.begin(at);
+                Ok(None)
+            }
+            Err(Error::NotAWriter { lane, .. }) => {
+                *is_resuming = true;
+                self.ask(at, Request::ResumeLane { lane, writer: port });
                 Ok(None)
             }
             Err(Error::LimitReached { .. }) => Ok(Some(100)),

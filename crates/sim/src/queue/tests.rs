@@ -26,7 +26,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "deaths told",
         "home deaths",
         "homes that stood still",
-        "lanes opened again",
+        "lanes resumed",
         "messages lost with their connection",
         "program deaths",
         "units spilled",

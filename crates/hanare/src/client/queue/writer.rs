@@ -308,8 +308,8 @@ impl WritePort {
     /// Commits all that were kept.
     ///
     /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled: of several units the first may have been committed,
-    /// [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`] where the lane went to another after this
-    /// program was taken for dead; [`Error::NodeLost`].
+    /// [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`] where this program was taken for
+    /// dead and its lane given up: units without an answer may have been committed; [`Error::NodeLost`].
     #[inline]
     pub fn publish(&mut self) -> Result<()> {
         if self.afar.is_none() {
@@ -346,21 +346,13 @@ impl WritePort {
         Ok(())
     }
 
-    /// Appends; where the connection broke meanwhile the lane is opened again, and units that counted before count once.
+    /// Appends; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
     fn append(&self, operand: &[u8]) -> Result<Appended> {
         match self.reach.append(self.queue, self.lane, operand) {
-            Err(error @ Error::NotAWriter { .. }) => {
-                let open = QueueRequest::OpenLane { queue: self.queue, writer: self.id.0 };
-                match self.reach.ask(self.queue, open)? {
-                    SyncAnswer::Lane { lane, accepted } if lane == self.lane && accepted >= self.seq => {
-                        self.reach.append(self.queue, self.lane, operand)
-                    }
-                    SyncAnswer::Lane { lane, .. } => {
-                        let close = QueueRequest::CloseLane { queue: self.queue, lane, writer: self.id.0 };
-                        self.reach.ask(self.queue, close).and(Err(error))
-                    }
-                    _ => Err(error),
-                }
+            Err(Error::NotAWriter { .. }) => {
+                let resume = QueueRequest::ResumeLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
+                self.reach.ask(self.queue, resume)?;
+                self.reach.append(self.queue, self.lane, operand)
             }
             other => other,
         }

@@ -43,6 +43,12 @@ impl QueuePorts {
                 self.note(session, held, Port { held: Weak::new(), at: offset, queue, lane: Some(lane), id: PortId(writer) });
                 return Ok(SyncAnswer::Lane { lane, accepted });
             }
+            QueueRequest::ResumeLane { queue, lane, writer } => {
+                self.check_room(session)?;
+                let accepted = held.with_queues(offset, |home| home.resume_lane(queue, lane, PortId(writer)))?;
+                self.note(session, held, Port { held: Weak::new(), at: offset, queue, lane: Some(lane), id: PortId(writer) });
+                return Ok(SyncAnswer::Lane { lane, accepted });
+            }
             QueueRequest::OpenReader { first, count, reader } => {
                 self.check_room(session)?;
                 held.with_queues(offset, |home| home.open_reader(first, count, PortId(reader)))?;

@@ -255,15 +255,21 @@ impl Desk {
                 return patience.min(Some(BLOCKED_LOOK)).or(Some(BLOCKED_LOOK));
             }
             if place.seat.waits() {
-                patience = patience.min(Some(timespec(LOOK_AFTER))).or(Some(timespec(LOOK_AFTER)));
+                let soon = Some(timespec(self.look_after_pause()));
+                patience = patience.min(soon).or(soon);
             }
         }
         patience
     }
 
+    /// Clients are told of life before they give up.
+    fn look_after_pause(&self) -> Duration {
+        LOOK_AFTER.min(self.peers.bound() / 4)
+    }
+
     /// Once in a while: clients that wait for bytes of other nodes hear that it goes on, and silent nodes are given up.
     fn look_after(&mut self) {
-        if self.looked.elapsed() < LOOK_AFTER {
+        if self.looked.elapsed() < self.look_after_pause() {
             return;
         }
         self.looked = Instant::now();
