@@ -143,7 +143,7 @@ pub fn may_retry(code: c_int) -> bool {
 pub fn happened(code: c_int) -> Happened {
     match code {
         OK.. | -32 => Happened::Yes,
-        -12 | -17 | -21 | -24 | DEFECT | OTHER | -33 | -42 => Happened::Unknown,
+        -12 | -17 | -21 | -24 | DEFECT | OTHER | -33 | -42 | -47 => Happened::Unknown,
         _ => Happened::No,
     }
 }
@@ -254,7 +254,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ENTRIES.len());
-        assert_eq!((entry(7).unwrap().0, entry(-44), entry(c_int::MIN)), (c"HANARE_OK", None, None));
+        assert_eq!((entry(7).unwrap().0, entry(-51), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub enum Command {
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status"]),
     ("Operate it", &["node", "key", "doctor", "journal", "info", "completions", "man"]),
-    ("Measure and model", &["bench", "model", "report", "sim"]),
+    ("Measure and model", &["bench", "model", "report", "sim", "what-if"]),
 ];
 
 /// The definition, with its help in groups.

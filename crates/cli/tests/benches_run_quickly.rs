@@ -90,7 +90,7 @@ fn basics_calibrate_what_if_and_predict() {
     assert!(!refused.status.success() && refused.stderr.contains("--calibrate"), "{refused:?}");
     let calibrated = hanare(&["--calibrate", "--quick"]);
     assert!(calibrated.status.success(), "{calibrated:?}");
-    let answer = hanare(&["--pattern", "get 4KiB x100 depth 8", "--network", "1gbe", "--json"]);
+    let answer = hanare(&["--pattern", "get 4KiB x100 depth 8", "-n", "1", "--network", "1gbe", "--json"]);
     assert!(answer.status.success(), "{answer:?}");
     let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!(answer["messages"]["get"]["messages"], 200);

@@ -429,6 +429,19 @@ Break          Held                               -> Broken
     }
 
     #[test]
+    fn a_writer_that_was_taken_for_dead_is_no_writer_any_more() {
+        let (mut home, mut ring) = (home(1, Overflow::Wait), Short::new(4));
+        let (lane, _) = home.open_lane(0, PortId(1)).unwrap();
+        append(&mut home, 1, 0, &[1, 2], &mut ring).unwrap();
+        assert!(home.break_lane(0, lane, PortId(1)));
+        assert_eq!(home.resume_lane(0, lane, PortId(1)).unwrap(), 2, "its units count, whether or not it was told");
+        assert!(home.break_lane(0, lane, PortId(1)));
+        while ring.read().is_some() {}
+        assert!(home.tell(0, lane));
+        assert!(matches!(home.resume_lane(0, lane, PortId(1)), Err(Error::NotAWriter { .. })));
+    }
+
+    #[test]
     fn a_repeated_append_counts_once_and_a_gap_is_refused() {
         let (mut home, mut ring) = (home(1, Overflow::Refuse), Short::new(4));
         home.open_lane(0, PortId(1)).unwrap();
