@@ -133,7 +133,7 @@ fn metrics(socket: &str) -> hanare::Result<String> {
     let mut text = own;
     metric(
         &mut text,
-        Kind::Gauge,
+        MetricKind::Gauge,
         "hanare_coordinator_up",
         "Whether the coordinator answers.",
         [(String::new(), u64::from(status.is_ok()))],
@@ -147,16 +147,22 @@ fn commands(counts: &NodeCounts) -> String {
     let of_kinds = |value: fn(&CommandCount) -> u64| {
         counts.commands.iter().map(move |command| (format!("{{command=\"{}\"}}", command.kind), value(command)))
     };
-    metric(&mut text, Kind::Counter, "hanare_commands_total", "Commands that this node did.", of_kinds(|command| command.count));
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
+        "hanare_commands_total",
+        "Commands that this node did.",
+        of_kinds(|command| command.count),
+    );
+    metric(
+        &mut text,
+        MetricKind::Counter,
         "hanare_command_bytes_total",
         "Bytes of regions that they touched.",
         of_kinds(|command| command.bytes),
     );
     let refused = counts.refused.iter().map(|(error, count)| (format!("{{error=\"{error}\"}}"), *count));
-    metric(&mut text, Kind::Counter, "hanare_commands_refused_total", "Commands that this node refused.", refused);
+    metric(&mut text, MetricKind::Counter, "hanare_commands_refused_total", "Commands that this node refused.", refused);
     let name = "hanare_command_seconds";
     let _ = writeln!(text, "# HELP {name} Time from a command's admission to the end of its answer.\n# TYPE {name} histogram");
     for CommandCount { kind, count, micros, buckets, .. } in &counts.commands {
@@ -177,32 +183,44 @@ fn commands(counts: &NodeCounts) -> String {
 
 fn page(status: &PoolStatus) -> String {
     let mut text = String::new();
-    metric(&mut text, Kind::Gauge, "hanare_regions", "Regions of the pool.", [(String::new(), status.regions)]);
+    metric(&mut text, MetricKind::Gauge, "hanare_regions", "Regions of the pool.", [(String::new(), status.regions)]);
     let of_nodes = |value: fn(&hanare_protocol::wire::control::NodeStatus) -> u64| {
         status
             .nodes
             .iter()
             .map(move |node| (format!("{{node=\"{}\",name=\"{}\"}}", node.node.0, escape(&node.name)), value(node)))
     };
-    metric(&mut text, Kind::Gauge, "hanare_node_up", "Whether the node's lease holds.", of_nodes(|node| u64::from(node.alive)));
-    metric(&mut text, Kind::Gauge, "hanare_node_lent_bytes", "Memory that the node lends.", of_nodes(|node| node.memory.lent));
     metric(
         &mut text,
-        Kind::Gauge,
+        MetricKind::Gauge,
+        "hanare_node_up",
+        "Whether the node's lease holds.",
+        of_nodes(|node| u64::from(node.alive)),
+    );
+    metric(
+        &mut text,
+        MetricKind::Gauge,
+        "hanare_node_lent_bytes",
+        "Memory that the node lends.",
+        of_nodes(|node| node.memory.lent),
+    );
+    metric(
+        &mut text,
+        MetricKind::Gauge,
         "hanare_node_populated_bytes",
         "Lent memory that is populated.",
         of_nodes(|node| node.memory.populated),
     );
     metric(
         &mut text,
-        Kind::Gauge,
+        MetricKind::Gauge,
         "hanare_node_used_bytes",
         "Lent memory in extents of regions.",
         of_nodes(|node| node.memory.used),
     );
     metric(
         &mut text,
-        Kind::Gauge,
+        MetricKind::Gauge,
         "hanare_node_clients",
         "Programs attached to the node.",
         of_nodes(|node| u64::from(node.memory.clients)),
@@ -220,70 +238,70 @@ fn shared(stats: &[PageStat]) -> String {
     };
     metric(
         &mut text,
-        Kind::Gauge,
+        MetricKind::Gauge,
         "hanare_region_programs",
         "Programs of this host that map the region.",
         of_regions(|s| s.programs.into()),
     );
     metric(
         &mut text,
-        Kind::Gauge,
+        MetricKind::Gauge,
         "hanare_region_frames",
         "Pages of other nodes kept on this host.",
         of_regions(|stat| stat.frames),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_faults_total",
         "Touches that the kernel could not serve.",
         of_regions(|stat| stat.faults),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_fetched_pages_total",
         "Pages that programs asked for.",
         of_regions(|stat| stat.fetched),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_prefetched_pages_total",
         "Pages asked for ahead.",
         of_regions(|stat| stat.prefetched),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_upgraded_pages_total",
         "Copies that were to be written.",
         of_regions(|stat| stat.upgraded),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_waits_total",
         "Requests that others had to give a page up for.",
         of_regions(|stat| stat.waited),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_invalidated_pages_total",
         "Copies dropped for a writer.",
         of_regions(|stat| stat.invalidated),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_forwarded_pages_total",
         "Pages passed on to other hosts.",
         of_regions(|stat| stat.forwarded),
     );
     metric(
         &mut text,
-        Kind::Counter,
+        MetricKind::Counter,
         "hanare_region_evicted_pages_total",
         "Pages given back to make room.",
         of_regions(|stat| stat.evicted),
@@ -293,14 +311,14 @@ fn shared(stats: &[PageStat]) -> String {
 
 /// How a metric's value moves.
 #[derive(Clone, Copy)]
-enum Kind {
+enum MetricKind {
     Gauge,
     /// It only grows while the process lives.
     Counter,
 }
 
-fn metric(text: &mut String, kind: Kind, name: &str, meaning: &str, values: impl IntoIterator<Item = (String, u64)>) {
-    let kind = if matches!(kind, Kind::Counter) { "counter" } else { "gauge" };
+fn metric(text: &mut String, kind: MetricKind, name: &str, meaning: &str, values: impl IntoIterator<Item = (String, u64)>) {
+    let kind = if matches!(kind, MetricKind::Counter) { "counter" } else { "gauge" };
     let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {kind}");
     for (labels, value) in values {
         let _ = writeln!(text, "{name}{labels} {value}");

@@ -20,7 +20,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] =
     &[("stream", stream), ("shared", shared), ("greeting", greeting), ("sealed", sealed), ("offer", crate::ucx::fuzz_offer)];
 
 /// Bodies longer than this are refused, so that a run measures the link and not the allocator.
-const BODY_LEN_MAX: u64 = 64 << 10;
+const BODY_LEN: u64 = 64 << 10;
 
 /// Keeps the body that arrives, in small windows, and counts messages.
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct Body {
 // SAFETY: the bytes stay until the message is complete; targets keep the sink longer than the link.
 unsafe impl Sink for Body {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
-        if head.body_len > BODY_LEN_MAX {
+        if head.body_len > BODY_LEN {
             return Err(Refusal("too long".into()));
         }
         if at == 0 {

@@ -21,7 +21,7 @@ const COUNT: u64 = 20_000;
 const MOST: Duration = Duration::from_secs(3);
 
 /// Longest input that mutations make.
-const LEN_MAX: usize = 64 << 10;
+const INPUT_LEN: usize = 64 << 10;
 
 /// An input that takes so long is taken for one that never ends.
 const HANG: Duration = Duration::from_secs(60);
@@ -186,7 +186,7 @@ impl Dice {
         for _ in 0..=self.below(4) {
             self.mutate(&mut bytes, corpus);
         }
-        bytes.truncate(LEN_MAX);
+        bytes.truncate(INPUT_LEN);
         bytes
     }
 

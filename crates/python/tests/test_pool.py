@@ -111,7 +111,7 @@ def test_bad_input_is_an_exception_of_its_kind(pool: hanare.Pool, number: int) -
 
 def test_every_error_of_the_pool_has_its_class(repository: Any) -> None:
     source = (repository / "crates/protocol/src/error.rs").read_text()
-    body = source[source.index("pub enum Error {") : source.index("/// Whether a failed call did anything.")]
+    body = source[source.index("pub enum Error {") :].split("\n}\n")[0]
     variants = {line.split(" {")[0].strip() for line in body.splitlines() if line.startswith("    ") and line.endswith(" {")}
     variants = {variant for variant in variants if variant.isidentifier() and variant[0].isupper()}
     assert len(variants) > 30

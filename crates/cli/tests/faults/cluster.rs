@@ -26,7 +26,20 @@ impl Lasting {
     fn start(name: &str, state: &Path, listen: &str, join: Option<&str>, answer_ms: u64) -> Lasting {
         let socket = format!("@hanare-fault-{}-{name}-{}", std::process::id(), state.file_name().unwrap().to_string_lossy());
         let mut command = clean(HANARE);
-        command.args(["node", "--json", "--memory", "192M", "--listen", listen, "--name", name, "--socket", &socket]);
+        command.args([
+            "node",
+            "--json",
+            "--memory",
+            "192M",
+            "--prefault",
+            "192M",
+            "--listen",
+            listen,
+            "--name",
+            name,
+            "--socket",
+            &socket,
+        ]);
         command.args(join.into_iter().flat_map(|address| ["--join", address]));
         command.env("HANARE_ANSWER_MS", answer_ms.to_string()).env("HANARE_STATE", state).env("HANARE_LOG", "off");
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();

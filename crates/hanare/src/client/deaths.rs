@@ -17,10 +17,10 @@ const PAUSE: Duration = Duration::from_millis(ANSWER_MS);
 
 /// What is known, shared by a program's threads.
 #[derive(Default)]
-pub(crate) struct Deaths(Mutex<State>);
+pub(crate) struct Deaths(Mutex<Hearing>);
 
 #[derive(Default)]
-enum State {
+enum Hearing {
     /// Nobody has asked.
     #[default]
     Unasked,
@@ -40,27 +40,27 @@ impl Shared {
         let Some(who) = self.job else { return Ok(()) };
         let mut state = self.deaths.0.lock().unwrap_or_else(PoisonError::into_inner);
         let next = match &*state {
-            State::Known(death) => return Err(death.clone()),
-            State::Silent { since } if since.elapsed() < PAUSE => return Ok(()),
-            State::Asked(home, seq) if !home.is_done(*seq) => return Ok(()),
-            State::Asked(home, seq) => match home.wait(*seq) {
-                Err(death @ Error::RankGone { .. }) => State::Known(death),
+            Hearing::Known(death) => return Err(death.clone()),
+            Hearing::Silent { since } if since.elapsed() < PAUSE => return Ok(()),
+            Hearing::Asked(home, seq) if !home.is_done(*seq) => return Ok(()),
+            Hearing::Asked(home, seq) => match home.wait(*seq) {
+                Err(death @ Error::RankGone { .. }) => Hearing::Known(death),
                 // The connection broke: the next look asks on another.
-                _ => State::Unasked,
+                _ => Hearing::Unasked,
             },
-            State::Unasked | State::Silent { .. } => {
+            Hearing::Unasked | Hearing::Silent { .. } => {
                 let asked = self.home().and_then(|home| {
                     let mut request = home.draft();
                     request.set_sync(&SyncRequest::AwaitDeath { job: who.job }, Patience::Endless);
                     // SAFETY: such a request has no memory but its own.
                     unsafe { home.post(request) }.map(|seq| (home, seq))
                 });
-                asked.map_or(State::Silent { since: Instant::now() }, |(home, seq)| State::Asked(home, seq))
+                asked.map_or(Hearing::Silent { since: Instant::now() }, |(home, seq)| Hearing::Asked(home, seq))
             }
         };
         *state = next;
         match &*state {
-            State::Known(death) => Err(death.clone()),
+            Hearing::Known(death) => Err(death.clone()),
             _ => Ok(()),
         }
     }

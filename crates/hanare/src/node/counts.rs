@@ -42,7 +42,7 @@ struct Kind {
 }
 
 /// A command under way, from its admission to the end of its answer.
-pub(crate) struct Watch {
+pub(crate) struct Timing {
     counts: Arc<Counts>,
     kind: usize,
     bytes: u64,
@@ -51,8 +51,8 @@ pub(crate) struct Watch {
 
 impl Counts {
     /// A command of so many bytes was admitted.
-    pub fn watch(self: &Arc<Counts>, op: &Op, bytes: u64) -> Watch {
-        Watch { counts: self.clone(), kind: kind(op), bytes, begun: Instant::now() }
+    pub fn watch(self: &Arc<Counts>, op: &Op, bytes: u64) -> Timing {
+        Timing { counts: self.clone(), kind: kind(op), bytes, begun: Instant::now() }
     }
 
     /// A command was refused.
@@ -78,7 +78,7 @@ impl Counts {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Timing {
     fn drop(&mut self) {
         let micros = self.begun.elapsed().as_micros() as u64;
         let kind = &self.counts.kinds[self.kind];

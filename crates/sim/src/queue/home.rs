@@ -152,7 +152,7 @@ impl Store for Spill {
 
 /// A node with a queue.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct QueueNode {
     /// Its number among the homes.
     number: usize,
     home: Home<Spill>,
@@ -164,12 +164,12 @@ pub(super) struct Host {
     sabotage: Sabotage,
 }
 
-impl Host {
-    pub fn new(number: usize, dice: &mut Dice, sabotage: Sabotage) -> Host {
+impl QueueNode {
+    pub fn new(number: usize, dice: &mut Dice, sabotage: Sabotage) -> QueueNode {
         let overflow = dice.pick(&[Overflow::Refuse, Overflow::Wait, Overflow::Spill]);
         let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: DEPTH as u32, ports: LANE_COUNT, overflow };
         let lanes = (0..LANE_COUNT).map(|_| Memory::default()).collect();
-        Host { number, home: Home::new("a".to_owned(), form), lanes, ports: BTreeMap::new(), still_until_ms: 0, sabotage }
+        QueueNode { number, home: Home::new("a".to_owned(), form), lanes, ports: BTreeMap::new(), still_until_ms: 0, sabotage }
     }
 
     /// Blocks that nobody has read.

@@ -20,7 +20,7 @@ use crate::dice::Dice;
 use crate::network::Weather;
 use crate::report::{Counts, Failure, Plan};
 use hanare_protocol::Result as Outcome;
-use home::{Answer, Host, Request};
+use home::{Answer, QueueNode, Request};
 use judge::Judge;
 use programs::Program;
 use std::collections::{BTreeMap, VecDeque};
@@ -98,7 +98,7 @@ struct World {
     now_ms: u64,
     events: BTreeMap<(u64, u64), Event>,
     event_count: u64,
-    nodes: Vec<Host>,
+    nodes: Vec<QueueNode>,
     programs: BTreeMap<u64, Program>,
     links: BTreeMap<u64, Wire>,
     /// Those of each program that its home takes for open.
@@ -118,7 +118,7 @@ pub(crate) fn run(plan: Plan, progress: &mut dyn FnMut(f64)) -> Result<Counts, F
 impl World {
     fn new(plan: Plan, sabotage: Sabotage) -> World {
         let mut dice = Dice::new(plan.seed ^ 0x71_7565_7565);
-        let nodes = (0..plan.nodes).map(|number| Host::new(number as usize, &mut dice, sabotage)).collect();
+        let nodes = (0..plan.nodes).map(|number| QueueNode::new(number as usize, &mut dice, sabotage)).collect();
         let weather = Weather::throw(&mut dice);
         let mut world = World {
             plan,
@@ -172,7 +172,7 @@ impl World {
             self.on_event(event)?;
         }
         progress(1.0);
-        let left = |node: &Host| node.waiting();
+        let left = |node: &QueueNode| node.waiting();
         self.judge.at_rest(self.nodes.iter().map(left).sum())
     }
 
@@ -234,7 +234,7 @@ impl World {
     /// A home dies: what its queues held is gone, and all its programs learn of it.
     fn kill_home(&mut self, node: usize) {
         let still_ms = self.nodes[node].still_until_ms;
-        self.nodes[node] = Host::new(node, &mut self.dice, self.sabotage);
+        self.nodes[node] = QueueNode::new(node, &mut self.dice, self.sabotage);
         self.judge.on_home_death(node);
         self.nodes[node].still_until_ms = still_ms;
         let its: Vec<u64> = self.programs.keys().copied().filter(|program| self.node_of(*program) == node).collect();

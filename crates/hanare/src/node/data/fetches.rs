@@ -35,7 +35,7 @@ pub(crate) struct Fetch {
 
 /// What bytes that have come wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
+enum Pause {
     Nothing,
     /// Pages that nobody was asked for yet.
     Unasked,
@@ -119,7 +119,7 @@ struct Arrivals {
     /// How many of those were written.
     settled_len: usize,
     /// Whether the others wait for pages.
-    wait: Wait,
+    wait: Pause,
     /// An answer that is whole but for those.
     whole: Option<Head>,
     stage: Vec<u8>,
@@ -147,7 +147,7 @@ impl Peer {
             at: 0,
             staged_len: 0,
             settled_len: 0,
-            wait: Wait::Nothing,
+            wait: Pause::Nothing,
             whole: None,
             stage: Vec::new(),
             refusal: Vec::new(),
@@ -220,7 +220,7 @@ impl Peer {
 
     /// Whether bytes that have come wait for pages.
     pub fn waits_for_pages(&self) -> bool {
-        self.sink.wait != Wait::Nothing
+        self.sink.wait != Pause::Nothing
     }
 
     /// Pages that those bytes wait for; told once.
@@ -296,11 +296,11 @@ impl Arrivals {
 
     /// Writes what the stage holds where it belongs.
     fn settle(&mut self) {
-        if self.staged_len == 0 || self.wait != Wait::Nothing {
+        if self.staged_len == 0 || self.wait != Pause::Nothing {
             return;
         }
         if self.staged_target().opened.is_by_pages() {
-            self.wait = Wait::Unasked;
+            self.wait = Pause::Unasked;
         } else {
             self.write(self.staged_len as u64);
         }
@@ -329,17 +329,17 @@ impl Arrivals {
     }
 
     fn need(&mut self) -> Option<Need> {
-        if self.wait != Wait::Unasked {
+        if self.wait != Pause::Unasked {
             return None;
         }
         let (target, left) = (self.staged_target(), (self.staged_len - self.settled_len) as u64);
         let (len, need) = reach::need(&target.opened, &target.shape, (self.at, left, 1), Access::Write);
-        self.wait = Wait::Asked(len);
+        self.wait = Pause::Asked(len);
         Some(need)
     }
 
     fn recalled(&mut self, outcome: Result<()>) {
-        let Wait::Asked(len) = std::mem::replace(&mut self.wait, Wait::Nothing) else { return };
+        let Pause::Asked(len) = std::mem::replace(&mut self.wait, Pause::Nothing) else { return };
         match outcome {
             Ok(()) => self.write(len),
             Err(error) => {
@@ -348,7 +348,7 @@ impl Arrivals {
             }
         }
         if self.staged_len > 0 {
-            self.wait = Wait::Unasked;
+            self.wait = Pause::Unasked;
         } else if let Some(head) = self.whole.take() {
             self.end(&head);
         }
@@ -378,7 +378,7 @@ unsafe impl Sink for Arrivals {
                 } else {
                     self.settle();
                 }
-                if self.wait == Wait::Nothing { self.place_bytes() } else { Ok(Window::empty()) }
+                if self.wait == Pause::Nothing { self.place_bytes() } else { Ok(Window::empty()) }
             }
             Kind::Refused if at == 0 => {
                 self.refusal.resize(head.body_len as usize, 0);
@@ -395,8 +395,8 @@ unsafe impl Sink for Arrivals {
         }
         self.settle();
         match self.wait {
-            Wait::Nothing => self.end(head),
-            Wait::Unasked | Wait::Asked(_) => self.whole = Some(*head),
+            Pause::Nothing => self.end(head),
+            Pause::Unasked | Pause::Asked(_) => self.whole = Some(*head),
         }
     }
 

@@ -78,7 +78,7 @@ enum Taking {
         staged_len: usize,
         settled_len: usize,
         /// Whether the others wait for pages.
-        wait: Wait,
+        wait: StageWait,
     },
     /// Nothing of it is done, and the rest of it goes nowhere.
     Refused(Error),
@@ -88,7 +88,7 @@ enum Taking {
 
 /// What a full stage waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
+enum StageWait {
     Nothing,
     /// Pages that nobody was asked for yet.
     Unasked,
@@ -173,7 +173,7 @@ impl Inbox {
         }
         self.last = head.seq;
         self.taking = match refused {
-            None => Taking::Operands { current: 0, staged_len: 0, settled_len: 0, wait: Wait::Nothing },
+            None => Taking::Operands { current: 0, staged_len: 0, settled_len: 0, wait: StageWait::Nothing },
             Some(error) => {
                 // What was admitted before the refusal must not be held until the whole message is here.
                 self.work.clear();
@@ -214,12 +214,12 @@ impl Inbox {
     /// Takes in what the staging buffer holds, unless that waits for pages.
     fn settle(&mut self) {
         let Taking::Operands { current, staged_len, wait, .. } = &mut self.taking else { return };
-        if *staged_len == 0 || *wait != Wait::Nothing {
+        if *staged_len == 0 || *wait != StageWait::Nothing {
             return;
         }
         let work = &mut self.work[*current];
         if work.waits_with_operand() {
-            *wait = Wait::Unasked;
+            *wait = StageWait::Unasked;
             return;
         }
         // SAFETY: the buffer is ours, and only read here.
@@ -231,15 +231,15 @@ impl Inbox {
 
     /// Whether the stage waits for pages.
     pub fn waits_for_pages(&self) -> bool {
-        matches!(self.taking, Taking::Operands { wait: Wait::Unasked | Wait::Asked, .. })
+        matches!(self.taking, Taking::Operands { wait: StageWait::Unasked | StageWait::Asked, .. })
     }
 
     /// Pages that have to come home before the message goes on, told once.
     pub fn need(&mut self) -> Option<Need> {
-        let Taking::Operands { current, staged_len, settled_len, wait: wait @ Wait::Unasked } = &mut self.taking else {
+        let Taking::Operands { current, staged_len, settled_len, wait: wait @ StageWait::Unasked } = &mut self.taking else {
             return None;
         };
-        *wait = Wait::Asked;
+        *wait = StageWait::Asked;
         let work = &mut self.work[*current];
         Some(work.need((*staged_len - *settled_len) as u64 / work.op.operand_factor()))
     }
@@ -252,9 +252,9 @@ impl Inbox {
         let work = &mut self.work[*current];
         match outcome.and_then(|()| work.take_by_pages(bytes).map_err(|lost| lost_memory(&lost))) {
             Ok(len) => {
-                (*settled_len, *wait) = (*settled_len + len, Wait::Unasked);
+                (*settled_len, *wait) = (*settled_len + len, StageWait::Unasked);
                 if settled_len == staged_len {
-                    (*staged_len, *settled_len, *wait) = (0, 0, Wait::Nothing);
+                    (*staged_len, *settled_len, *wait) = (0, 0, StageWait::Nothing);
                 }
             }
             Err(error) => self.taking = Taking::Lost(error),

@@ -6,7 +6,7 @@
 use super::inbox::lost_memory;
 use super::reach::Reached;
 use crate::exec::{Exec, Stage};
-use crate::node::counts::Watch;
+use crate::node::counts::Timing;
 use crate::node::extents::{Extents, Opened, Writing};
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
@@ -37,7 +37,7 @@ pub(crate) struct Work {
     asked: u64,
     /// Of a command that changes bytes as they are.
     writing: Option<Writing>,
-    _watch: Watch,
+    _watch: Timing,
 }
 
 /// Where a command's bytes are.

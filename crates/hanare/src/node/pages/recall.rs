@@ -52,20 +52,20 @@ pub(crate) enum Recall {
 /// Stages whose pages are asked for or held.
 #[derive(Default)]
 pub(super) struct Recalls {
-    asked: BTreeMap<Face, Asked>,
+    asked: BTreeMap<Face, StageRecall>,
     count: u64,
 }
 
-struct Asked {
+struct StageRecall {
     asker: Asker,
     gid: Gid,
     access: Access,
     pages: Vec<Page>,
-    state: State,
+    state: Progress,
     until: Instant,
 }
 
-enum State {
+enum Progress {
     /// The home is away, or comes back.
     Unasked,
     /// These are not here yet.
@@ -75,22 +75,22 @@ enum State {
     Told,
 }
 
-impl Asked {
+impl StageRecall {
     fn is_over(&self) -> bool {
-        matches!(self.state, State::Over(_))
+        matches!(self.state, Progress::Over(_))
     }
 }
 
 impl Recalls {
     /// Whether somebody waits for pages.
     pub fn any_wait(&self) -> bool {
-        self.asked.values().any(|asked| !matches!(asked.state, State::Told))
+        self.asked.values().any(|asked| !matches!(asked.state, Progress::Told))
     }
 
     /// A home forgets what it was asked for, since it comes back.
     pub fn ask_anew(&mut self) {
-        let waiting = self.asked.values_mut().filter(|asked| matches!(asked.state, State::Waits(_)));
-        waiting.for_each(|asked| asked.state = State::Unasked);
+        let waiting = self.asked.values_mut().filter(|asked| matches!(asked.state, Progress::Waits(_)));
+        waiting.for_each(|asked| asked.state = Progress::Unasked);
     }
 }
 
@@ -108,14 +108,14 @@ impl Pages {
         let Some(pages) = home.memory().pages_of(need.slot, &need.pages) else { return Ok(Recall::Ready(face)) };
         let Need { gid, access, .. } = need;
         let until = Instant::now() + self.bound;
-        self.recalls.asked.insert(face, Asked { asker, gid, access, pages, state: State::Unasked, until });
+        self.recalls.asked.insert(face, StageRecall { asker, gid, access, pages, state: Progress::Unasked, until });
         self.ask_for_pages(face);
         self.settle_but(Some(face));
         let Some(asked) = self.recalls.asked.get_mut(&face).filter(|asked| asked.is_over()) else {
             return Ok(Recall::Waits(face));
         };
-        match std::mem::replace(&mut asked.state, State::Told) {
-            State::Over(Err(error)) => {
+        match std::mem::replace(&mut asked.state, Progress::Told) {
+            Progress::Over(Err(error)) => {
                 self.recalls.asked.remove(&face);
                 Err(error)
             }
@@ -150,10 +150,10 @@ impl Pages {
         let mut posts = Vec::new();
         match self.homes.get_mut(&asked.gid) {
             // Nobody maps it any more.
-            None => asked.state = State::Over(Ok(())),
+            None => asked.state = Progress::Over(Ok(())),
             Some(home) if home.is_returning() => {}
             Some(home) => {
-                asked.state = State::Waits(asked.pages.iter().copied().collect());
+                asked.state = Progress::Waits(asked.pages.iter().copied().collect());
                 home.recall(face, &asked.pages, asked.access, &mut posts);
             }
         }
@@ -169,19 +169,19 @@ impl Pages {
         for home in self.homes.values_mut() {
             while let Some((page, face, outcome)) = home.next_news() {
                 let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
-                let State::Waits(waits) = &mut asked.state else { continue };
+                let Progress::Waits(waits) = &mut asked.state else { continue };
                 waits.remove(&page);
                 if outcome.is_err() {
                     failed.push((face, asked.gid, asked.pages.clone()));
                 }
                 if outcome.is_err() || waits.is_empty() {
-                    asked.state = State::Over(outcome);
+                    asked.state = Progress::Over(outcome);
                 }
             }
         }
         failed.into_iter().for_each(|(face, gid, pages)| self.let_go(face, &pages, gid));
         for (face, asked) in self.recalls.asked.iter_mut().filter(|(face, asked)| asked.is_over() && Some(**face) != asking) {
-            if let State::Over(outcome) = std::mem::replace(&mut asked.state, State::Told) {
+            if let Progress::Over(outcome) = std::mem::replace(&mut asked.state, Progress::Told) {
                 self.deeds.push_back(Deed::Recalled { asker: asked.asker, face: *face, outcome });
             }
         }
@@ -189,28 +189,28 @@ impl Pages {
 
     /// Homes that are back are asked; who waits too long is told.
     pub(super) fn tick_recalls(&mut self) {
-        let is_unasked = |asked: &Asked| match asked.state {
-            State::Unasked => true,
-            State::Waits(_) => !self.homes.contains_key(&asked.gid),
-            State::Over(_) | State::Told => false,
+        let is_unasked = |asked: &StageRecall| match asked.state {
+            Progress::Unasked => true,
+            Progress::Waits(_) => !self.homes.contains_key(&asked.gid),
+            Progress::Over(_) | Progress::Told => false,
         };
         let unasked = self.recalls.asked.iter().filter(|(_, asked)| is_unasked(asked));
         let unasked: Vec<Face> = unasked.map(|(face, _)| *face).collect();
         unasked.into_iter().for_each(|face| self.ask_for_pages(face));
         let now = Instant::now();
-        let is_waiting = |asked: &Asked| matches!(asked.state, State::Unasked | State::Waits(_));
+        let is_waiting = |asked: &StageRecall| matches!(asked.state, Progress::Unasked | Progress::Waits(_));
         let late = self.recalls.asked.iter().filter(|(_, asked)| is_waiting(asked) && asked.until <= now);
         let late: Vec<(Face, Gid, Vec<Page>)> = late.map(|(face, asked)| (*face, asked.gid, asked.pages.clone())).collect();
         for (face, gid, pages) in late {
             self.let_go(face, &pages, gid);
             let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
             let waits = match &asked.state {
-                State::Waits(waits) => waits.first().copied(),
+                Progress::Waits(waits) => waits.first().copied(),
                 _ => None,
             };
             let page = waits.or(pages.first().copied()).unwrap_or(Page(0));
             let late = self.homes.get(&gid).map_or(Ok(()), |home| Err(home.is_late(page, self.bound)));
-            asked.state = State::Over(late);
+            asked.state = Progress::Over(late);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// A thread's seat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Seat {
+struct PlainSeat {
     /// The page it is at, and whether it maps that.
     at: Option<(Page, bool)>,
     /// The number of its last request.
@@ -29,7 +29,7 @@ pub struct Plain<B> {
     seat_count: u16,
     /// Of pages that were there.
     words: BTreeMap<Page, PageWord>,
-    seats: BTreeMap<u16, Seat>,
+    seats: BTreeMap<u16, PlainSeat>,
     frames: BTreeMap<Page, B>,
 }
 
@@ -40,7 +40,7 @@ impl<B: Clone> Plain<B> {
         Plain { me, is_home, page_count: pages, seat_count: seats, words, seats: taken, frames }
     }
 
-    fn seat(&mut self, seat: u16) -> &mut Seat {
+    fn seat(&mut self, seat: u16) -> &mut PlainSeat {
         assert!(seat < self.seat_count, "seat {seat} of {}", self.seat_count);
         self.seats.entry(seat).or_default()
     }
