@@ -15,8 +15,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+/// A target's name, and what tries its input.
+type Target = (&'static str, fn(&[u8]));
+
 /// All of them, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
+pub const TARGETS: &[Target] =
     &[("stream", stream), ("shared", shared), ("greeting", greeting), ("sealed", sealed), ("offer", crate::ucx::fuzz_offer)];
 
 /// Bodies longer than this are refused, so that a run measures the link and not the allocator.

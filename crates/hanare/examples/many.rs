@@ -35,7 +35,7 @@ fn times(socket: &str) -> (Duration, Duration) {
 
 fn resident_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("procfs");
-    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096 >> 20
+    (text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096) >> 20
 }
 
 /// A process with many attachments, each of which has done something; it lasts until its input ends.

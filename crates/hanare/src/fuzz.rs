@@ -12,8 +12,11 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
+/// A target's name, and what tries its input.
+type Target = (&'static str, fn(&[u8]));
+
 /// All of them, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[("requests", requests), ("pages", node::fuzz_pages), ("journal", node::fuzz_journal)];
+pub const TARGETS: &[Target] = &[("requests", requests), ("pages", node::fuzz_pages), ("journal", node::fuzz_journal)];
 
 /// Most descriptors that go along with a piece.
 const FD_COUNT: usize = 4;

@@ -37,6 +37,11 @@ impl Lineage {
         Lineage(GENERATION.load(Ordering::Relaxed))
     }
 
+    /// How many forks lie between this process and the first that used the library.
+    pub fn generation(self) -> u32 {
+        self.0
+    }
+
     /// Whether this is that process, and no child of it.
     ///
     /// **Cost**: a load.

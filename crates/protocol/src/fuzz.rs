@@ -17,8 +17,11 @@ use crate::wire::sync::{SyncAnswer, SyncRequest};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
+/// A target's name, and what tries its input.
+type Target = (&'static str, fn(&[u8]));
+
 /// All of them, by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[Target] = &[
     ("head", head),
     ("hello", hello),
     ("command", command),

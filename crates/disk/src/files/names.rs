@@ -123,10 +123,8 @@ impl Files {
                 None if exchange => return Err(Errno::NOENT),
                 None => {}
                 Some(_) if put == Put::New => return Err(Errno::EXIST),
-                Some((target, there)) if exchange => {
-                    if there.is_folder() && tree.is_above(target, from.0) {
-                        return Err(Errno::INVAL);
-                    }
+                Some((target, there)) if exchange && there.is_folder() && tree.is_above(target, from.0) => {
+                    return Err(Errno::INVAL);
                 }
                 Some((target, _)) if target == ino => return Ok((Vec::new(), ())),
                 Some((_, there)) if there.is_folder() && !inode.is_folder() => return Err(Errno::ISDIR),

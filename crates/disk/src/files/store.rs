@@ -89,7 +89,7 @@ impl Store {
 
     /// Makes `len` bytes of a run zero.
     pub fn zero(&self, run: Run, skip: u64, len: u64) -> Result<()> {
-        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut at = 0;
         while at < len {
             let part = (len - at).min(ZEROS.len() as u64);

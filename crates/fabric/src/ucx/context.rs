@@ -7,8 +7,10 @@
 use super::bindings::*;
 use super::library::{self, Opened};
 use super::{Reason, UcxInfo};
+use hanare_memory::fork::Lineage;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// UCX, initialised.
 pub(super) struct Context {
@@ -37,16 +39,31 @@ const SETTINGS: [(&str, &str, bool); 5] = [
     ("IB_REG_METHODS", "direct", false),
 ];
 
+/// Forks between a process that uses UCX and the first of its ancestors that used the library, at most.
+const GENERATION_COUNT: usize = 8;
+
 /// The library, opened at most once: a second version of it in one process would mix with the first.
+///
+/// **Errors**: also in a child made by fork while its parent was opening it: nobody would end that in the child.
 fn opened() -> Result<&'static Opened, Reason> {
     static OPENED: OnceLock<Result<Opened, Reason>> = OnceLock::new();
+    /// The generation that is opening it, or has opened it, counted from 1.
+    static OPENER: AtomicU32 = AtomicU32::new(0);
+    let ours = Lineage::here().generation() + 1;
+    let opener = OPENER.compare_exchange(0, ours, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(ours);
+    if opener != ours && OPENED.get().is_none() {
+        return Err(Reason("this process was made by fork while its parent was opening UCX".to_owned()));
+    }
     OPENED.get_or_init(library::open).as_ref().map_err(Clone::clone)
 }
 
-/// The context of this process; made at the first call.
+/// The context of this process; made at the first call. A child made by fork has its own.
 pub(super) fn context() -> Result<&'static Context, Reason> {
-    static CONTEXT: OnceLock<Result<Context, Reason>> = OnceLock::new();
-    CONTEXT.get_or_init(|| Context::new(None)).as_ref().map_err(Clone::clone)
+    static CONTEXTS: [OnceLock<Result<Context, Reason>>; GENERATION_COUNT] = [const { OnceLock::new() }; GENERATION_COUNT];
+    let context = CONTEXTS.get(Lineage::here().generation() as usize);
+    let context =
+        context.ok_or_else(|| Reason(format!("more than {GENERATION_COUNT} forks lie between this process and the first")))?;
+    context.get_or_init(|| Context::new(None)).as_ref().map_err(Clone::clone)
 }
 
 impl Context {

@@ -19,7 +19,7 @@ fn kind(op: &Op) -> usize {
         Op::Put => 1,
         Op::CopyTo | Op::CopyFrom { .. } => 2,
         Op::Fill { .. } => 3,
-        Op::Compare { .. } => 4,
+        Op::Compare => 4,
         Op::Reduce(_) => 5,
         Op::Update(_) | Op::Fetch(_) => 6,
         _ => 7,

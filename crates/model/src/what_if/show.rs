@@ -207,7 +207,7 @@ pub fn as_json(program: &Program, setting: &Setting, answer: &Answer) -> String 
 
 /// The sweep as a plot.
 pub fn plot(program: &Program, setting: &Setting, sweep: &Sweep, against: Option<&str>) -> Plot {
-    let mut plot = Plot::new(&question(program, setting), Axis::log(sweep.key, sweep.unit), Axis::log("time", "us"));
+    let mut plot = Plot::new(question(program, setting), Axis::log(sweep.key, sweep.unit), Axis::log("time", "us"));
     plot.line(&setting.network.name, sweep.rows.iter().map(|row| (row.value, row.end.as_us())));
     if let Some(name) = against {
         plot.line(name, sweep.rows.iter().filter_map(|row| Some((row.value, row.against?.as_us()))));

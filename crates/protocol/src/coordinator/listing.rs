@@ -29,7 +29,10 @@ impl Coordinator {
         for (name, gid) in names.filter(|(_, gid)| permission::may_see(&self.ledger.regions[gid], user).is_ok()) {
             let stat = self.stat_of(&self.ledger.regions[gid]);
             let extents = stat.nodes.len().saturating_mul(16);
-            let cost = 64usize.saturating_add(name.len()).saturating_add(extents).saturating_add(2 * stat.attributes.len_bytes());
+            let cost = 64usize
+                .saturating_add(name.len())
+                .saturating_add(extents)
+                .saturating_add(stat.attributes.len_bytes().saturating_mul(2));
             if regions.len() == LIST_PAGE_COUNT_MAX || cost > budget {
                 return Answer::List { regions, more: true };
             }

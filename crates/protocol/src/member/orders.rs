@@ -15,6 +15,7 @@ enum Entry {
 }
 
 /// What to do about an order that arrives.
+#[allow(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Arrived {
     /// Carry it out.

@@ -79,7 +79,7 @@ impl World {
             }
             Role::Reader { is_open: false, .. } => Request::OpenReader { reader: port },
             // Now and then a reader leaves in good order.
-            Role::Reader { is_open, .. } if is_rough && take == 5 && self.event_count % 31 == 0 => {
+            Role::Reader { is_open, .. } if is_rough && take == 5 && self.event_count.is_multiple_of(31) => {
                 *is_open = false;
                 Request::CloseReader { reader: port }
             }

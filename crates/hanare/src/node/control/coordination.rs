@@ -50,19 +50,6 @@ fn unreachable_from_afar(peer: &str, address: &str) -> Option<Error> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_loopback_address_is_refused_from_another_host_only() {
-        assert!(unreachable_from_afar("10.0.0.2:40000", "127.0.0.1:7411").is_some());
-        assert!(unreachable_from_afar("10.0.0.2:40000", "10.0.0.2:7411").is_none());
-        assert!(unreachable_from_afar("127.0.0.1:40000", "127.0.0.1:7411").is_none());
-        assert!(unreachable_from_afar("a peer", "host:7411").is_none());
-    }
-}
-
 impl Coordination {
     /// Restores the coordinator from its journal.
     pub fn open(settings: Settings, path: Option<&Path>, now_ms: u64) -> Result<Coordination> {
@@ -169,5 +156,18 @@ impl Coordination {
         self.machine.set_journal_full(self.journal.is_full());
         records.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loopback_address_is_refused_from_another_host_only() {
+        assert!(unreachable_from_afar("10.0.0.2:40000", "127.0.0.1:7411").is_some());
+        assert!(unreachable_from_afar("10.0.0.2:40000", "10.0.0.2:7411").is_none());
+        assert!(unreachable_from_afar("127.0.0.1:40000", "127.0.0.1:7411").is_none());
+        assert!(unreachable_from_afar("a peer", "host:7411").is_none());
     }
 }

@@ -56,11 +56,17 @@ impl QueuePorts {
             }
             QueueRequest::CloseLane { queue, lane, writer } => {
                 self.drop(session, PortId(writer));
-                held.with_queues(offset, |home| Ok(home.close_lane(queue, lane, PortId(writer))))?;
+                held.with_queues(offset, |home| {
+                    home.close_lane(queue, lane, PortId(writer));
+                    Ok(())
+                })?;
             }
             QueueRequest::CloseReader { first, reader } => {
                 self.drop(session, PortId(reader));
-                held.with_queues(offset, |home| Ok(home.close_reader(first, PortId(reader))))?;
+                held.with_queues(offset, |home| {
+                    home.close_reader(first, PortId(reader));
+                    Ok(())
+                })?;
             }
             QueueRequest::Free { queue, lane, reader, head } => {
                 held.with_queues(offset, |home| home.free((queue, lane), PortId(reader), head))?;

@@ -21,7 +21,7 @@ use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::page::{Access, Consistency, Face, Page};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Pages that a stage of a command needs.
 pub(crate) struct Need {
@@ -95,6 +95,11 @@ impl Recalls {
 }
 
 impl Pages {
+    /// How long a stage waits for hosts: who asked hears which host was silent before it gives up itself.
+    fn recall_bound(&self) -> Duration {
+        self.bound - self.bound / 4
+    }
+
     /// Brings pages home for a stage.
     ///
     /// **Cost**: two messages for each host that owns a page of it, or, where the stage writes, has a copy of one. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
@@ -107,7 +112,7 @@ impl Pages {
         };
         let Some(pages) = home.memory().pages_of(need.slot, &need.pages) else { return Ok(Recall::Ready(face)) };
         let Need { gid, access, .. } = need;
-        let until = Instant::now() + self.bound;
+        let until = Instant::now() + self.recall_bound();
         self.recalls.asked.insert(face, StageRecall { asker, gid, access, pages, state: Progress::Unasked, until });
         self.ask_for_pages(face);
         self.settle_but(Some(face));
@@ -201,6 +206,7 @@ impl Pages {
         let is_waiting = |asked: &StageRecall| matches!(asked.state, Progress::Unasked | Progress::Waits(_));
         let late = self.recalls.asked.iter().filter(|(_, asked)| is_waiting(asked) && asked.until <= now);
         let late: Vec<(Face, Gid, Vec<Page>)> = late.map(|(face, asked)| (*face, asked.gid, asked.pages.clone())).collect();
+        let bound = self.recall_bound();
         for (face, gid, pages) in late {
             self.let_go(face, &pages, gid);
             let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
@@ -209,7 +215,7 @@ impl Pages {
                 _ => None,
             };
             let page = waits.or(pages.first().copied()).unwrap_or(Page(0));
-            let late = self.homes.get(&gid).map_or(Ok(()), |home| Err(home.is_late(page, self.bound)));
+            let late = self.homes.get(&gid).map_or(Ok(()), |home| Err(home.is_late(page, bound)));
             asked.state = Progress::Over(late);
         }
     }

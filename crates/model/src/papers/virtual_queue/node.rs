@@ -252,7 +252,7 @@ impl Node {
     /// The first queue from this number on, then from 0 on, that has blocks.
     pub fn next_with_blocks(&self, from: u32) -> Option<u32> {
         let mut later = self.queues.range(from..).chain(self.queues.range(..from));
-        later.find(|(_, state)| state.len() > 0).map(|(queue, _)| *queue)
+        later.find(|(_, state)| !state.is_empty()).map(|(queue, _)| *queue)
     }
 
     /// The state of a queue.

@@ -2,6 +2,7 @@
 
 use super::*;
 
+#[allow(clippy::enum_variant_names, reason = "the names of what they carry")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Letter {
     /// Of a node, or of the thread of a seat, over its own connection.
