@@ -9,7 +9,7 @@
 //! | [`id`] | the names of things: [`id::Gid`], [`id::NodeId`], [`id::Epoch`], [`id::Grant`] … |
 //! | [`limits`] | every limit and default time, in one place |
 //! | [`error`] | the one error type that users see |
-//! | [`attributes`], [`array`] | short values that a region's owner keeps with it; those that say which array it holds |
+//! | [`attributes`], [`mod@array`] | short values that a region's owner keeps with it; those that say which array it holds |
 //! | [`place`] | placement, and how a region's bytes lie in extents |
 //! | [`shape`] | which bytes a command touches: strided, N-dimensional, indexed; checked |
 //! | [`size`] | sizes as people write and read them |

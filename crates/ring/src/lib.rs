@@ -7,7 +7,7 @@
 //! | [`spsc`] | a ring of records, one producer and one consumer |
 //! | [`bell`] | a doorbell that costs a system call only while the other side sleeps |
 //! | [`lane`] | units of a queue from one writer to one reader, which may have successors |
-//! | [`array`] | an array of queues: whom to wake |
+//! | [`mod@array`] | an array of queues: whom to wake |
 //! | [`board`] | which of many queues have something |
 //! | [`park`] | sleeping on a word of shared memory |
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |

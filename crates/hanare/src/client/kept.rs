@@ -19,7 +19,7 @@ impl Region {
 
     /// The array that it holds, as its attributes say; `None` where they say nothing of one.
     ///
-    /// **Errors**: [`Error::BadSetting`] where they say what no array is, and for an array of another length than the region.
+    /// **Errors**: [`hanare_protocol::Error::BadSetting`] where they say what no array is, and for an array of another length than the region.
     pub fn array(&self) -> Result<Option<Array>> {
         Array::of_region(&self.attributes, self.len())
     }
