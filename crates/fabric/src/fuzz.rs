@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// A target's name, and what tries its input.
-type Target = (&'static str, fn(&[u8]));
+type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All of them, by name.
-pub const TARGETS: &[Target] =
+pub const TARGETS: &[FuzzTarget] =
     &[("stream", stream), ("shared", shared), ("greeting", greeting), ("sealed", sealed), ("offer", crate::ucx::fuzz_offer)];
 
 /// Bodies longer than this are refused, so that a run measures the link and not the allocator.

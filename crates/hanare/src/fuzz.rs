@@ -13,10 +13,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A target's name, and what tries its input.
-type Target = (&'static str, fn(&[u8]));
+type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All of them, by name.
-pub const TARGETS: &[Target] = &[("requests", requests), ("pages", node::fuzz_pages), ("journal", node::fuzz_journal)];
+pub const TARGETS: &[FuzzTarget] = &[("requests", requests), ("pages", node::fuzz_pages), ("journal", node::fuzz_journal)];
 
 /// Most descriptors that go along with a piece.
 const FD_COUNT: usize = 4;

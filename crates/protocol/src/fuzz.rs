@@ -18,10 +18,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
 /// A target's name, and what tries its input.
-type Target = (&'static str, fn(&[u8]));
+type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All of them, by name.
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     ("head", head),
     ("hello", hello),
     ("command", command),

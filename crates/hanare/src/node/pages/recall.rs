@@ -61,11 +61,11 @@ struct StageRecall {
     gid: Gid,
     access: Access,
     pages: Vec<Page>,
-    state: Progress,
+    state: StageState,
     until: Instant,
 }
 
-enum Progress {
+enum StageState {
     /// The home is away, or comes back.
     Unasked,
     /// These are not here yet.
@@ -77,20 +77,20 @@ enum Progress {
 
 impl StageRecall {
     fn is_over(&self) -> bool {
-        matches!(self.state, Progress::Over(_))
+        matches!(self.state, StageState::Over(_))
     }
 }
 
 impl Recalls {
     /// Whether somebody waits for pages.
     pub fn any_wait(&self) -> bool {
-        self.asked.values().any(|asked| !matches!(asked.state, Progress::Told))
+        self.asked.values().any(|asked| !matches!(asked.state, StageState::Told))
     }
 
     /// A home forgets what it was asked for, since it comes back.
     pub fn ask_anew(&mut self) {
-        let waiting = self.asked.values_mut().filter(|asked| matches!(asked.state, Progress::Waits(_)));
-        waiting.for_each(|asked| asked.state = Progress::Unasked);
+        let waiting = self.asked.values_mut().filter(|asked| matches!(asked.state, StageState::Waits(_)));
+        waiting.for_each(|asked| asked.state = StageState::Unasked);
     }
 }
 
@@ -113,14 +113,14 @@ impl Pages {
         let Some(pages) = home.memory().pages_of(need.slot, &need.pages) else { return Ok(Recall::Ready(face)) };
         let Need { gid, access, .. } = need;
         let until = Instant::now() + self.recall_bound();
-        self.recalls.asked.insert(face, StageRecall { asker, gid, access, pages, state: Progress::Unasked, until });
+        self.recalls.asked.insert(face, StageRecall { asker, gid, access, pages, state: StageState::Unasked, until });
         self.ask_for_pages(face);
         self.settle_but(Some(face));
         let Some(asked) = self.recalls.asked.get_mut(&face).filter(|asked| asked.is_over()) else {
             return Ok(Recall::Waits(face));
         };
-        match std::mem::replace(&mut asked.state, Progress::Told) {
-            Progress::Over(Err(error)) => {
+        match std::mem::replace(&mut asked.state, StageState::Told) {
+            StageState::Over(Err(error)) => {
                 self.recalls.asked.remove(&face);
                 Err(error)
             }
@@ -155,10 +155,10 @@ impl Pages {
         let mut posts = Vec::new();
         match self.homes.get_mut(&asked.gid) {
             // Nobody maps it any more.
-            None => asked.state = Progress::Over(Ok(())),
+            None => asked.state = StageState::Over(Ok(())),
             Some(home) if home.is_returning() => {}
             Some(home) => {
-                asked.state = Progress::Waits(asked.pages.iter().copied().collect());
+                asked.state = StageState::Waits(asked.pages.iter().copied().collect());
                 home.recall(face, &asked.pages, asked.access, &mut posts);
             }
         }
@@ -174,19 +174,19 @@ impl Pages {
         for home in self.homes.values_mut() {
             while let Some((page, face, outcome)) = home.next_news() {
                 let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
-                let Progress::Waits(waits) = &mut asked.state else { continue };
+                let StageState::Waits(waits) = &mut asked.state else { continue };
                 waits.remove(&page);
                 if outcome.is_err() {
                     failed.push((face, asked.gid, asked.pages.clone()));
                 }
                 if outcome.is_err() || waits.is_empty() {
-                    asked.state = Progress::Over(outcome);
+                    asked.state = StageState::Over(outcome);
                 }
             }
         }
         failed.into_iter().for_each(|(face, gid, pages)| self.let_go(face, &pages, gid));
         for (face, asked) in self.recalls.asked.iter_mut().filter(|(face, asked)| asked.is_over() && Some(**face) != asking) {
-            if let Progress::Over(outcome) = std::mem::replace(&mut asked.state, Progress::Told) {
+            if let StageState::Over(outcome) = std::mem::replace(&mut asked.state, StageState::Told) {
                 self.deeds.push_back(Deed::Recalled { asker: asked.asker, face: *face, outcome });
             }
         }
@@ -195,15 +195,15 @@ impl Pages {
     /// Homes that are back are asked; who waits too long is told.
     pub(super) fn tick_recalls(&mut self) {
         let is_unasked = |asked: &StageRecall| match asked.state {
-            Progress::Unasked => true,
-            Progress::Waits(_) => !self.homes.contains_key(&asked.gid),
-            Progress::Over(_) | Progress::Told => false,
+            StageState::Unasked => true,
+            StageState::Waits(_) => !self.homes.contains_key(&asked.gid),
+            StageState::Over(_) | StageState::Told => false,
         };
         let unasked = self.recalls.asked.iter().filter(|(_, asked)| is_unasked(asked));
         let unasked: Vec<Face> = unasked.map(|(face, _)| *face).collect();
         unasked.into_iter().for_each(|face| self.ask_for_pages(face));
         let now = Instant::now();
-        let is_waiting = |asked: &StageRecall| matches!(asked.state, Progress::Unasked | Progress::Waits(_));
+        let is_waiting = |asked: &StageRecall| matches!(asked.state, StageState::Unasked | StageState::Waits(_));
         let late = self.recalls.asked.iter().filter(|(_, asked)| is_waiting(asked) && asked.until <= now);
         let late: Vec<(Face, Gid, Vec<Page>)> = late.map(|(face, asked)| (*face, asked.gid, asked.pages.clone())).collect();
         let bound = self.recall_bound();
@@ -211,12 +211,12 @@ impl Pages {
             self.let_go(face, &pages, gid);
             let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
             let waits = match &asked.state {
-                Progress::Waits(waits) => waits.first().copied(),
+                StageState::Waits(waits) => waits.first().copied(),
                 _ => None,
             };
             let page = waits.or(pages.first().copied()).unwrap_or(Page(0));
             let late = self.homes.get(&gid).map_or(Ok(()), |home| Err(home.is_late(page, bound)));
-            asked.state = Progress::Over(late);
+            asked.state = StageState::Over(late);
         }
     }
 }
