@@ -230,8 +230,12 @@ impl<S: Store> Home<S> {
 
     /// A reader comes to `count` queues from the first on.
     ///
-    /// **Errors**: [`Error::SecondReader`] where another reads one of them.
+    /// **Errors**: [`Error::SecondReader`] where another reads one of them; [`Error::Garbage`] for none.
     pub fn open_reader(&mut self, first: u64, count: u64, port: PortId) -> Result<()> {
+        if count == 0 {
+            // It would overlap nobody, and take the place of the reader that begins there.
+            return Err(Error::Garbage { peer: "a reader".to_owned(), reason: "it reads no queue".to_owned() });
+        }
         let end = first.saturating_add(count);
         let overlaps = |(at, reading): &(&u64, &Reading)| **at < end && first < at.saturating_add(reading.count);
         if let Some(reading) = self.readers.get_mut(&first).filter(|reading| reading.port == port) {
@@ -426,6 +430,14 @@ Break          Held                               -> Broken
     fn append(home: &mut Home<Kept>, port: u64, seq: u64, units: &[u8], ring: &mut Short) -> Result<Appended> {
         let units: Vec<[u8; 1]> = units.iter().map(|unit| [*unit]).collect();
         home.append((0, 0), (PortId(port), seq), units.iter().map(|unit| &unit[..]), ring, Kept::default)
+    }
+
+    #[test]
+    fn who_reads_no_queue_takes_nobody_s_place() {
+        let mut home = home(1, Overflow::Wait);
+        home.open_reader(0, 1, PortId(1)).unwrap();
+        assert!(matches!(home.open_reader(0, 0, PortId(2)), Err(Error::Garbage { .. })));
+        assert!(home.reads(0, PortId(1)) && !home.reads(0, PortId(2)));
     }
 
     #[test]
