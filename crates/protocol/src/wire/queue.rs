@@ -121,15 +121,6 @@ impl AppendFront {
     }
 }
 
-/// Adds a unit to those of an append.
-pub fn push_unit(units: &mut Vec<u8>, form: &QueueForm, unit: &[u8]) {
-    if let Unit::Records { .. } = form.unit {
-        units.extend_from_slice(&(unit.len() as u64).to_le_bytes());
-    }
-    units.extend_from_slice(unit);
-    units.resize(units.len().next_multiple_of(WORD_LEN as usize), 0);
-}
-
 /// The units of an append, each of a length that the form allows. Refused as a whole before the first is taken.
 pub fn units<'u>(mut bytes: &'u [u8], form: &QueueForm) -> Result<Vec<&'u [u8]>, Malformed> {
     let mut units = Vec::new();
@@ -183,6 +174,15 @@ mod tests {
 
     fn form(unit: Unit) -> QueueForm {
         QueueForm { unit, depth: 4, ports: 1, overflow: Overflow::Wait }
+    }
+
+    /// Adds a unit to those of an append.
+    fn push_unit(units: &mut Vec<u8>, form: &QueueForm, unit: &[u8]) {
+        if let Unit::Records { .. } = form.unit {
+            units.extend_from_slice(&(unit.len() as u64).to_le_bytes());
+        }
+        units.extend_from_slice(unit);
+        units.resize(units.len().next_multiple_of(WORD_LEN as usize), 0);
     }
 
     proptest! {
