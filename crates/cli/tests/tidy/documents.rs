@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 const DOCUMENTS: &[&str] =
     &["README.md", "ARCHITECTURE.md", "docs/features.md", "docs/models.md", "docs/shared_memory.md", "apps/README.md"];
 /// Folders of the repository that hold sources.
-const FOLDERS: &[&str] = &["crates", "apps", "bench", "docs", "fuzz", "scripts"];
+const FOLDERS: &[&str] = &["crates", "apps", "bench", "deploy", "docs", "fuzz", "scripts"];
 /// How the name of a file that is a source ends.
 const ENDINGS: &[&str] = &["rs", "c", "h", "md", "toml", "py", "txt"];
 
