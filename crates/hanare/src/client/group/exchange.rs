@@ -100,6 +100,9 @@ struct Exchange {
     arrived: Vec<VecDeque<(Unread, Note)>>,
     /// Who writes each lane, of those that wrote.
     writers: Vec<Option<u32>>,
+    /// What was seen of each lane and not freed, and whether it was taken: a lane of a party that left is another's next, and parties' parts
+    /// are taken in an order of their own.
+    seen: Vec<VecDeque<(Unread, bool)>>,
     operations: u64,
     plan: Option<(Collective, Arc<Plan>)>,
     failed: Option<Error>,
@@ -188,6 +191,7 @@ impl Exchange {
             clients: roster.iter().map(|entry| ClientId(entry[1])).collect(),
             arrived: (0..parties).map(|_| VecDeque::new()).collect(),
             writers: vec![None; parties as usize],
+            seen: (0..parties).map(|_| VecDeque::new()).collect(),
             operations: 0,
             plan: None,
             failed: None,
@@ -299,7 +303,20 @@ impl Exchange {
             return Err(Failure::unlike(reason));
         }
         self.reader.read(&unread, NOTE_LEN, into);
-        Ok(self.reader.free(&unread)?)
+        Ok(self.free(&unread)?)
+    }
+
+    /// Frees a unit, as soon as those before it in its lane were taken.
+    fn free(&mut self, unread: &Unread) -> Result<()> {
+        let seen = &mut self.seen[unread.lane() as usize];
+        if let Some((_, is_taken)) = seen.iter_mut().find(|(other, _)| other.offset() == unread.offset()) {
+            *is_taken = true;
+        }
+        while let Some((taken, true)) = seen.front() {
+            self.reader.free(taken)?;
+            seen.pop_front();
+        }
+        Ok(())
     }
 
     fn next_from(&mut self, from: u32) -> Outcome<(Unread, Note)> {
@@ -358,9 +375,11 @@ impl Exchange {
         match note.kind {
             NoteKind::Part => {
                 self.writers[unread.lane() as usize] = Some(note.from);
+                self.seen[unread.lane() as usize].push_back((unread, false));
                 self.arrived[note.from as usize].push_back((unread, note));
                 Ok(())
             }
+            // These are never freed: nothing is done after them.
             NoteKind::Gone => Err(Failure::Gone { party: note.part, reason: words(), is_told: true }),
             NoteKind::Unlike => Err(Failure::Unlike { reason: words(), is_told: true }),
         }
