@@ -113,18 +113,25 @@ impl TestPool {
 }
 
 /// These tests of this program once more, with all connections sealed.
-pub fn once_more_sealed(those: &[&str]) {
+pub fn once_more_sealed(module: &str, those: &[&str]) {
+    let inside = module.split_once("::").map_or(String::new(), |(_, module)| format!("{module}::"));
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = tests.env("HANARE_SEAL", "always").arg("--exact").args(those).output().unwrap();
+    let output = tests
+        .env("HANARE_SEAL", "always")
+        .arg("--exact")
+        .args(those.iter().map(|test| format!("{inside}{test}")))
+        .output()
+        .unwrap();
     let (told, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "sealed:\n{told}\n{why}");
     assert!(told.contains(&format!(" {} passed", those.len())), "{told}");
 }
 
-/// All tests of this program but those in `without`, once more, with what that Linux's userfaultfd has.
-pub fn once_more_as_on_linux(version: &str, without: &[&str]) {
+/// All tests of the module (its path from the binary's root) but those in `without`, once more, with what that Linux's userfaultfd has.
+pub fn once_more_as_on_linux(module: &str, version: &str, without: &[&str]) {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
     tests.env("HANARE_KERNEL", version);
+    tests.args(module.split_once("::").map(|(_, module)| format!("{module}::")));
     for test in without {
         tests.args(["--skip", test]);
     }
