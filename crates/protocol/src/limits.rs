@@ -34,6 +34,12 @@ pub const CLAIM_COUNT_MAX: usize = 1 << 20;
 /// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
 pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 
+/// Most names of locks and groups that have an owner, in use or not: a few hundred bytes each at a pool's home.
+pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
+
+/// Most names of locks and groups of one user: no user takes all locks.
+pub const USER_NAME_COUNT_MAX: usize = LOCK_COUNT_MAX / 4;
+
 /// Most named groups at once.
 pub const GROUP_COUNT_MAX: usize = 65_536;
 

@@ -3,6 +3,7 @@
 use hanare_fabric::tcp::{Caller, Greeted, Keys, Listener, connect};
 use hanare_fabric::{Link, Refusal, Sink, wait};
 use hanare_memory::Window;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -62,9 +63,13 @@ unsafe impl Sink for Heads {
 fn two_sides_with_one_key_meet_and_talk() {
     for client in [0, 7] {
         let (address, greeter) = node(KEY, soon());
-        let mut here = join_as(Caller { role: Role::Data, from: 22, client, sealing: Sealing::Auto }, &address, KEY).unwrap();
+        let user = User { uid: 3, gid: 4 };
+        let caller = Caller { role: Role::Data, from: 22, client, user, sealing: Sealing::Auto };
+        let mut here = join_as(caller, &address, KEY).unwrap();
         let mut there = greeter.join().unwrap().unwrap();
         assert_eq!((there.hello.from, there.hello.role, there.hello.client), (22, Role::Data, client));
+        let asks_for = if client == 0 { User { uid: 0, gid: 0 } } else { user };
+        assert_eq!(there.hello.asks_for(), asks_for, "a node asks for nobody in particular");
         assert_eq!(here.link.peer(), address);
         // SAFETY: there are no windows.
         unsafe { here.link.send(&Head::new(Kind::Ping, 5), &[]) }.unwrap();

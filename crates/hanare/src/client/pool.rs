@@ -387,8 +387,8 @@ impl Shared {
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, sealing) = (self.attached.client.0, self.attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
+        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
         // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.

@@ -4,6 +4,7 @@ use crate::support;
 
 use hanare::{CreateOptions, Error, Pool};
 use hanare_fabric::tcp::{Caller, Hellos, Keys, Secret, connect};
+use hanare_protocol::id::User;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{self, Answer, Attached, Request};
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
@@ -53,6 +54,8 @@ impl Control {
     }
 }
 
+const ROOT: User = User { uid: 0, gid: 0 };
+
 fn hellos(first: Hello) -> Hellos {
     let second = Hello::new(first.role, 0, [2; NONCE_LEN]);
     [first.encode(), second.encode()].concat().try_into().unwrap()
@@ -68,7 +71,7 @@ fn without_the_key_nobody_is_a_node_nor_a_client() {
     let at = pool.nodes[0].address();
     for role in [Role::Control, Role::Pages, Role::Data] {
         for client in [0, 7] {
-            let caller = Caller { role, from: 0, client, sealing: Sealing::Auto };
+            let caller = Caller { role, from: 0, client, user: ROOT, sealing: Sealing::Auto };
             assert!(is_refused(connect(at, caller, &|_| Ok([0; 32]), soon())), "{caller:?} with nothing");
             let other = Keys::of(&[0; 32], Sealing::Auto);
             let guess = |hellos: &Hellos| Ok(other.secret(hellos).unwrap_or([1; 32]));
@@ -83,7 +86,7 @@ fn a_node_proves_nothing_for_a_client_but_its_own_data_links() {
     let pool = TestPool::start(1, 16 << 20);
     let (mut control, attached) = Control::attach(pool.nodes[0].socket());
     let client = attached.client.0;
-    let hello = |role, client| Hello { client, ..Hello::new(role, 0, [1; NONCE_LEN]) };
+    let hello = |role, client| Hello { client, user: attached.user, ..Hello::new(role, 0, [1; NONCE_LEN]) };
     let own = control.prove(&hellos(hello(Role::Data, client))).unwrap();
     assert_eq!(own, support::keys().secret(&hellos(hello(Role::Data, client))).unwrap());
     for (role, named) in [
@@ -97,6 +100,10 @@ fn a_node_proves_nothing_for_a_client_but_its_own_data_links() {
         let refused = control.prove(&hellos(hello(role, named)));
         assert!(matches!(refused, Err(Error::Garbage { .. })), "{role:?} of {named}: {refused:?}");
     }
+    for user in [User { uid: attached.user.uid ^ 1, ..attached.user }, User { gid: attached.user.gid ^ 1, ..attached.user }] {
+        let refused = control.prove(&hellos(Hello { user, ..hello(Role::Data, client) }));
+        assert!(matches!(refused, Err(Error::Garbage { .. })), "as {user:?}: {refused:?}");
+    }
     let odd: [&[u8]; 4] = [&[], &[0; HELLO_LEN], &[0; 2 * HELLO_LEN], &[0; 4 * HELLO_LEN]];
     assert!(odd.iter().all(|bytes| control.prove(bytes).is_err()));
 }
@@ -108,23 +115,25 @@ fn a_client_s_proof_makes_no_node_of_it() {
     let client = attached.client.0;
     let at = attached.home.address.clone();
     // The proof that it gets is one for a data link, whatever it says on the wire.
+    let own = attached.user;
+    let another = User { uid: own.uid ^ 1, gid: own.gid };
     for role in [Role::Control, Role::Pages, Role::Data] {
-        for named in [0, client, client + 1] {
+        for (named, user) in [(0, own), (client, own), (client, another), (client + 1, own)] {
             let proofs = Cell::new(0);
             let asked = std::cell::RefCell::new(&mut control);
             let prove = |said: &Hellos| {
                 let mut lied = *said;
-                let first = Hello { role: Role::Data, client, ..Hello::decode(said.first_chunk().unwrap()).unwrap() };
+                let first = Hello { role: Role::Data, client, user: own, ..Hello::decode(said.first_chunk().unwrap()).unwrap() };
                 lied[..HELLO_LEN].copy_from_slice(&first.encode());
                 proofs.set(proofs.get() + 1);
                 asked.borrow_mut().prove(&lied)
             };
-            let outcome = connect(&at, Caller { role, from: 0, client: named, sealing: Sealing::Auto }, &prove, soon());
+            let outcome = connect(&at, Caller { role, from: 0, client: named, user, sealing: Sealing::Auto }, &prove, soon());
             assert_eq!(proofs.get(), 1, "the node proved what it was asked for");
-            if role == Role::Data && named == client {
+            if role == Role::Data && (named, user) == (client, own) {
                 outcome.unwrap();
             } else {
-                assert!(is_refused(outcome), "{role:?} of {named}");
+                assert!(is_refused(outcome), "{role:?} of {named} as {user:?}");
             }
         }
     }

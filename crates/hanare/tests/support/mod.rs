@@ -5,6 +5,7 @@ use hanare::node::{Node, NodeOptions};
 use hanare::{JobId, JobRank, Pool, Rank};
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_fabric::ucx;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ fn plain_socket(greeted: tcp::Greeted, deadline: Instant) -> std::os::fd::OwnedF
 /// A data link to the node there, byte by byte, of client 1.
 pub fn data_link(address: &str) -> TcpStream {
     let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
-    let caller = Caller { role: Role::Data, from: 0, client: 1, sealing: Sealing::Auto };
+    let caller = Caller { role: Role::Data, from: 0, client: 1, user: User { uid: 1, gid: 1 }, sealing: Sealing::Auto };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
     let socket = TcpStream::from(plain_socket(greeted, deadline));
     socket.set_nonblocking(false).unwrap();

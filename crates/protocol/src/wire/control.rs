@@ -341,6 +341,8 @@ pub struct SharedHome {
 pub struct Attached {
     /// Its id.
     pub client: ClientId,
+    /// Its user, as its node's kernel says.
+    pub user: User,
     /// Its host's node.
     pub node: NodeId,
     /// Its node's epoch.

@@ -50,6 +50,13 @@ pub enum SyncRequest {
         /// What others call it, should it go.
         client: ClientId,
     },
+    /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
+    Permit {
+        /// The name.
+        name: String,
+        /// As a file's mode bits.
+        mode: u32,
+    },
     /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
     Meet {
         /// The number of its place.

@@ -8,6 +8,7 @@ use crate::node::pages::{Ask, Need};
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::control::Question;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::wire::sync::SyncRequest;
@@ -24,6 +25,7 @@ pub(crate) struct Session {
     replies: Replies,
     /// What was asked of what clients share and is not acted on yet, with the number of the request.
     syncs: Vec<(u64, SyncRequest)>,
+    user: User,
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
 }
@@ -46,8 +48,13 @@ pub(crate) struct Turn {
 }
 
 impl Session {
-    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, looks: bool) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), syncs: Vec::new(), looks }
+    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
+        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), syncs: Vec::new(), user, looks }
+    }
+
+    /// Whose program the client is.
+    pub fn user(&self) -> User {
+        self.user
     }
 
     /// Whether the client has closed its end, or its process is gone.

@@ -16,7 +16,9 @@ impl Desk {
                     self.serve_pages();
                 }
                 for (seq, request) in turn.syncs {
-                    self.sync.on_request(Waiter { session: id, seq }, request, (&self.extents, &mut self.pages));
+                    let Some(Place { seat: Seat::Client(session), .. }) = self.places.get(&id) else { break };
+                    let (waiter, user) = (Waiter { session: id, seq }, session.user());
+                    self.sync.on_request(waiter, user, request, (&self.extents, &mut self.pages));
                 }
                 for fetch in turn.fetches {
                     self.fetch(id, fetch);
