@@ -17,6 +17,7 @@
 //! | [`Pool`], [`Region`] | the client's side: what a program does |
 //! | [`node`] | the process of one host that lends memory and serves its clients |
 //! | [`launch`] | which rank of which job a process is |
+//! | [`last_word`] | how a rank ends its whole job |
 //! | [`settings`] | every `HANARE_…` variable |
 //!
 //! What is not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the
@@ -27,6 +28,7 @@ mod control_socket;
 mod exec;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod last_word;
 pub mod launch;
 pub mod node;
 mod random;
@@ -35,7 +37,7 @@ mod trace;
 
 pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
+    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal, Unread, WordGuard, WordLock,
     WritePort,
 };
 pub use hanare_fabric::Traffic;
@@ -53,10 +55,10 @@ pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 pub use hanare_protocol::error::Happened;
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 pub use hanare_protocol::page::Consistency;
-pub use hanare_protocol::place::{Extent, Layout, Placement};
+pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};
 pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
-pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 pub use hanare_protocol::{Error, Result};
 /// What values must be to lie in a region ([`Region::put_values`]), and how they become bytes for all other commands.

@@ -19,6 +19,9 @@ pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
 /// Most nodes of a pool: placement lists and status stay a message of a few pages.
 pub const NODE_COUNT_MAX: usize = 1024;
 
+/// Most nodes that one placement names: its text fits in the 192 bytes that C programs get. More are `interleave`, over all.
+pub const PLACEMENT_NODE_COUNT_MAX: usize = 32;
+
 /// Most ranks of a job: a barrier's arrival set is 8 KiB at most.
 pub const RANK_COUNT_MAX: u32 = 65_536;
 

@@ -178,7 +178,13 @@ fn a_rank_that_fails_gives_its_status() {
     let remote = Remote::new();
     let script = "if [ $HANARE_RANK = 1 ]; then exit 7; fi; sleep 600";
     let ended = run(&mut remote.command(&["run", "--hosts", "a,b", "-n", "3", "--memory", "64M", "--", "sh", "-c", script]));
-    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(7), "hanare: rank 1 of 3 (sh) failed: exit status 7\n"));
+    assert_eq!(ended.status.code(), Some(7));
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines[0], "hanare: rank 1 of 3 (sh) failed: exit status 7");
+    let cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(cells(lines[2]), ["rank 1", "0", "a", "exit status 7"], "{}", ended.stderr);
+    assert_eq!(cells(lines[3]), ["ranks 0, 2", "0, 1", "a, b", "ended because of rank 1"], "{}", ended.stderr);
+    assert_eq!(lines.len(), 4, "{}", ended.stderr);
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod session;
 mod shared;
 mod words;
 
-pub use command::{Batch, Command, Completion, Modify};
+pub use command::{Batch, Command, Completion, Modify, Signal};
 pub use group::{Group, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;
