@@ -15,7 +15,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`Pool`], [`Region`] | the client's side: what a program does |
-//! | [`node`] | the process of one host that lends memory and serves its clients |
+//! | `node` | the process of one host that lends memory and serves its clients; feature `node`, which is on by default |
 //! | [`launch`] | which rank of which job a process is |
 //! | [`settings`] | every `HANARE_…` variable |
 //!
@@ -25,9 +25,10 @@
 mod client;
 mod control_socket;
 mod exec;
-#[cfg(any(test, fuzzing))]
+#[cfg(all(feature = "node", any(test, fuzzing)))]
 pub mod fuzz;
 pub mod launch;
+#[cfg(feature = "node")]
 pub mod node;
 mod random;
 pub mod settings;
