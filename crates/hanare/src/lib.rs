@@ -39,26 +39,42 @@ pub use client::{
     PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
     WritePort,
 };
+#[doc(inline)]
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
+#[doc(inline)]
 pub use hanare_memory::Window;
+#[doc(inline)]
 pub use hanare_memory::capacity::available as available_memory;
 /// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
 pub mod userfaultfd {
     pub use hanare_memory::uffd::{Features, PARTS, Part};
 }
+#[doc(inline)]
 pub use hanare_memory::file::Huge;
+#[doc(inline)]
 pub use hanare_protocol::array::Array;
+#[doc(inline)]
 pub use hanare_protocol::attributes::Attributes;
+#[doc(inline)]
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
+#[doc(inline)]
 pub use hanare_protocol::error::Happened;
+#[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
+#[doc(inline)]
 pub use hanare_protocol::page::Consistency;
+#[doc(inline)]
 pub use hanare_protocol::place::{Extent, Layout, Placement};
+#[doc(inline)]
 pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
+#[doc(inline)]
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
+#[doc(inline)]
 pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
+#[doc(inline)]
 pub use hanare_protocol::wire::sync::{Wait, Word};
+#[doc(inline)]
 pub use hanare_protocol::{Error, Result};
 /// What values must be to lie in a region ([`Region::put_values`]), and how they become bytes for all other commands.
 pub use zerocopy;
