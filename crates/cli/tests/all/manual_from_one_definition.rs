@@ -34,6 +34,11 @@ fn a_page_is_written_for_every_command() {
         let page = std::fs::read_to_string(path.join(format!("hanare-{name}.1"))).unwrap();
         assert!(page.contains(".TH"), "{name}");
     }
+    for (name, sections) in [("hanare", 3), ("hanare-node", 3), ("hanare-region-cp", 3), ("hanare-sim", 1)] {
+        let page = std::fs::read_to_string(path.join(format!("{name}.1"))).unwrap();
+        let found = ["EXAMPLES", "ENVIRONMENT", "FILES"].iter().filter(|title| page.contains(&format!(".SH {title}\n"))).count();
+        assert_eq!(found, sections, "{name}: {page}");
+    }
     assert!(path.join("hanare-region-cp.1").exists() && path.join("hanare.1").exists());
 }
 

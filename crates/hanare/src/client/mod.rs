@@ -37,5 +37,6 @@ pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
 pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
+#[cfg(feature = "node")]
 pub(crate) use shared::{LOSS_SEAT, seat};
 pub use words::{WordGuard, WordLock};
