@@ -19,6 +19,7 @@ use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
     Answer, Attached, Changes, Existing, NodeCounts, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
 };
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -298,7 +299,7 @@ impl Pool {
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
         let home = self.shared.home()?;
         let mut request = home.draft();
-        request.set_sync(&SyncRequest::Arrive(Arrival { who, generation: *generation }), Patience::Endless);
+        request.set_query(&Query::Sync(SyncRequest::Arrive(Arrival { who, generation: *generation })), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
             let seq = unsafe { home.post(request) }?;

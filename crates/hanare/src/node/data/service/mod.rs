@@ -15,8 +15,8 @@ mod seats;
 
 use super::fetches::{Ended, Fetch};
 use super::graves::Graves;
-use super::inbox::Asks;
 use super::peers::{Dial, Peers};
+use super::replies::Outgoing;
 use super::seat::{Did, Seat};
 use super::session::Session;
 use super::sync::{Sync, Waiter};
@@ -32,7 +32,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank};
 use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
-use hanare_protocol::wire::control::Question;
+use hanare_protocol::wire::exchange::{Query, Question, Reply};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::buffer::spare_capacity;
