@@ -9,9 +9,9 @@ use super::session::Session;
 use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{launch, settings, trace};
 use hanare_fabric::Traffic;
+use hanare_fabric::agree;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
-use hanare_fabric::ucx;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
-    fabric: ucx::Choice,
+    fabric: agree::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
@@ -377,13 +377,13 @@ impl Shared {
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
             let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         }))
     }
 
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
     pub fn open_fabric(&self) {
-        ucx::open_ahead(self.fabric);
+        agree::open_ahead(self.fabric);
     }
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
