@@ -1,6 +1,6 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
-use hanare_fabric::ucx::Choice;
+use hanare_fabric::agree::Choice;
 use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result, limits, size};
 use std::path::PathBuf;

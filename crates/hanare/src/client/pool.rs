@@ -9,9 +9,9 @@ use super::session::Session;
 use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
+use hanare_fabric::agree;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
-use hanare_fabric::ucx;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
@@ -19,6 +19,7 @@ use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
     Answer, Attached, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
 };
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -66,7 +67,7 @@ pub(crate) struct Shared {
     pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
-    fabric: ucx::Choice,
+    fabric: agree::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
@@ -306,7 +307,7 @@ impl Pool {
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
         let home = self.shared.home()?;
         let mut request = home.draft();
-        request.set_sync(&SyncRequest::Arrive(Arrival { who, generation: *generation }), Patience::Endless);
+        request.set_query(&Query::Sync(SyncRequest::Arrive(Arrival { who, generation: *generation })), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
             let seq = unsafe { home.post(request) }?;
@@ -407,13 +408,13 @@ impl Shared {
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
             let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         }))
     }
 
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
     pub fn open_fabric(&self) {
-        ucx::open_ahead(self.fabric);
+        agree::open_ahead(self.fabric);
     }
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.

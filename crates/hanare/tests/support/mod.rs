@@ -3,8 +3,8 @@
 
 use hanare::node::{Node, NodeOptions};
 use hanare::{JobId, JobRank, Pool, Rank};
+use hanare_fabric::agree;
 use hanare_fabric::tcp::{self, Caller, Keys};
-use hanare_fabric::ucx;
 use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
 use std::net::TcpStream;
@@ -52,7 +52,7 @@ pub fn keys() -> Keys {
 
 /// The socket of a connection that is not sealed: both ends are on this host.
 fn plain_socket(greeted: tcp::Greeted, deadline: Instant) -> std::os::fd::OwnedFd {
-    ucx::take_channel(greeted, deadline).unwrap().into_socket().unwrap().into()
+    agree::take_channel(greeted, deadline).unwrap().into_socket().unwrap().into()
 }
 
 /// A data link to the node there, byte by byte, of client 1.

@@ -658,15 +658,6 @@ pub struct HeldExtent {
     pub write: Grant,
 }
 
-/// What a client asks after a connection has broken: did that request happen? The connection ends where it has not yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
-    /// The connection's name.
-    pub connection: u128,
-    /// The request's number on it.
-    pub seq: u64,
-}
-
 /// The bytes of a control value.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("control values have no unserialisable parts")

@@ -122,6 +122,13 @@ pub enum SyncRequest {
     },
 }
 
+impl SyncRequest {
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
+    }
+}
+
 /// A rank's arrival at its job's barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
