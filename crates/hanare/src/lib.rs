@@ -38,7 +38,7 @@ mod trace;
 
 pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal, Unread, WordGuard, WordLock,
+    Number, PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal, Unread, WordGuard, WordLock,
     WritePort,
 };
 #[doc(inline)]

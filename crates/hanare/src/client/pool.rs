@@ -1,6 +1,7 @@
 //! The pool as a client sees it.
 
 use super::deaths::Deaths;
+use super::group::ExchangeOf;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     pub mapped: Mapped,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
+    /// What the handles of its job's group share, while there are any.
+    exchange: Mutex<Weak<ExchangeOf>>,
     /// Locks that it holds by name.
     pub claims: Claims,
     /// What moved on connections of mappings.
@@ -108,10 +111,23 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, mapped, claims, faults, mender) = Default::default();
-        let shared =
-            Shared { session, attached, job, deaths, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
-        let shared = Arc::new(shared);
+        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
+        let shared = Arc::new(Shared {
+            session,
+            attached,
+            job,
+            deaths,
+            bound,
+            fabric,
+            remotes,
+            refusals,
+            mapped,
+            barriers,
+            exchange,
+            claims,
+            faults,
+            mender,
+        });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -373,6 +389,16 @@ impl Pool {
 }
 
 impl Shared {
+    /// What the handles of the job's group share.
+    pub fn exchange(&self) -> Arc<ExchangeOf> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::default();
+            *exchange = Arc::downgrade(&fresh);
+            fresh
+        })
+    }
+
     pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
         match self.session.ask(&Request::Open { which, rights })? {
             Answer::Region(view) => Ok(view),

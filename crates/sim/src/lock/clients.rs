@@ -171,7 +171,7 @@ impl LockWorld {
                 self.judge_belief(name)?;
             }
             (SyncRequest::Unlock { .. }, Ok(SyncAnswer::Done)) => {}
-            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Done)) => me.place = Some(*number),
+            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Joined { .. })) => me.place = Some(*number),
             (SyncRequest::Leave { .. }, Ok(SyncAnswer::Done)) => me.place = None,
             (SyncRequest::Lock { bound_ms: Some(0), .. }, Ok(SyncAnswer::Busy)) | (SyncRequest::Meet { .. }, Ok(_)) => {}
             (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {}

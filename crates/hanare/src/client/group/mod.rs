@@ -1,4 +1,17 @@
-//! Barriers of named groups, kept at the pool's home.
+//! Groups of parties: barriers, kept at the pool's home, and collective operations.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `collective` | the operations, as programs call them |
+//! | `exchange` | how parts go from party to party: a queue in memory of each party's host |
+//! | `failure` | why a group cannot go on, told to all |
+
+mod collective;
+mod exchange;
+mod failure;
+
+pub use collective::Number;
+pub(crate) use exchange::ExchangeOf;
 
 use super::locks::{ended, patience};
 use super::pool::Pool;
@@ -6,23 +19,40 @@ use super::request::Patience;
 use super::shared::SharedMapping;
 use hanare_protocol::coordinator::check_name;
 use hanare_protocol::error::Happened;
-use hanare_protocol::wire::sync::SyncRequest;
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A place in a named group of parties that meet. Left when dropped.
+/// A place among parties that meet: the ranks of a job, or those who joined under a name. Left when dropped.
 ///
 /// One place is one party: threads that meet each have their own.
 pub struct Group {
     pool: Pool,
     name: String,
     parties: u32,
-    number: u64,
-    connection: u128,
+    /// This party.
+    me: u32,
+    kind: GroupKind,
     /// Held while it waits: a party arrives once at a time.
     arrival: Mutex<()>,
+    exchange: Arc<ExchangeOf>,
+}
+
+/// What makes clients a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GroupKind {
+    /// They are the ranks of a job.
+    Job,
+    /// They joined under a name.
+    Named {
+        /// The number of this place.
+        number: u64,
+        /// The connection that it is held by.
+        connection: u128,
+        sitting: u64,
+    },
 }
 
 /// A range of a mapping.
@@ -45,8 +75,23 @@ impl Pool {
         check_name(name)?;
         let number = self.shared.claims.next();
         let join = SyncRequest::Join { name: name.to_owned(), parties, number, client: self.client() };
-        let (_, connection) = self.shared.home()?.ask_sync(&join, Patience::Usual).map_err(ended)?;
-        Ok(Group { pool: self.clone(), name: name.to_owned(), parties, number, connection, arrival: Mutex::default() })
+        let home = self.shared.home()?;
+        let (sitting, me, connection) = match home.ask_sync(&join, Patience::Usual).map_err(ended)? {
+            (SyncAnswer::Joined { sitting, party }, connection) if party < parties => (sitting, party, connection),
+            _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no place in a group".to_owned() }),
+        };
+        let kind = GroupKind::Named { number, connection, sitting };
+        let exchange = Arc::default();
+        Ok(Group { pool: self.clone(), name: name.to_owned(), parties, me, kind, arrival: Mutex::default(), exchange })
+    }
+
+    /// The group of all ranks of this program's job; of a program that was started alone, a group of one. Handles of one program
+    /// are one party: their operations come one after another.
+    pub fn job_group(&self) -> Group {
+        let exchange = self.shared.exchange();
+        let (parties, me) = (self.ranks(), self.rank());
+        let kind = GroupKind::Job;
+        Group { pool: self.clone(), name: "job".to_owned(), parties, me, kind, arrival: Mutex::default(), exchange }
     }
 }
 
@@ -61,22 +106,28 @@ impl Group {
         self.parties
     }
 
+    /// This party's number, from 0: its rank, or how many had joined before.
+    pub fn number(&self) -> u32 {
+        self.me
+    }
+
     /// Waits until every party is here, as often as this one. No deadline while all parties live, and none for those that are
     /// still to join.
     ///
     /// **Ordering**: as for [`Pool::barrier`]: what any party wrote by calls that returned is seen by all afterwards.
-    /// **Cost**: one message each way. **Errors**: [`Error::PartyGone`] with the client's id when a party left or ended, this
+    /// **Cost**: one message each way. **Errors**: of a job those of [`Pool::barrier`]; else [`Error::PartyGone`] with the client's id when a party left or ended, this
     /// one's connection included: drop the group and join it anew to go on; [`Error::NodeLost`] where the home is gone, or as for [`Pool::check_stores`].
     pub fn barrier(&self) -> Result<()> {
+        let GroupKind::Named { number, connection, .. } = self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.check_stores()?;
         fence(Ordering::SeqCst);
         let home = self.pool.shared.home()?;
-        if home.connection() != Some(self.connection) {
-            home.end(self.connection, Duration::MAX);
+        if home.connection() != Some(connection) {
+            home.end(connection, Duration::MAX);
             return Err(self.is_out());
         }
-        let meet = SyncRequest::Meet { number: self.number };
+        let meet = SyncRequest::Meet { number };
         match crate::trace::slice("group barrier", || home.ask_sync(&meet, patience(None))) {
             Ok(_) => {
                 fence(Ordering::SeqCst);
@@ -118,10 +169,11 @@ impl std::fmt::Debug for Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        let GroupKind::Named { number, connection, .. } = self.kind else { return };
         let Ok(home) = self.pool.shared.home() else { return };
-        if home.connection() == Some(self.connection) {
+        if home.connection() == Some(connection) {
             // It has left when its connection has ended at the latest.
-            let _ = home.ask_sync(&SyncRequest::Leave { number: self.number }, Patience::Usual);
+            let _ = home.ask_sync(&SyncRequest::Leave { number }, Patience::Usual);
         }
     }
 }
