@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`report`] | what a bench comes to: rows, claims, the table and the JSON object |
+//! | [`page`] | the performance page of the book, from kept results |
 //! | [`turns`] | the harness that lets contestants run in turn |
 //! | [`nodes`] | pools of nodes for a bench, each node a process |
 //! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
@@ -34,6 +35,7 @@ pub mod lu;
 pub mod machine;
 pub mod matmul;
 pub mod nodes;
+pub mod page;
 pub mod peers;
 pub mod programs;
 pub mod queue;

@@ -19,6 +19,9 @@ pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
 /// Most nodes of a pool: placement lists and status stay a message of a few pages.
 pub const NODE_COUNT_MAX: usize = 1024;
 
+/// Most nodes that one placement names: its text fits in the 192 bytes that C programs get. More are `interleave`, over all.
+pub const PLACEMENT_NODE_COUNT_MAX: usize = 32;
+
 /// Most ranks of a job: a barrier's arrival set is 8 KiB at most.
 pub const RANK_COUNT_MAX: u32 = 65_536;
 
@@ -33,6 +36,12 @@ pub const CLAIM_COUNT_MAX: usize = 1 << 20;
 
 /// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
 pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
+
+/// Most names of locks and groups that have an owner, in use or not: a few hundred bytes each at a pool's home.
+pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
+
+/// Most names of locks and groups of one user: no user takes all locks.
+pub const USER_NAME_COUNT_MAX: usize = LOCK_COUNT_MAX / 4;
 
 /// Most named groups at once.
 pub const GROUP_COUNT_MAX: usize = 65_536;

@@ -8,18 +8,19 @@ use super::remote::Remote;
 use super::request::Patience;
 use super::session::Session;
 use super::shared::{FaultTraffic, Mapped, Mender};
-use crate::{launch, settings, trace};
+use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
+use hanare_fabric::agree;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
-use hanare_fabric::ucx;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
-    Answer, Attached, Changes, Existing, NodeCounts, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
+    Answer, Attached, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
 };
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -67,7 +68,7 @@ pub(crate) struct Shared {
     pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
-    fabric: ucx::Choice,
+    fabric: agree::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
@@ -300,6 +301,14 @@ impl Pool {
         self.shared.mapped.check_stores()
     }
 
+    /// What this host's node knows by itself of the pool: whether it is a member just now, and what it lends. The coordinator is not asked.
+    pub fn own_status(&self) -> Result<OwnStatus> {
+        match self.shared.session.ask(&Request::Own)? {
+            Answer::Own(status) => Ok(status),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
     /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
     ///
     /// **Cost**: one message each way between each rank and the job's home. **Errors**: [`Error::RankGone`] with the rank's number when one
@@ -314,7 +323,7 @@ impl Pool {
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
         let home = self.shared.home()?;
         let mut request = home.draft();
-        request.set_sync(&SyncRequest::Arrive(Arrival { who, generation: *generation }), Patience::Endless);
+        request.set_query(&Query::Sync(SyncRequest::Arrive(Arrival { who, generation: *generation })), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
             let seq = unsafe { home.post(request) }?;
@@ -339,6 +348,29 @@ impl Pool {
     /// Tells the pool that a rank's process has ended, so that nobody waits for it; it `died` where its status is not 0. For launchers.
     pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str, died: bool) -> Result<()> {
         self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned(), died })
+    }
+
+    /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.
+    ///
+    /// Under `hanare run`, here or on other hosts, the launcher has SIGTERM sent to all other ranks at once, and SIGKILL 5 s later; its own
+    /// status is this one, 0 too. Where a rank had failed before, that one's status stays. Other launchers see this rank end with the
+    /// status: `mpirun` ends the job unless it is 0, `srun` where `--kill-on-bad-exit` says so. There the pool is told, so that the
+    /// other ranks' barriers and waits end with [`Error::RankGone`].
+    ///
+    /// **Cost**: as long as the launcher takes to hear of it, half a second at most; under other launchers as a naming call. Other
+    /// threads go on meanwhile. Functions that the program registered for its exit run, as after `main`.
+    pub fn abort(&self, status: i32) -> ! {
+        // What is printed by now must not depend on whether this process ends by itself, or is told to first.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+        // SAFETY: NULL stands for all streams of the process.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        if let Some(who) = self.shared.job
+            && !last_word::tell(who, status)
+        {
+            // The process ends whatever becomes of this.
+            let _ = self.rank_ended(who.job, who.rank, &format!("it ended the job with status {}", status & 0xff), true);
+        }
+        std::process::exit(status)
     }
 
     fn tell(&self, request: &Request) -> Result<()> {
@@ -402,19 +434,19 @@ impl Shared {
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
             let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         }))
     }
 
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
     pub fn open_fabric(&self) {
-        ucx::open_ahead(self.fabric);
+        agree::open_ahead(self.fabric);
     }
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, sealing) = (self.attached.client.0, self.attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
+        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
         // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.

@@ -50,6 +50,13 @@ pub enum SyncRequest {
         /// What others call it, should it go.
         client: ClientId,
     },
+    /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
+    Permit {
+        /// The name.
+        name: String,
+        /// As a file's mode bits.
+        mode: u32,
+    },
     /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
     Meet {
         /// The number of its place.
@@ -113,6 +120,13 @@ pub enum SyncRequest {
         /// The job.
         job: JobId,
     },
+}
+
+impl SyncRequest {
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
+    }
 }
 
 /// A rank's arrival at its job's barrier.

@@ -67,9 +67,9 @@ pub struct Part<'a> {
 }
 
 impl Pool {
-    /// Becomes one of the `parties` of a group, which exists by being joined. Any client of the pool may be a party, or several.
+    /// Becomes one of the `parties` of a group, which exists by being joined. Any client whom its name is [permitted](Pool::permit) may be a party, or several.
     ///
-    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::BadGroup`] where others
+    /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
     /// gave another number, or where all parties are there; [`Error::NodeLost`].
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
         check_name(name)?;
