@@ -5,6 +5,7 @@ mod stage;
 
 mod apps;
 mod book;
+mod collectives;
 mod commands;
 mod dimmnet;
 mod first;

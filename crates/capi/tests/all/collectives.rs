@@ -1,6 +1,6 @@
 //! Collective operations, from C.
 
-mod stage;
+use crate::stage;
 
 #[test]
 fn ranks_and_parties_reduce_gather_and_exchange() {
