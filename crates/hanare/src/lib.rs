@@ -35,8 +35,8 @@ mod trace;
 
 pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
-    WritePort,
+    PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard,
+    WordLock, WritePort,
 };
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
