@@ -37,8 +37,8 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal, Unread,
+    Batch, Body, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, Mailbox, MapOptions, Message, Modify,
+    Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, SharedMapping, Signal, Unread,
     WordGuard, WordLock, WritePort,
 };
 #[doc(inline)]
@@ -65,6 +65,7 @@ pub use hanare_protocol::error::Happened;
 #[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 #[doc(inline)]
+pub use hanare_protocol::message::{Envelope, Want};
 pub use hanare_protocol::page::Consistency;
 #[doc(inline)]
 pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};

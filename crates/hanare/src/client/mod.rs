@@ -30,7 +30,7 @@ mod threads;
 mod words;
 
 pub use command::{Batch, Command, Completion, Modify, Signal};
-pub use group::{Group, Number, Part};
+pub use group::{Body, Group, Mailbox, Message, Number, Part, ReceiveId};
 pub use heap::Heap;
 pub use locks::LockGuard;
 pub use mapping::LocalMapping;
