@@ -907,10 +907,20 @@ int hanare_unmap(hanare_region *region);
  *            and the one before may be inside until it calls hanare_unlock, which tells it LOCK_LOST.
  * Ownership  *held is the caller's until hanare_unlock.
  * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
- *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last
- *            call because the connection broke. NODE_LOST.
+ *            shared lock does not become exclusive. NO_PERMISSION when the name is another user's (hanare_permit).
+ *            LOCK_LOST, once for each lock that this thread lost since its last call because the connection broke.
+ *            NODE_LOST.
  */
 int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
+
+/* Says who may use a name of locks and groups, as mode bits: r shares the lock, r and w together take it alone and join the
+ * group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of a
+ * user's groups the primary one counts.
+ *
+ * Errors     NO_PERMISSION when the name is another user's; BAD_SETTING for a mode beyond 0777; BAD_NAME, LIMIT_REACHED,
+ *            NODE_LOST.
+ */
+int hanare_permit(hanare_pool *pool, const char *name, uint32_t mode);
 
 /* Gives a lock back; the handle is gone whatever is returned.
  *
@@ -925,7 +935,7 @@ int hanare_unlock(hanare_held *held);
  * Blocking   until the last party arrives, without a bound.
  * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
  *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. BAD_NAME, NODE_LOST (as hanare_barrier).
+ *            one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 

@@ -60,6 +60,7 @@ impl Exec {
     }
 
     /// The bytes of an operand that is no stream.
+    #[cfg(feature = "node")]
     pub fn held(&self) -> &[u8] {
         &self.held
     }

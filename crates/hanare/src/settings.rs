@@ -1,8 +1,7 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
-use hanare_fabric::ucx::Choice;
+use hanare_fabric::agree::Choice;
 use hanare_memory::uffd::Features;
-use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result, limits, size};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -187,20 +186,6 @@ pub fn userfaultfd() -> Result<Features> {
 /// The first takes half of that at most, the next half of the rest.
 pub(crate) fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
-}
-
-/// Which connections are sealed.
-pub(crate) fn sealing() -> Result<Sealing> {
-    match text("HANARE_SEAL").as_deref() {
-        None | Some("auto") => Ok(Sealing::Auto),
-        Some("always") => Ok(Sealing::Always),
-        Some("plain") => Ok(Sealing::Plain),
-        Some(other) => Err(Error::BadSetting {
-            key: "HANARE_SEAL".to_owned(),
-            value: other.to_owned(),
-            reason: "it must be auto, always or plain".to_owned(),
-        }),
-    }
 }
 
 /// What moves bytes between hosts.

@@ -4,9 +4,11 @@
 //! bits, floating-point numbers exactly ([`ExactSum`]) and rounded once.
 
 mod exact_sum;
+mod fold;
 mod summary;
 
 pub use exact_sum::ExactSum;
+pub use fold::{fold, folds};
 pub use summary::{RANGE_LEN, Range, SUMMARY_LEN, Summary, Value};
 
 use std::fmt;

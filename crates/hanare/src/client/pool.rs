@@ -1,6 +1,7 @@
 //! The pool as a client sees it.
 
 use super::deaths::Deaths;
+use super::group::ExchangeOf;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
@@ -9,9 +10,9 @@ use super::session::Session;
 use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
+use hanare_fabric::agree;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
-use hanare_fabric::ucx;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
@@ -19,6 +20,7 @@ use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
     Answer, Attached, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
 };
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -66,7 +68,7 @@ pub(crate) struct Shared {
     pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
-    fabric: ucx::Choice,
+    fabric: agree::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
@@ -74,6 +76,8 @@ pub(crate) struct Shared {
     pub mapped: Mapped,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
+    /// What the handles of its job's group share, while there are any.
+    exchange: Mutex<Weak<ExchangeOf>>,
     /// Locks that it holds by name.
     pub claims: Claims,
     /// What moved on connections of mappings.
@@ -107,10 +111,23 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, mapped, claims, faults, mender) = Default::default();
-        let shared =
-            Shared { session, attached, job, deaths, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
-        let shared = Arc::new(shared);
+        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
+        let shared = Arc::new(Shared {
+            session,
+            attached,
+            job,
+            deaths,
+            bound,
+            fabric,
+            remotes,
+            refusals,
+            mapped,
+            barriers,
+            exchange,
+            claims,
+            faults,
+            mender,
+        });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -306,7 +323,7 @@ impl Pool {
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
         let home = self.shared.home()?;
         let mut request = home.draft();
-        request.set_sync(&SyncRequest::Arrive(Arrival { who, generation: *generation }), Patience::Endless);
+        request.set_query(&Query::Sync(SyncRequest::Arrive(Arrival { who, generation: *generation })), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
             let seq = unsafe { home.post(request) }?;
@@ -372,6 +389,16 @@ impl Pool {
 }
 
 impl Shared {
+    /// What the handles of the job's group share.
+    pub fn exchange(&self) -> Arc<ExchangeOf> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::default();
+            *exchange = Arc::downgrade(&fresh);
+            fresh
+        })
+    }
+
     pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
         match self.session.ask(&Request::Open { which, rights })? {
             Answer::Region(view) => Ok(view),
@@ -407,19 +434,19 @@ impl Shared {
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
             let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         }))
     }
 
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
     pub fn open_fabric(&self) {
-        ucx::open_ahead(self.fabric);
+        agree::open_ahead(self.fabric);
     }
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, sealing) = (self.attached.client.0, self.attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
+        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
         // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.

@@ -28,7 +28,7 @@ mod journal;
 mod listing;
 mod naming;
 mod orders;
-mod permission;
+pub(crate) mod permission;
 mod placement;
 mod quota;
 mod ranks;

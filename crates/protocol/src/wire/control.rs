@@ -345,6 +345,8 @@ pub struct SharedHome {
 pub struct Attached {
     /// Its id.
     pub client: ClientId,
+    /// Its user, as its node's kernel says.
+    pub user: User,
     /// Its host's node.
     pub node: NodeId,
     /// Its node's epoch.
@@ -654,15 +656,6 @@ pub struct HeldExtent {
     pub read: Grant,
     /// The grant to read and write it.
     pub write: Grant,
-}
-
-/// What a client asks after a connection has broken: did that request happen? The connection ends where it has not yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
-    /// The connection's name.
-    pub connection: u128,
-    /// The request's number on it.
-    pub seq: u64,
 }
 
 /// The bytes of a control value.
