@@ -6,7 +6,8 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
-use crate::id::{ClientId, Grant, JobId, JobRank, Slot};
+use crate::group::PartyName;
+use crate::id::{Grant, JobId, JobRank, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Whether others may have a lock at the same time.
@@ -48,7 +49,7 @@ pub enum SyncRequest {
         /// The client's number of this place.
         number: u64,
         /// What others call it, should it go.
-        client: ClientId,
+        client: PartyName,
     },
     /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
     Permit {

@@ -1,6 +1,6 @@
 //! While the coordinator is away `hanare status` says so at once, and shows what this host's node knows.
 
-mod pool;
+use crate::pool;
 
 use pool::{Nodes, paced};
 use std::time::{Duration, Instant};
