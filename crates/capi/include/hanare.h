@@ -933,9 +933,9 @@ int hanare_unlock(hanare_held *held);
  * first call for that name, and leaves by hanare_detach or an error. Threads that meet attach each for itself.
  *
  * Blocking   until the last party arrives, without a bound.
- * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
- *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
+ * Errors     PARTY_GONE when a party left or ended (the message names its rank, process and node): those who call again begin
+ *            a new group with those who come anew. BAD_GROUP when others gave another number, or when all parties are there
+ *            without this one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 

@@ -3,6 +3,7 @@
 #[path = "../stage/mod.rs"]
 mod stage;
 
+mod abort;
 mod apps;
 mod book;
 mod commands;
@@ -22,5 +23,6 @@ mod quicksort;
 mod ranks;
 mod refusals;
 mod shapes;
+mod signal;
 mod sync;
 mod table4;
