@@ -17,6 +17,7 @@
 //! | [`Pool`], [`Region`] | the client's side: what a program does |
 //! | `node` | the process of one host that lends memory and serves its clients; feature `node`, which is on by default |
 //! | [`launch`] | which rank of which job a process is |
+//! | [`last_word`] | how a rank ends its whole job |
 //! | [`settings`] | every `HANARE_…` variable |
 //!
 //! What is not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the
@@ -27,6 +28,7 @@ mod control_socket;
 mod exec;
 #[cfg(all(feature = "node", any(test, fuzzing)))]
 pub mod fuzz;
+pub mod last_word;
 pub mod launch;
 #[cfg(feature = "node")]
 pub mod node;
@@ -36,7 +38,7 @@ mod trace;
 
 pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
+    Number, PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal, Unread, WordGuard, WordLock,
     WritePort,
 };
 #[doc(inline)]
@@ -65,13 +67,13 @@ pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank
 #[doc(inline)]
 pub use hanare_protocol::page::Consistency;
 #[doc(inline)]
-pub use hanare_protocol::place::{Extent, Layout, Placement};
+pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};
 #[doc(inline)]
 pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 #[doc(inline)]
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 #[doc(inline)]
-pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat};
 #[doc(inline)]
 pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]

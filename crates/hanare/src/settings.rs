@@ -1,6 +1,6 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
-use hanare_fabric::ucx::Choice;
+use hanare_fabric::agree::Choice;
 use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result, limits, size};
 use std::path::PathBuf;
@@ -35,6 +35,7 @@ pub const SETTINGS: &[Setting] = &[
         "from the launcher",
         "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
     ),
+    setting("HANARE_LAUNCHER", "set by `hanare run`", "where a rank of this host asks its launcher to end the whole job"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
     setting(

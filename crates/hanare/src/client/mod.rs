@@ -28,8 +28,8 @@ mod session;
 mod shared;
 mod words;
 
-pub use command::{Batch, Command, Completion, Modify};
-pub use group::{Group, Part};
+pub use command::{Batch, Command, Completion, Modify, Signal};
+pub use group::{Group, Number, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;
 pub use mapping::LocalMapping;
