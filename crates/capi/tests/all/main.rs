@@ -8,6 +8,7 @@ mod apps;
 mod book;
 mod commands;
 mod dimmnet;
+mod examples;
 mod first;
 mod headers;
 mod himeno;

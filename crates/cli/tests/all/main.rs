@@ -16,6 +16,7 @@ mod absence;
 mod bad_input_one_line;
 mod commands_over_ucx;
 mod copies_of_what_others_map;
+mod crates_can_be_published;
 mod demo_in_a_minute;
 mod demo_multiplies_from_files_to_files;
 mod disks_by_nbdkit;
