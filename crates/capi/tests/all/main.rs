@@ -6,6 +6,7 @@ mod stage;
 mod abort;
 mod apps;
 mod book;
+mod collectives;
 mod commands;
 mod dimmnet;
 mod examples;
