@@ -934,9 +934,9 @@ int hanare_unlock(hanare_held *held);
  * first call for that name, and leaves by hanare_detach or an error. Threads that meet attach each for itself.
  *
  * Blocking   until the last party arrives, without a bound.
- * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
- *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
+ * Errors     PARTY_GONE when a party left or ended (the message names its rank, process and node): those who call again begin
+ *            a new group with those who come anew. BAD_GROUP when others gave another number, or when all parties are there
+ *            without this one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 
@@ -1085,6 +1085,13 @@ typedef struct hanare_queue_options {
  */
 int hanare_queue_create(hanare_pool *pool, const char *name, const hanare_queue_options *options, hanare_queue **queue);
 
+/* Makes options->count queues in a region from byte `offset` on, a multiple of 64; hanare_queue_open finds them there. What
+ * was there is gone. Of the options mode and placement are the region's, and not looked at.
+ *
+ * Errors     BAD_SETTING; OUT_OF_RANGE; BAD_USE for a region on several nodes, or opened for reading.
+ */
+int hanare_queue_make(hanare_region *region, uint64_t offset, const hanare_queue_options *options);
+
 /* Opens queue number `index` of those that begin at byte `offset` of a region: 0 and 0 for a queue by its name.
  *
  * Ownership  *queue is the caller's until hanare_queue_close.
@@ -1162,6 +1169,18 @@ int hanare_queue_receive(hanare_queue_reader *reader, void *into, size_t room, s
  * Errors     as hanare_queue_receive.
  */
 int hanare_queue_see(hanare_queue_reader *reader, uint64_t bound_ms, const void **unit, size_t *len);
+
+/* Gives a descriptor for poll, epoll and event loops: readable once something may be there to receive. Call it before each
+ * wait, when nothing was there: it gives the same descriptor, unreadable until something comes, or readable at once where
+ * something has come. Wait for it, do not read it.
+ *
+ *     while (hanare_queue_receive(reader, ..., 0) == HANARE_OK) ...;  hanare_queue_fd(reader, &fd);  poll(fd)
+ *
+ * Ownership  *fd is the reader's, until hanare_queue_reader_close.
+ * Blocking   never, on the queue's host; else for answers of the queue's node.
+ * Errors     SYSTEM; as hanare_queue_receive.
+ */
+int hanare_queue_fd(hanare_queue_reader *reader, int *fd);
 
 /* Frees all units that were seen: their writers have the room again. */
 int hanare_queue_release(hanare_queue_reader *reader);

@@ -271,7 +271,8 @@ impl Exchange {
             let note = Note { from: self.peers.me, part, piece: 0, kind, operation: self.operations, digest: 0 };
             let mut words = words.into_bytes();
             words.truncate(part_len_max(self.peers.count()) as usize);
-            let others = (0..self.peers.count()).filter(|party| *party != self.peers.me && !(kind == NoteKind::Gone && *party == part));
+            let others =
+                (0..self.peers.count()).filter(|party| *party != self.peers.me && !(kind == NoteKind::Gone && *party == part));
             for party in others.collect::<Vec<_>>() {
                 self.tell(party, &note, &words);
             }
@@ -308,10 +309,8 @@ struct Pieces {
 
 impl Pieces {
     fn new(work: &Work, plan: &Plan, part_len_max: u32) -> Pieces {
-        let is_vector = matches!(
-            work.collective,
-            Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. }
-        );
+        let is_vector =
+            matches!(work.collective, Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. });
         let most = part_len_max as usize;
         // A lane has room for three of the longest records, less what is left empty at its end.
         let together = if is_vector { most } else { (2 * most / plan.burst as usize).saturating_sub(2 * NOTE_LEN) };

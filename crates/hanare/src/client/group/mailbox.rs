@@ -268,9 +268,7 @@ impl Body<'_> {
     fn len(&self) -> Result<u64> {
         match self {
             Body::Bytes(bytes) => Ok(bytes.len() as u64),
-            Body::Part(region, shape) => {
-                Ok(shape.by_ref().check(region.name(), region.len())?.len())
-            }
+            Body::Part(region, shape) => Ok(shape.by_ref().check(region.name(), region.len())?.len()),
         }
     }
 }
@@ -426,9 +424,7 @@ impl Inner {
         self.writers[unread.lane() as usize] = Some(front.envelope.from);
         let body = match front.landed {
             None => Arrived::Here(short),
-            Some(offset) => {
-                Arrived::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len })
-            }
+            Some(offset) => Arrived::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len }),
         };
         if let Some((post, content)) = self.matching.on_arrival(front.envelope, Content { head, body }) {
             let receive = self.waiting.iter().find(|(_, waits)| **waits == post).map(|(receive, _)| *receive);
