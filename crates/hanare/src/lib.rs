@@ -91,6 +91,8 @@ mod book {
     struct Tutorial;
     #[doc = include_str!("../../../docs/queues.md")]
     struct QueuesPage;
+    #[doc = include_str!("../../../docs/messages.md")]
+    struct MessagesPage;
     #[doc = include_str!("../../../docs/commands.md")]
     struct Commands;
 }

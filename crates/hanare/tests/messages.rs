@@ -5,7 +5,8 @@
 mod holder;
 mod support;
 
-use hanare::{Body, CreateOptions, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Shape, Strided, Want};
+use hanare::{Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided};
+use hanare::{Subarray, Want};
 use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
 
@@ -94,6 +95,43 @@ fn a_part_of_a_region_is_sent_by_the_node_that_holds_it() {
         let mut first = [0; 24];
         landing.get(offset, &mut first).unwrap();
         assert_eq!(first, bytes[100..124]);
+    }
+}
+
+// FEATURE: D3-F25
+#[test]
+fn a_face_of_a_4d_array_is_gathered_on_one_node_and_scattered_on_another() {
+    const SIDE: u64 = 8;
+    let pool = TestPool::start(2, 64 << 20);
+    let (ranks, boxes) = mailboxes(&pool, 2);
+    let arrays: Vec<Region> = (0..2u32)
+        .map(|rank| {
+            let options = CreateOptions { placement: Placement::Node(NodeId(rank)), ..CreateOptions::default() };
+            let array = ranks[rank as usize].create(&format!("a{rank}"), SIDE.pow(4) * 8, &options).unwrap();
+            let values: Vec<u64> = (0..SIDE.pow(4)).map(|place| u64::from(rank) << 32 | place).collect();
+            array.put_values(0, &values).unwrap();
+            array
+        })
+        .collect();
+    // All places whose coordinate in dimension `across` is `at`.
+    let face = |across: usize, at: u64| {
+        let strides = [SIDE.pow(3) * 8, SIDE.pow(2) * 8, SIDE * 8, 8];
+        let kept = (0..4).filter(|dim| *dim != across);
+        let dims: Vec<Dim> = kept.map(|dim| Dim { count: SIDE, stride: strides[dim] as i64 }).collect();
+        Subarray::new(at * strides[across], 8, &dims).unwrap()
+    };
+    for across in 0..4 {
+        boxes[0].send(1, 0, across as u32, b"face", Body::Part(&arrays[0], face(across, SIDE - 1).into())).unwrap();
+        let message = boxes[1].receive(from(0, across as u32), SOON).unwrap();
+        let halo = ranks[1].open("a1").unwrap();
+        message.scatter(&halo, face(across, 0)).unwrap();
+        let (mut sent, mut seen) = (vec![0u8; 4096], vec![0u8; 4096]);
+        arrays[0].get_shape(face(across, SIDE - 1), &mut sent).unwrap();
+        halo.get_shape(face(across, 0), &mut seen).unwrap();
+        assert_eq!(sent, seen, "across dimension {across}");
+        let mut beside = [0u64];
+        halo.get_values((SIDE.pow(4) - 1) * 8, &mut beside).unwrap();
+        assert_eq!(beside, [1 << 32 | (SIDE.pow(4) - 1)], "nothing else was written");
     }
 }
 

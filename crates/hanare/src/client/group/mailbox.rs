@@ -31,9 +31,9 @@ pub enum Body<'b> {
     Part(&'b Region, Shape<'b>),
 }
 
-/// A receive that was posted.
+/// A receive that was posted, by its number at its mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReceiveId(u64);
+pub struct ReceiveId(pub u64);
 
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///

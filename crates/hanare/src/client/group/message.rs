@@ -1,7 +1,9 @@
 //! A message that was received.
 
+use crate::client::command::Command;
 use crate::client::region::Region;
 use hanare_protocol::message::Envelope;
+use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 
@@ -73,6 +75,23 @@ impl Message {
                 Ok(())
             }
             Arrived::Landed(landed) => landed.landing.get(landed.offset + at, into),
+        }
+    }
+
+    /// Puts the body's bytes to the blocks of a shape, which has as many, in a region on any node. A body that has landed goes from node to
+    /// node, or within one, and this program's processor never touches it: what was gathered from a sub-array ([`crate::Body::Part`]) is
+    /// scattered to another.
+    ///
+    /// **Errors**: those of [`crate::Pool::copy`].
+    ///
+    /// FEATURE: D3-F25
+    pub fn scatter<'s>(&self, to: &Region, shape: impl Into<Shape<'s>>) -> Result<()> {
+        match &self.body {
+            Arrived::Here(bytes) => to.put_shape(shape, bytes),
+            Arrived::Landed(landed) => {
+                let from = Shape::contiguous(landed.offset, landed.len);
+                Command::copy(&landed.landing, from, to, shape.into()).run()
+            }
         }
     }
 
