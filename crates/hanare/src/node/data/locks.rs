@@ -56,7 +56,9 @@ impl Locks {
         let (name, rights) = match request {
             SyncRequest::Lock { name, mode: Mode::Shared, .. } => (name, Rights::Read),
             SyncRequest::Lock { name, .. } | SyncRequest::Join { name, .. } => (name, Rights::Write),
-            SyncRequest::Permit { name, mode } => return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used)),
+            SyncRequest::Permit { name, mode } => {
+                return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used));
+            }
             _ => return Ok(()),
         };
         check_name(name)?;
