@@ -83,7 +83,7 @@ impl Node {
             slab_len: None,
             huge: options.huge,
             ahead: options.ahead,
-            promises: options.promises,
+            promises: options.promises.clone(),
         })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
