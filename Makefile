@@ -50,6 +50,7 @@ bench: build apps
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p hanare --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude hanare-python --no-deps --document-private-items
 
 ## deny     licences, sources and advisories of dependencies, by cargo-deny; without a network the advisories are left out

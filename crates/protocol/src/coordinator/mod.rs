@@ -401,6 +401,7 @@ impl Coordinator {
             | Request::Map { .. }
             | Request::Pages
             | Request::Counts
+            | Request::Own
             | Request::Release { .. }
             | Request::Share { .. }
             | Request::Hold { .. }

@@ -39,7 +39,7 @@ pub enum SyncRequest {
         /// The number it was taken by.
         number: u64,
     },
-    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Done`].
+    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Joined`].
     Join {
         /// The group's name.
         name: String,
@@ -122,6 +122,13 @@ pub enum SyncRequest {
     },
 }
 
+impl SyncRequest {
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
+    }
+}
+
 /// A rank's arrival at its job's barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
@@ -152,6 +159,13 @@ pub enum SyncAnswer {
     Block {
         /// Its first byte in the region.
         offset: u64,
+    },
+    /// A place in a group.
+    Joined {
+        /// The number of its sitting.
+        sitting: u64,
+        /// The party's number in it, from 0.
+        party: u32,
     },
     /// A writer's lane.
     Lane {

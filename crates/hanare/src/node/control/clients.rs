@@ -170,6 +170,10 @@ impl Desk {
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
             Request::Pages => self.wish(key, Wish::Stat),
+            Request::Own => {
+                let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
+                Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))
+            }
             Request::Counts => Some(plain(Ok(Answer::Counts(self.extents.counts.read())))),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {

@@ -2,7 +2,7 @@
 
 use super::sync::{Answered, Waiter, deadline};
 use hanare_protocol::coordinator::check_name;
-use hanare_protocol::group::{self, Groups, Jobs, Met, Output};
+use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output};
 use hanare_protocol::id::{ClientId, JobId, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::names::Names;
@@ -101,8 +101,8 @@ impl Locks {
     }
 
     pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: ClientId) -> AtOnce {
-        self.groups.on_join(name, parties, who, client)?;
-        Ok(Some(SyncAnswer::Done))
+        let Joined { sitting, party } = self.groups.on_join(name, parties, who, client)?;
+        Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
     pub fn meet(&mut self, who: Claimant, seq: u64) -> AtOnce {
