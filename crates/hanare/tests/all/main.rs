@@ -52,6 +52,7 @@ mod hostile_mappings;
 mod keys_change;
 mod locks;
 mod mapped_memory;
+mod names;
 mod nonblocking_on_mapped;
 mod on_the_wire;
 mod put_and_get;

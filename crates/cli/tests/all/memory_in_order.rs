@@ -1,8 +1,6 @@
 //! Two nodes that start at once in one control group that has memory for one: one is refused in a line, the other uses all that it lends.
 
-mod pool;
-
-use pool::{HANARE, Running, clean, command, run, wait_until};
+use crate::pool::{HANARE, Running, clean, command, run, wait_until};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
