@@ -2,7 +2,7 @@
 
 use super::sync::{Answered, Waiter, deadline};
 use hanare_protocol::coordinator::check_name;
-use hanare_protocol::group::{Groups, Jobs, Joined, Met, Output, PartyName, self};
+use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output, PartyName};
 use hanare_protocol::id::{JobId, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::names::Names;
