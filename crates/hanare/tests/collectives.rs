@@ -176,7 +176,8 @@ fn a_party_that_is_killed_is_named_to_all() {
     // Each waits for another party, or through another, for the dead one.
     let outcomes = at_all(&groups, |group| group.all_reduce(Operator::Add, &mut vec![1u64; 100_000]));
     for (party, outcome) in outcomes.iter().enumerate() {
-        let is_named = matches!(outcome, Err(Error::PartyGone { party, .. }) if clients.iter().all(|client| client.client() != *party));
+        let is_named =
+            matches!(outcome, Err(Error::PartyGone { party, .. }) if clients.iter().all(|client| client.client() != *party));
         assert!(is_named, "party {party}: {outcome:?}");
     }
     assert!(begun.elapsed() < Duration::from_secs(60), "it was known within the bound");

@@ -98,6 +98,12 @@ pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
 pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 
+/// Most queues with something in one answer to who reads an array on another host.
+pub const QUEUE_READY_COUNT_MAX: usize = 32;
+
+/// Most arrays and single queues of one set: it looks at each of those on its own host in turn, and has a thread for each elsewhere.
+pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
+
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
 

@@ -26,6 +26,7 @@ mod remote;
 mod request;
 mod session;
 mod shared;
+mod threads;
 mod words;
 
 pub use command::{Batch, Command, Completion, Modify, Signal};
@@ -34,7 +35,7 @@ pub use heap::Heap;
 pub use locks::LockGuard;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
-pub use queue::{LaneStat, Queue, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
+pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
 pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
 #[cfg(feature = "node")]

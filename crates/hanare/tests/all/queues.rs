@@ -306,7 +306,7 @@ fn bad_use_gets_its_own_error() {
     let wide = blocks(4096, 16, 4, Overflow::Refuse);
     assert!(matches!(near.create_queue("spread", &wide, &spread), Err(Error::BadUse { .. })));
     assert!(matches!(near.open("spread"), Err(Error::UnknownRegion { .. })), "no half of it is left");
-    assert!(matches!(far.open_queues("q", 0).unwrap().set(), Err(Error::BadUse { .. })));
+    assert!(matches!(far.open_queues("q", 0).unwrap().set(), Err(Error::SecondReader { .. })));
     let reading = near.open_for("q", Rights::Read).unwrap();
     assert!(matches!(reading.make_queues(0, 1, &blocks(16, 2, 1, Overflow::Wait)), Err(Error::BadUse { .. })));
     // A port that is closed makes room for the next.

@@ -8,6 +8,7 @@
 use super::queue::{ArrayAt, QueueRequest};
 use crate::group::PartyName;
 use crate::id::{Grant, JobId, JobRank, Slot};
+use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 
 /// Whether others may have a lock at the same time.
@@ -175,6 +176,13 @@ pub enum SyncAnswer {
         /// Units that count, of those that it appended there before its connection broke.
         accepted: u64,
     },
+    /// Queues that have something.
+    Ready {
+        /// How many there are: of more than [`QUEUE_READY_COUNT_MAX`] the others come the next time.
+        count: u8,
+        /// Their numbers, and zeros.
+        queues: [u64; QUEUE_READY_COUNT_MAX],
+    },
 }
 
 /// A word of a region, with its length: little-endian, at an offset that is a multiple of the length.
@@ -257,6 +265,14 @@ mod tests {
         let name = "x".repeat(NAME_LEN_MAX);
         let longest =
             SyncRequest::Lock { name, mode: Mode::Shared, number: u64::MAX, thread: u64::MAX, bound_ms: Some(u64::MAX) };
+        let bytes = control::encode(&longest);
+        assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
+        assert_eq!(control::decode(&bytes), Ok(longest));
+    }
+
+    #[test]
+    fn the_longest_answer_is_within_its_limit() {
+        let longest = SyncAnswer::Ready { count: u8::MAX, queues: [u64::MAX; QUEUE_READY_COUNT_MAX] };
         let bytes = control::encode(&longest);
         assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
         assert_eq!(control::decode(&bytes), Ok(longest));

@@ -2,8 +2,9 @@
 
 use crate::ordered;
 
-use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
-use hanare_ring::array::{Array, Wake};
+use hanare_protocol::queue::layout::{Overflow, QueueForm, READER_BELL_AT, SET_BELL_AT, Unit};
+use hanare_ring::Words;
+use hanare_ring::array::{AFAR, ALL_ASLEEP, Array, Wake};
 use hanare_ring::lane::{Place, Reader, Writer};
 use loom::thread;
 use ordered::Ordered;
@@ -99,8 +100,82 @@ fn a_queue_with_something_is_on_the_board_or_was_seen() {
         let saw = read(&mut reader).is_some();
         writing.join().unwrap();
         let mut ready = Vec::new();
-        array.board().take(&mut ready);
+        array.board().take(1, &mut ready);
         assert!(saw || ready == [0], "the block is there, nobody saw it, and the board does not tell");
+    });
+}
+
+/// The same for one on another host, which has only its words stored at the queue's node and looks there once more.
+#[test]
+fn a_reader_that_waits_at_the_node_is_told_or_saw_the_block() {
+    loom::model(|| {
+        let form = form(1, 1);
+        let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+        array.attend(0);
+        let theirs = array.clone();
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.words().clone(), theirs.place(0, 0)).unwrap();
+            assert!(writer.push(&block(1)).unwrap());
+            theirs.committed(0)
+        });
+        let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
+        array.words().swap(READER_BELL_AT as usize / 8, AFAR);
+        array.words().fence();
+        let saw = read(&mut reader).is_some();
+        let wake = writing.join().unwrap();
+        assert!(saw || wake == Wake::Afar, "{wake:?}: it waits, and nobody rings the node");
+    });
+}
+
+/// One who waits for all queues of an array, on this host or at the node, is told by the writer that finds its queue left to the board.
+#[test]
+fn a_set_that_sleeps_is_told_or_took_the_queue_from_the_board() {
+    for is_afar in [false, true] {
+        loom::model(move || {
+            let form = form(1, 1);
+            let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+            let theirs = array.clone();
+            let writing = thread::spawn(move || {
+                let mut writer = Writer::new(theirs.words().clone(), theirs.place(0, 0)).unwrap();
+                assert!(writer.push(&block(1)).unwrap());
+                theirs.committed(0)
+            });
+            if is_afar {
+                array.words().swap(SET_BELL_AT as usize / 8, ALL_ASLEEP);
+                array.words().fence();
+            } else {
+                array.doze_set();
+            }
+            let mut ready = Vec::new();
+            array.board().take(1, &mut ready);
+            let wake = writing.join().unwrap();
+            let wanted = if is_afar { Wake::SetAfar } else { Wake::Set };
+            assert!(ready == [0] || wake == wanted, "{wake:?}: it waits, and nobody wakes it");
+        });
+    }
+}
+
+/// A reader with an event descriptor: a thread of its own waits at the bell, and makes the descriptor readable when the bell has changed.
+/// The reader looks, arms, and looks again; the thread sees the bell change whenever the reader saw nothing.
+#[test]
+fn an_armed_reader_s_bell_changes_or_it_saw_the_block() {
+    loom::model(|| {
+        let form = form(1, 1);
+        let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+        array.attend(0);
+        let (theirs, watched) = (array.clone(), array.clone());
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.words().clone(), theirs.place(0, 0)).unwrap();
+            assert!(writer.push(&block(1)).unwrap());
+            theirs.committed(0) == Wake::Reader
+        });
+        let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
+        array.doze(0);
+        let saw = read(&mut reader).is_some();
+        // The thread begins to watch after the reader has armed; it parks only while the bell says that nobody has committed.
+        let parks = thread::spawn(move || watched.is_asleep(0));
+        let (parks, woke) = (parks.join().unwrap(), writing.join().unwrap());
+        assert!(saw || !parks || woke, "the block is there, the thread parks, and nobody wakes it");
     });
 }
 

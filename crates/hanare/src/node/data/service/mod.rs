@@ -329,6 +329,10 @@ impl Desk {
                 id => self.wake(id),
             }
         }
+        if !events.is_empty() {
+            // A client may have changed words of mapped memory, and woken this thread for nothing else.
+            self.sync.on_turn(&self.extents, &mut self.pages);
+        }
         if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
             let blocked: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
             blocked.into_iter().for_each(|id| self.wake(id));
