@@ -183,8 +183,7 @@ fn compare(prng: &mut Prng, pair: &mut Pair) {
     }
 }
 
-const WORDS: [Element; 7] =
-    [Element::U32, Element::I32, Element::U64, Element::I64, Element::F32, Element::F64, Element::U128];
+const WORDS: [Element; 7] = [Element::U32, Element::I32, Element::U64, Element::I64, Element::F32, Element::F64, Element::U128];
 
 /// Elements that are ordinary numbers, so that sums and orders mean something.
 fn numbers(prng: &mut Prng, element: Element, count: usize) -> Vec<u8> {

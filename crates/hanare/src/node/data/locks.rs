@@ -2,7 +2,7 @@
 
 use super::sync::{Answered, Waiter, deadline};
 use hanare_protocol::coordinator::check_name;
-use hanare_protocol::group::{Groups, Jobs, Joined, Met, Output, PartyName, self};
+use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output, PartyName};
 use hanare_protocol::id::{JobId, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::names::Names;
@@ -56,7 +56,9 @@ impl Locks {
         let (name, rights) = match request {
             SyncRequest::Lock { name, mode: Mode::Shared, .. } => (name, Rights::Read),
             SyncRequest::Lock { name, .. } | SyncRequest::Join { name, .. } => (name, Rights::Write),
-            SyncRequest::Permit { name, mode } => return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used)),
+            SyncRequest::Permit { name, mode } => {
+                return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used));
+            }
             _ => return Ok(()),
         };
         check_name(name)?;
