@@ -38,8 +38,8 @@ mod trace;
 
 pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal, Unread,
-    WordGuard, WordLock, WritePort,
+    Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal,
+    Unread, WordGuard, WordLock, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;

@@ -160,7 +160,9 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Ls { json } => listing::list(&pool.list()?, *json)?,
         Command::Stat { name, json } => {
             let (region, pages) = (pool.stat(name)?, pool.page_stats()?);
-            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), *json)?;
+            // Who may not read the region is not told what is in it.
+            let queues = pool.open_queues(name, 0).ok();
+            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), queues.as_ref(), *json)?;
         }
         Command::Resize { name, size } => {
             pool.resize(name, *size)?;

@@ -29,6 +29,18 @@ fn a_queue_is_created_listed_and_described() {
     assert_eq!((&stat["blocks"], &stat["reader"], &stat["lanes"][0]["bytes"]), (&3.into(), &false.into(), &192.into()));
     assert!(nodes.hanare(&["queue", "stat", "q"]).done().contains("reader    none"));
 
+    let stat = nodes.hanare_on(1, &["region", "stat", "q", "--json"]).json();
+    assert_eq!((&stat["queues"]["count"], &stat["queues"]["bytes"]), (&1.into(), &64.into()));
+    assert!(nodes.hanare(&["region", "stat", "r"]).done().contains("queues 1 of records of 1K"));
+    assert!(nodes.hanare(&["region", "stat", "no-queue", "--json"]).json()["queues"].is_null());
+
+    nodes.hanare(&["queue", "create", "many", "--block", "16", "--depth", "2", "--ports", "1", "--count", "100000"]).done();
+    assert!(nodes.hanare(&["region", "stat", "many"]).done().contains("queues 100000 of blocks of 16"));
+    let stat = nodes.hanare_on(1, &["queue", "stat", "many", "--index", "99999", "--json"]).json();
+    assert_eq!((&stat["blocks"], &stat["lanes"].as_array().unwrap().len()), (&0.into(), &1));
+    nodes.hanare(&["queue", "stat", "many", "--index", "100000"]).refused(&["no number 100000"]);
+    nodes.hanare(&["queue", "create", "none", "--count", "0"]).refused(&["count", "1 to"]);
+
     nodes.hanare(&["queue", "stat", "none"]).refused(&["'none'", "does not exist"]);
     nodes.hanare(&["queue", "stat", "no-queue"]).refused(&["no queue"]);
     nodes.hanare(&["queue", "create", "bad", "--block", "15"]).refused(&["block", "16 to 4096"]);

@@ -2,13 +2,15 @@
 
 use crate::support;
 
-use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Shape, Strided, Subarray};
+use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Overflow, QueueForm, Rights, Shape, Strided, Subarray, Unit};
 use hanare_protocol::id::{Grant, Slot};
-use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX};
+use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX};
+use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
-use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request};
+use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
+use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -84,21 +86,31 @@ fn message(commands: &[(Command, Vec<u8>)], operands: &[u8]) -> Vec<u8> {
     [&head.encode()[..], &body].concat()
 }
 
+/// Asks a client's node, as the library does.
+fn ask_node(socket: &mut UnixStream, request: &Request) -> Answer {
+    let value = control::encode(request);
+    socket.write_all(&[&(value.len() as u32).to_le_bytes()[..], &[0; 4], &value].concat()).unwrap();
+    let mut prefix = [0; 8];
+    socket.read_exact(&mut prefix).unwrap();
+    let mut value = vec![0; u32::from_le_bytes(prefix[..4].try_into().unwrap()) as usize];
+    socket.read_exact(&mut value).unwrap();
+    control::decode::<Result<Answer, Error>>(&value).unwrap().unwrap()
+}
+
+/// A region opened for reading: its grant is another.
+fn reopened(socket: &mut UnixStream, name: &str) -> RegionView {
+    match ask_node(socket, &Request::Open { which: Which::Name(name.to_owned()), rights: Some(Rights::Read) }) {
+        Answer::Region(view) => view,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Makes a region as the library does, and tells its grants, which the library keeps to itself.
 fn region(socket: &str, len: u64) -> (RegionView, UnixStream) {
     let address = SocketAddr::from_abstract_name(socket.strip_prefix('@').unwrap()).unwrap();
     let mut socket = UnixStream::connect_addr(&address).unwrap();
     socket.set_read_timeout(Some(BOUND)).unwrap();
-    let mut ask = |request: &Request| -> Answer {
-        let value = control::encode(request);
-        socket.write_all(&[&(value.len() as u32).to_le_bytes()[..], &[0; 4], &value].concat()).unwrap();
-        let mut prefix = [0; 8];
-        socket.read_exact(&mut prefix).unwrap();
-        let mut value = vec![0; u32::from_le_bytes(prefix[..4].try_into().unwrap()) as usize];
-        socket.read_exact(&mut value).unwrap();
-        control::decode::<Result<Answer, Error>>(&value).unwrap().unwrap()
-    };
-    ask(&Request::Attach { version: VERSION, job: None });
+    ask_node(&mut socket, &Request::Attach { version: VERSION, job: None });
     let CreateOptions { placement, .. } = CreateOptions::default();
     let create = Request::Create {
         name: format!("target-{len}"),
@@ -108,7 +120,7 @@ fn region(socket: &str, len: u64) -> (RegionView, UnixStream) {
         attributes: Default::default(),
         existing: Existing::Refuse,
     };
-    match ask(&create) {
+    match ask_node(&mut socket, &create) {
         Answer::Region(view) => (view, socket),
         other => panic!("{other:?}"),
     }
@@ -379,4 +391,76 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     let head = Head { body_len: 1 << 20, ..Head::new(Kind::Sync, 5) };
     raw.0.write_all(&head.encode()).unwrap();
     assert_eq!(raw.0.read(&mut [0; 1]).unwrap_or(0), 0);
+}
+
+/// The node looks at each request and each append anew: at the right to write the region, at who it is, and at what it says.
+// FEATURE: VQ-F16
+#[test]
+fn a_port_has_the_rights_of_its_grant_and_its_own_number_alone() {
+    let pool = TestPool::start(1, 64 << 20);
+    let (view, mut session) = region(pool.nodes[0].socket(), LEN);
+    let reading = reopened(&mut session, &view.name);
+    let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 4, ports: 2, overflow: Overflow::Refuse };
+    pool.client(0).open(&view.name).unwrap().make_queues(0, 2, &form).unwrap();
+    let mut raw = Raw::connect(pool.nodes[0].address());
+    let slot = view.layout.extents().next().unwrap().slot;
+    let at = |grant| ArrayAt { slot, grant, offset: 0 };
+    let ask = |raw: &mut Raw, grant, request| raw.ask(&SyncRequest::Queue(at(grant), request));
+    let all = [
+        QueueRequest::OpenLane { queue: 0, writer: 1 },
+        QueueRequest::ResumeLane { queue: 0, lane: 0, writer: 1 },
+        QueueRequest::CloseLane { queue: 0, lane: 0, writer: 1 },
+        QueueRequest::OpenReader { first: 0, count: 2, reader: 2 },
+        QueueRequest::CloseReader { first: 0, reader: 2 },
+        QueueRequest::Free { queue: 0, lane: 0, reader: 2, head: 0 },
+        QueueRequest::Tell { queue: 0, lane: 0, reader: 2 },
+        QueueRequest::Leave { queue: 0, reader: 2 },
+        QueueRequest::TakeReady { reader: 2 },
+    ];
+    let append = |grant, front: AppendFront, units: &[u8]| {
+        let operand = [&front.encode()[..], units].concat();
+        let command = Command::new(Op::Append { lane: 0 }, 0, slot, grant, &Shape::contiguous(0, operand.len() as u64));
+        (vec![(command, Vec::new())], operand)
+    };
+    let front = AppendFront { queue: 0, writer: PortId(1), seq: 0 };
+    let mut forged = view.grants[0];
+    forged.0[0] ^= 1;
+    for grant in [reading.grants[0], forged] {
+        for request in all {
+            assert!(matches!(ask(&mut raw, grant, request), Err(Error::GrantRefused { .. })), "{request:?}");
+        }
+        let (commands, operand) = append(grant, front, &[7; 16]);
+        assert!(matches!(raw.refused(&commands, &operand), Error::GrantRefused { .. }));
+    }
+    let grant = view.grants[0];
+    assert_eq!(ask(&mut raw, grant, all[0]), Ok(SyncAnswer::Lane { lane: 0, accepted: 0 }));
+    assert_eq!(ask(&mut raw, grant, all[3]), Ok(SyncAnswer::Done));
+    // As another than the one who opened the port, beyond the last queue, and out of turn.
+    for request in [
+        QueueRequest::Free { queue: 0, lane: 0, reader: 3, head: 0 },
+        QueueRequest::Tell { queue: 0, lane: 0, reader: 3 },
+        QueueRequest::Leave { queue: 1, reader: 3 },
+        QueueRequest::TakeReady { reader: 3 },
+        QueueRequest::OpenReader { first: 1, count: 1, reader: 3 },
+    ] {
+        assert!(matches!(ask(&mut raw, grant, request), Err(Error::SecondReader { .. })), "{request:?}");
+    }
+    for request in [
+        QueueRequest::OpenLane { queue: 2, writer: 1 },
+        QueueRequest::Leave { queue: u64::MAX, reader: 2 },
+        QueueRequest::OpenReader { first: 1, count: u64::MAX, reader: 3 },
+        QueueRequest::Free { queue: 0, lane: 0, reader: 2, head: 8 },
+    ] {
+        assert!(matches!(ask(&mut raw, grant, request), Err(Error::NoQueue { .. })), "{request:?}");
+    }
+    let refused = |raw: &mut Raw, front, units: &[u8]| {
+        let (commands, operand) = append(grant, front, units);
+        raw.refused(&commands, &operand)
+    };
+    assert!(matches!(refused(&mut raw, AppendFront { writer: PortId(9), ..front }, &[7; 16]), Error::NotAWriter { .. }));
+    assert!(matches!(refused(&mut raw, AppendFront { seq: 1, ..front }, &[7; 16]), Error::Garbage { .. }));
+    assert!(matches!(refused(&mut raw, front, &[7; 17]), Error::Garbage { .. }));
+    assert!(matches!(refused(&mut raw, AppendFront { queue: 2, ..front }, &[7; 16]), Error::NoQueue { .. }));
+    assert_eq!(ask(&mut raw, grant, all[8]), Ok(SyncAnswer::Ready { count: 0, queues: [0; QUEUE_READY_COUNT_MAX] }));
+    raw.assert_alive();
 }

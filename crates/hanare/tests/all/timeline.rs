@@ -4,10 +4,13 @@
 
 use crate::support;
 
-use hanare::{Consistency, CreateOptions, Element, JobId, JobRank, Pool, Range, Rank, SharedMapping, Strided};
+use hanare::{
+    Consistency, CreateOptions, Element, JobId, JobRank, Overflow, Pool, QueueForm, Range, Rank, SharedMapping, Strided, Unit,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 use support::TestPool;
 
 const LEN: u64 = 1 << 20;
@@ -41,6 +44,9 @@ fn program() {
     let pool = Pool::attach().unwrap();
     let options = CreateOptions { placement: "node=1".parse().unwrap(), mode: 0o600, ..CreateOptions::default() };
     let far = pool.create_or_attach("far", LEN, &options).unwrap();
+    if what == "queues" {
+        return queues(&pool);
+    }
     if what == "faults" {
         return faults(&pool);
     }
@@ -232,4 +238,48 @@ fn a_folder_that_is_not_there_is_refused_when_the_program_attaches() {
     assert!(!run(&pool, "barrier", Path::new("/nowhere/out.json"), (0, 1)).success());
     let who = JobRank { job: JobId(1), rank: Rank(0), ranks: 1 };
     assert!(Pool::attach_to(pool.nodes[0].socket(), Some(who)).is_ok(), "this process has no timeline");
+}
+
+/// A port here and one elsewhere: each waits once, and does three units.
+fn queues(pool: &Pool) {
+    let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 1, overflow: Overflow::Wait };
+    for (name, node) in [("near", 0), ("far", 1)] {
+        let options = CreateOptions { placement: format!("node={node}").parse().unwrap(), ..CreateOptions::default() };
+        let queue = pool.create_queue(&format!("{name}-queue"), &form, &options).unwrap();
+        let (mut writer, mut reader) = (queue.writer().unwrap(), queue.reader().unwrap());
+        assert!(reader.see(Some(Duration::from_millis(5))).is_err());
+        (0..2).for_each(|_| writer.send(&[7; 16]).unwrap());
+        assert!(writer.claim(16, Some(Duration::from_millis(5))).is_err());
+        let mut unit = Vec::new();
+        reader.receive(&mut unit, None).unwrap();
+        writer.send(&[8; 16]).unwrap();
+        (0..2).for_each(|_| reader.receive(&mut unit, None).unwrap());
+        writer.close().unwrap();
+        reader.close().unwrap();
+    }
+}
+
+// FEATURE: VQ-F19
+#[test]
+fn ports_of_queues_are_on_the_timeline_with_what_they_did() {
+    let pool = TestPool::start(2, 32 << 20);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    assert!(run(&pool, "queues", &path, (0, 1)).success());
+    let events = events(&path);
+    for port in ["write port", "read port"] {
+        let begun = named(&events, "b", port);
+        let queues: Vec<_> = begun.iter().map(|event| event["args"]["queue"].as_str().unwrap()).collect();
+        assert_eq!(queues, ["'near-queue'", "'far-queue'"]);
+        for (begun, ended) in begun.iter().zip(named(&events, "e", port)) {
+            assert_eq!((&begun["id2"], &ended["args"]["units"]), (&ended["id2"], &3.into()), "{port}");
+            assert!(ended["args"]["waits"].as_u64() > Some(0), "{port}: {ended}");
+        }
+    }
+    for wait in ["wait for a unit", "wait for room"] {
+        let waits = named(&events, "B", wait);
+        for queue in ["'near-queue'", "'far-queue'"] {
+            assert!(waits.iter().any(|event| event["args"]["queue"] == queue), "{wait} of {queue}");
+        }
+    }
 }

@@ -161,7 +161,9 @@ impl Exchange {
             return Err(Error::LimitReached { what, limit: COLLECTIVE_PARTY_COUNT_MAX.into() });
         }
         let stem = match (group.kind, pool.shared.job) {
-            (GroupKind::Named { sitting, .. }, _) => format!(".group-{sitting}-{}.", group.name.chars().take(32).collect::<String>()),
+            (GroupKind::Named { sitting, .. }, _) => {
+                format!(".group-{sitting}-{}.", group.name.chars().take(32).collect::<String>())
+            }
             (GroupKind::Job, who) => format!(".job-{:032x}.", who.map_or(0, |who| who.job.0)),
         };
         let unit = Unit::Records { len_max: part_len_max(parties) + NOTE_LEN as u32 };
@@ -475,10 +477,8 @@ struct Pieces {
 
 impl Pieces {
     fn new(work: &Work, plan: &Plan, part_len_max: u32) -> Pieces {
-        let is_vector = matches!(
-            work.collective,
-            Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. }
-        );
+        let is_vector =
+            matches!(work.collective, Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. });
         let most = part_len_max as usize;
         // A lane has room for three of the longest records, less what is left empty at its end.
         let together = if is_vector { most } else { (2 * most / plan.burst as usize).saturating_sub(2 * NOTE_LEN) };

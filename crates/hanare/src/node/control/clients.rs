@@ -177,7 +177,9 @@ impl Desk {
             Request::Counts => Some(plain(Ok(Answer::Counts(self.extents.counts.read())))),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
-                Ok(hellos) => self.keys.secret_of(client.id.0, client.user, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0)),
+                Ok(hellos) => {
+                    self.keys.secret_of(client.id.0, client.user, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0))
+                }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             other => {

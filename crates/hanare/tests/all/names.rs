@@ -1,7 +1,7 @@
 //! Names of locks and groups belong to the user that used them first: others are refused, at the home's host and over the wire, until they
 //! are permitted.
 
-mod support;
+use crate::support;
 
 use hanare::{Error, Pool};
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! One reader of many queues: of several arrays, of queues of other hosts, by waiting and by an event descriptor.
 
-#[path = "support/holder.rs"]
-mod holder;
-mod support;
+use crate::holder;
+use crate::support;
 
 use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, QueueForm, QueueSet, Unit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -192,7 +191,7 @@ fn the_successor_of_a_dead_set_finds_what_it_left() {
         for number in 0..3 {
             writers.iter_mut().for_each(|writer| writer.send(&block(number)).unwrap());
         }
-        holder::kill(holder::start("reads_a_set_and_dies", pool.nodes[dying].socket()));
+        holder::kill(holder::start(concat!(module_path!(), "::reads_a_set_and_dies"), pool.nodes[dying].socket()));
         let theirs = pool.client(next).open_queues("many", 0).unwrap();
         let begun = std::time::Instant::now();
         let mut set = loop {
@@ -246,6 +245,63 @@ fn a_queue_goes_from_a_port_to_a_set_and_back() {
                 assert_eq!(take(&mut set, unread), 2 * number);
                 set.close().unwrap();
             }
+        }
+    }
+}
+
+/// Runs `what` as another user, where this one may become it.
+fn as_another<T: Send>(what: impl FnOnce() -> T + Send) -> Option<T> {
+    const OTHER: u32 = 65_533;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root, and nobody else");
+        return None;
+    }
+    // A user is a thread's own here.
+    let become_other = move || {
+        let (uid, gid) = (rustix::process::Uid::from_raw(OTHER), rustix::process::Gid::from_raw(OTHER));
+        rustix::thread::set_thread_groups(&[]).unwrap();
+        rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        what()
+    };
+    std::thread::scope(|scope| Some(scope.spawn(become_other).join().unwrap()))
+}
+
+/// The mode of a queue's region says who writes and who reads; looking at it takes the right to read.
+// FEATURE: VQ-F16
+#[test]
+fn another_user_does_with_a_queue_what_its_mode_lets_them() {
+    let pool = TestPool::start(2, 32 << 20);
+    for home in [0, 1] {
+        for mode in [0o600, 0o604, 0o606] {
+            let name = format!("q{home}-{mode:o}");
+            let options = CreateOptions { mode, ..on(home) };
+            let queue = pool.client(0).create_queue(&name, &FORM, &options).unwrap();
+            queue.writer().unwrap().send(&block(1)).unwrap();
+            let theirs = as_another(|| {
+                let queue = match pool.client(0).open_queue(&name) {
+                    Err(Error::NoPermission { .. }) if mode == 0o600 => return,
+                    queue => queue.unwrap(),
+                };
+                assert_eq!(queue.stat().unwrap().blocks(queue.form()), Some(1));
+                let (writer, reader, mut set) = (queue.writer(), queue.reader(), QueueSet::new());
+                if mode == 0o604 {
+                    let refused = |outcome: Result<(), Error>| matches!(outcome, Err(Error::BadUse { .. }));
+                    assert!(refused(writer.map(drop)) && refused(reader.map(drop)) && refused(set.add_queue(&queue).map(drop)));
+                    return;
+                }
+                let (mut writer, mut reader) = (writer.unwrap(), reader.unwrap());
+                writer.send(&block(2)).unwrap();
+                for _ in 0..2 {
+                    let unread = reader.see(SOON).unwrap();
+                    reader.free(&unread).unwrap();
+                }
+            });
+            if theirs.is_none() {
+                return;
+            }
+            assert!(queue.reader().is_ok() && queue.writer().is_ok(), "what was refused took nobody's place");
+            assert_eq!(queue.stat().unwrap().blocks(&FORM), Some(if mode == 0o606 { 0 } else { 1 }));
         }
     }
 }
