@@ -7,14 +7,15 @@
 //!                  └─ Drafts ── Request ── Remote ── link ──> the node that holds them
 //! ```
 
+mod attachment;
 mod command;
 mod cut;
-mod deaths;
 mod door;
 mod drafts;
 mod group;
 mod heap;
 mod kept;
+mod local;
 mod locks;
 mod mapping;
 mod message;
@@ -28,14 +29,15 @@ mod session;
 mod shared;
 mod words;
 
+pub use attachment::PageCounts;
+pub(crate) use attachment::{LOSS_SEAT, seat};
 pub use command::{Batch, Command, Completion, Modify};
 pub use group::{Group, Part};
 pub use heap::Heap;
+pub use local::LocalMapping;
 pub use locks::LockGuard;
-pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
-pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
-pub(crate) use shared::{LOSS_SEAT, seat};
+pub use shared::{Explicit, MapOptions, SharedMapping};
 pub use words::{WordGuard, WordLock};
