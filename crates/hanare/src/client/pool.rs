@@ -3,12 +3,14 @@
 use super::attachment::Shared;
 use super::region::Region;
 use super::request::Patience;
-use crate::{launch, settings, trace};
+use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
-use hanare_protocol::wire::control::{Answer, Changes, Existing, NodeCounts, PageStat, PoolStatus, RegionStat, Request, Which};
+use hanare_protocol::wire::control::{
+    Answer, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
+};
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -232,6 +234,14 @@ impl Pool {
         self.shared.mapped.check_stores()
     }
 
+    /// What this host's node knows by itself of the pool: whether it is a member just now, and what it lends. The coordinator is not asked.
+    pub fn own_status(&self) -> Result<OwnStatus> {
+        match self.shared.session.ask(&Request::Own)? {
+            Answer::Own(status) => Ok(status),
+            other => Err(self.nonsense(&other)),
+        }
+    }
+
     /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
     ///
     /// **Cost**: one message each way between each rank and the job's home. **Errors**: [`Error::RankGone`] with the rank's number when one
@@ -274,6 +284,29 @@ impl Pool {
     /// The error for an answer of another kind than was asked for.
     fn nonsense(&self, answer: &Answer) -> Error {
         self.shared.session.nonsense(answer)
+    }
+
+    /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.
+    ///
+    /// Under `hanare run`, here or on other hosts, the launcher has SIGTERM sent to all other ranks at once, and SIGKILL 5 s later; its own
+    /// status is this one, 0 too. Where a rank had failed before, that one's status stays. Other launchers see this rank end with the
+    /// status: `mpirun` ends the job unless it is 0, `srun` where `--kill-on-bad-exit` says so. There the pool is told, so that the
+    /// other ranks' barriers and waits end with [`Error::RankGone`].
+    ///
+    /// **Cost**: as long as the launcher takes to hear of it, half a second at most; under other launchers as a naming call. Other
+    /// threads go on meanwhile. Functions that the program registered for its exit run, as after `main`.
+    pub fn abort(&self, status: i32) -> ! {
+        // What is printed by now must not depend on whether this process ends by itself, or is told to first.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+        // SAFETY: NULL stands for all streams of the process.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        if let Some(who) = self.shared.job
+            && !last_word::tell(who, status)
+        {
+            // The process ends whatever becomes of this.
+            let _ = self.rank_ended(who.job, who.rank, &format!("it ended the job with status {}", status & 0xff), true);
+        }
+        std::process::exit(status)
     }
 
     fn tell(&self, request: &Request) -> Result<()> {

@@ -220,6 +220,15 @@ impl Remote {
         }
     }
 
+    /// Wakes the node, which then looks at the words that others wait for. Nothing where there is no connection: it looks unasked, later.
+    ///
+    /// **Cost**: one system call.
+    pub fn nudge(&self) {
+        if let Some(link) = self.lock().link.as_ref().filter(|_| self.lineage.is_here()) {
+            link.nudge();
+        }
+    }
+
     /// The name of the connection, if there is one and it carried something that must not be repeated.
     pub fn connection(&self) -> Option<u128> {
         self.lock().name

@@ -4,7 +4,9 @@
 
 use super::*;
 use crate::check::check;
-use hanare_protocol::id::ClientId;
+use crate::dice::Dice;
+use hanare_protocol::group::PartyName;
+use hanare_protocol::id::{ClientId, NodeId};
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::wire::sync::Mode;
 use std::collections::BTreeSet;
@@ -46,7 +48,7 @@ struct Thread {
     waits: Option<(u64, SyncRequest, u64)>,
 }
 
-impl World {
+impl LockWorld {
     /// A program begins.
     pub(super) fn on_begin(&mut self, node: u64) -> Check {
         self.client_count += 1;
@@ -89,30 +91,30 @@ impl World {
             return Ok(());
         }
         let last = me.held.last().map(|held| (held.name, held.number));
-        let begins = self.is_rough;
+        let begins = self.course.is_rough;
         let number = *next + 1;
         let request = match (last, me.place) {
             // Another beside it, behind it in the alphabet; or back with it.
-            (Some((name, _)), _) if begins && name < LOCKS[LOCKS.len() - 1] && self.dice.chance(2_000) => {
+            (Some((name, _)), _) if begins && name < LOCKS[LOCKS.len() - 1] && self.course.dice.chance(2_000) => {
                 let behind: Vec<&str> = LOCKS.into_iter().filter(|other| *other > name).collect();
-                let name = self.dice.pick(&behind);
-                Some(lock(&mut self.dice, name, thread, number))
+                let name = self.course.dice.pick(&behind);
+                Some(lock(&mut self.course.dice, name, thread, number))
             }
             (Some((_, number)), _) => {
                 // From here on it does not count on it.
                 me.held.pop();
                 Some(SyncRequest::Unlock { number })
             }
-            (None, Some(number)) if begins && self.dice.chance(7_000) => Some(SyncRequest::Meet { number }),
-            (None, Some(number)) if !begins || self.dice.chance(3_000) => Some(SyncRequest::Leave { number }),
-            (None, None) if begins && self.dice.chance(1_500) => {
-                let (name, parties) = self.dice.pick(&GROUPS);
+            (None, Some(number)) if begins && self.course.dice.chance(7_000) => Some(SyncRequest::Meet { number }),
+            (None, Some(number)) if !begins || self.course.dice.chance(3_000) => Some(SyncRequest::Leave { number }),
+            (None, None) if begins && self.course.dice.chance(1_500) => {
+                let (name, parties) = self.course.dice.pick(&GROUPS);
                 let name = name.to_owned();
-                Some(SyncRequest::Join { name, parties, number, client: ClientId(client) })
+                Some(SyncRequest::Join { name, parties, number, client: named(client) })
             }
             (None, _) if begins => {
-                let name = self.dice.pick(&LOCKS);
-                Some(lock(&mut self.dice, name, thread, number))
+                let name = self.course.dice.pick(&LOCKS);
+                Some(lock(&mut self.course.dice, name, thread, number))
             }
             (None, _) => None,
         };
@@ -170,7 +172,7 @@ impl World {
                 self.judge_belief(name)?;
             }
             (SyncRequest::Unlock { .. }, Ok(SyncAnswer::Done)) => {}
-            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Done)) => me.place = Some(*number),
+            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Joined { .. })) => me.place = Some(*number),
             (SyncRequest::Leave { .. }, Ok(SyncAnswer::Done)) => me.place = None,
             (SyncRequest::Lock { bound_ms: Some(0), .. }, Ok(SyncAnswer::Busy)) | (SyncRequest::Meet { .. }, Ok(_)) => {}
             (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {}
@@ -202,7 +204,7 @@ impl World {
     }
 
     /// At the end nobody waits, but for parties that never came.
-    pub(super) fn judge_rest(&self) -> Check {
+    pub(super) fn is_at_rest(&self) -> Check {
         for (id, client) in &self.clients {
             for thread in &client.threads {
                 check(thread.held.is_empty(), || format!("client {id} has not got back to giving back: {thread:?}"))?;
@@ -226,4 +228,9 @@ fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest 
     let mode = if dice.chance(5_000) { Mode::Exclusive } else { Mode::Shared };
     let bound_ms = dice.pick(&[None, None, None, Some(0), Some(20), Some(1_000)]);
     SyncRequest::Lock { name: name.to_owned(), mode, number, thread: thread as u64, bound_ms }
+}
+
+/// What a party of this client is called.
+fn named(client: u64) -> PartyName {
+    PartyName { client: ClientId(client), rank: None, process: 0, node: NodeId(0) }
 }

@@ -33,6 +33,7 @@ use hanare_protocol::wire::control::{Answer, Attached, RegionView, Request, Whic
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use mender::Mender;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub mapped: Mapped,
     /// The generation of the next barrier.
     pub barriers: Mutex<u64>,
+    /// What the handles of its job's group share, while there are any.
+    exchange: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     /// Locks that it holds by name.
     pub claims: Claims,
     /// What moved on connections of mappings.
@@ -76,10 +79,23 @@ impl Shared {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, mapped, claims, faults, mender) = Default::default();
-        let shared =
-            Shared { session, attached, job, deaths, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
-        let shared = Arc::new(shared);
+        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
+        let shared = Arc::new(Shared {
+            session,
+            attached,
+            job,
+            deaths,
+            bound,
+            fabric,
+            remotes,
+            refusals,
+            mapped,
+            barriers,
+            exchange,
+            claims,
+            faults,
+            mender,
+        });
         shared.enter_own(own, fds)?;
         Ok(shared)
     }
@@ -90,6 +106,18 @@ impl Shared {
             Answer::Region(view) => Ok(view),
             other => Err(self.session.nonsense(&other)),
         }
+    }
+
+    /// What the handles of the job's group share, which is of one type; made where there is none.
+    pub fn exchange<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = exchange.as_ref().and_then(Weak::upgrade).and_then(|any| any.downcast().ok());
+        there.unwrap_or_else(|| {
+            let fresh: Arc<T> = Arc::default();
+            let weak: Weak<T> = Arc::downgrade(&fresh);
+            *exchange = Some(weak);
+            fresh
+        })
     }
 
     /// The connection to this host's node.
@@ -147,8 +175,8 @@ impl Shared {
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, sealing) = (self.attached.client.0, self.attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
+        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
         // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.

@@ -262,10 +262,11 @@ impl Porter {
             return self.complain("a connection was closed: too many agree on a fabric at once");
         }
         let (post, agreeing, fabric, bound) = (self.post.clone(), self.agreeing.clone(), self.terms.fabric, self.terms.bound);
+        let user = greeted.hello.asks_for();
         let series = (greeted.hello.from > 0).then_some(Series(greeted.hello.from));
         let agree = move || {
             match agree::agree(greeted, fabric, Instant::now() + bound) {
-                Ok(agreed) => post.send(ToControl::Linked { link: agreed.link, series }),
+                Ok(agreed) => post.send(ToControl::Linked { link: agreed.link, series, user }),
                 Err(error) => tracing::warn!("a connection was refused: {error}"),
             }
             agreeing.fetch_sub(1, Ordering::Relaxed);

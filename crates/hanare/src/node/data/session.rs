@@ -8,6 +8,7 @@ use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -23,6 +24,7 @@ pub(crate) struct Session {
     replies: Replies,
     /// Queries that are not acted on yet, with the number of each.
     queries: Vec<(u64, Query)>,
+    user: User,
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
 }
@@ -41,8 +43,13 @@ pub(crate) struct Turn {
 }
 
 impl Session {
-    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, looks: bool) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), queries: Vec::new(), looks }
+    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
+        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), queries: Vec::new(), user, looks }
+    }
+
+    /// Whose program the client is.
+    pub fn user(&self) -> User {
+        self.user
     }
 
     /// Whether the client has closed its end, or its process is gone.

@@ -50,7 +50,9 @@ impl Desk {
                 self.answer(id, seq, Response::Reply(Reply::Told(happened)));
             }
             Query::Sync(request) => {
-                self.sync.on_request(Waiter { session: id, seq }, request, (&self.extents, &mut self.pages));
+                let Some(Place { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
+                let user = session.user();
+                self.sync.on_request(Waiter { session: id, seq }, user, request, (&self.extents, &mut self.pages));
             }
             Query::Want(share, wants) => self.pages.on_wants(id, seq, share, &wants),
             Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),

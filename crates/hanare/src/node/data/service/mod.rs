@@ -30,7 +30,7 @@ use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::NodeId;
+use hanare_protocol::id::{NodeId, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
@@ -312,6 +312,10 @@ impl Desk {
                 id => self.wake(id),
             }
         }
+        if !events.is_empty() {
+            // A client may have changed words of mapped memory, and woken this thread for nothing else.
+            self.sync.on_turn(&self.extents, &mut self.pages);
+        }
         if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
             let blocked: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
             blocked.into_iter().for_each(|id| self.wake(id));
@@ -321,7 +325,7 @@ impl Desk {
     fn read_mail(&mut self) {
         for letter in self.post.take() {
             match letter {
-                ToService::Serve { link, series } => self.serve(link, series),
+                ToService::Serve { link, series, user } => self.serve(link, series, user),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { node, link } => self.wired(node, link),
                 ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
