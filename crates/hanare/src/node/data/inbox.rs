@@ -16,6 +16,7 @@
 use super::sums::{Sums, unpaired};
 use super::work::Work;
 use crate::node::extents::Extents;
+use crate::node::lost::lost_memory;
 use crate::node::pages::Need;
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
@@ -404,11 +405,6 @@ fn garbage(reason: &str) -> Error {
 
 fn refusal(reason: &str) -> Refusal {
     Refusal(reason.to_owned())
-}
-
-/// The error for lent memory that the kernel could not supply.
-pub(crate) fn lost_memory(lost: &hanare_memory::Lost) -> Error {
-    Error::System { what: "reach lent memory".to_owned(), reason: format!("{lost:?}") }
 }
 
 #[cfg(test)]

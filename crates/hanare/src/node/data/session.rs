@@ -2,7 +2,7 @@
 
 use super::fetches::Fetch;
 use super::inbox::{Arrived, Inbox};
-use super::replies::{Outgoing, Pumped, Replies};
+use super::replies::{Pumped, Replies, Response};
 use crate::node::extents::Extents;
 use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError};
@@ -82,9 +82,9 @@ impl Session {
             let progress = self.link.progress(&mut self.inbox)?;
             for finished in self.inbox.finished.drain(..) {
                 match finished.arrived {
-                    Ok(Arrived::Commands(work)) => self.replies.push(finished.seq, Outgoing::Work(work)),
+                    Ok(Arrived::Commands(work)) => self.replies.push(finished.seq, Response::Work(work)),
                     Ok(Arrived::Query(query)) => self.queries.push((finished.seq, query)),
-                    Err(error) => self.replies.push(finished.seq, Outgoing::Reply(Reply::Refused(error))),
+                    Err(error) => self.replies.push(finished.seq, Response::Reply(Reply::Refused(error))),
                 }
             }
             let pumped = self.replies.pump(&mut *self.link)?;
@@ -103,7 +103,7 @@ impl Session {
     }
 
     /// Answers a query.
-    pub fn answer(&mut self, seq: u64, what: Outgoing) -> Result<(), LinkError> {
+    pub fn answer(&mut self, seq: u64, what: Response) -> Result<(), LinkError> {
         self.replies.push(seq, what);
         self.replies.pump(&mut *self.link).map(|_| ())
     }

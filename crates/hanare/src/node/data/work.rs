@@ -3,11 +3,12 @@
 //! Where hosts map the extent a stage of the command begins when the pages that it touches are at home
 //! ([`Work::need`]).
 
-use super::inbox::lost_memory;
 use super::reach::Reached;
 use crate::exec::{self, Exec, Stage};
 use crate::node::counts::Timing;
-use crate::node::extents::{Extents, Opened, Writing};
+use crate::node::extents::{Extents, Opened};
+use crate::node::held::Writing;
+use crate::node::lost::lost_memory;
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
@@ -50,6 +51,11 @@ pub(crate) enum Place {
 }
 
 impl Work {
+    /// Whether it is the source of a copy on another node.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.place, Place::Elsewhere(_))
+    }
+
     /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
     pub fn admit(command: &Command, shape: Shape<'static>, from: CommandOrigin, extents: &Extents) -> Result<Work> {
         Work::try_admit(command, shape, from, extents).inspect_err(|error| extents.counts.refused(error))
@@ -231,7 +237,7 @@ impl Work {
 
     /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
     ///
-    /// **Errors**: [`Error::System`] for memory that is gone; those of [`crate::node::extents::Held::append`].
+    /// **Errors**: [`Error::System`] for memory that is gone; those of [`crate::node::held::Held::append`].
     pub fn step(&mut self, most: u64) -> Result<()> {
         if let Op::Append { lane } = self.op {
             self.result = self.opened().held().append(self.shape.block_offset(0), lane, self.exec.held())?.to_vec();
