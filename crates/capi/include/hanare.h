@@ -178,10 +178,26 @@ int hanare_node(const hanare_pool *pool);
  */
 int hanare_barrier(hanare_pool *pool);
 
+/* Ends this program, and the whole job that it is a rank of, with `status`: its lowest 8 bits, as of exit(). What the C library
+ * holds of this program's output is written first.
+ *
+ *   hanare run   on one host or several: the other ranks get SIGTERM at once, and SIGKILL 5 s later. The status is that of
+ *                `hanare run`, 0 too; where another rank had failed before, that one's stays.
+ *   mpirun       ends the job unless the status is 0. srun does where --kill-on-bad-exit is set. Under both, and any other launcher,
+ *                barriers and waits of the other ranks end with RANK_GONE.
+ *   no job       this program ends, as by exit().
+ *
+ * Return     only with BAD_ARGUMENT, for a NULL pool.
+ * Blocking   half a second at most under `hanare run`; else at most HANARE_ANSWER_MS, where the pool's coordinator is away.
+ */
+int hanare_abort(hanare_pool *pool, int status);
+
 /* Orders: every put of this client before the call is done at its home before any put or get after it. */
 int hanare_fence(hanare_pool *pool);
 
-/* Waits until all earlier writes of this client, by command or by store to a map, are visible at their home.
+/* Waits until all earlier writes of this client, by command or by store to a map, are visible at their home: all that any thread
+ * has started (hanare_put_nb, hanare_batch_start) too. Requests keep their handles and their outcome: hanare_wait does not wait for
+ * them any more, tells results, and gives buffers back.
  *
  * Errors     NODE_LOST, TIMEOUT.
  */
@@ -213,7 +229,7 @@ typedef struct hanare_attribute {
 
 typedef struct hanare_create_options {
     size_t struct_size;    /* sizeof(hanare_create_options), set by the caller */
-    const char *placement; /* "local", "node=K" or "interleave=BYTES"; NULL is "local" */
+    const char *placement; /* "local", "node=K", "interleave=BYTES", or "nodes=K,L-M:BYTES"; NULL is "local" */
     uint32_t mode;         /* who may read and write: the bits of a file's mode. Root may do all, whatever the mode says */
     uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
@@ -304,7 +320,7 @@ typedef struct hanare_region_stat {
     uint32_t node_count; /* how many nodes hold bytes of it */
     int32_t lost_node;   /* a node that is gone with bytes of it, or -1 */
     char name[256];      /* ends with a zero byte */
-    char placement[64];  /* as it was asked for; ends with a zero byte */
+    char placement[192]; /* as it was asked for, to be given to hanare_create again; ends with a zero byte */
 } hanare_region_stat;
 
 /* Describes the region `name`. Set stat->struct_size first.
@@ -320,7 +336,8 @@ typedef struct hanare_node_bytes {
 } hanare_node_bytes;
 
 /* Tells on which nodes the bytes of the region `name` lie, and how many on each, in order of the nodes' numbers. Which node a byte is
- * on follows from the placement that hanare_stat tells: "interleave=BYTES" has the length of its chunks.
+ * on follows from the placement that hanare_stat tells: "interleave=BYTES" has the length of its chunks, "nodes=K,L-M:BYTES" the nodes
+ * of chunk 0, 1, 2 ... too.
  *
  * Return     how many nodes there are, whatever `max` is; the first `max` of them are written to `nodes`, which may be NULL if
  *            max is 0.
@@ -363,6 +380,14 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
 
 /* ---- Put, get, copy --------------------------------------------------------------------------------------------- */
 
+/* What a get promises that meets a put
+ * ------------------------------------
+ * Single bytes: each is one that somebody put there. Of several bytes, an aligned word among them, a part may be older than the rest,
+ * because bytes travel in packets of any length. Words that others change while they are read go by hanare_read_word,
+ * hanare_fetch_... and hanare_swap, which read and change them in one step. A get that begins after a put has returned sees all of
+ * it.
+ */
+
 /* Copies `len` bytes at `from` to the region at `offset`.
  *
  * Return     0 when the bytes are at their home: a get by anyone finds them.
@@ -372,6 +397,16 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
  *            REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT.
  */
 int hanare_put(hanare_region *region, uint64_t offset, const void *from, size_t len);
+
+/* Copies `len` bytes to the region as hanare_put, then updates the 64-bit word at `signal_offset` (a multiple of 8) of
+ * `signal_region`, which may be the same: HANARE_SWAP sets it to `value`, HANARE_ADD counts, other operations likewise. Whoever sees
+ * the word so, by hanare_wait_word or hanare_read_word, sees the bytes.
+ *
+ * Cost       where bytes and word are on one other node, one message each way; else as the put, and then the update.
+ * Errors     as hanare_put and hanare_update. Where one of the two is refused before a byte moves, neither is done.
+ */
+int hanare_put_signal(hanare_region *region, uint64_t offset, const void *from, size_t len, hanare_region *signal_region,
+                      uint64_t signal_offset, int operation, uint64_t value);
 
 /* Copies `len` bytes of the region at `offset` to `into`. Otherwise as hanare_put; after a failure the bytes at
  * `into` are unspecified. */
@@ -591,7 +626,8 @@ enum {
     HANARE_U64 = 7,
     HANARE_I64 = 8,
     HANARE_F32 = 9, /* IEEE 754 binary32 */
-    HANARE_F64 = 10 /* IEEE 754 binary64 */
+    HANARE_F64 = 10, /* IEEE 754 binary64 */
+    HANARE_U128 = 11 /* for hanare_update, hanare_fetch and hanare_compare_and_swap alone */
 };
 
 /* Which numbers a reduction takes: those from low to high, both included. The pair of the element's kind is looked at:
@@ -658,12 +694,14 @@ enum {
     HANARE_AND = 4, /* bitwise, as the next two: for whole numbers */
     HANARE_OR = 5,
     HANARE_XOR = 6,
-    HANARE_SWAP = 7 /* the operand */
+    HANARE_SWAP = 7, /* the operand */
+    HANARE_LOAD = 8  /* the element as it is: for hanare_fetch, whose operands mean nothing then. The right to read is enough */
 };
 
 /* What holds for updates
  * ----------------------
- * Elements   of 32 or 64 bits, each at a multiple of its length.
+ * Elements   of 32, 64 or 128 bits, each at a multiple of its length. Those of 128 bits need a processor with cmpxchg16b and AVX
+ *            at the memory's side, as all of x86-64 since 2011 are: BAD_ELEMENT else.
  * Operands   one element's bytes, for all; or one for each element of the stream, in order.
  * Atomicity  each element is updated in one step that no update, fetch or swap of anyone divides, nor the processor's
  *            atomic instructions through a map. The command as a whole is not one step.
@@ -686,7 +724,15 @@ int hanare_fetch(hanare_region *region, const hanare_shape *shape, int element, 
 int hanare_compare_and_swap(hanare_region *region, const hanare_shape *shape, int element, const void *expected,
                             const void *desired, void *olds, size_t len);
 
-/* The same on the 64-bit word at `offset`, a multiple of 8. *old gets the word before; NULL if not wanted.
+/* Reads the 64-bit word at `offset`, a multiple of 8, in one step, into *value: never a mix of two values that others put there by
+ * the calls of this section, hanare_put_signal, or atomic stores through a map. What was written before the word is seen after it.
+ *
+ * Cost       on this host a load, where the region is mapped; else one message each way. A handle opened for reading will do.
+ * Errors     as hanare_get; BAD_ELEMENT at an odd offset.
+ */
+int hanare_read_word(hanare_region *region, uint64_t offset, uint64_t *value);
+
+/* hanare_fetch and hanare_compare_and_swap on the 64-bit word at `offset`, a multiple of 8. *old gets the word before; NULL if not wanted.
  *
  * Cost       on this host a processor's instruction, where the region is mapped; else one message each way.
  */
@@ -861,10 +907,20 @@ int hanare_unmap(hanare_region *region);
  *            and the one before may be inside until it calls hanare_unlock, which tells it LOCK_LOST.
  * Ownership  *held is the caller's until hanare_unlock.
  * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
- *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last
- *            call because the connection broke. NODE_LOST.
+ *            shared lock does not become exclusive. NO_PERMISSION when the name is another user's (hanare_permit).
+ *            LOCK_LOST, once for each lock that this thread lost since its last call because the connection broke.
+ *            NODE_LOST.
  */
 int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
+
+/* Says who may use a name of locks and groups, as mode bits: r shares the lock, r and w together take it alone and join the
+ * group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of a
+ * user's groups the primary one counts.
+ *
+ * Errors     NO_PERMISSION when the name is another user's; BAD_SETTING for a mode beyond 0777; BAD_NAME, LIMIT_REACHED,
+ *            NODE_LOST.
+ */
+int hanare_permit(hanare_pool *pool, const char *name, uint32_t mode);
 
 /* Gives a lock back; the handle is gone whatever is returned.
  *
@@ -879,7 +935,7 @@ int hanare_unlock(hanare_held *held);
  * Blocking   until the last party arrives, without a bound.
  * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
  *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. BAD_NAME, NODE_LOST (as hanare_barrier).
+ *            one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 

@@ -124,6 +124,17 @@ pub unsafe extern "C" fn hanare_barrier(pool: *mut CPool) -> c_int {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_abort(pool: *mut CPool, status: c_int) -> c_int {
+    let abort = |pool: &Pool| -> Outcome { pool.abort(status) };
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_abort", pool, abort) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_fence(pool: *mut CPool) -> c_int {
     let fence = |pool: &Pool| {
         pool.fence();

@@ -347,6 +347,19 @@ class Pool:
         """Return a lock by name, one for the whole pool; it is not taken yet."""
         return Lock(self, name, shared)
 
+    def permit(self, name: str, mode: int) -> None:
+        """Say who may use a name of locks and groups, as a file's mode bits.
+
+        ``r`` shares the lock; ``r`` and ``w`` together take it alone, and join the group. A name belongs to the user that used it first,
+        with mode ``0o600``.
+
+        Raises
+        ------
+        NoPermission
+            The name is another user's.
+        """
+        self._native.permit(name, mode)
+
     def group(self, name: str, parties: int) -> Group:
         """Become one of the `parties` of a group that meet at its `barrier`. **Errors**: `BadGroup`, `NodeLost`."""
         return Group(self, name, parties)

@@ -17,19 +17,30 @@ mod check;
 mod cluster;
 mod command;
 mod dice;
+mod harness;
 mod lock;
 mod network;
 mod page;
 mod queue;
 mod report;
 
+use harness::World;
 pub use report::{Counts, Failure, Plan, Report};
 
-/// A world: simulates a plan, and tells how far it is.
-type World = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
+/// Simulates a plan in one world, and tells how far it is.
+type Simulate = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 
-const WORLDS: &[(&str, World)] =
-    &[("pool", cluster::run), ("pages", page::run), ("locks", lock::run), ("commands", command::run), ("queues", queue::run)];
+const WORLDS: &[(&str, Simulate)] = &[
+    named::<cluster::Cluster>(),
+    named::<page::PageWorld>(),
+    named::<lock::LockWorld>(),
+    named::<command::CommandWorld>(),
+    named::<queue::QueueWorld>(),
+];
+
+const fn named<W: World>() -> (&'static str, Simulate) {
+    (W::NAME, harness::simulate::<W>)
+}
 
 /// Simulates `nodes` nodes for so many minutes of virtual time under faults chosen by `seed`, then until all is quiet: in each
 /// world, one after the other.

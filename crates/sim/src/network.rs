@@ -41,6 +41,32 @@ impl Weather {
     }
 }
 
+/// A path that keeps order, each way: none of its messages overtakes another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ordered {
+    there_ms: u64,
+    back_ms: u64,
+}
+
+impl Ordered {
+    /// After how many milliseconds a message arrives at the other end that takes so long by itself.
+    pub fn there(&mut self, now_ms: u64, delay_ms: u64) -> u64 {
+        self.there_ms = self.there_ms.max(now_ms + delay_ms);
+        self.there_ms - now_ms
+    }
+
+    /// The same for a message that comes back.
+    pub fn back(&mut self, now_ms: u64, delay_ms: u64) -> u64 {
+        self.back_ms = self.back_ms.max(now_ms + delay_ms);
+        self.back_ms - now_ms
+    }
+
+    /// Nothing passes until then; nothing is lost.
+    pub fn stall(&mut self, until_ms: u64) {
+        (self.there_ms, self.back_ms) = (self.there_ms.max(until_ms), self.back_ms.max(until_ms));
+    }
+}
+
 /// One connection of a node process to the coordinator's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {

@@ -14,6 +14,13 @@ pub struct Plan {
     pub minutes: f64,
 }
 
+impl Plan {
+    /// Virtual milliseconds under faults.
+    pub(crate) fn rough_ms(&self) -> u64 {
+        (self.minutes * 60_000.0) as u64
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "hanare sim --seed {} --nodes {} --minutes {}", self.seed, self.nodes, self.minutes)

@@ -107,7 +107,7 @@ pub struct CreateArguments {
 /// Where a new region goes, and who may use it.
 #[derive(Args, Clone, Debug)]
 pub struct PlaceArguments {
-    /// Where its bytes go: local, node=K, or interleave=CHUNK over all nodes.
+    /// Where its bytes go: local, node=K, interleave=CHUNK over all nodes, or nodes=K,L-M:CHUNK over those.
     #[arg(long, value_name = "PLACE", default_value = "local", value_parser = size::placement)]
     pub place: Placement,
     /// Who may read and write it, as a file's mode.

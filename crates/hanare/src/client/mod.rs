@@ -29,8 +29,8 @@ mod shared;
 mod threads;
 mod words;
 
-pub use command::{Batch, Command, Completion, Modify};
-pub use group::{Group, Part};
+pub use command::{Batch, Command, Completion, Modify, Signal};
+pub use group::{Group, Number, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;
 pub use mapping::LocalMapping;
@@ -38,5 +38,6 @@ pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
 pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
+#[cfg(feature = "node")]
 pub(crate) use shared::{LOSS_SEAT, seat};
 pub use words::{WordGuard, WordLock};

@@ -11,6 +11,15 @@ use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// A party's place in its sitting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The sitting's number: no other of this home's life has it.
+    pub sitting: u64,
+    /// How many parties joined before.
+    pub party: u32,
+}
+
 /// What comes of an arrival at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
@@ -50,16 +59,19 @@ impl Sitting {
         Error::BadGroup { name: self.name.clone(), asked, parties: self.count, reason: reason.to_owned() }
     }
 
-    fn on_join(&mut self, who: Claimant, count: u32, client: ClientId) -> Result<()> {
+    /// Returns how many joined before.
+    fn on_join(&mut self, who: Claimant, count: u32, client: ClientId) -> Result<u32> {
         if count != self.count {
             return Err(self.bad(count, "give the number that the others gave, or another name"));
         }
         if self.parties.len() >= self.count as usize {
             return Err(self.bad(count, "all of its parties are there; wait until one leaves, or use another name"));
         }
+        // Nobody joins after one has left, so the number is nobody else's; it is below `count`, a `u32`.
+        let party = self.parties.len() as u32;
         self.parties.insert(who, client);
         self.rounds.on_join();
-        Ok(())
+        Ok(party)
     }
 
     /// A party arrives; returns whom to release when it was the last.
@@ -108,10 +120,10 @@ impl Groups {
         self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())
     }
 
-    /// One becomes a party of a group of `count`.
+    /// One becomes a party of a group of `count`; returns its place.
     ///
     /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
-    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, client: ClientId) -> Result<()> {
+    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, client: ClientId) -> Result<Joined> {
         let bad = |reason: &str| {
             Err(Error::BadGroup { name: name.to_owned(), asked: count, parties: count, reason: reason.to_owned() })
         };
@@ -135,9 +147,9 @@ impl Groups {
             Some(sitting) => sitting,
             None => self.begin(name, count)?,
         };
-        self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, client)?;
+        let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, client)?;
         self.parties.insert(who, id);
-        Ok(())
+        Ok(Joined { sitting: id, party })
     }
 
     fn begin(&mut self, name: &str, count: u32) -> Result<u64> {
@@ -215,7 +227,7 @@ mod tests {
         Claimant { link, number: 0 }
     }
 
-    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<()> {
+    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<Joined> {
         groups.on_join("g", count, who(link), ClientId(100 + link))
     }
 
@@ -226,9 +238,9 @@ mod tests {
     #[test]
     fn parties_meet_round_after_round() {
         let mut groups = Groups::new();
-        join(&mut groups, 2, 0).unwrap();
+        let first = join(&mut groups, 2, 0).unwrap();
         assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits), "the other may join later");
-        join(&mut groups, 2, 1).unwrap();
+        assert_eq!(join(&mut groups, 2, 1), Ok(Joined { party: 1, ..first }));
         assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
         assert_eq!(told(&mut groups), [(0, true)]);
         assert_eq!(groups.on_meet(who(1)), Ok(Met::Waits));
@@ -242,7 +254,9 @@ mod tests {
     #[test]
     fn who_goes_is_named_to_those_who_wait_and_those_who_come() {
         let mut groups = Groups::new();
-        (0..3).for_each(|link| join(&mut groups, 3, link).unwrap());
+        for link in 0..3 {
+            join(&mut groups, 3, link).unwrap();
+        }
         groups.on_meet(who(0)).unwrap();
         groups.on_link_gone(2);
         let gone =
@@ -270,9 +284,12 @@ mod tests {
     #[test]
     fn who_leaves_and_comes_again_meets_those_who_do_too() {
         let mut groups = Groups::new();
-        (0..2).for_each(|link| join(&mut groups, 2, link).unwrap());
+        for link in 0..2 {
+            join(&mut groups, 2, link).unwrap();
+        }
         groups.on_leave(who(0)).unwrap();
-        join(&mut groups, 2, 0).unwrap();
+        let again = join(&mut groups, 2, 0).unwrap();
+        assert_eq!((again.sitting, again.party), (2, 0), "a sitting and numbers of its own");
         assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits));
         groups.on_leave(who(1)).unwrap();
         assert_eq!(told(&mut groups), [], "that was another sitting");

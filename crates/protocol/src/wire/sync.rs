@@ -40,7 +40,7 @@ pub enum SyncRequest {
         /// The number it was taken by.
         number: u64,
     },
-    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Done`].
+    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Joined`].
     Join {
         /// The group's name.
         name: String,
@@ -50,6 +50,13 @@ pub enum SyncRequest {
         number: u64,
         /// What others call it, should it go.
         client: ClientId,
+    },
+    /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
+    Permit {
+        /// The name.
+        name: String,
+        /// As a file's mode bits.
+        mode: u32,
     },
     /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
     Meet {
@@ -116,6 +123,13 @@ pub enum SyncRequest {
     },
 }
 
+impl SyncRequest {
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
+    }
+}
+
 /// A rank's arrival at its job's barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
@@ -146,6 +160,13 @@ pub enum SyncAnswer {
     Block {
         /// Its first byte in the region.
         offset: u64,
+    },
+    /// A place in a group.
+    Joined {
+        /// The number of its sitting.
+        sitting: u64,
+        /// The party's number in it, from 0.
+        party: u32,
     },
     /// A writer's lane.
     Lane {

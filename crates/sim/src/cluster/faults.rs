@@ -3,7 +3,6 @@
 use crate::check::Check;
 use crate::cluster::process::name;
 use crate::cluster::{Cluster, Event};
-use crate::network::Weather;
 use hanare_protocol::coordinator::Peer;
 
 impl Cluster {
@@ -14,9 +13,9 @@ impl Cluster {
         }
         let after = self.dice.between(500, 12_000);
         self.at(after, Event::Fault);
-        let node = self.dice.below(self.hosts.len() as u64) as usize;
+        let node = self.course.dice.below(self.hosts.len() as u64) as usize;
         match self.dice.below(10) {
-            0 | 1 => self.weather = Weather::throw(&mut self.dice),
+            0 | 1 => self.throw_weather(),
             2 | 3 => self.break_connection(),
             4 | 5 => self.cut_off(node),
             6 | 7 => self.stop(node),
@@ -95,11 +94,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// All faults end, and no new work comes.
-    pub(crate) fn calm_down(&mut self) {
-        self.note("all faults end".to_owned());
-        self.is_rough = false;
-        self.weather = Weather::FAIR;
+    /// Hosts are connected again, and processes go on.
+    pub(crate) fn heal(&mut self) {
         for node in 0..self.hosts.len() {
             self.hosts[node].is_partitioned = false;
             self.at(0, Event::Resume { node });

@@ -6,7 +6,7 @@ impl Cluster {
     pub(super) fn on_tick_home(&mut self, life: u64) -> Check {
         let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
         home.tick_at = None;
-        home.coordinator.tick(self.now_ms);
+        home.coordinator.tick(self.course.now_ms);
         self.drain_home()
     }
 
@@ -45,8 +45,7 @@ impl Cluster {
 
     /// A record is durable.
     pub(super) fn on_journal(&mut self, record: Record) -> Check {
-        #[cfg(test)]
-        if self.sabotage == Sabotage::JournalLate && matches!(record, Record::Created { .. }) && self.dice.chance(5000) {
+        if self.has(Defect::JournalLate) && matches!(record, Record::Created { .. }) && self.dice.chance(5000) {
             return Ok(());
         }
         self.checks.on_record(&record)?;
@@ -59,7 +58,7 @@ impl Cluster {
     pub(super) fn compact_sometimes(&mut self) {
         if let Some(home) = self.home.as_ref()
             && self.is_rough
-            && self.dice.chance(20)
+            && self.course.dice.chance(20)
         {
             self.journal = home.coordinator.snapshot();
             self.count("journals compacted");
@@ -69,7 +68,7 @@ impl Cluster {
     pub(super) fn schedule_home(&mut self) {
         let Some(home) = self.home.as_mut() else { return };
         let life = home.life;
-        if let Some(due) = due(home.coordinator.next_deadline(), &mut home.tick_at, self.now_ms) {
+        if let Some(due) = due(home.coordinator.next_deadline(), &mut home.tick_at, self.course.now_ms) {
             self.at(due, Event::TickHome { life });
         }
     }

@@ -1,9 +1,7 @@
 //! Jobs: ranks on nodes that meet at barriers, finish, or die.
 
 use crate::check::{Check, check};
-#[cfg(test)]
-use crate::cluster::Sabotage;
-use crate::cluster::{Cluster, Event};
+use crate::cluster::{Cluster, Defect, Event};
 use hanare_protocol::Error;
 use hanare_protocol::group::Output;
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
@@ -113,7 +111,7 @@ impl Cluster {
             let node = self.dice.pick(&nodes);
             let process = self.hosts[node].process.as_mut().expect("just listed");
             let client = ClientId((node as u64) << 32 | (job as u64 + 1) << 8 | u64::from(number));
-            process.member.client_came(self.now_ms, client, JobRank { job: id, rank: Rank(number), ranks: count });
+            process.member.client_came(self.course.now_ms, client, JobRank { job: id, rank: Rank(number), ranks: count });
             let (node_life, node_id) = (process.life, process.member.identity().map(|(id, _)| id));
             ranks.push(RankRun {
                 doing: Doing::Runs,
@@ -164,9 +162,7 @@ impl Cluster {
         if self.hosts[node].is_partitioned {
             return;
         }
-        for after in self.weather.arrivals(&mut self.dice) {
-            self.at(after, event.clone());
-        }
+        self.deliver(|| event.clone());
     }
 
     /// A rank's process dies.
@@ -185,7 +181,7 @@ impl Cluster {
         }
         let (node, life, client) = (me.node, me.node_life, me.client);
         if let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) {
-            process.member.client_gone(self.now_ms, client, who, reason, true);
+            process.member.client_gone(self.course.now_ms, client, who, reason, true);
         }
         self.drain_node(node)?;
         let after = self.dice.between(0, REPORT_MS);
@@ -218,8 +214,7 @@ impl Cluster {
     pub(crate) fn on_arrive(&mut self, life: u64, arrival: Arrival) -> Check {
         let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
         home.jobs.on_arrive(arrival);
-        #[cfg(test)]
-        if self.sabotage == Sabotage::ReleaseEarly && self.dice.chance(100) {
+        if self.has(Defect::ReleaseEarly) && self.dice.chance(100) {
             let Arrival { who, generation } = arrival;
             return self.judge_barrier(&Output::Release { job: who.job, rank: who.rank, generation });
         }

@@ -12,7 +12,7 @@ impl Cluster {
     }
 
     /// After every event: the coordinator's state against the model.
-    pub(super) fn judge(&self) -> Check {
+    pub(super) fn is_true(&self) -> Check {
         let Some(home) = &self.home else { return Ok(()) };
         let holds = |node: NodeId, life: Incarnation, slot, gid, len| {
             let process = self.hosts.iter().filter_map(|host| host.process.as_ref());
@@ -28,7 +28,7 @@ impl Cluster {
     }
 
     /// At the end: nothing is left over.
-    pub(super) fn judge_rest(&self) -> Check {
+    pub(super) fn is_at_rest(&self) -> Check {
         self.programs.judge_rest()?;
         let home = self.home.as_ref().ok_or("the coordinator is not back")?;
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;

@@ -26,11 +26,8 @@ impl Cluster {
 
     /// The random number of a process.
     pub(super) fn incarnation(&self, node: usize, life: u64) -> Incarnation {
-        match self.sabotage {
-            #[cfg(test)]
-            Sabotage::ReuseIncarnation => Incarnation(node as u128 + 1),
-            _ => Incarnation((u128::from(life) << 8) + node as u128 + 1),
-        }
+        let life = if self.has(Defect::ReuseIncarnation) { 0 } else { life };
+        Incarnation((u128::from(life) << 8) + node as u128 + 1)
     }
 
     pub(super) fn start_home(&mut self, life: u64) {

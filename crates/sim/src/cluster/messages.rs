@@ -16,7 +16,7 @@ impl Cluster {
         };
         let peer = self.connections.open(node, life, home.life);
         process.connection = Some(peer);
-        process.member.connected(self.now_ms);
+        process.member.connected(self.course.now_ms);
         self.drain_node(node)
     }
 
@@ -29,14 +29,8 @@ impl Cluster {
         if self.hosts[connection.node].is_partitioned {
             return self.count("messages lost");
         }
-        let arrivals = self.weather.arrivals(&mut self.dice);
-        match arrivals.len() {
-            0 => self.count("messages lost"),
-            1 => self.count("messages"),
-            _ => self.count("messages duplicated"),
-        }
-        for after in arrivals {
-            self.at(after, event.clone());
+        if self.deliver(|| event.clone()) == 1 {
+            self.count("messages");
         }
     }
 
@@ -45,10 +39,10 @@ impl Cluster {
         let Some(home) = self.home.as_mut().filter(|_| is_open) else { return Ok(()) };
         if !matches!(message, FromNode::Renew { .. }) {
             let line = format!("coordinator <- {peer:?} {message:?}");
-            home.coordinator.handle(self.now_ms, peer, message);
+            home.coordinator.handle(self.course.now_ms, peer, message);
             self.note(line);
         } else {
-            home.coordinator.handle(self.now_ms, peer, message);
+            home.coordinator.handle(self.course.now_ms, peer, message);
         }
         self.drain_home()
     }
@@ -62,7 +56,7 @@ impl Cluster {
         }
         if let Some(process) = self.hosts[connection.node].process.as_mut().filter(|process| process.life == connection.node_life)
         {
-            process.member.handle(self.now_ms, message);
+            process.member.handle(self.course.now_ms, message);
         }
         self.drain_node(connection.node)
     }
@@ -71,7 +65,7 @@ impl Cluster {
         let Some(home_life) = self.connections.open.get(&peer).map(|connection| connection.home_life) else { return Ok(()) };
         self.connections.close(peer, false);
         match self.home.as_mut().filter(|home| home.life == home_life) {
-            Some(home) => home.coordinator.disconnected(self.now_ms, peer, "connection reset"),
+            Some(home) => home.coordinator.disconnected(self.course.now_ms, peer, "connection reset"),
             None => return Ok(()),
         }
         self.note(format!("coordinator: {peer:?} is closed"));
@@ -87,8 +81,7 @@ impl Cluster {
         };
         process.connection = None;
         process.member.disconnected();
-        #[cfg(test)]
-        if self.sabotage == Sabotage::ForgetExtents {
+        if self.course.has(Defect::ForgetExtents) {
             process.lender.extents.clear();
         }
         let after = self.dice.between(10, 500);

@@ -7,7 +7,7 @@ impl Cluster {
         let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
         process.tick_at = None;
         process.member.set_memory(process.lender.memory());
-        process.member.tick(self.now_ms);
+        process.member.tick(self.course.now_ms);
         self.drain_node(node)
     }
 
@@ -35,7 +35,7 @@ impl Cluster {
     pub(super) fn on_regranted(&mut self, node: usize, life: u64, epoch: Epoch) -> Check {
         let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
         let held: Vec<HeldExtent> = process.lender.extents.values().copied().collect();
-        process.member.regranted(self.now_ms, epoch, held);
+        process.member.regranted(self.course.now_ms, epoch, held);
         self.drain_node(node)
     }
 
@@ -57,8 +57,7 @@ impl Cluster {
                     self.at(after, Event::Made { node, life, order, gid, lens });
                 }
                 member::Output::Free { slots } => {
-                    #[cfg(test)]
-                    if self.sabotage == Sabotage::FreeNothing {
+                    if self.course.has(Defect::FreeNothing) {
                         continue;
                     }
                     let freed = slots.iter().all(|slot| process.lender.extents.remove(slot).is_some());
@@ -80,8 +79,7 @@ impl Cluster {
     pub(super) fn begin_epoch(&mut self, node: usize, life: u64, id: NodeId, epoch: Epoch) {
         self.count("epochs begun");
         let Some(process) = self.hosts[node].process.as_mut() else { return };
-        #[cfg(test)]
-        if self.sabotage == Sabotage::KeepGrants {
+        if self.course.has(Defect::KeepGrants) {
             process.lender.epoch = epoch;
             return self.at(0, Event::Regranted { node, life, epoch });
         }
@@ -96,7 +94,7 @@ impl Cluster {
     pub(super) fn schedule_node(&mut self, node: usize) {
         let Some(process) = self.hosts[node].process.as_mut() else { return };
         let life = process.life;
-        if let Some(due) = due(process.member.next_deadline(), &mut process.tick_at, self.now_ms) {
+        if let Some(due) = due(process.member.next_deadline(), &mut process.tick_at, self.course.now_ms) {
             self.at(due, Event::TickNode { node, life });
         }
     }

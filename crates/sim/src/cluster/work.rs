@@ -1,11 +1,9 @@
 //! What clients do: create, attach, open, stat, list, resize, remove and use regions, at random.
 
 use crate::check::{Check, check};
-#[cfg(test)]
-use crate::cluster::Sabotage;
 use crate::cluster::lender::LENT;
 use crate::cluster::process::name;
-use crate::cluster::{Cluster, Event, QUOTA};
+use crate::cluster::{Cluster, Defect, Event, QUOTA};
 use crate::dice::Dice;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::AskKey;
@@ -63,15 +61,15 @@ impl Cluster {
         let after = self.dice.pick(&[1, 20, 300, 2_000]);
         self.at(after, Event::Work { node, life, client });
         self.access(node, client)?;
-        let what = request(&mut self.dice, self.hosts.len() as u64);
+        let what = request(&mut self.course.dice, self.hosts.len() as u64);
         let process = self.hosts[node].process.as_mut().expect("just seen");
         if process.clients[client].waits.is_some() {
             return Ok(());
         }
         let (id, uid) = (process.clients[client].id, process.clients[client].uid);
         let user = User { uid, gid: uid };
-        let request = process.member.ask(self.now_ms, user, id, what.clone());
-        let until_ms = self.now_ms + ANSWER_MS + SLACK_MS;
+        let request = process.member.ask(self.course.now_ms, user, id, what.clone());
+        let until_ms = self.course.now_ms + ANSWER_MS + SLACK_MS;
         process.clients[client].waits = Some((request, what.clone(), until_ms));
         self.checks.on_asked(AskKey { incarnation: process.incarnation, request }, uid, &what);
         self.count("requests");
@@ -100,8 +98,7 @@ impl Cluster {
 
     /// A client gets its answer.
     pub(crate) fn on_answered(&mut self, node: usize, request: u64, result: Result<Answer>) -> Check {
-        #[cfg(test)]
-        if self.sabotage == Sabotage::SwallowAnswers && self.dice.chance(500) {
+        if self.has(Defect::SwallowAnswers) && self.dice.chance(500) {
             return Ok(());
         }
         let process = self.hosts[node].process.as_mut().expect("its membership answered");

@@ -24,9 +24,9 @@
 mod node;
 mod programs;
 
-use crate::check::{Check, all_held, check};
+use crate::check::{Check, check};
 use crate::dice::Dice;
-use crate::report::{Counts, Failure, Plan};
+use crate::harness::{Course, World, defects, on_course};
 use node::Node;
 use programs::{Channel, Line};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,13 +35,9 @@ use std::collections::{BTreeMap, VecDeque};
 const LINE_COUNT: u64 = 2;
 /// Most pieces in which a command's bytes arrive: more than a node takes in the time of a round trip.
 const PIECE_COUNT_MAX: u64 = 12;
-/// Virtual time after the faults in which everything must come to rest.
-const QUIET_MS: u64 = 60_000;
-/// How many of the last events a failure shows.
-const TRAIL_LEN: usize = 60;
 
 #[derive(Clone, Debug)]
-enum Event {
+pub(crate) enum Event {
     /// A greeting reaches a node.
     Greeting {
         connection: u64,
@@ -98,12 +94,11 @@ enum Event {
         connection: u64,
     },
     Fault,
-    Calm,
 }
 
 /// A piece of a command.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(crate) struct Piece {
     line: u64,
     version: u64,
     number: u64,
@@ -113,11 +108,7 @@ struct Piece {
     is_copy: bool,
 }
 
-/// A defect put in on purpose: the checks must find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sabotage {
-    /// None: the real thing.
-    None,
+defects! {
     /// Closing a connection leaves what was not sent to the kernel.
     SendOn,
     /// A node goes on with a connection whose successor it greeted.
@@ -128,14 +119,10 @@ enum Sabotage {
     ServeTheDead,
 }
 
+/// Commands of programs that give up or die.
 #[derive(Debug)]
-struct World {
-    plan: Plan,
-    sabotage: Sabotage,
-    dice: Dice,
-    now_ms: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    event_count: u64,
+pub(crate) struct CommandWorld {
+    course: Course<Event, Defect>,
     nodes: Vec<Node>,
     lines: Vec<Line>,
     connections: BTreeMap<u64, Channel>,
@@ -143,89 +130,33 @@ struct World {
     series_count: u64,
     /// The newest version of each line whose command was answered.
     answered: Vec<u64>,
-    is_rough: bool,
-    counts: Counts,
-    trail: VecDeque<String>,
 }
 
-/// Simulates so many nodes for so many virtual minutes, then until all is quiet.
-///
-/// **Cost**: less than a second for ten virtual minutes of three nodes. **Errors**: the first check that did not hold.
-pub(crate) fn run(plan: Plan, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    run_sabotaged(plan, Sabotage::None, progress)
-}
+on_course!(CommandWorld);
 
-fn run_sabotaged(plan: Plan, sabotage: Sabotage, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    let mut world = World::new(plan, sabotage);
-    match all_held(|| world.run(progress)) {
-        Ok(()) => Ok(world.counts),
-        Err(what) => Err(Failure { plan, world: "commands", at_ms: world.now_ms, what, trail: world.trail.into() }),
-    }
-}
+impl World for CommandWorld {
+    const NAME: &'static str = "commands";
+    type Event = Event;
+    type Defect = Defect;
 
-impl World {
-    fn new(plan: Plan, sabotage: Sabotage) -> World {
-        let nodes = u64::from(plan.nodes);
-        let mut world = World {
-            plan,
-            sabotage,
-            dice: Dice::new(plan.seed),
-            now_ms: 0,
-            events: BTreeMap::new(),
-            event_count: 0,
+    fn begin(course: Course<Event, Defect>) -> CommandWorld {
+        let nodes = u64::from(course.plan.nodes);
+        let mut world = CommandWorld {
+            course,
             nodes: (0..nodes).map(|_| Node::default()).collect(),
             lines: Vec::new(),
             connections: BTreeMap::new(),
             connection_count: 0,
             series_count: 0,
             answered: vec![0; (nodes * LINE_COUNT) as usize],
-            is_rough: true,
-            counts: Counts::new(),
-            trail: VecDeque::new(),
         };
         for line in 0..nodes * LINE_COUNT {
-            let made = Line::throw(line % nodes, nodes, &mut world.dice);
+            let made = Line::throw(line % nodes, nodes, &mut world.course.dice);
             world.lines.push(made);
             world.at(line, Event::Successor { line });
         }
         world.at(1_000, Event::Fault);
-        world.at((plan.minutes * 60_000.0) as u64, Event::Calm);
         world
-    }
-
-    fn at(&mut self, after_ms: u64, event: Event) {
-        self.event_count += 1;
-        self.events.insert((self.now_ms + after_ms, self.event_count), event);
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
-    }
-
-    fn note(&mut self, line: String) {
-        if self.trail.len() == TRAIL_LEN {
-            self.trail.pop_front();
-        }
-        self.trail.push_back(format!("{:>8} ms  {line}", self.now_ms));
-    }
-
-    fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Check {
-        let end_ms = (self.plan.minutes * 60_000.0) as u64 + QUIET_MS;
-        let mut steps = 0_u64;
-        while let Some(((now_ms, _), event)) = self.events.pop_first() {
-            if now_ms > end_ms {
-                break;
-            }
-            self.now_ms = now_ms;
-            self.act(event)?;
-            steps += 1;
-            if steps.is_multiple_of(4096) {
-                progress((now_ms as f64 / end_ms as f64).min(1.0));
-            }
-        }
-        self.counts.insert("events", steps);
-        progress(1.0);
-        self.judge_rest(end_ms)
     }
 
     fn act(&mut self, event: Event) -> Check {
@@ -243,14 +174,23 @@ impl World {
             Event::Heal { line } => self.on_heal(line),
             Event::Resend { connection } => self.on_resend(connection),
             Event::Fault => self.on_fault(),
-            Event::Calm => {
-                self.note("all faults end".to_owned());
-                self.is_rough = false;
-                (0..self.lines.len() as u64).try_for_each(|line| self.on_heal(line))
-            }
         }
     }
 
+    fn calm(&mut self) -> Check {
+        (0..self.lines.len() as u64).try_for_each(|line| self.on_heal(line))
+    }
+
+    /// Nothing hangs: all lines have got answers since the faults ended.
+    fn judge_rest(&mut self) -> Check {
+        let since = self.plan.rough_ms();
+        self.lines.iter().enumerate().try_for_each(|(line, state)| {
+            check(state.answered_ms > since, || format!("line {line} has got no answer since the faults ended: {state:?}"))
+        })
+    }
+}
+
+impl CommandWorld {
     /// Something goes wrong, and the next thing is planned.
     fn on_fault(&mut self) -> Check {
         if !self.is_rough {
@@ -258,7 +198,7 @@ impl World {
         }
         let after = self.dice.between(50, 1_500);
         self.at(after, Event::Fault);
-        let line = self.dice.below(self.lines.len() as u64);
+        let line = self.course.dice.below(self.lines.len() as u64);
         match self.dice.below(4) {
             0 => self.cut(line),
             1 => self.kill(line),
@@ -269,12 +209,12 @@ impl World {
                 self.at(after, Event::Next { line, life: u64::MAX });
             }
             _ => {
-                let node = self.dice.below(self.nodes.len() as u64);
+                let node = self.course.dice.below(self.nodes.len() as u64);
                 let time = self.dice.pick(&[20, 300, 1_500, 4_000]);
                 self.note(format!("node {node} is stopped for {time} ms"));
                 self.count("stops of nodes");
                 let state = &mut self.nodes[node as usize];
-                (state.stopped_until_ms, state.was_stopped) = (self.now_ms + time, true);
+                (state.stopped_until_ms, state.was_stopped) = (self.course.now_ms + time, true);
                 self.at(time, Event::Serve { node });
             }
         }
@@ -292,48 +232,31 @@ impl World {
             )
         })
     }
-
-    /// Nothing hangs: all lines have got answers since the faults ended.
-    fn judge_rest(&self, end_ms: u64) -> Check {
-        let since = end_ms - QUIET_MS;
-        self.lines.iter().enumerate().try_for_each(|(line, state)| {
-            check(state.answered_ms > since, || format!("line {line} has got no answer since the faults ended: {state:?}"))
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn plan(seed: u64) -> Plan {
-        Plan { seed, nodes: 3, minutes: 3.0 }
-    }
+    use crate::Plan;
+    use crate::harness::testing::{finds_all, meets};
 
     #[test]
     fn what_was_answered_stays() {
         for seed in 0..40 {
-            let counts = run(plan(seed), &mut |_| ()).unwrap_or_else(|failure| panic!("{failure}"));
-            for what in [
+            let whats = [
                 "answers",
                 "commands given up",
                 "programs killed",
                 "copies",
                 "resets lost",
                 "connections ended by their successor",
-            ] {
-                assert!(counts.get(what).is_some_and(|count| *count > 0), "seed {seed}: no {what} in {counts:?}");
-            }
+            ];
+            meets::<CommandWorld>(Plan { seed, nodes: 3, minutes: 3.0 }, 0, &whats);
         }
     }
 
     #[test]
-    fn each_sabotage_is_found() {
-        use Sabotage::*;
-        for sabotage in [SendOn, ServeBoth, KeepFetching, ServeTheDead] {
-            let found = (0..20).find_map(|seed| run_sabotaged(plan(seed), sabotage, &mut |_| ()).err());
-            let failure = found.unwrap_or_else(|| panic!("{sabotage:?} was not found"));
-            assert!(failure.what.contains("was answered"), "{sabotage:?}: {failure}");
-        }
+    fn each_defect_is_found() {
+        finds_all::<CommandWorld>(20, (3, 3.0), |failure| assert!(failure.what.contains("was answered"), "{failure}"));
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Node {
     pub was_stopped: bool,
 }
 
-impl World {
+impl CommandWorld {
     fn node_of(&self, connection: u64) -> u64 {
         self.lines[self.connections[&connection].line as usize].node
     }
@@ -115,7 +115,7 @@ impl World {
     }
 
     fn looks(&self) -> bool {
-        self.sabotage != Sabotage::ServeTheDead
+        !self.has(Defect::ServeTheDead)
     }
 
     fn close_ended(&mut self, node: u64) {
@@ -155,7 +155,7 @@ impl World {
         let series = self.connections[&connection].series;
         let earlier = self.node(node).sessions.on_greeted(connection, series);
         self.node(node).served.insert(connection);
-        let earlier = earlier.filter(|_| self.sabotage != Sabotage::ServeBoth);
+        let earlier = earlier.filter(|_| !self.has(Defect::ServeBoth));
         if let Some(earlier) = earlier {
             self.count("connections ended by their successor");
             self.end(node, earlier);
@@ -194,7 +194,7 @@ impl World {
         if self.looks() && self.node(node).buffers.get(&connection).is_some_and(|buffer| buffer.is_reset) {
             self.end(node, connection);
         }
-        if self.sabotage != Sabotage::KeepFetching && !self.node(node).sessions.serves(connection) {
+        if !self.has(Defect::KeepFetching) && !self.node(node).sessions.serves(connection) {
             self.count("fetches cancelled");
             return Ok(());
         }

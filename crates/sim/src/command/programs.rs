@@ -1,6 +1,7 @@
 //! Programs: one command at a time, given up after a bound; killed at any moment, with a successor on the same host.
 
 use super::*;
+use crate::network::Ordered;
 use hanare_protocol::session::Series;
 
 /// How long a program waits for an answer.
@@ -28,9 +29,7 @@ pub(super) struct Line {
     pub answered_ms: u64,
     /// Packets of its host do not pass until then.
     cut_until_ms: u64,
-    /// When the last packet arrives, each way: none overtakes another on its path.
-    there_at_ms: u64,
-    here_at_ms: u64,
+    path: Ordered,
 }
 
 /// A connection, and what its kernels know of it.
@@ -59,13 +58,12 @@ impl Line {
             version: 0,
             answered_ms: 0,
             cut_until_ms: 0,
-            there_at_ms: 0,
-            here_at_ms: 0,
+            path: Ordered::default(),
         }
     }
 }
 
-impl World {
+impl CommandWorld {
     fn line(&mut self, line: u64) -> &mut Line {
         &mut self.lines[line as usize]
     }
@@ -101,7 +99,7 @@ impl World {
     pub(super) fn on_resend(&mut self, connection: u64) -> Check {
         let Some(there) = self.connections.get_mut(&connection) else { return Ok(()) };
         let line = there.line;
-        if self.lines[line as usize].cut_until_ms > self.now_ms {
+        if self.lines[line as usize].cut_until_ms > self.course.now_ms {
             return Ok(());
         }
         let (queue, answers) = (std::mem::take(&mut there.queue), std::mem::take(&mut there.answers));
@@ -113,16 +111,14 @@ impl World {
     fn at_node(&mut self, line: u64, event: Event) {
         let delay = if self.lines[line as usize].way == Way::Ring { 0 } else { self.dice.between(0, 2) };
         let state = &mut self.lines[line as usize];
-        state.there_at_ms = state.there_at_ms.max(self.now_ms + delay);
-        let after = state.there_at_ms - self.now_ms;
+        let after = state.path.there(self.course.now_ms, delay);
         self.at(after, event);
     }
 
     fn at_program(&mut self, line: u64, event: Event) {
         let delay = self.dice.between(0, 2);
         let state = &mut self.lines[line as usize];
-        state.here_at_ms = state.here_at_ms.max(self.now_ms + delay);
-        let after = state.here_at_ms - self.now_ms;
+        let after = state.path.back(self.course.now_ms, delay);
         self.at(after, event);
     }
 
@@ -150,7 +146,7 @@ impl World {
         let Some(there) = self.connections.get_mut(&connection) else { return };
         there.is_open = false;
         let (line, way) = (there.line, there.way);
-        if way == Way::Tcp && self.sabotage != Sabotage::SendOn {
+        if way == Way::Tcp && !self.course.has(Defect::SendOn) {
             there.queue.clear();
         }
         if self.is_cut(line) {

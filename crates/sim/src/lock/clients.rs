@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::check::check;
+use crate::dice::Dice;
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::wire::sync::Mode;
@@ -46,7 +47,7 @@ struct Thread {
     waits: Option<(u64, SyncRequest, u64)>,
 }
 
-impl World {
+impl LockWorld {
     /// A program begins.
     pub(super) fn on_begin(&mut self, node: u64) -> Check {
         self.client_count += 1;
@@ -89,30 +90,30 @@ impl World {
             return Ok(());
         }
         let last = me.held.last().map(|held| (held.name, held.number));
-        let begins = self.is_rough;
+        let begins = self.course.is_rough;
         let number = *next + 1;
         let request = match (last, me.place) {
             // Another beside it, behind it in the alphabet; or back with it.
-            (Some((name, _)), _) if begins && name < LOCKS[LOCKS.len() - 1] && self.dice.chance(2_000) => {
+            (Some((name, _)), _) if begins && name < LOCKS[LOCKS.len() - 1] && self.course.dice.chance(2_000) => {
                 let behind: Vec<&str> = LOCKS.into_iter().filter(|other| *other > name).collect();
-                let name = self.dice.pick(&behind);
-                Some(lock(&mut self.dice, name, thread, number))
+                let name = self.course.dice.pick(&behind);
+                Some(lock(&mut self.course.dice, name, thread, number))
             }
             (Some((_, number)), _) => {
                 // From here on it does not count on it.
                 me.held.pop();
                 Some(SyncRequest::Unlock { number })
             }
-            (None, Some(number)) if begins && self.dice.chance(7_000) => Some(SyncRequest::Meet { number }),
-            (None, Some(number)) if !begins || self.dice.chance(3_000) => Some(SyncRequest::Leave { number }),
-            (None, None) if begins && self.dice.chance(1_500) => {
-                let (name, parties) = self.dice.pick(&GROUPS);
+            (None, Some(number)) if begins && self.course.dice.chance(7_000) => Some(SyncRequest::Meet { number }),
+            (None, Some(number)) if !begins || self.course.dice.chance(3_000) => Some(SyncRequest::Leave { number }),
+            (None, None) if begins && self.course.dice.chance(1_500) => {
+                let (name, parties) = self.course.dice.pick(&GROUPS);
                 let name = name.to_owned();
                 Some(SyncRequest::Join { name, parties, number, client: ClientId(client) })
             }
             (None, _) if begins => {
-                let name = self.dice.pick(&LOCKS);
-                Some(lock(&mut self.dice, name, thread, number))
+                let name = self.course.dice.pick(&LOCKS);
+                Some(lock(&mut self.course.dice, name, thread, number))
             }
             (None, _) => None,
         };
@@ -170,7 +171,7 @@ impl World {
                 self.judge_belief(name)?;
             }
             (SyncRequest::Unlock { .. }, Ok(SyncAnswer::Done)) => {}
-            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Done)) => me.place = Some(*number),
+            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Joined { .. })) => me.place = Some(*number),
             (SyncRequest::Leave { .. }, Ok(SyncAnswer::Done)) => me.place = None,
             (SyncRequest::Lock { bound_ms: Some(0), .. }, Ok(SyncAnswer::Busy)) | (SyncRequest::Meet { .. }, Ok(_)) => {}
             (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {}
@@ -202,7 +203,7 @@ impl World {
     }
 
     /// At the end nobody waits, but for parties that never came.
-    pub(super) fn judge_rest(&self) -> Check {
+    pub(super) fn is_at_rest(&self) -> Check {
         for (id, client) in &self.clients {
             for thread in &client.threads {
                 check(thread.held.is_empty(), || format!("client {id} has not got back to giving back: {thread:?}"))?;

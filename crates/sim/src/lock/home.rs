@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::check;
-use hanare_protocol::group::{Groups, Met};
+use hanare_protocol::group::{Groups, Joined, Met};
 use hanare_protocol::lock::{Claim, Claimed, Locks};
 use hanare_protocol::wire::sync::Mode;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ impl Home {
     }
 }
 
-impl World {
+impl LockWorld {
     pub(super) fn on_home_begins(&mut self) -> Check {
         if self.home.is_some() {
             return Ok(());
@@ -35,12 +35,8 @@ impl World {
         self.home_lives += 1;
         let life = self.home_lives;
         self.note(format!("life {life} of the home begins"));
-        let locks = match (life, self.sabotage) {
-            (1, _) => Locks::new(),
-            #[cfg(test)]
-            (_, Sabotage::TrustRestart) => Locks::new(),
-            _ => Locks::after_another_life(),
-        };
+        let is_first = life == 1 || self.has(Defect::TrustRestart);
+        let locks = if is_first { Locks::new() } else { Locks::after_another_life() };
         self.model = Model::of_life(life);
         let (groups, waiting, meeting, granted) = (Groups::new(), BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         self.home = Some(Home { life, locks, groups, waiting, meeting, granted });
@@ -100,15 +96,14 @@ impl World {
                         Ok(Some(SyncAnswer::Busy))
                     }
                     Claimed::Waits => {
-                        let bound = bound_ms.map(|ms| self.now_ms + ms);
+                        let bound = bound_ms.map(|ms| self.course.now_ms + ms);
                         home.waiting.insert(claim.who, (seq, bound_ms));
                         let life = home.life;
                         self.model.on_asked(&name, claim.who, mode, bound);
                         if let Some(ms) = bound_ms {
                             self.at(ms, Event::Bound { life, who: claim.who });
                         }
-                        #[cfg(test)]
-                        if self.sabotage == Sabotage::GrantTwice && self.dice.chance(500) {
+                        if self.has(Defect::GrantTwice) && self.dice.chance(500) {
                             return Ok(Ok(Some(SyncAnswer::Granted { abandoned: false })));
                         }
                         self.count("waits for locks");
@@ -124,10 +119,9 @@ impl World {
                 unlocked.map(done)
             }
             SyncRequest::Withdraw { number } => {
-                match self.sabotage {
-                    #[cfg(test)]
-                    Sabotage::WithdrawLikeUnlock => drop(home.locks.on_unlock(who(number))),
-                    _ => home.locks.on_withdraw(who(number)),
+                match self.course.has(Defect::WithdrawLikeUnlock) {
+                    true => drop(home.locks.on_unlock(who(number))),
+                    false => home.locks.on_withdraw(who(number)),
                 }
                 let waited = home.waiting.remove(&who(number));
                 self.model.on_withdrawn(who(number));
@@ -142,7 +136,7 @@ impl World {
                 if joined.is_ok() {
                     self.model.on_joined(&name, parties, who(number))?;
                 }
-                joined.map(done)
+                joined.map(|Joined { sitting, party }| Some(SyncAnswer::Joined { sitting, party }))
             }
             SyncRequest::Meet { number } => match home.groups.on_meet(who(number)) {
                 Ok(Met::All) => {
@@ -153,8 +147,7 @@ impl World {
                 Ok(Met::Waits) => {
                     home.meeting.insert(who(number), seq);
                     self.model.on_met(who(number))?;
-                    #[cfg(test)]
-                    if self.sabotage == Sabotage::ReleaseEarly && self.dice.chance(1_000) {
+                    if self.has(Defect::ReleaseEarly) && self.dice.chance(1_000) {
                         self.home.as_mut().expect("as above").meeting.remove(&who(number));
                         self.model.on_all_met(who(number))?;
                     }
@@ -185,8 +178,7 @@ impl World {
     /// Passes on what the machines have to tell.
     fn settle(&mut self) -> Check {
         while let Some(grant) = self.home.as_mut().and_then(|home| home.locks.poll()) {
-            #[cfg(test)]
-            if self.sabotage == Sabotage::ForgetGrants && self.dice.chance(200) {
+            if self.has(Defect::ForgetGrants) && self.dice.chance(200) {
                 continue;
             }
             self.model.on_granted(grant.who, grant.abandoned)?;
@@ -196,8 +188,7 @@ impl World {
             self.send_client(grant.who.link, seq, Ok(SyncAnswer::Granted { abandoned: grant.abandoned }));
         }
         while let Some(told) = self.home.as_mut().and_then(|home| home.groups.poll()) {
-            #[cfg(test)]
-            if self.sabotage == Sabotage::SwallowFailures && told.outcome.is_err() {
+            if self.has(Defect::SwallowFailures) && told.outcome.is_err() {
                 continue;
             }
             self.model.on_told(told.who, &told.outcome)?;
@@ -213,8 +204,7 @@ impl World {
 
     /// The bound of one that may wait still is over.
     pub(super) fn on_bound(&mut self, life: u64, who: Claimant) -> Check {
-        #[cfg(test)]
-        if self.sabotage == Sabotage::ForgetBounds {
+        if self.has(Defect::ForgetBounds) {
             return Ok(());
         }
         let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
@@ -229,22 +219,20 @@ impl World {
 
     /// A connection ended for the home.
     pub(super) fn on_link_gone(&mut self, link: u64) -> Check {
-        #[cfg(test)]
         let claims = self.model.claims_of(link);
         self.model.on_link_gone(link);
         let Some(home) = self.home.as_mut() else { return Ok(()) };
         home.waiting.retain(|who, _| who.link != link);
         home.meeting.retain(|who, _| who.link != link);
-        match self.sabotage {
-            #[cfg(test)]
-            Sabotage::KeepDead => return Ok(()),
-            #[cfg(test)]
-            Sabotage::DieQuietly => {
-                for who in claims {
-                    let _ = home.locks.on_unlock(who).is_ok() || home.locks.on_bound(who).is_some();
-                }
+        if self.course.has(Defect::KeepDead) {
+            return Ok(());
+        }
+        if self.course.has(Defect::DieQuietly) {
+            for who in claims {
+                let _ = home.locks.on_unlock(who).is_ok() || home.locks.on_bound(who).is_some();
             }
-            _ => home.locks.on_link_gone(link),
+        } else {
+            home.locks.on_link_gone(link);
         }
         home.groups.on_link_gone(link);
         self.settle()

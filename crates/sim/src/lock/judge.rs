@@ -117,7 +117,6 @@ impl Model {
     }
 
     /// Who has a lock or waits for one over a connection.
-    #[cfg(test)]
     pub fn claims_of(&self, link: u64) -> Vec<Claimant> {
         let holders = self.locks.values().flat_map(|seen| seen.holders.iter().map(|(who, ..)| *who));
         let waiting = self.locks.values().flat_map(|seen| seen.queue.iter().map(|(who, ..)| *who));

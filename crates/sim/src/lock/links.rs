@@ -1,21 +1,20 @@
 //! Connections between clients and the home: each keeps order and loses nothing until it breaks.
 
 use super::*;
+use crate::network::Ordered;
 
 /// A connection, as long as one side holds it.
 #[derive(Debug)]
 pub(super) struct Link {
     pub client: u64,
-    /// When the last message arrives, each way: none overtakes another.
-    home_at: u64,
-    client_at: u64,
+    path: Ordered,
     /// When it broke: what would arrive later does not.
     cut_at: Option<u64>,
     pub is_open_at_home: bool,
     is_open_at_client: bool,
 }
 
-impl World {
+impl LockWorld {
     /// A client connects, if there is a home.
     pub(super) fn on_connect(&mut self, client: u64) -> Check {
         let Some(me) = self.clients.get_mut(&client) else { return Ok(()) };
@@ -26,20 +25,19 @@ impl World {
         }
         self.link_count += 1;
         me.link = Some(self.link_count);
-        let at = self.now_ms;
-        let link = Link { client, home_at: at, client_at: at, cut_at: None, is_open_at_home: true, is_open_at_client: true };
+        let link = Link { client, path: Ordered::default(), cut_at: None, is_open_at_home: true, is_open_at_client: true };
         self.links.insert(self.link_count, link);
-        self.note(format!("client {client} connects by link {}", self.link_count));
+        self.course.note(format!("client {client} connects by link {}", self.link_count));
         self.resume(client)
     }
 
     /// After how many milliseconds a message that is sent at this moment arrives, if it does.
     fn arrival(&mut self, link: u64, to_home: bool) -> Option<u64> {
-        let delay = self.dice.between(0, self.weather.delay_ms_max);
+        let delay_ms = self.delay_ms();
+        let now_ms = self.now_ms;
         let link = self.links.get_mut(&link)?;
-        let last = if to_home { &mut link.home_at } else { &mut link.client_at };
-        *last = (*last).max(self.now_ms + delay);
-        link.cut_at.is_none_or(|cut| *last <= cut).then(|| *last - self.now_ms)
+        let after = if to_home { link.path.there(now_ms, delay_ms) } else { link.path.back(now_ms, delay_ms) };
+        link.cut_at.is_none_or(|cut| now_ms + after <= cut).then_some(after)
     }
 
     pub(super) fn send_home(&mut self, link: u64, seq: u64, request: SyncRequest) {
@@ -75,7 +73,7 @@ impl World {
         self.count("connections that stood still");
         let until = self.now_ms + self.dice.pick(&[200, 1_000, 3_000]);
         let link = self.links.get_mut(&id).expect("just picked");
-        (link.home_at, link.client_at) = (link.home_at.max(until), link.client_at.max(until));
+        link.path.stall(until);
     }
 
     /// A connection breaks though both of its ends live.
@@ -94,7 +92,7 @@ impl World {
     fn cut(&mut self, id: u64) {
         let rest = self.dice.pick(&[0, 1, 20, 500]);
         let link = self.links.get_mut(&id).expect("one that is there");
-        link.cut_at.get_or_insert(self.now_ms + rest);
+        link.cut_at.get_or_insert(self.course.now_ms + rest);
     }
 
     /// A program dies; the kernel closes its connection behind what it had sent, or the host is gone with what was under way.
@@ -107,8 +105,9 @@ impl World {
         if self.dice.chance(5_000) {
             self.cut(id);
         }
-        self.links.get_mut(&id).expect("a client's link is kept").is_open_at_client = false;
-        let rest = self.links[&id].home_at.saturating_sub(self.now_ms);
+        let link = self.links.get_mut(&id).expect("a client's link is kept");
+        link.is_open_at_client = false;
+        let rest = link.path.there(self.course.now_ms, 0);
         let after = rest + self.dice.pick(&[0, 5, 3_500]);
         self.at(after, Event::ClosedAtHome { link: id });
     }

@@ -17,10 +17,8 @@ mod home;
 mod judge;
 mod links;
 
-use crate::check::{Check, all_held};
-use crate::dice::Dice;
-use crate::network::Weather;
-use crate::report::{Counts, Failure, Plan};
+use crate::check::Check;
+use crate::harness::{Course, World, defects, on_course};
 use clients::Client;
 use hanare_protocol::lock::Claimant;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -28,19 +26,15 @@ use hanare_protocol::{Error, Result as Outcome};
 use home::Home;
 use judge::Model;
 use links::Link;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Programs of each node.
 const CLIENT_COUNT: u64 = 2;
 /// Most programs of a pool: who waits for hundreds waits longer than a run.
 const CLIENT_COUNT_MAX: u64 = 24;
-/// Virtual time after the faults in which everything must come to rest.
-const QUIET_MS: u64 = 60_000;
-/// How many of the last events a failure shows.
-const TRAIL_LEN: usize = 60;
 
 #[derive(Clone, Debug)]
-enum Event {
+pub(crate) enum Event {
     ToHome {
         link: u64,
         seq: u64,
@@ -82,52 +76,33 @@ enum Event {
     },
     HomeBegins,
     Fault,
-    Calm,
 }
 
-/// A defect put in on purpose: the checks must find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sabotage {
-    /// None: the real thing.
-    None,
+defects! {
     /// Some grants to waiters are not passed on.
-    #[cfg(test)]
     ForgetGrants,
     /// Who waits for a lock is sometimes told that it has it.
-    #[cfg(test)]
     GrantTwice,
     /// The home is not told of connections that end.
-    #[cfg(test)]
     KeepDead,
     /// Connections that end are taken for threads that give everything back.
-    #[cfg(test)]
     DieQuietly,
     /// Bounds are never over.
-    #[cfg(test)]
     ForgetBounds,
     /// Who arrives first at a group's barrier is sometimes let through.
-    #[cfg(test)]
     ReleaseEarly,
     /// Nobody is told that a party went.
-    #[cfg(test)]
     SwallowFailures,
     /// A home that begins again takes all locks for free.
-    #[cfg(test)]
     TrustRestart,
     /// Who gives up waiting is taken for one that has the lock and gives it back.
-    #[cfg(test)]
     WithdrawLikeUnlock,
 }
 
+/// Locks and named groups.
 #[derive(Debug)]
-struct World {
-    plan: Plan,
-    sabotage: Sabotage,
-    dice: Dice,
-    weather: Weather,
-    now_ms: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    event_count: u64,
+pub(crate) struct LockWorld {
+    course: Course<Event, Defect>,
     home: Option<Home>,
     home_lives: u64,
     links: BTreeMap<u64, Link>,
@@ -135,38 +110,20 @@ struct World {
     clients: BTreeMap<u64, Client>,
     client_count: u64,
     model: Model,
-    is_rough: bool,
-    counts: Counts,
-    trail: VecDeque<String>,
 }
 
-/// Simulates so many nodes for so many virtual minutes, then until all is quiet.
-///
-/// **Cost**: about a second for ten virtual minutes of three nodes. **Errors**: the first check that did not hold.
-pub(crate) fn run(plan: Plan, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    run_sabotaged(plan, Sabotage::None, progress)
-}
+on_course!(LockWorld);
 
-fn run_sabotaged(plan: Plan, sabotage: Sabotage, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    let mut world = World::new(plan, sabotage);
-    match all_held(|| world.run(progress)) {
-        Ok(()) => Ok(world.counts),
-        Err(what) => Err(Failure { plan, world: "locks", at_ms: world.now_ms, what, trail: world.trail.into() }),
-    }
-}
+impl World for LockWorld {
+    const NAME: &'static str = "locks";
+    type Event = Event;
+    type Defect = Defect;
 
-impl World {
-    fn new(plan: Plan, sabotage: Sabotage) -> World {
-        let mut dice = Dice::new(plan.seed);
-        let weather = Weather::throw(&mut dice);
-        let mut world = World {
-            plan,
-            sabotage,
-            dice,
-            weather,
-            now_ms: 0,
-            events: BTreeMap::new(),
-            event_count: 0,
+    fn begin(mut course: Course<Event, Defect>) -> LockWorld {
+        course.throw_weather();
+        let nodes = u64::from(course.plan.nodes);
+        let mut world = LockWorld {
+            course,
             home: None,
             home_lives: 0,
             links: BTreeMap::new(),
@@ -174,52 +131,12 @@ impl World {
             clients: BTreeMap::new(),
             client_count: 0,
             model: Model::default(),
-            is_rough: true,
-            counts: Counts::new(),
-            trail: VecDeque::new(),
         };
         world.at(0, Event::HomeBegins);
-        let programs = (u64::from(plan.nodes) * CLIENT_COUNT).min(CLIENT_COUNT_MAX);
-        (0..programs).for_each(|program| world.at(program, Event::Begin { node: program % u64::from(plan.nodes) }));
+        let programs = (nodes * CLIENT_COUNT).min(CLIENT_COUNT_MAX);
+        (0..programs).for_each(|program| world.at(program, Event::Begin { node: program % nodes }));
         world.at(1_000, Event::Fault);
-        world.at((plan.minutes * 60_000.0) as u64, Event::Calm);
         world
-    }
-
-    fn at(&mut self, after_ms: u64, event: Event) {
-        self.event_count += 1;
-        self.events.insert((self.now_ms + after_ms, self.event_count), event);
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
-    }
-
-    fn note(&mut self, line: String) {
-        if self.trail.len() == TRAIL_LEN {
-            self.trail.pop_front();
-        }
-        self.trail.push_back(format!("{:>8} ms  {line}", self.now_ms));
-    }
-
-    fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Check {
-        let end_ms = (self.plan.minutes * 60_000.0) as u64 + QUIET_MS;
-        let mut steps = 0_u64;
-        while let Some(((now_ms, _), event)) = self.events.pop_first() {
-            if now_ms > end_ms {
-                break;
-            }
-            self.now_ms = now_ms;
-            self.act(event)?;
-            self.model.judge(now_ms)?;
-            steps += 1;
-            if steps.is_multiple_of(4096) {
-                progress((now_ms as f64 / end_ms as f64).min(1.0));
-            }
-        }
-        self.counts.insert("events", steps);
-        progress(1.0);
-        self.judge_rest()
     }
 
     fn act(&mut self, event: Event) -> Check {
@@ -235,15 +152,25 @@ impl World {
             Event::Begin { node } => self.on_begin(node),
             Event::HomeBegins => self.on_home_begins(),
             Event::Fault => self.on_fault(),
-            Event::Calm => {
-                self.note("all faults end".to_owned());
-                (self.is_rough, self.weather) = (false, Weather::FAIR);
-                self.at(0, Event::HomeBegins);
-                Ok(())
-            }
         }
     }
 
+    fn calm(&mut self) -> Check {
+        self.at(0, Event::HomeBegins);
+        Ok(())
+    }
+
+    fn judge(&mut self) -> Check {
+        let now_ms = self.now_ms;
+        self.model.judge(now_ms)
+    }
+
+    fn judge_rest(&mut self) -> Check {
+        self.is_at_rest()
+    }
+}
+
+impl LockWorld {
     /// Something goes wrong, and the next thing is planned.
     fn on_fault(&mut self) -> Check {
         if !self.is_rough {
@@ -253,7 +180,7 @@ impl World {
         self.at(after, Event::Fault);
         let clients: Vec<u64> = self.clients.keys().copied().collect();
         match self.dice.below(10) {
-            0 | 1 => self.weather = Weather::throw(&mut self.dice),
+            0 | 1 => self.throw_weather(),
             2 | 3 => self.stall_one(),
             4 | 5 => self.break_one(),
             6 | 7 if !clients.is_empty() => {
@@ -262,7 +189,7 @@ impl World {
                 self.count("client deaths");
             }
             8 => {
-                let node = self.dice.below(u64::from(self.plan.nodes));
+                let node = self.course.dice.below(u64::from(self.course.plan.nodes));
                 self.note(format!("node {node} dies"));
                 self.count("node deaths");
                 for client in clients {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl PageWorld {
     /// A node dies, or the weather changes.
     pub(super) fn on_fault(&mut self) -> Check {
         if !self.is_rough {
@@ -11,10 +11,10 @@ impl World {
         let after = self.dice.between(200, 6_000);
         self.at(after, Event::Fault);
         if self.dice.chance(5_000) {
-            self.weather = Weather::throw(&mut self.dice);
+            self.throw_weather();
             return Ok(());
         }
-        let node = self.dice.below(self.nodes.len() as u64) as usize;
+        let node = self.course.dice.below(self.nodes.len() as u64) as usize;
         let Some(life) = self.nodes[node].filter(|life| !self.still.contains_key(life)) else { return Ok(()) };
         let process = &self.processes[&life];
         let is_whole =
@@ -66,7 +66,7 @@ impl World {
                 Ok(())
             })?;
         }
-        if self.sabotage == Sabotage::KeepDead {
+        if self.has(Defect::KeepDead) {
             return Ok(());
         }
         let process = self.processes.get_mut(&life).expect("it lives");

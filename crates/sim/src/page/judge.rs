@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl PageWorld {
     /// What holds of a page at every moment.
     pub(super) fn judge(&mut self, home: Life, page: Page) -> Check {
         let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// At the end nobody waits, and nothing is under way.
-    pub(super) fn judge_rest(&self) -> Check {
+    pub(super) fn is_at_rest(&self) -> Check {
         for (life, process) in &self.processes {
             check(process.directory.busy_count() == 0, || format!("something is under way at {life}: {:?}", process.directory))?;
             check(process.returning.is_none(), || format!("{life} still waits for hosts: {:?}", process.returning))?;

@@ -2,18 +2,10 @@
 
 use super::*;
 
-impl World {
+impl PageWorld {
     /// Sends, or sends again.
     pub(super) fn transmit(&mut self, from: Life, to: Life, number: u64, parcel: &Parcel) {
-        let arrivals = self.weather.arrivals(&mut self.dice);
-        match arrivals.len() {
-            0 => self.count("messages lost"),
-            1 => {}
-            _ => self.count("messages duplicated"),
-        }
-        for after in arrivals {
-            self.at(after, Event::Arrive { from, to, number, parcel: parcel.clone() });
-        }
+        self.deliver(|| Event::Arrive { from, to, number, parcel: parcel.clone() });
     }
 
     pub(super) fn send(&mut self, from: Life, to: Life, parcel: Parcel) {
@@ -36,7 +28,7 @@ impl World {
     pub(super) fn on_arrive(&mut self, from: Life, to: Life, number: u64, parcel: Parcel) -> Check {
         let Some(process) = self.processes.get_mut(&to).filter(|process| !process.lost.contains(&from)) else { return Ok(()) };
         let is_new = process.couriers.entry(from).or_default().hear(number);
-        if is_new || self.sabotage == Sabotage::HearTwice { self.on_parcel(from, to, parcel) } else { Ok(()) }
+        if is_new || self.has(Defect::HearTwice) { self.on_parcel(from, to, parcel) } else { Ok(()) }
     }
 
     pub(super) fn on_tick(&mut self, life: Life) -> Check {
@@ -51,11 +43,9 @@ impl World {
             let process = self.processes.get_mut(&life).expect("it lives");
             let courier = process.couriers.get_mut(&to).expect("just listed");
             if let Some(receipt) = courier.receipt() {
-                for after in self.weather.arrivals(&mut self.dice) {
-                    self.at(after, Event::Receipt { from: life, to, receipt: receipt.clone() });
-                }
+                self.deliver(|| Event::Receipt { from: life, to, receipt: receipt.clone() });
             }
-            if self.sabotage == Sabotage::SendOnce {
+            if self.has(Defect::SendOnce) {
                 continue;
             }
             // What was sent just now has hardly had the time to be confirmed: not all of it every time.

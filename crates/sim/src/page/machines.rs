@@ -3,7 +3,7 @@
 use super::*;
 use hanare_protocol::Corrupt;
 
-impl World {
+impl PageWorld {
     pub(super) fn drain_home(&mut self, life: Life, page: Page) -> Check {
         while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.directory.poll()) {
             match output {
@@ -119,7 +119,7 @@ impl World {
     /// A home is lost: who waits for it is refused.
     pub(super) fn refuse_all(&mut self, life: Life, home: Life) -> Check {
         let waits =
-            |world: &World| world.processes[&life].threads.iter().flatten().filter(|waiting| waiting.home == home).count();
+            |world: &PageWorld| world.processes[&life].threads.iter().flatten().filter(|waiting| waiting.home == home).count();
         let before = waits(self);
         self.with_host(life, home, |rules, place, _| {
             rules.on_home_lost(place, 0);

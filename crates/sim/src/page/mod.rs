@@ -16,17 +16,15 @@ mod programs;
 mod returns;
 mod stages;
 
-use crate::check::{Check, all_held, check};
-use crate::dice::Dice;
-use crate::network::Weather;
-use crate::report::{Counts, Failure, Plan};
+use crate::check::{Check, check};
+use crate::harness::{Course, World, defects, on_course};
 use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::word::{Fault, Fill, State};
 use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
 use hanare_protocol::page::{Returning, Say, Ticket, ToHome, ToHost, Version};
 use stages::Stage;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages of each extent.
 const PAGE_COUNT: u64 = 6;
@@ -40,17 +38,13 @@ const THREAD_COUNT: u16 = 3;
 const SEAT_COUNT: u16 = 1 + 2 * THREAD_COUNT;
 /// How often a node sends again what was not confirmed, and confirms.
 const TICK_MS: u64 = 40;
-/// Virtual time after the faults in which everything must come to rest.
-const QUIET_MS: u64 = 60_000;
-/// How many of the last events a failure shows.
-const TRAIL_LEN: usize = 60;
 
 /// A life of a node's process; also its number at every directory. Never given again.
 type Life = u16;
 
 /// What travels between two lives: about a page of the extent whose home is `home`.
 #[derive(Clone, Debug)]
-struct Parcel {
+pub(crate) struct Parcel {
     home: Life,
     page: Page,
     what: What,
@@ -58,7 +52,7 @@ struct Parcel {
 }
 
 #[derive(Clone, Debug)]
-enum What {
+pub(crate) enum What {
     ToHome(ToHome),
     ToHost(ToHost),
     /// The home, another life by now, is back.
@@ -68,7 +62,7 @@ enum What {
 }
 
 #[derive(Clone, Debug)]
-enum Event {
+pub(crate) enum Event {
     Arrive {
         from: Life,
         to: Life,
@@ -124,7 +118,6 @@ enum Event {
         life: Life,
         before: Life,
     },
-    Calm,
 }
 
 /// What a node has of the extent of a home: its rules, and the words and frames that they work on.
@@ -173,10 +166,7 @@ struct Truth {
     writers: BTreeSet<Life>,
 }
 
-/// A defect put in on purpose: the checks must find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sabotage {
-    None,
+defects! {
     /// Repetitions of the network are taken for new messages.
     HearTwice,
     /// What was lost is not sent again.
@@ -191,15 +181,10 @@ enum Sabotage {
     AskInTurns,
 }
 
+/// Pages shared by hosts.
 #[derive(Debug)]
-struct World {
-    plan: Plan,
-    sabotage: Sabotage,
-    dice: Dice,
-    weather: Weather,
-    now_ms: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    event_count: u64,
+pub(crate) struct PageWorld {
+    course: Course<Event, Defect>,
     processes: BTreeMap<Life, Process>,
     /// The life of each node, if it has one.
     nodes: Vec<Option<Life>>,
@@ -210,134 +195,34 @@ struct World {
     dead: BTreeSet<Life>,
     /// Lives that stand still, and until when.
     still: BTreeMap<Life, u64>,
-    is_rough: bool,
-    counts: Counts,
-    trail: VecDeque<String>,
 }
 
-/// Virtual minutes of a round: lives are numbered, and no number is given again, so a long run is many rounds.
-const ROUND_MINUTES: f64 = 20.0;
+on_course!(PageWorld);
 
-/// Simulates so many nodes for so many virtual minutes, then until all is quiet.
-///
-/// **Cost**: about a second for ten virtual minutes of three nodes. **Errors**: the first check that did not hold.
-pub(crate) fn run(plan: Plan, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    run_sabotaged(plan, Sabotage::None, progress)
-}
+impl World for PageWorld {
+    const NAME: &'static str = "pages";
+    /// Lives are numbered, and no number is given again.
+    const ROUND_MINUTES: Option<f64> = Some(20.0);
+    type Event = Event;
+    type Defect = Defect;
 
-fn run_sabotaged(plan: Plan, sabotage: Sabotage, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    let mut counts = Counts::new();
-    let rounds = (plan.minutes / ROUND_MINUTES).ceil().max(1.0);
-    let mut seeds = Dice::new(plan.seed);
-    for round in 0..rounds as u64 {
-        let minutes = (plan.minutes - round as f64 * ROUND_MINUTES).min(ROUND_MINUTES);
-        let mut world = World::new(Plan { seed: seeds.next(), minutes, ..plan }, sabotage);
-        if let Err(what) = all_held(|| world.run(&mut |share| progress((round as f64 + share) / rounds))) {
-            let at_ms = (round as f64 * ROUND_MINUTES * 60_000.0) as u64 + world.now_ms;
-            return Err(Failure { plan, world: "pages", at_ms, what, trail: world.trail.into() });
-        }
-        world.counts.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
-    }
-    Ok(counts)
-}
-
-impl World {
-    fn new(plan: Plan, sabotage: Sabotage) -> World {
-        let mut dice = Dice::new(plan.seed);
-        let weather = Weather::throw(&mut dice);
-        let mut world = World {
-            plan,
-            sabotage,
-            dice,
-            weather,
-            now_ms: 0,
-            events: BTreeMap::new(),
-            event_count: 0,
+    fn begin(mut course: Course<Event, Defect>) -> PageWorld {
+        course.throw_weather();
+        let nodes = vec![None; course.plan.nodes as usize];
+        let mut world = PageWorld {
+            course,
             processes: BTreeMap::new(),
-            nodes: vec![None; plan.nodes as usize],
+            nodes,
             next_life: 0,
             next_value: 1,
             next_face: 0,
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
             still: BTreeMap::new(),
-            is_rough: true,
-            counts: BTreeMap::new(),
-            trail: VecDeque::new(),
         };
         (0..world.nodes.len()).for_each(|node| world.start(node));
         world.at(2_000, Event::Fault);
-        world.at((plan.minutes * 60_000.0) as u64, Event::Calm);
         world
-    }
-
-    fn at(&mut self, after_ms: u64, event: Event) {
-        self.event_count += 1;
-        self.events.insert((self.now_ms + after_ms, self.event_count), event);
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_insert(0) += 1;
-    }
-
-    fn note(&mut self, line: String) {
-        if self.trail.len() == TRAIL_LEN {
-            self.trail.pop_front();
-        }
-        self.trail.push_back(format!("{:>8} {line}", self.now_ms));
-    }
-
-    fn start(&mut self, node: usize) {
-        let life = self.next_life;
-        self.next_life += 1;
-        self.nodes[node] = Some(life);
-        let process = Process {
-            directory: Directory::new(PAGE_COUNT, HostId(life)),
-            memory: vec![0; PAGE_COUNT as usize],
-            mapped: BTreeMap::new(),
-            couriers: BTreeMap::new(),
-            lost: self.dead.clone(),
-            threads: vec![None; usize::from(THREAD_COUNT)],
-            faces: BTreeMap::new(),
-            kept: BTreeMap::new(),
-            back: BTreeMap::new(),
-            farewells: BTreeSet::new(),
-            returning: None,
-        };
-        self.processes.insert(life, process);
-        for page in 0..PAGE_COUNT {
-            self.truths.insert((life, Page(page)), Truth::default());
-        }
-        self.note(format!("life {life} of node {node} begins"));
-        self.set_going(life);
-    }
-
-    /// What happens in a life again and again begins.
-    fn set_going(&mut self, life: Life) {
-        self.at(0, Event::Tick { life });
-        for _ in 0..THREAD_COUNT {
-            self.at(1, Event::Program { life });
-        }
-        self.at(1, Event::Command { life });
-    }
-
-    fn run(&mut self, progress: &mut dyn FnMut(f64)) -> Check {
-        let end_ms = (self.plan.minutes * 60_000.0) as u64 + QUIET_MS;
-        let mut steps = 0_u64;
-        while let Some(((now_ms, _), event)) = self.events.pop_first() {
-            if now_ms > end_ms {
-                break;
-            }
-            self.now_ms = now_ms;
-            self.act(event)?;
-            steps += 1;
-            if steps.is_multiple_of(4096) {
-                progress((now_ms as f64 / end_ms as f64).min(1.0));
-            }
-        }
-        self.counts.insert("events", steps);
-        progress(1.0);
-        self.judge_rest()
     }
 
     fn act(&mut self, event: Event) -> Check {
@@ -377,13 +262,52 @@ impl World {
                 self.on_answer(life, before);
                 Ok(())
             }
-            Event::Calm => {
-                self.note("all faults end".to_owned());
-                (self.is_rough, self.weather) = (false, Weather::FAIR);
-                (0..self.nodes.len()).for_each(|node| self.at(0, Event::Restart { node }));
-                Ok(())
-            }
         }
+    }
+
+    fn calm(&mut self) -> Check {
+        (0..self.nodes.len()).for_each(|node| self.at(0, Event::Restart { node }));
+        Ok(())
+    }
+
+    fn judge_rest(&mut self) -> Check {
+        self.is_at_rest()
+    }
+}
+
+impl PageWorld {
+    fn start(&mut self, node: usize) {
+        let life = self.next_life;
+        self.next_life += 1;
+        self.nodes[node] = Some(life);
+        let process = Process {
+            directory: Directory::new(PAGE_COUNT, HostId(life)),
+            memory: vec![0; PAGE_COUNT as usize],
+            mapped: BTreeMap::new(),
+            couriers: BTreeMap::new(),
+            lost: self.dead.clone(),
+            threads: vec![None; usize::from(THREAD_COUNT)],
+            faces: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            back: BTreeMap::new(),
+            farewells: BTreeSet::new(),
+            returning: None,
+        };
+        self.processes.insert(life, process);
+        for page in 0..PAGE_COUNT {
+            self.truths.insert((life, Page(page)), Truth::default());
+        }
+        self.note(format!("life {life} of node {node} begins"));
+        self.set_going(life);
+    }
+
+    /// What happens in a life again and again begins.
+    fn set_going(&mut self, life: Life) {
+        self.at(0, Event::Tick { life });
+        for _ in 0..THREAD_COUNT {
+            self.at(1, Event::Program { life });
+        }
+        self.at(1, Event::Command { life });
     }
 }
 

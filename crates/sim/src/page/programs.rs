@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl World {
+impl PageWorld {
     /// The value of a page at a host; its own extent's frames are the memory at home.
     pub(super) fn frame(&self, life: Life, home: Life, page: Page) -> Option<u64> {
         let process = &self.processes[&life];
@@ -56,7 +56,7 @@ impl World {
         };
         let Some(thread) = process.threads.iter().position(is_its) else { return false };
         let is_answer = place.number(ticket.seat) == ticket.number && awaits.is_empty() && value.is_some();
-        if !is_answer || !self.dice.chance(5_000) {
+        if !is_answer || !self.course.dice.chance(5_000) {
             return false;
         }
         if place.change(page, |word| word.fill(ticket.seat, *version, *access)) != Ok(Fill::Go) {

@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl World {
+impl PageWorld {
     /// A node stands still: to the others this life is over. It goes on later, as a home that has its bytes.
     pub(super) fn stand_still(&mut self, node: usize, life: Life) {
         self.note(format!("life {life} of node {node} stands still"));
@@ -39,7 +39,7 @@ impl World {
         };
         match self.still.get(&life).copied() {
             Some(until_ms) if self.now_ms < until_ms => {
-                self.at(until_ms - self.now_ms, event.clone());
+                self.course.at(until_ms - self.course.now_ms, event.clone());
                 true
             }
             _ => false,
@@ -55,13 +55,11 @@ impl World {
         self.nodes[node] = Some(life);
         self.count("homes that came back");
         let mut guests: Vec<Life> = process.couriers.keys().copied().collect();
-        let rules = match self.sabotage {
-            Sabotage::ForgetOwners => Returning::new(&Directory::new(PAGE_COUNT, HostId(was)), []),
-            _ => Returning::new(&process.directory, guests.iter().copied().map(HostId)),
-        };
-        if self.sabotage == Sabotage::ForgetOwners {
+        if self.has(Defect::ForgetOwners) {
+            process.directory = Directory::new(PAGE_COUNT, HostId(was));
             guests.clear();
         }
+        let rules = Returning::new(&process.directory, guests.iter().copied().map(HostId));
         process.couriers.clear();
         process.mapped.clear();
         process.kept.clear();
@@ -194,7 +192,7 @@ impl World {
         answering.hear(Incarnation(before.into()));
         // Where nobody answers, that is told as well.
         let another = self.nodes[COORDINATOR].is_none_or(|now| answering.hear(Incarnation(now.into())));
-        if !another || self.sabotage == Sabotage::TakeForOld {
+        if !another || self.has(Defect::TakeForOld) {
             return;
         }
         let others: Vec<Life> = self.others(life).into_iter().chain([life]).collect();

@@ -19,7 +19,7 @@ impl Stage {
     }
 }
 
-impl World {
+impl PageWorld {
     /// A get or put comes by command.
     pub(super) fn on_command(&mut self, life: Life) -> Check {
         if !self.processes.contains_key(&life) || !self.is_rough {
@@ -34,7 +34,7 @@ impl World {
         self.next_face += 1;
         let mut asked: Vec<Page> = (0..PAGE_COUNT).map(Page).filter(|page| *page == first || self.dice.chance(2_500)).collect();
         let pages = asked.iter().map(|page| (*page, self.truths[&(life, *page)].last)).collect();
-        let unasked = if self.sabotage == Sabotage::AskInTurns {
+        let unasked = if self.has(Defect::AskInTurns) {
             // The first that is asked for is any of them.
             let at = self.dice.below(asked.len() as u64) as usize;
             asked.rotate_left(at);

@@ -1,6 +1,6 @@
 //! The home of a queue: its lanes' memory and [`hanare_protocol::queue::Home`], driven as a node drives it.
 
-use super::Sabotage;
+use super::Defect;
 use super::judge::Judge;
 use crate::dice::Dice;
 use crate::report::Counts;
@@ -17,7 +17,7 @@ const SPILL_COUNT: usize = 12;
 
 /// What a program asks.
 #[derive(Clone, Debug)]
-pub(super) enum Request {
+pub(crate) enum Request {
     OpenLane {
         writer: PortId,
     },
@@ -54,7 +54,7 @@ pub(super) enum Request {
 
 /// What the home says.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Done,
     Lane {
         lane: u32,
@@ -73,7 +73,7 @@ pub(super) enum Answer {
 
 /// A block: its writer, and its number from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub writer: PortId,
     pub number: u64,
 }
@@ -111,8 +111,7 @@ impl Ring for Memory {
 #[derive(Debug)]
 struct Spill {
     units: VecDeque<Vec<u8>>,
-    #[cfg_attr(not(test), allow(dead_code, reason = "only tests put defects in"))]
-    sabotage: Sabotage,
+    defect: Option<Defect>,
 }
 
 impl Store for Spill {
@@ -121,24 +120,21 @@ impl Store for Spill {
             self.units.push_back(unit.to_vec());
             return Ok(());
         }
-        #[cfg(test)]
-        if self.sabotage == Sabotage::DropWhenFull {
+        if self.defect == Some(Defect::DropWhenFull) {
             return Ok(());
         }
         Err(Error::PoolFull { asked: 1, free: 0 })
     }
 
     fn front(&mut self) -> Option<&[u8]> {
-        #[cfg(test)]
-        if self.sabotage == Sabotage::SpillBackwards {
+        if self.defect == Some(Defect::SpillBackwards) {
             return self.units.back().map(Vec::as_slice);
         }
         self.units.front().map(Vec::as_slice)
     }
 
     fn pop(&mut self) {
-        #[cfg(test)]
-        if self.sabotage == Sabotage::SpillBackwards {
+        if self.defect == Some(Defect::SpillBackwards) {
             self.units.pop_back();
             return;
         }
@@ -161,15 +157,15 @@ pub(super) struct QueueNode {
     ports: BTreeMap<u64, Vec<(Option<u32>, PortId)>>,
     /// It answers nobody until then.
     pub still_until_ms: u64,
-    sabotage: Sabotage,
+    defect: Option<Defect>,
 }
 
 impl QueueNode {
-    pub fn new(number: usize, dice: &mut Dice, sabotage: Sabotage) -> QueueNode {
+    pub fn new(number: usize, dice: &mut Dice, defect: Option<Defect>) -> QueueNode {
         let overflow = dice.pick(&[Overflow::Refuse, Overflow::Wait, Overflow::Spill]);
         let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: DEPTH as u32, ports: LANE_COUNT, overflow };
         let lanes = (0..LANE_COUNT).map(|_| Memory::default()).collect();
-        QueueNode { number, home: Home::new("a".to_owned(), form), lanes, ports: BTreeMap::new(), still_until_ms: 0, sabotage }
+        QueueNode { number, home: Home::new("a".to_owned(), form), lanes, ports: BTreeMap::new(), still_until_ms: 0, defect }
     }
 
     /// Blocks that nobody has read.
@@ -261,10 +257,9 @@ impl QueueNode {
 
     fn append(&mut self, lane: u32, writer: PortId, seq: u64, numbers: &[u64]) -> Outcome<Answer> {
         let blocks: Vec<[u8; 16]> = numbers.iter().map(|number| Block { writer, number: *number }.bytes()).collect();
-        let sabotage = self.sabotage;
-        #[cfg(test)]
-        let seq = if sabotage == Sabotage::ForgetNumbers { self.home.open_lane(0, writer)?.1 } else { seq };
-        let store = || Spill { units: VecDeque::new(), sabotage };
+        let defect = self.defect;
+        let seq = if defect == Some(Defect::ForgetNumbers) { self.home.open_lane(0, writer)?.1 } else { seq };
+        let store = || Spill { units: VecDeque::new(), defect };
         let units = blocks.iter().map(|block| &block[..]);
         let appended = self.home.append((0, lane), (writer, seq), units, &mut self.lanes[lane as usize], store)?;
         let is_reader_dead = self.home.reader(0) == ReaderState::Broken;
@@ -281,8 +276,7 @@ impl QueueNode {
             if !memory.blocks.is_empty() {
                 lanes.insert(lane, (memory.head, memory.blocks.iter().copied().collect::<Vec<_>>()));
             }
-            #[cfg(test)]
-            if self.sabotage == Sabotage::FreeUnread {
+            if self.defect == Some(Defect::FreeUnread) {
                 let end = memory.head + memory.blocks.len() as u64;
                 self.free(lane, end, judge)?;
             }

@@ -15,25 +15,21 @@ mod home;
 mod judge;
 mod programs;
 
-use crate::check::{Check, all_held};
+use crate::check::Check;
 use crate::dice::Dice;
-use crate::network::Weather;
-use crate::report::{Counts, Failure, Plan};
+use crate::harness::{Course, World, defects, on_course};
+use crate::network::Ordered;
 use hanare_protocol::Result as Outcome;
 use home::{Answer, QueueNode, Request};
 use judge::Judge;
 use programs::Program;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Programs of each queue: one reads, the others write.
 const PROGRAM_COUNT: u64 = 4;
-/// Virtual time after the faults in which everything must come to rest.
-const QUIET_MS: u64 = 60_000;
-/// How many of the last events a failure shows.
-const TRAIL_LEN: usize = 60;
 
 #[derive(Clone, Debug)]
-enum Event {
+pub(crate) enum Event {
     ToHome {
         link: u64,
         request: Request,
@@ -54,25 +50,16 @@ enum Event {
         life: u64,
     },
     Fault,
-    Calm,
 }
 
-/// A defect put in on purpose: the checks must find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sabotage {
-    /// None: the real thing.
-    None,
+defects! {
     /// Appends are not told apart by their numbers.
-    #[cfg(test)]
     ForgetNumbers,
     /// Units are freed when they are fetched, not when their reader says so.
-    #[cfg(test)]
     FreeUnread,
     /// The spill gives its youngest unit first.
-    #[cfg(test)]
     SpillBackwards,
     /// The spill loses a unit when it is full.
-    #[cfg(test)]
     DropWhenFull,
 }
 
@@ -83,21 +70,14 @@ struct Wire {
     life: u64,
     /// Messages that would arrive after that are lost.
     cut_ms: Option<u64>,
-    /// When the last message of each direction arrives: none overtakes another.
-    to_home_ms: u64,
-    to_program_ms: u64,
+    path: Ordered,
     is_open_at_home: bool,
 }
 
+/// Queues.
 #[derive(Debug)]
-struct World {
-    plan: Plan,
-    sabotage: Sabotage,
-    dice: Dice,
-    weather: Weather,
-    now_ms: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    event_count: u64,
+pub(crate) struct QueueWorld {
+    course: Course<Event, Defect>,
     nodes: Vec<QueueNode>,
     programs: BTreeMap<u64, Program>,
     links: BTreeMap<u64, Wire>,
@@ -105,78 +85,38 @@ struct World {
     open: BTreeMap<u64, Vec<u64>>,
     next_number: u64,
     judge: Judge,
-    is_rough: bool,
-    counts: Counts,
-    trail: VecDeque<String>,
 }
 
-/// Simulates a plan.
-pub(crate) fn run(plan: Plan, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-    World::new(plan, Sabotage::None).run(progress)
-}
+on_course!(QueueWorld);
 
-impl World {
-    fn new(plan: Plan, sabotage: Sabotage) -> World {
-        let mut dice = Dice::new(plan.seed ^ 0x71_7565_7565);
-        let nodes = (0..plan.nodes).map(|number| QueueNode::new(number as usize, &mut dice, sabotage)).collect();
-        let weather = Weather::throw(&mut dice);
-        let mut world = World {
-            plan,
-            sabotage,
-            dice,
-            weather,
-            now_ms: 0,
-            events: BTreeMap::new(),
-            event_count: 0,
+impl World for QueueWorld {
+    const NAME: &'static str = "queues";
+    type Event = Event;
+    type Defect = Defect;
+
+    fn begin(mut course: Course<Event, Defect>) -> QueueWorld {
+        course.dice = Dice::new(course.plan.seed ^ 0x71_7565_7565);
+        let (node_count, defect) = (course.plan.nodes, course.defect);
+        let nodes = (0..node_count).map(|number| QueueNode::new(number as usize, &mut course.dice, defect)).collect();
+        course.throw_weather();
+        let mut world = QueueWorld {
+            course,
             nodes,
             programs: BTreeMap::new(),
             links: BTreeMap::new(),
             open: BTreeMap::new(),
             next_number: 0,
             judge: Judge::default(),
-            is_rough: true,
-            counts: Counts::new(),
-            trail: VecDeque::new(),
         };
-        for program in 0..u64::from(plan.nodes) * PROGRAM_COUNT {
+        for program in 0..u64::from(node_count) * PROGRAM_COUNT {
             world.begin(program);
         }
-        world.after(10, Event::Fault);
+        world.at(10, Event::Fault);
         world
     }
 
-    fn run(mut self, progress: &mut dyn FnMut(f64)) -> Result<Counts, Failure> {
-        let rough_ms = (self.plan.minutes * 60_000.0) as u64;
-        self.after(rough_ms, Event::Calm);
-        let held = all_held(|| self.play(rough_ms, progress));
-        let Err(what) = held else { return Ok(self.counts) };
-        let (plan, trail) = (self.plan, self.trail.into_iter().collect());
-        Err(Failure { plan, world: "queues", at_ms: self.now_ms, what, trail })
-    }
-
-    fn play(&mut self, rough_ms: u64, progress: &mut dyn FnMut(f64)) -> Check {
-        let end_ms = rough_ms + QUIET_MS;
-        while let Some(((at_ms, _), event)) = self.events.pop_first() {
-            if at_ms > end_ms {
-                break;
-            }
-            self.now_ms = at_ms;
-            self.trail.push_back(format!("{at_ms} {event:?}"));
-            if self.trail.len() > TRAIL_LEN {
-                self.trail.pop_front();
-            }
-            self.count("events");
-            if self.counts["events"].is_multiple_of(4096) {
-                progress(at_ms as f64 / end_ms as f64);
-            }
-            self.on_event(event)?;
-        }
-        progress(1.0);
-        let left = |node: &QueueNode| node.waiting();
-        self.judge.at_rest(self.nodes.iter().map(left).sum())
-    }
-
-    fn on_event(&mut self, event: Event) -> Check {
+    fn act(&mut self, event: Event) -> Check {
+        self.note(format!("{event:?}"));
         match event {
             Event::ToHome { link, request } => self.on_request(link, request),
             Event::ToProgram { link, answer } => self.on_answer(link, answer),
@@ -190,20 +130,25 @@ impl World {
                 if self.is_rough {
                     self.fault();
                     let pause_ms = self.dice.between(1, 4000);
-                    self.after(pause_ms, Event::Fault);
+                    self.at(pause_ms, Event::Fault);
                 }
-                Ok(())
-            }
-            Event::Calm => {
-                self.is_rough = false;
-                self.weather = Weather::FAIR;
                 Ok(())
             }
         }
     }
 
+    fn calm(&mut self) -> Check {
+        Ok(())
+    }
+
+    fn judge_rest(&mut self) -> Check {
+        self.judge.at_rest(self.nodes.iter().map(QueueNode::waiting).sum())
+    }
+}
+
+impl QueueWorld {
     fn fault(&mut self) {
-        let program = self.dice.below(self.programs.len() as u64);
+        let program = self.course.dice.below(self.programs.len() as u64);
         let link = self.programs[&program].link;
         match self.dice.below(10) {
             0..5 => {
@@ -227,14 +172,14 @@ impl World {
             }
         }
         if self.dice.chance(1000) {
-            self.weather = Weather::throw(&mut self.dice);
+            self.throw_weather();
         }
     }
 
     /// A home dies: what its queues held is gone, and all its programs learn of it.
     fn kill_home(&mut self, node: usize) {
         let still_ms = self.nodes[node].still_until_ms;
-        self.nodes[node] = QueueNode::new(node, &mut self.dice, self.sabotage);
+        self.nodes[node] = QueueNode::new(node, &mut self.course.dice, self.course.defect);
         self.judge.on_home_death(node);
         self.nodes[node].still_until_ms = still_ms;
         let its: Vec<u64> = self.programs.keys().copied().filter(|program| self.node_of(*program) == node).collect();
@@ -242,7 +187,7 @@ impl World {
             let link = self.programs[&program].link;
             self.open.remove(&program);
             if let Some(link) = self.links.get_mut(&link) {
-                (link.cut_ms, link.is_open_at_home) = (Some(self.now_ms), false);
+                (link.cut_ms, link.is_open_at_home) = (Some(self.course.now_ms), false);
             }
             self.begin(program);
         }
@@ -256,15 +201,14 @@ impl World {
     fn cut(&mut self, link: u64) {
         let (some_ms, home_ms, program_ms) = (self.dice.between(0, 20), self.dice.between(1, 3000), self.dice.between(1, 500));
         let Some(found) = self.links.get_mut(&link).filter(|link| link.cut_ms.is_none()) else { return };
-        found.cut_ms = Some(self.now_ms + some_ms);
-        self.after(some_ms + home_ms, Event::ClosedAtHome { link });
-        self.after(some_ms + program_ms, Event::ClosedAtProgram { link });
+        found.cut_ms = Some(self.course.now_ms + some_ms);
+        self.at(some_ms + home_ms, Event::ClosedAtHome { link });
+        self.at(some_ms + program_ms, Event::ClosedAtProgram { link });
     }
 
     fn connect(&mut self, program: u64, life: u64) -> u64 {
         self.next_number += 1;
-        let now = self.now_ms;
-        let link = Wire { program, life, cut_ms: None, to_home_ms: now, to_program_ms: now, is_open_at_home: true };
+        let link = Wire { program, life, cut_ms: None, path: Ordered::default(), is_open_at_home: true };
         self.links.insert(self.next_number, link);
         self.open.entry(program).or_default().push(self.next_number);
         self.next_number
@@ -281,11 +225,10 @@ impl World {
     }
 
     fn send(&mut self, link: u64, request: Request) {
-        let delay_ms = self.dice.between(0, self.weather.delay_ms_max);
+        let delay_ms = self.delay_ms();
         let Some(found) = self.links.get_mut(&link) else { return };
-        found.to_home_ms = found.to_home_ms.max(self.now_ms + delay_ms);
-        let at_ms = found.to_home_ms;
-        self.at(at_ms, Event::ToHome { link, request });
+        let after = found.path.there(self.course.now_ms, delay_ms);
+        self.at(after, Event::ToHome { link, request });
     }
 
     fn on_request(&mut self, link: u64, request: Request) -> Check {
@@ -296,8 +239,8 @@ impl World {
         }
         let node = self.node_of(found.program);
         if self.nodes[node].still_until_ms > self.now_ms {
-            let at_ms = self.nodes[node].still_until_ms;
-            self.at(at_ms, Event::ToHome { link, request });
+            let after = self.nodes[node].still_until_ms - self.now_ms;
+            self.at(after, Event::ToHome { link, request });
             return Ok(());
         }
         // A program's next connection ends the one before, wherever its bytes are (`protocol::session`).
@@ -307,26 +250,12 @@ impl World {
         if !self.links[&link].is_open_at_home {
             return Ok(());
         }
-        let answer = self.nodes[node].on_request(link, request, &mut self.judge, &mut self.counts)?;
-        let delay_ms = self.dice.between(0, self.weather.delay_ms_max);
+        let answer = self.nodes[node].on_request(link, request, &mut self.judge, &mut self.course.counts)?;
+        let delay_ms = self.delay_ms();
         let found = self.links.get_mut(&link).expect("it was there");
-        found.to_program_ms = found.to_program_ms.max(self.now_ms + delay_ms);
-        let at_ms = found.to_program_ms;
-        self.at(at_ms, Event::ToProgram { link, answer });
+        let after = found.path.back(self.course.now_ms, delay_ms);
+        self.at(after, Event::ToProgram { link, answer });
         Ok(())
-    }
-
-    fn after(&mut self, ms: u64, event: Event) {
-        self.at(self.now_ms + ms, event);
-    }
-
-    fn at(&mut self, at_ms: u64, event: Event) {
-        self.event_count += 1;
-        self.events.insert((at_ms, self.event_count), event);
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::home::{Answer, Request};
 use super::judge::Judge;
-use super::{PROGRAM_COUNT, World};
+use super::{PROGRAM_COUNT, QueueWorld};
 use crate::check::Check;
 use hanare_protocol::queue::PortId;
 use hanare_protocol::{Error, Result as Outcome};
@@ -40,7 +40,7 @@ enum Role {
     },
 }
 
-impl World {
+impl QueueWorld {
     /// A program begins, or the successor of one.
     pub(super) fn begin(&mut self, program: u64) {
         self.next_number += 1;
@@ -55,7 +55,7 @@ impl World {
         };
         self.programs.insert(program, Program { port: PortId(life), life, link, role, asked: None });
         let pause_ms = self.dice.between(0, 200);
-        self.after(pause_ms, super::Event::Next { program, life });
+        self.at(pause_ms, super::Event::Next { program, life });
     }
 
     /// A program does its next thing.
@@ -79,7 +79,7 @@ impl World {
             }
             Role::Reader { is_open: false, .. } => Request::OpenReader { reader: port },
             // Now and then a reader leaves in good order.
-            Role::Reader { is_open, .. } if is_rough && take == 5 && self.event_count.is_multiple_of(31) => {
+            Role::Reader { is_open, .. } if is_rough && take == 5 && self.course.dice.chance(323) => {
                 *is_open = false;
                 Request::CloseReader { reader: port }
             }
@@ -128,7 +128,7 @@ impl World {
         };
         if let Some(pause_ms) = pause_ms {
             let (life, think_ms) = (self.programs[&at].life, self.dice.between(0, 200));
-            self.after(pause_ms + think_ms, super::Event::Next { program: at, life });
+            self.at(pause_ms + think_ms, super::Event::Next { program: at, life });
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// As [`World::on_answer_to_writer`], for a reader.
+    /// As [`QueueWorld::on_answer_to_writer`], for a reader.
     fn on_answer_to_reader(&mut self, at: u64, asked: Option<&Request>, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
         let program = self.programs.get_mut(&at).expect("it was there");
         let port = program.port;
@@ -193,7 +193,7 @@ impl World {
                         self.judge.on_seen(before.insert(block.writer.0, block.number), *block)?;
                     }
                     freed.insert(lane, first + blocks.len() as u64);
-                    *self.counts.entry("blocks seen").or_default() += blocks.len() as u64;
+                    *self.course.counts.entry("blocks seen").or_default() += blocks.len() as u64;
                 }
                 let Some(lane) = dead.first() else { return Ok(Some(0)) };
                 self.ask(at, Request::Tell { lane: *lane, reader: port });

@@ -1,24 +1,17 @@
-//! Seeds that must pass, and sabotages that must not.
+//! Seeds that must pass, and defects that must not.
 
 use super::*;
-
-fn plan(seed: u64, nodes: u32, minutes: f64) -> Plan {
-    Plan { seed, nodes, minutes }
-}
+use crate::Plan;
+use crate::harness::testing::{finds_all, meets, passes, replays};
 
 #[test]
 fn short_runs_hold_every_check() {
-    for seed in 0..200 {
-        if let Err(failure) = run(plan(seed, 1 + (seed % 4) as u32, 0.5), &mut |_| {}) {
-            panic!("{failure}");
-        }
-    }
+    passes::<QueueWorld>(0..200, 1..5, 0.5);
 }
 
 #[test]
 fn a_long_run_holds_every_check_and_meets_every_fault() {
-    let counts = run(plan(3, 4, 10.0), &mut |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
-    for what in [
+    let whats = [
         "appends",
         "appends without room",
         "blocks seen",
@@ -30,22 +23,16 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "messages lost with their connection",
         "program deaths",
         "units spilled",
-    ] {
-        assert!(counts.get(what).is_some_and(|count| *count > 10), "{what} hardly happened: {counts:?}");
-    }
+    ];
+    meets::<QueueWorld>(Plan { seed: 3, nodes: 4, minutes: 10.0 }, 10, &whats);
 }
 
 #[test]
 fn a_seed_replays_exactly() {
-    let once = |seed| run(plan(seed, 3, 1.0), &mut |_| {});
-    assert_eq!(once(11), once(11));
-    assert_ne!(once(11), once(12));
+    replays::<QueueWorld>(1.0);
 }
 
 #[test]
-fn every_sabotage_is_found() {
-    for sabotage in [Sabotage::ForgetNumbers, Sabotage::FreeUnread, Sabotage::SpillBackwards, Sabotage::DropWhenFull] {
-        let find = |seed| World::new(plan(seed, 3, 1.0), sabotage).run(&mut |_| {}).is_err();
-        assert!((0..60).any(find), "{sabotage:?} was not found");
-    }
+fn every_defect_is_found() {
+    finds_all::<QueueWorld>(60, (3, 1.0), |_| {});
 }

@@ -1,0 +1,26 @@
+//! C programs over the library: a module a subject.
+
+#[path = "../stage/mod.rs"]
+mod stage;
+
+mod apps;
+mod book;
+mod commands;
+mod dimmnet;
+mod first;
+mod headers;
+mod himeno;
+mod kit;
+mod launched;
+mod lost_node;
+mod lu;
+mod mapped_by_others;
+mod matmul;
+mod naming;
+mod queue;
+mod quicksort;
+mod ranks;
+mod refusals;
+mod shapes;
+mod sync;
+mod table4;
