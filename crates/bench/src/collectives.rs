@@ -15,7 +15,8 @@ use std::time::Instant;
 pub const NAME: &str = "collectives";
 
 /// Lengths of the vectors in bytes, and how often each is reduced in one turn.
-const LENGTHS: [(usize, usize); 6] = [(8, 2000), (1 << 10, 2000), (32 << 10, 500), (256 << 10, 100), (1 << 20, 40), (4 << 20, 20)];
+const LENGTHS: [(usize, usize); 6] =
+    [(8, 2000), (1 << 10, 2000), (32 << 10, 500), (256 << 10, 100), (1 << 20, 40), (4 << 20, 20)];
 /// A quick turn does so many times fewer.
 const QUICK: usize = 10;
 

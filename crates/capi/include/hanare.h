@@ -24,7 +24,7 @@
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
  *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock, and
- *            hanare_queue_close with its kin)
+ *            hanare_queue_close and hanare_group_close with their kin)
  *            must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
@@ -135,6 +135,7 @@ typedef struct hanare_pool hanare_pool;       /* an attachment to this host's no
 typedef struct hanare_region hanare_region;   /* an open region */
 typedef struct hanare_request hanare_request; /* a command or batch under way */
 typedef struct hanare_held hanare_held;       /* a lock that is held */
+typedef struct hanare_group hanare_group;     /* a place among parties */
 typedef struct hanare_queue hanare_queue;     /* an open queue */
 typedef struct hanare_queue_writer hanare_queue_writer; /* a writer of a queue */
 typedef struct hanare_queue_reader hanare_queue_reader; /* its reader */
@@ -933,9 +934,9 @@ int hanare_unlock(hanare_held *held);
  * first call for that name, and leaves by hanare_detach or an error. Threads that meet attach each for itself.
  *
  * Blocking   until the last party arrives, without a bound.
- * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
- *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
+ * Errors     PARTY_GONE when a party left or ended (the message names its rank, process and node): those who call again begin
+ *            a new group with those who come anew. BAD_GROUP when others gave another number, or when all parties are there
+ *            without this one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 
@@ -954,6 +955,64 @@ typedef struct hanare_part {
  */
 int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t parties, const hanare_part *gives, size_t give_count,
                               const hanare_part *takes, size_t take_count);
+
+/* ---- Collective operations -------------------------------------------------------------------------------------- */
+
+/* What holds for collective operations
+ * -----------------------------------
+ * Parties    are the ranks of a job, or those who joined under a name, numbered from 0. Every party calls the same operations
+ *            in the same order, with the same lengths, elements, operators and roots. One thread of a party at a time has its
+ *            turn; others wait for it.
+ * Result     the same, bit for bit, whatever arrives first: vectors are combined in the order of the parties of each host,
+ *            then in that of hosts.
+ * Cost       parties of a host exchange through shared memory. Between hosts goes one message for each host and 128 KiB, of
+ *            gather, scatter and all-to-all one for each block. The first operation of a group makes a region for each party.
+ * Blocking   until those that a party depends on have done their part, without a bound.
+ * Errors     BAD_GROUP for a root that is no party, before anything happens, and at all parties where their calls do not
+ *            fit together; RANK_GONE or PARTY_GONE at all parties when one is gone that others need. After those two the
+ *            group does no further operation: close it. BAD_ELEMENT; LIMIT_REACHED for more than 256 parties; NODE_LOST.
+ */
+
+/* Opens the group of the ranks of this program's job, where name is NULL and parties is 0 or their number; else joins a group of
+ * that name, as hanare_group_barrier does, in a place of its own.
+ *
+ * Ownership  *group is the caller's until hanare_group_close.
+ * Errors     BAD_GROUP, BAD_NAME, NODE_LOST.
+ */
+int hanare_group_open(hanare_pool *pool, const char *name, uint32_t parties, hanare_group **group);
+
+/* Leaves a group. The handle is gone whatever is returned. */
+int hanare_group_close(hanare_group *group);
+
+/* This party's number: its rank, or how many had joined before. Never blocks. */
+int hanare_group_number(const hanare_group *group);
+
+/* How many parties the group has. Never blocks. */
+int hanare_group_parties(const hanare_group *group);
+
+/* Gives all parties the root's `len` bytes. */
+int hanare_broadcast(hanare_group *group, void *values, size_t len, uint32_t root);
+
+/* Sets `count` elements of each party to what the operator makes of those of all. Elements are of any kind, HANARE_U8 to
+ * HANARE_F64; operators HANARE_ADD to HANARE_XOR, bitwise ones for whole numbers. */
+int hanare_all_reduce(hanare_group *group, void *values, size_t count, int element, int op);
+
+/* As hanare_all_reduce, for the root alone; elsewhere `values` is no result afterwards. */
+int hanare_reduce_to(hanare_group *group, void *values, size_t count, int element, int op, uint32_t root);
+
+/* Brings `len` bytes of each party to the root's `into`, in the order of the parties. Elsewhere `into` is not looked at. */
+int hanare_gather(hanare_group *group, const void *own, size_t len, void *into, uint32_t root);
+
+/* Gives each party its `len` bytes of the root's `from`, which has a block for each. Elsewhere `from` is not looked at. */
+int hanare_scatter(hanare_group *group, const void *from, void *own, size_t len, uint32_t root);
+
+/* Brings `len` bytes of each party to all, in the order of the parties. */
+int hanare_all_gather(hanare_group *group, const void *own, size_t len, void *into);
+
+/* Gives each party its block of `len` bytes of each: block k of `from` goes to party k, block k of `into` comes from it. */
+int hanare_all_to_all(hanare_group *group, const void *from, void *into, size_t len);
+
+/* ---- Words ------------------------------------------------------------------------------------------------------ */
 
 #define HANARE_WAIT_EQUAL 1     /* until the word is `value` */
 #define HANARE_WAIT_NOT_EQUAL 2 /* until it is not */

@@ -75,7 +75,7 @@ unsafe fn ask(call: &'static str, pool: *const CPool, question: impl FnOnce(&Poo
     })
 }
 
-fn count(number: u32) -> c_int {
+pub(crate) fn count(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 

@@ -126,16 +126,8 @@ pub enum Operator {
 
 impl Operator {
     /// All operators.
-    pub const ALL: [Operator; 8] = [
-        Operator::Add,
-        Operator::Min,
-        Operator::Max,
-        Operator::And,
-        Operator::Or,
-        Operator::Xor,
-        Operator::Swap,
-        Operator::Load,
-    ];
+    pub const ALL: [Operator; 8] =
+        [Operator::Add, Operator::Min, Operator::Max, Operator::And, Operator::Or, Operator::Xor, Operator::Swap, Operator::Load];
 
     /// The operator of that number on the wire.
     pub fn decode(byte: u8) -> Option<Operator> {

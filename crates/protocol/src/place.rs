@@ -123,10 +123,12 @@ impl Placement {
     /// Refuses a chunk that is no power of two of at least a page.
     pub fn check(&self) -> Result<()> {
         match self {
-            Placement::Interleave(chunk) | Placement::Nodes(_, chunk) if !chunk.is_power_of_two() || *chunk < CHUNK_LEN_MIN => Err(Error::BadPlacement {
-                placement: self.to_string(),
-                reason: format!("a chunk is a power of two of at least {CHUNK_LEN_MIN} bytes"),
-            }),
+            Placement::Interleave(chunk) | Placement::Nodes(_, chunk) if !chunk.is_power_of_two() || *chunk < CHUNK_LEN_MIN => {
+                Err(Error::BadPlacement {
+                    placement: self.to_string(),
+                    reason: format!("a chunk is a power of two of at least {CHUNK_LEN_MIN} bytes"),
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -436,7 +438,16 @@ mod tests {
             assert_eq!(written.parse(), Ok(placement));
             assert_eq!(postcard::from_bytes(&postcard::to_stdvec(&placement).unwrap()), Ok(placement));
         }
-        for text in ["nodes=", "nodes=0", "nodes=:64K", "nodes=0,0:64K", "nodes=0-40:64K", "nodes=0-4294967295:64K", "nodes=0:1000", "nodes=a:64K"] {
+        for text in [
+            "nodes=",
+            "nodes=0",
+            "nodes=:64K",
+            "nodes=0,0:64K",
+            "nodes=0-40:64K",
+            "nodes=0-4294967295:64K",
+            "nodes=0:1000",
+            "nodes=a:64K",
+        ] {
             assert!(matches!(text.parse::<Placement>(), Err(Error::BadPlacement { .. })), "{text}");
         }
         assert!(postcard::from_bytes::<NodeList>(&[2, 1, 1]).is_err() && postcard::from_bytes::<NodeList>(&[0]).is_err());

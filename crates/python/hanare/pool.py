@@ -192,7 +192,7 @@ class Pool:
         name : str, optional
             Its name in the pool; by default one is drawn. The array stays until it is removed, whoever ends.
         place : str
-            Where its bytes go: ``"local"``, ``"node=K"``, or ``"interleave=1MiB"`` over all nodes.
+            Where its bytes go: ``"local"``, ``"node=K"``, ``"interleave=1MiB"`` over all nodes, or ``"nodes=0,2-4:1MiB"`` over those.
         order : {"C", "F"}
             Which axis varies fastest: the last, or the first.
         mode : int

@@ -49,8 +49,8 @@ impl Mpi {
         }
     }
 
-    /// Its compiler and launcher. Distributions that have both add the name; else what is called mpirun must say which it is.
-    fn tools(self) -> Result<(String, String, String)> {
+    /// Its compiler, launcher and version. Distributions that have both add the name; else what is called mpirun must say which it is.
+    pub fn tools(self) -> Result<(String, String, String)> {
         let suffix = if self == Mpi::Open { ".openmpi" } else { ".mpich" };
         let mut said = None;
         for suffix in [suffix, ""] {

@@ -3,10 +3,13 @@
 #[path = "../stage/mod.rs"]
 mod stage;
 
+mod abort;
 mod apps;
 mod book;
+mod collectives;
 mod commands;
 mod dimmnet;
+mod examples;
 mod first;
 mod headers;
 mod himeno;
@@ -22,5 +25,6 @@ mod quicksort;
 mod ranks;
 mod refusals;
 mod shapes;
+mod signal;
 mod sync;
 mod table4;

@@ -80,7 +80,7 @@ static void die(hanare_pool *pool, int rank, int ranks)
     EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
     if (rank == 1)
         _Exit(9);
-    EXPECT_ERROR(hanare_group_barrier(pool, "all", (uint32_t)ranks), HANARE_ERR_PARTY_GONE, "group 'all'");
+    EXPECT_ERROR(hanare_group_barrier(pool, "all", (uint32_t)ranks), HANARE_ERR_PARTY_GONE, "group 'all' (rank 1, process ");
     int got = hanare_lock(pool, "fatal", HANARE_EXCLUSIVE, HANARE_FOREVER, &held);
     EXPECT(got == HANARE_OK || got == HANARE_ABANDONED);
     EXPECT_OK(hanare_unlock(held));

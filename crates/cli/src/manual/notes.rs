@@ -130,12 +130,18 @@ const NOTES: &[Notes] = &[
                 "Lends to a pool of several hosts, and is the one that the others join.",
             ),
             ("hanare node --memory 64GiB --join 10.0.0.1", "Joins it; pool.key was copied here before."),
-            ("hanare node --memory 4GiB --socket-group lab --socket-mode 0660", "Serves all users of the group lab."),
+            ("hanare node --memory 4GiB --socket-group users --socket-mode 0660", "Serves all of the group users."),
             (
                 "hanare node --memory 4GiB --prometheus 127.0.0.1:9411 --log-json",
                 "Tells metrics, /healthz and /readyz, and logs lines of JSON.",
             ),
         ],
+    ),
+    notes(
+        "hanare-node-rm",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare node rm 2", "Takes node 2, which does not come back, out of the list; its regions are lost.")],
     ),
     notes(
         "hanare-status",

@@ -156,12 +156,7 @@ pub fn run(plan: &Plan, around: &mut Surroundings<'_>) -> Result<Option<Failure>
 
 /// Runs the ranks of a crew to their end. `None` where every rank ended well.
 pub fn run_crew(crew: &mut dyn Crew, ranks: u32, program: &str, events: &Receiver<Event>, guard: Pid) -> Result<Option<Failure>> {
-    let mut job = Job {
-        ranks,
-        running: ranks,
-        program: program.to_owned(),
-        ..Job::default()
-    };
+    let mut job = Job { ranks, running: ranks, program: program.to_owned(), ..Job::default() };
     let result = crew.start().and_then(|()| job.watch(crew, events, guard));
     if result.is_err() {
         crew.signal(Signal::KILL, false);

@@ -203,7 +203,8 @@ node 3                3         delta            signal 9, SIGKILL"
     #[test]
     fn a_node_that_was_lost_before_is_the_first_cause_and_long_names_are_cut() {
         let begun = Instant::now();
-        let lost = LostNode { number: 0, host: "a-host-with-a-very-long-name.example.org".to_owned(), end: End::Killed(9), at: begun };
+        let lost =
+            LostNode { number: 0, host: "a-host-with-a-very-long-name.example.org".to_owned(), end: End::Killed(9), at: begun };
         let ranks = (0..40).map(|rank| end(rank * 2, End::Exited(1), begun, None)).collect();
         let verdict = Verdict { blamed: Rank(4), first_at: begun, ranks, nodes: vec![lost] };
         let text = verdict.table(|_| Place { node: None, host: "b".to_owned() });

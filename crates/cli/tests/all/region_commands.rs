@@ -37,6 +37,41 @@ fn a_region_lives_from_create_to_rm() {
 }
 
 #[test]
+fn a_region_lies_on_the_nodes_that_are_named_and_is_made_again_so() {
+    let nodes = Nodes::start(4);
+    nodes.hanare(&["region", "create", "a", "256K", "--place", "nodes=3,0-1:64K"]).done();
+    let lies = |name: &str| {
+        let stat = nodes.hanare_on(2, &["region", "stat", name, "--json"]).json();
+        let on = stat["nodes"].as_array().unwrap().iter().map(|node| (node["node"].as_u64().unwrap(), node["bytes"].as_u64().unwrap()));
+        (stat["place"].as_str().unwrap().to_owned(), on.collect::<Vec<_>>())
+    };
+    let (place, on) = lies("a");
+    // Four chunks over three nodes: the first named one has two.
+    assert_eq!((place.as_str(), on.as_slice()), ("nodes=3,0-1:65536", &[(0, 65536), (1, 65536), (3, 131_072)][..]));
+    nodes.hanare(&["region", "create", "again", "256K", "--place", &place]).done();
+    assert_eq!(lies("again"), (place, on));
+    assert!(nodes.hanare(&["region", "ls"]).done().contains("nodes=3,0-1:64KiB"));
+
+    nodes.hanare(&["region", "resize", "a", "448K"]).done();
+    assert_eq!(lies("a").1, [(0, 131_072), (1, 131_072), (3, 196_608)], "what is added lies so too");
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let bytes: Vec<u8> = (0..448u32 << 10).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(&one, &bytes).unwrap();
+    nodes.hanare(&["region", "cp", one.to_str().unwrap(), "a"]).done();
+    nodes.hanare_on(1, &["region", "cp", "a", two.to_str().unwrap()]).done();
+    assert!(std::fs::read(&two).unwrap() == bytes);
+
+    let create = |place: &str| nodes.hanare(&["region", "create", "x", "256K", "--place", place]);
+    create("nodes=0,9:64K").refused(&["nodes=0,9:65536", "node 9"]);
+    create("nodes=2:512M").done();
+    for (place, word) in [("nodes=0,0:64K", "twice"), ("nodes=0,1", "write local"), ("nodes=0:5000", "power of two")] {
+        let ended = create(place);
+        assert!(!ended.status.success() && ended.stderr.contains(word), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn status_shows_what_each_node_lends_and_holds() {
     let nodes = Nodes::start(2);
     nodes.hanare(&["region", "create", "r", "2M", "--place", "node=1"]).done();

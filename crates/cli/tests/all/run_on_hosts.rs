@@ -181,7 +181,8 @@ fn a_rank_that_fails_gives_its_status() {
     assert_eq!(ended.status.code(), Some(7));
     let lines: Vec<&str> = ended.stderr.lines().collect();
     assert_eq!(lines[0], "hanare: rank 1 of 3 (sh) failed: exit status 7");
-    let cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let cells =
+        |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(cells(lines[2]), ["rank 1", "0", "a", "exit status 7"], "{}", ended.stderr);
     assert_eq!(cells(lines[3]), ["ranks 0, 2", "0, 1", "a, b", "ended because of rank 1"], "{}", ended.stderr);
     assert_eq!(lines.len(), 4, "{}", ended.stderr);

@@ -183,7 +183,7 @@ fn compare(prng: &mut Prng, pair: &mut Pair) {
     }
 }
 
-const WORDS: [Element; 6] = [Element::U32, Element::I32, Element::U64, Element::I64, Element::F32, Element::F64];
+const WORDS: [Element; 7] = [Element::U32, Element::I32, Element::U64, Element::I64, Element::F32, Element::F64, Element::U128];
 
 /// Elements that are ordinary numbers, so that sums and orders mean something.
 fn numbers(prng: &mut Prng, element: Element, count: usize) -> Vec<u8> {
@@ -194,6 +194,7 @@ fn numbers(prng: &mut Prng, element: Element, count: usize) -> Vec<u8> {
                 Element::F32 => (number as f32 / 8.0).to_le_bytes().to_vec(),
                 Element::F64 => (number as f64 / 8.0).to_le_bytes().to_vec(),
                 Element::U32 | Element::I32 => (number as i32).to_le_bytes().to_vec(),
+                Element::U128 => (i128::from(number) << 32).to_le_bytes().to_vec(),
                 _ => number.to_le_bytes().to_vec(),
             }
         })
@@ -213,6 +214,7 @@ fn apply(operator: Operator, element: Element, old: &[u8], operand: &[u8]) -> Ve
                 Operator::Or => (x | y).to_le_bytes().to_vec(),
                 Operator::Xor => (x ^ y).to_le_bytes().to_vec(),
                 Operator::Swap => operand.to_vec(),
+                Operator::Load => old.to_vec(),
             }
         }};
     }
@@ -223,7 +225,7 @@ fn apply(operator: Operator, element: Element, old: &[u8], operand: &[u8]) -> Ve
         ($($kind:ty => $plus:expr),*) => { $(impl Number for $kind { fn plus(self, other: Self) -> Self { $plus(self, other) } })* };
     }
     number!(u32 => u32::wrapping_add, i32 => i32::wrapping_add, u64 => u64::wrapping_add, i64 => i64::wrapping_add,
-            f32 => |a, b| a + b, f64 => |a, b| a + b);
+            u128 => u128::wrapping_add, f32 => |a, b| a + b, f64 => |a, b| a + b);
     fn add<T: Number>(a: T, b: T) -> T {
         a.plus(b)
     }
@@ -233,19 +235,20 @@ fn apply(operator: Operator, element: Element, old: &[u8], operand: &[u8]) -> Ve
         Element::F32 => with!(f32, u32),
         Element::U64 => with!(u64, u64),
         Element::I64 => with!(i64, u64),
+        Element::U128 => with!(u128, u128),
         _ => with!(f64, u64),
     }
 }
 
 fn update(prng: &mut Prng, pair: &mut Pair) {
-    let element = WORDS[prng.below(6) as usize];
-    let operator = *Operator::ALL.iter().cycle().skip(prng.below(7) as usize).find(|operator| operator.fits(element)).unwrap();
+    let element = WORDS[prng.below(7) as usize];
+    let operator = *Operator::ALL.iter().cycle().skip(prng.below(8) as usize).find(|operator| operator.fits(element)).unwrap();
     let len = element.len() as usize;
     // Whatever was there becomes numbers first.
     pair.model = numbers(prng, element, LEN as usize / len);
     pair.model.resize(LEN as usize, 0);
     pair.region.put(0, &pair.model).unwrap();
-    let shape = shape(prng, 8, LEN);
+    let shape = shape(prng, 16, LEN);
     let bytes = bytes_of(&shape, LEN);
     let is_same = prng.below(3) == 0;
     let operands = numbers(prng, element, if is_same { 1 } else { bytes.len() / len });
@@ -257,7 +260,7 @@ fn update(prng: &mut Prng, pair: &mut Pair) {
         olds.extend(old);
     }
     let modify = Modify { operator, element };
-    if prng.below(2) == 0 {
+    if operator != Operator::Load && prng.below(2) == 0 {
         pair.region.update(shape, modify, &operands).unwrap();
     } else {
         let mut back = vec![0; olds.len()];
@@ -267,9 +270,9 @@ fn update(prng: &mut Prng, pair: &mut Pair) {
 }
 
 fn swap(prng: &mut Prng, pair: &mut Pair) {
-    let element = WORDS[prng.below(6) as usize];
+    let element = WORDS[prng.below(7) as usize];
     let len = element.len() as usize;
-    let shape = shape(prng, 8, LEN);
+    let shape = shape(prng, 16, LEN);
     let bytes = bytes_of(&shape, LEN);
     let new = pattern(bytes.len(), prng.next());
     let mut expected: Vec<u8> = bytes.iter().map(|at| pair.model[*at]).collect();
@@ -316,6 +319,7 @@ fn reduce(prng: &mut Prng, pair: &mut Pair) {
             Element::I64 => Value::Whole(as_number!(i64).into()),
             Element::F32 => Value::Float(as_number!(f32).into()),
             Element::F64 => Value::Float(as_number!(f64)),
+            Element::U128 => unreachable!("no reduction takes them"),
         };
         match (value, range) {
             (Value::Whole(value), Range::Whole(low, high)) if (low..=high).contains(&value) => {

@@ -62,6 +62,8 @@ fn who_leaves_is_named_and_the_others_meet_again_without_it() {
         drop(leaves);
         let gone = waits.join().unwrap().unwrap_err();
         assert!(matches!(&gone, Error::PartyGone { party, .. } if *party == far.client()), "{gone}");
+        let process = format!("process {} on the host of node 1: it left", std::process::id());
+        assert!(gone.to_string().contains(&process), "{gone}");
     });
     assert!(matches!(stays.barrier(), Err(Error::PartyGone { .. })));
     drop(stays);

@@ -2,12 +2,12 @@
 
 use super::{Element, Operator};
 
-/// Whether vectors of that kind can be combined so: bitwise for whole numbers alone; never [`Operator::Swap`].
+/// Whether vectors of that kind can be combined so: bitwise for whole numbers alone; never [`Operator::Swap`] and [`Operator::Load`].
 pub fn folds(operator: Operator, element: Element) -> bool {
     match operator {
         Operator::Add | Operator::Min | Operator::Max => true,
         Operator::And | Operator::Or | Operator::Xor => !element.is_float(),
-        Operator::Swap => false,
+        Operator::Swap | Operator::Load => false,
     }
 }
 
@@ -18,23 +18,25 @@ pub fn folds(operator: Operator, element: Element) -> bool {
 pub fn fold(operator: Operator, element: Element, own: &mut [u8], other: &[u8]) {
     macro_rules! whole {
         ($type:ty) => {
-            each::<{ size_of::<$type>() }>(own, other, match operator {
-                Operator::Add => |a, b| <$type>::from_le_bytes(a).wrapping_add(<$type>::from_le_bytes(b)).to_le_bytes(),
-                Operator::Min => |a, b| <$type>::from_le_bytes(a).min(<$type>::from_le_bytes(b)).to_le_bytes(),
-                Operator::Max => |a, b| <$type>::from_le_bytes(a).max(<$type>::from_le_bytes(b)).to_le_bytes(),
-                Operator::And => |a, b| (<$type>::from_le_bytes(a) & <$type>::from_le_bytes(b)).to_le_bytes(),
-                Operator::Or => |a, b| (<$type>::from_le_bytes(a) | <$type>::from_le_bytes(b)).to_le_bytes(),
-                Operator::Xor => |a, b| (<$type>::from_le_bytes(a) ^ <$type>::from_le_bytes(b)).to_le_bytes(),
-                Operator::Swap => |a, _| a,
-            })
+            each::<{ size_of::<$type>() }>(
+                own,
+                other,
+                match operator {
+                    Operator::Add => |a, b| <$type>::from_le_bytes(a).wrapping_add(<$type>::from_le_bytes(b)).to_le_bytes(),
+                    Operator::Min => |a, b| <$type>::from_le_bytes(a).min(<$type>::from_le_bytes(b)).to_le_bytes(),
+                    Operator::Max => |a, b| <$type>::from_le_bytes(a).max(<$type>::from_le_bytes(b)).to_le_bytes(),
+                    Operator::And => |a, b| (<$type>::from_le_bytes(a) & <$type>::from_le_bytes(b)).to_le_bytes(),
+                    Operator::Or => |a, b| (<$type>::from_le_bytes(a) | <$type>::from_le_bytes(b)).to_le_bytes(),
+                    Operator::Xor => |a, b| (<$type>::from_le_bytes(a) ^ <$type>::from_le_bytes(b)).to_le_bytes(),
+                    Operator::Swap | Operator::Load => |a, _| a,
+                },
+            )
         };
     }
     macro_rules! float {
         ($type:ty) => {
             match operator {
-                Operator::Add => each(own, other, |a, b| {
-                    (<$type>::from_le_bytes(a) + <$type>::from_le_bytes(b)).to_le_bytes()
-                }),
+                Operator::Add => each(own, other, |a, b| (<$type>::from_le_bytes(a) + <$type>::from_le_bytes(b)).to_le_bytes()),
                 Operator::Min => each(own, other, |a, b| {
                     let (x, y) = (<$type>::from_le_bytes(a), <$type>::from_le_bytes(b));
                     if y < x || x.is_nan() { b } else { a }
@@ -56,6 +58,7 @@ pub fn fold(operator: Operator, element: Element, own: &mut [u8], other: &[u8]) 
         Element::I32 => whole!(i32),
         Element::U64 => whole!(u64),
         Element::I64 => whole!(i64),
+        Element::U128 => whole!(u128),
         Element::F32 => float!(f32),
         Element::F64 => float!(f64),
     }

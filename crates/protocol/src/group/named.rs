@@ -6,10 +6,34 @@
 
 use super::{Phase, Rounds};
 use crate::error::{Error, Result};
-use crate::id::ClientId;
+use crate::id::{ClientId, NodeId, Rank};
 use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+/// What others call a party, should it go; as the party itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartyName {
+    /// The client.
+    pub client: ClientId,
+    /// Its rank, where it is one of a job.
+    pub rank: Option<Rank>,
+    /// Its process on the host of that node.
+    pub process: u32,
+    /// That node.
+    pub node: NodeId,
+}
+
+impl fmt::Display for PartyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rank) = self.rank {
+            write!(f, "{rank}, ")?;
+        }
+        write!(f, "process {} on the host of {}", self.process, self.node)
+    }
+}
 
 /// A party's place in its sitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +70,7 @@ pub struct Told {
 struct Sitting {
     name: String,
     count: u32,
-    parties: BTreeMap<Claimant, ClientId>,
+    parties: BTreeMap<Claimant, PartyName>,
     rounds: Rounds<Claimant>,
 }
 
@@ -60,7 +84,7 @@ impl Sitting {
     }
 
     /// Returns how many joined before.
-    fn on_join(&mut self, who: Claimant, count: u32, client: ClientId) -> Result<u32> {
+    fn on_join(&mut self, who: Claimant, count: u32, name: PartyName) -> Result<u32> {
         if count != self.count {
             return Err(self.bad(count, "give the number that the others gave, or another name"));
         }
@@ -69,7 +93,7 @@ impl Sitting {
         }
         // Nobody joins after one has left, so the number is nobody else's; it is below `count`, a `u32`.
         let party = self.parties.len() as u32;
-        self.parties.insert(who, client);
+        self.parties.insert(who, name);
         self.rounds.on_join();
         Ok(party)
     }
@@ -85,7 +109,8 @@ impl Sitting {
     /// A party goes; returns the others that wait in vain, and why.
     fn on_go(&mut self, who: Claimant, reason: &str) -> (BTreeSet<Claimant>, Error) {
         let party = self.parties.remove(&who).expect("the caller found it here");
-        let error = Error::PartyGone { group: self.name.clone(), party, reason: reason.to_owned() };
+        let (group, reason) = (self.name.clone(), format!("{party}: {reason}"));
+        let error = Error::PartyGone { group, party: party.client, reason };
         let mut waiting = self.rounds.on_go(error.clone(), self.parties.is_empty());
         waiting.remove(&who);
         (waiting, error)
@@ -123,7 +148,7 @@ impl Groups {
     /// One becomes a party of a group of `count`; returns its place.
     ///
     /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
-    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, client: ClientId) -> Result<Joined> {
+    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<Joined> {
         let bad = |reason: &str| {
             Err(Error::BadGroup { name: name.to_owned(), asked: count, parties: count, reason: reason.to_owned() })
         };
@@ -147,7 +172,7 @@ impl Groups {
             Some(sitting) => sitting,
             None => self.begin(name, count)?,
         };
-        let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, client)?;
+        let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
         self.parties.insert(who, id);
         Ok(Joined { sitting: id, party })
     }
@@ -227,8 +252,13 @@ mod tests {
         Claimant { link, number: 0 }
     }
 
+    fn named(client: u64) -> PartyName {
+        let rank = (client % 2 == 0).then_some(Rank(client as u32 - 100));
+        PartyName { client: ClientId(client), rank, process: 4711, node: NodeId(3) }
+    }
+
     fn join(groups: &mut Groups, count: u32, link: u64) -> Result<Joined> {
-        groups.on_join("g", count, who(link), ClientId(100 + link))
+        groups.on_join("g", count, who(link), named(100 + link))
     }
 
     fn told(groups: &mut Groups) -> Vec<(u64, bool)> {
@@ -259,8 +289,8 @@ mod tests {
         }
         groups.on_meet(who(0)).unwrap();
         groups.on_link_gone(2);
-        let gone =
-            Error::PartyGone { group: "g".into(), party: ClientId(102), reason: "its process or its connection ended".into() };
+        let reason = "rank 2, process 4711 on the host of node 3: its process or its connection ended".into();
+        let gone = Error::PartyGone { group: "g".into(), party: ClientId(102), reason };
         assert_eq!(groups.poll(), Some(Told { who: who(0), outcome: Err(gone.clone()) }));
         assert_eq!(groups.on_meet(who(1)), Err(gone));
         groups.on_link_gone(1);
@@ -274,7 +304,7 @@ mod tests {
         join(&mut groups, 3, 1).unwrap();
         join(&mut groups, 3, 2).unwrap();
         let second = Claimant { link: 1, number: 1 };
-        groups.on_join("g", 3, second, ClientId(101)).unwrap();
+        groups.on_join("g", 3, second, named(101)).unwrap();
         groups.on_meet(second).unwrap();
         groups.on_meet(who(2)).unwrap();
         groups.on_link_gone(1);
@@ -306,8 +336,8 @@ mod tests {
         join(&mut groups, 2, 1).unwrap();
         assert!(join(&mut groups, 2, 2).unwrap_err().to_string().contains("all of its parties"));
         assert!(join(&mut groups, 2, 1).unwrap_err().to_string().contains("used before"));
-        assert!(matches!(groups.on_join("h", 0, who(3), ClientId(3)), Err(Error::BadGroup { .. })));
-        assert!(matches!(groups.on_join("h", u32::MAX, who(3), ClientId(3)), Err(Error::LimitReached { .. })));
+        assert!(matches!(groups.on_join("h", 0, who(3), named(103)), Err(Error::BadGroup { .. })));
+        assert!(matches!(groups.on_join("h", u32::MAX, who(3), named(103)), Err(Error::LimitReached { .. })));
         groups.on_meet(who(0)).unwrap();
         assert!(groups.on_meet(who(0)).unwrap_err().to_string().contains("already"));
         assert!(matches!(groups.on_meet(who(9)), Err(Error::BadGroup { .. })));

@@ -6,7 +6,8 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
-use crate::id::{ClientId, Grant, JobId, JobRank, Slot};
+use crate::group::PartyName;
+use crate::id::{Grant, JobId, JobRank, Slot};
 use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +50,7 @@ pub enum SyncRequest {
         /// The client's number of this place.
         number: u64,
         /// What others call it, should it go.
-        client: ClientId,
+        client: PartyName,
     },
     /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
     Permit {

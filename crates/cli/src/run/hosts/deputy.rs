@@ -11,12 +11,12 @@
 
 use super::link::{Frame, Kind, Setup, Work, greeting};
 use super::mouth::Mouth;
+use crate::run::children::{self, End};
+use crate::run::guard;
 use crate::run::nodes::{self, Nodes};
 use crate::run::rank::Program;
 use crate::run::ranks::{Ranks, Sink};
 use crate::run::signals::{self, Event};
-use crate::run::children::{self, End};
-use crate::run::guard;
 use anyhow::{Context, Result, bail, ensure};
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::process::{Pid, Signal};

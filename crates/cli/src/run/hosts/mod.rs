@@ -50,8 +50,17 @@ const END_MAX: Duration = Duration::from_secs(8);
 const INPUT_LEN_MAX: usize = 32 << 10;
 
 /// Variables of this host that mean nothing, or something else, on another.
-const OWN_VARIABLES: &[&str] =
-    &["HANARE_NODE", "HANARE_RANK", "HANARE_RANKS", "HANARE_JOB", "HANARE_KEY", "HANARE_ADVERTISE", "HANARE_STATE", "HANARE_SSH", "HANARE_LAUNCHER"];
+const OWN_VARIABLES: &[&str] = &[
+    "HANARE_NODE",
+    "HANARE_RANK",
+    "HANARE_RANKS",
+    "HANARE_JOB",
+    "HANARE_KEY",
+    "HANARE_ADVERTISE",
+    "HANARE_STATE",
+    "HANARE_SSH",
+    "HANARE_LAUNCHER",
+];
 
 /// What is to run on the hosts.
 pub struct Plan {

@@ -19,6 +19,7 @@ use super::request::Patience;
 use super::shared::SharedMapping;
 use hanare_protocol::coordinator::check_name;
 use hanare_protocol::error::Happened;
+use hanare_protocol::group::PartyName;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
@@ -67,6 +68,12 @@ pub struct Part<'a> {
 }
 
 impl Pool {
+    /// What other parties are told, should this one go.
+    fn party_name(&self) -> PartyName {
+        let rank = self.shared.job.map(|job| job.rank);
+        PartyName { client: self.client(), rank, process: std::process::id(), node: self.node() }
+    }
+
     /// Becomes one of the `parties` of a group, which exists by being joined. Any client whom its name is [permitted](Pool::permit) may be a party, or several.
     ///
     /// **Cost**: one message each way to the pool's home. **Errors**: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's; [`Error::BadGroup`] where others
@@ -74,7 +81,7 @@ impl Pool {
     pub fn group(&self, name: &str, parties: u32) -> Result<Group> {
         check_name(name)?;
         let number = self.shared.claims.next();
-        let join = SyncRequest::Join { name: name.to_owned(), parties, number, client: self.client() };
+        let join = SyncRequest::Join { name: name.to_owned(), parties, number, client: self.party_name() };
         let home = self.shared.home()?;
         let (sitting, me, connection) = match home.ask_sync(&join, Patience::Usual).map_err(ended)? {
             (SyncAnswer::Joined { sitting, party }, connection) if party < parties => (sitting, party, connection),

@@ -1,6 +1,6 @@
 //! Words read in one step, 128-bit elements, and puts with a signal, from C.
 
-mod stage;
+use crate::stage;
 
 // FEATURE: RF-F4
 #[test]

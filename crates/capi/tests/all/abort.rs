@@ -1,6 +1,6 @@
 //! A rank ends its whole job with a status that it chooses, from C: under the launcher, and without one.
 
-mod stage;
+use crate::stage;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

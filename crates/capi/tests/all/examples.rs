@@ -1,10 +1,10 @@
 //! `examples/`: each program compiles without a word and prints what its page says, on two nodes.
 
-mod stage;
+use crate::stage;
 
-#[path = "../../../examples/batch.rs"]
+#[path = "../../../../examples/batch.rs"]
 mod batch;
-#[path = "../../../examples/count.rs"]
+#[path = "../../../../examples/count.rs"]
 mod count;
 
 /// The programs, each with its ranks and what rank 0 prints.
