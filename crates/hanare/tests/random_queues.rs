@@ -9,12 +9,6 @@ mod queue_programs;
 mod support;
 
 #[test]
-#[ignore = "a node that other tests start"]
-fn node_process() {
-    processes::node();
-}
-
-#[test]
 #[ignore = "a program that other tests start"]
 fn program_process() {
     queue_programs::program::run();

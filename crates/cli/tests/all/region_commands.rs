@@ -42,7 +42,11 @@ fn a_region_lies_on_the_nodes_that_are_named_and_is_made_again_so() {
     nodes.hanare(&["region", "create", "a", "256K", "--place", "nodes=3,0-1:64K"]).done();
     let lies = |name: &str| {
         let stat = nodes.hanare_on(2, &["region", "stat", name, "--json"]).json();
-        let on = stat["nodes"].as_array().unwrap().iter().map(|node| (node["node"].as_u64().unwrap(), node["bytes"].as_u64().unwrap()));
+        let on = stat["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| (node["node"].as_u64().unwrap(), node["bytes"].as_u64().unwrap()));
         (stat["place"].as_str().unwrap().to_owned(), on.collect::<Vec<_>>())
     };
     let (place, on) = lies("a");

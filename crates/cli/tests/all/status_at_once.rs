@@ -14,7 +14,8 @@ fn when_it_is_away(nodes: &Nodes) {
     assert!(begun.elapsed() < paced(Duration::from_secs(5)), "at once, and not after the bound of 10 s: {:?}", begun.elapsed());
     assert_eq!(ended.status.code(), Some(1));
     let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    let row = |state: &str| text.lines().find(|line| line.contains(state)).unwrap_or_else(|| panic!("no {state} in {text}")).to_owned();
+    let row =
+        |state: &str| text.lines().find(|line| line.contains(state)).unwrap_or_else(|| panic!("no {state} in {text}")).to_owned();
     assert!(row(" away ").contains(&nodes.nodes[0].address) && row(" away ").contains(" ?"), "{text}");
     assert!(row(" here ").contains(&nodes.nodes[1].address) && row(" here ").contains("64 MiB"), "{text}");
     ended.refused(&["the coordinator (node 0 at ", &nodes.nodes[0].address, "node 1 knows", "2 regions have bytes on it"]);
