@@ -8,6 +8,7 @@ const BINS: u64 = 64;
 const PAGE: u64 = 4096;
 const ADD: Modify = Modify { element: Element::U64, operator: Operator::Add };
 
+/// What the head of the file says.
 pub fn main() -> Result<()> {
     let pool = Pool::attach()?;
     let options = CreateOptions { placement: Placement::Interleave(PAGE), ..CreateOptions::default() };

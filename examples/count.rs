@@ -5,6 +5,7 @@
 use hanare::{Consistency, CreateOptions, Pool, Result};
 use std::sync::atomic::Ordering::SeqCst;
 
+/// What the head of the file says.
 pub fn main() -> Result<()> {
     let pool = Pool::attach()?;
     let region = pool.create_or_attach("example-count-rs", 4096, &CreateOptions::default())?;
