@@ -48,9 +48,23 @@ pub(super) unsafe fn load(at: *mut u128) -> u128 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) unsafe fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
-    use std::sync::atomic::Ordering::SeqCst;
-    // SAFETY: the word is writable and aligned, and the processor has the instruction (invariant 1).
-    unsafe { std::arch::x86_64::cmpxchg16b(at, expected, new, SeqCst, SeqCst) }
+    let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
+    // SAFETY: the word is writable and aligned, and the processor has the instruction (invariant 1). Its low operand is in rbx, which the
+    // compiler keeps for itself: it is put back. The standard library's function calls one that is linked nowhere, unless it is inlined.
+    unsafe {
+        std::arch::asm!(
+            "xchg rbx, rsi",
+            "lock cmpxchg16b [rdi]",
+            "mov rbx, rsi",
+            in("rdi") at,
+            inout("rsi") new as u64 => _,
+            in("rcx") (new >> 64) as u64,
+            inout("rax") low,
+            inout("rdx") high,
+            options(nostack),
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// # Safety
