@@ -11,7 +11,8 @@
 //! Whether its bytes still are those of the pool's regions is for the coordinator to say: it takes them from the life that came right
 //! after the one that wrote them.
 
-use super::extents::{Described, Extents, Held};
+use super::extents::{Described, Extents};
+use super::held::Held;
 use hanare_protocol::id::{Gid, Incarnation};
 use hanare_protocol::limits::{KEPT_HEAD_LEN_MAX, REGION_COUNT_MAX};
 use hanare_protocol::size::Size;

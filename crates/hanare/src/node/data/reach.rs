@@ -1,6 +1,7 @@
 //! Bytes of an extent, and the pages in which they lie.
 
-use crate::node::extents::{Opened, Writing};
+use crate::node::extents::Opened;
+use crate::node::held::Writing;
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window, vector};
 use hanare_protocol::limits::PAGE_LEN;
