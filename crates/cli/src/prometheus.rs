@@ -295,8 +295,8 @@ const OF_REGIONS: &[OfRegion] = &[
 fn shared(stats: &[PageStat], names: bool) -> String {
     let mut text = String::new();
     for (kind, name, meaning, value) in OF_REGIONS {
-        let label = |stat: &PageStat| format!("{{region=\"{}\",consistency=\"{}\"}}", label(stat, names), stat.consistency);
-        metric(&mut text, *kind, name, meaning, stats.iter().map(|stat| (label(stat), value(stat))));
+        let labels = |stat: &PageStat| format!("{{region=\"{}\",consistency=\"{}\"}}", label(stat, names), stat.consistency);
+        metric(&mut text, *kind, name, meaning, stats.iter().map(|stat| (labels(stat), value(stat))));
     }
     text
 }
