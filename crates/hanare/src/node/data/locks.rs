@@ -2,8 +2,8 @@
 
 use super::sync::{Answered, Waiter, deadline};
 use hanare_protocol::coordinator::check_name;
-use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output, PartyName};
-use hanare_protocol::id::{JobId, Rank, Rights, User};
+use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output};
+use hanare_protocol::id::{JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::names::Names;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
