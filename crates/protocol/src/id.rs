@@ -64,6 +64,28 @@ pub struct JobRank {
     pub ranks: u32,
 }
 
+/// What others call a party, should it go; as the party itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartyName {
+    /// The client.
+    pub client: ClientId,
+    /// Its rank, where it is one of a job.
+    pub rank: Option<Rank>,
+    /// Its process on the host of that node.
+    pub process: u32,
+    /// That node.
+    pub node: NodeId,
+}
+
+impl fmt::Display for PartyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rank) = self.rank {
+            write!(f, "{rank}, ")?;
+        }
+        write!(f, "process {} on the host of {}", self.process, self.node)
+    }
+}
+
 /// One life of a node process: random at start, so that a restarted node is not taken for its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u128);

@@ -2,7 +2,6 @@
 
 use crate::stage;
 
-// FEATURE: RF-F4
 #[test]
 fn whoever_sees_the_signal_sees_the_bytes_and_no_word_is_half_old() {
     let Some(program) = stage::program("signal") else { return };

@@ -1,5 +1,4 @@
 /* Ranks on two nodes: words read in one step, words of 128 bits, puts with a signal, and a wait for all that was started. */
-/* FEATURE: RF-F4 */
 #include "expect.h"
 
 enum { ROUNDS = 300, LEN = 70000 };

@@ -6,34 +6,10 @@
 
 use super::{Phase, Rounds};
 use crate::error::{Error, Result};
-use crate::id::{ClientId, NodeId, Rank};
+use crate::id::PartyName;
 use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-
-/// What others call a party, should it go; as the party itself says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartyName {
-    /// The client.
-    pub client: ClientId,
-    /// Its rank, where it is one of a job.
-    pub rank: Option<Rank>,
-    /// Its process on the host of that node.
-    pub process: u32,
-    /// That node.
-    pub node: NodeId,
-}
-
-impl fmt::Display for PartyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(rank) = self.rank {
-            write!(f, "{rank}, ")?;
-        }
-        write!(f, "process {} on the host of {}", self.process, self.node)
-    }
-}
 
 /// A party's place in its sitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,6 +222,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{ClientId, NodeId, Rank};
     use proptest::prelude::*;
 
     fn who(link: u64) -> Claimant {

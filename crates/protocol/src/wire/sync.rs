@@ -6,8 +6,7 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
-use crate::group::PartyName;
-use crate::id::{Grant, JobId, JobRank, Slot};
+use crate::id::{Grant, JobId, JobRank, PartyName, Slot};
 use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 

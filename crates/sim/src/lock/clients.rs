@@ -5,8 +5,7 @@
 use super::*;
 use crate::check::check;
 use crate::dice::Dice;
-use hanare_protocol::group::PartyName;
-use hanare_protocol::id::{ClientId, NodeId};
+use hanare_protocol::id::{ClientId, NodeId, PartyName};
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::wire::sync::Mode;
 use std::collections::BTreeSet;

@@ -25,7 +25,7 @@ use super::pool::Pool;
 use super::request::Patience;
 use super::shared::SharedMapping;
 use hanare_protocol::error::Happened;
-use hanare_protocol::group::PartyName;
+use hanare_protocol::id::PartyName;
 use hanare_protocol::name::check_name;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
