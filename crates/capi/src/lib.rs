@@ -10,7 +10,12 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
+<<<<<<< HEAD
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
+=======
+//! | `calls` | the two calls that every command has: now, and in a batch |
 //! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`] | `hanare.h`, by its headings |
+>>>>>>> main
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -25,12 +30,14 @@ pub mod argument;
 pub mod attribute;
 pub mod batch;
 pub mod border;
+mod calls;
 pub mod code;
 pub mod command;
 pub mod dimmnet;
 pub mod element;
 pub mod group;
 pub mod map;
+pub mod message;
 pub mod moves;
 pub mod naming;
 pub mod numbers;

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`id`] | the names of things: [`id::Gid`], [`id::NodeId`], [`id::Epoch`], [`id::Grant`] … |
+//! | [`name`] | which names regions, locks and nodes may have |
 //! | [`limits`] | every limit and default time, in one place |
 //! | [`error`] | the one error type that users see |
 //! | [`attributes`], [`mod@array`] | short values that a region's owner keeps with it; those that say which array it holds |
@@ -19,6 +20,7 @@
 //! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
 //! | [`names`] | owners and modes of the names of locks and groups |
+//! | [`message`] | messages with a head and a body: which receive gets which |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
@@ -44,6 +46,11 @@ pub mod limits;
 pub mod lock;
 mod malformed;
 pub mod member;
+<<<<<<< HEAD
+pub mod message;
+=======
+pub mod name;
+>>>>>>> main
 pub mod names;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]

@@ -53,6 +53,7 @@ mod hostile_mappings;
 mod keys_change;
 mod locks;
 mod mapped_memory;
+mod messages;
 mod names;
 mod nonblocking_on_mapped;
 mod on_the_wire;
