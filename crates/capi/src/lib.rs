@@ -10,12 +10,8 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
-<<<<<<< HEAD
-//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
-=======
 //! | `calls` | the two calls that every command has: now, and in a batch |
-//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`] | `hanare.h`, by its headings |
->>>>>>> main
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:

@@ -46,11 +46,8 @@ pub mod limits;
 pub mod lock;
 mod malformed;
 pub mod member;
-<<<<<<< HEAD
 pub mod message;
-=======
 pub mod name;
->>>>>>> main
 pub mod names;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
