@@ -190,7 +190,7 @@ fn the_successor_of_a_dead_set_finds_what_it_left() {
         for number in 0..3 {
             writers.iter_mut().for_each(|writer| writer.send(&block(number)).unwrap());
         }
-        holder::kill(holder::start("queue_sets::reads_a_set_and_dies", pool.nodes[dying].socket()));
+        holder::kill(holder::start(concat!(module_path!(), "::reads_a_set_and_dies"), pool.nodes[dying].socket()));
         let theirs = pool.client(next).open_queues("many", 0).unwrap();
         let begun = std::time::Instant::now();
         let mut set = loop {

@@ -27,7 +27,7 @@ const DOING: u64 = 1;
 const DONE: u64 = 2;
 
 fn block(who: u64, number: u64) -> [u8; 64] {
-    let mut block = [(who * 16 + number) as u8; 64];
+    let mut block = [who.wrapping_mul(16).wrapping_add(number) as u8; 64];
     block[..8].copy_from_slice(&who.to_le_bytes());
     block[8..16].copy_from_slice(&number.to_le_bytes());
     block
