@@ -1,4 +1,4 @@
-# The static command alone, some 12 MB: `make dist && docker build -t hanare .`
+# The static command alone, some 16 MB: `make dist && docker build -t hanare .`
 # A node: docker run --network host hanare node --memory 4GiB --key /key ...
 # Docker's usual seccomp profile forbids userfaultfd: mapped regions need a profile that allows it; put and get do not.
 FROM scratch

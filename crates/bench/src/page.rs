@@ -106,12 +106,20 @@ fn section(page: &mut String, result: &Kept, with_machine: bool) -> Result<()> {
             (Some(goal), None) => format!("{goal}, open"),
             (None, _) => String::new(),
         };
-        let peer = row.peer.as_deref().map(plain).unwrap_or_default();
+        let peer = row.peer.as_deref().map(|peer| plain(&brief(peer))).unwrap_or_default();
         let theirs = row.peer_value.map(with_unit).unwrap_or_default();
         let ratio = row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
         writeln!(page, "| {} | {} | {peer} | {theirs} | {ratio} | {goal} |", plain(&row.case), with_unit(row.value))?;
     }
     Ok(())
+}
+
+/// A peer's name; of one that is missing only why in a few words: the rest names folders of the machine.
+fn brief(peer: &str) -> String {
+    match peer.split_once(" (missing: ") {
+        Some((name, why)) => format!("{name} (missing: {})", why.trim_end_matches(')').split(": ").next().unwrap_or_default()),
+        None => peer.to_owned(),
+    }
 }
 
 /// A text that means nothing to Markdown and stays in its cell.
@@ -147,6 +155,15 @@ mod tests {
         assert_eq!((page.matches("\n## get\n").count(), page.matches("\n## gups\n").count()), (1, 1));
         assert!(!page.contains("| 8 us |") && !page.contains("busy"), "{page}");
         assert_eq!(page.matches(" CPUs (").count(), 1);
+    }
+
+    #[test]
+    fn a_missing_peer_is_named_without_folders_of_the_machine() {
+        let mut report = report("get", 8.0);
+        let row = Row::alone("x", 1.0, "us", Better::Lower);
+        report.rows.push(row.missing("Open MPI", "mpicc cannot build it: /home/a/x.c:6: no mpi.h", Some(1.0)));
+        let page = page(&report.json()).unwrap();
+        assert!(page.contains("| Open MPI (missing: mpicc cannot build it) |  |  | 1, open |"), "{page}");
     }
 
     #[test]

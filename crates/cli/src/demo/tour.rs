@@ -13,14 +13,14 @@
 use super::part::{Part, Playing};
 use crate::print;
 use crate::run::nodes::Nodes;
-use crate::run::{MEMORY_DEFAULT, children, guard};
+use crate::run::{MEMORY_DEFAULT, guard};
 use crate::size;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hanare::userfaultfd::Features;
 use hanare::{CreateOptions, Element, Error, NodeId, Placement, Pool, Range, Region, Strided, Traffic, Value};
 use hanare_protocol::limits::PAGE_LEN;
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use serde_json::json;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -267,7 +267,7 @@ impl Stage {
         let mut number = [0; 8];
         self.table.get(there, &mut number)?;
         let killed = Instant::now();
-        children::send(*self.nodes.pids().last().context("the nodes are gone")?, Signal::KILL);
+        self.nodes.kill_last()?;
         let error = loop {
             match self.table.get(there, &mut number) {
                 Ok(()) if killed.elapsed() < NOTICE_MAX => {}

@@ -76,6 +76,8 @@ struct NodeProcess {
     pid: Pid,
     socket: String,
     end: Option<End>,
+    /// Whether this process killed it to show what comes of that: its end is no news.
+    is_killed: bool,
 }
 
 /// The nodes of a launch; dropping them ends them.
@@ -132,9 +134,17 @@ impl Nodes {
         self.nodes.iter().filter(|node| node.end.is_none()).map(|node| node.pid).collect()
     }
 
+    /// Kills the last node that is alive, as a machine that fails would.
+    pub fn kill_last(&mut self) -> Result<()> {
+        let node = self.nodes.iter_mut().rev().find(|node| node.end.is_none()).context("the nodes are gone")?;
+        node.is_killed = true;
+        children::send(node.pid, Signal::KILL);
+        Ok(())
+    }
+
     /// Takes note of a child's end, and reports it where it is a node's that nobody told to end.
     pub fn on_end(&mut self, pid: Pid, end: End) {
-        let number = self.note(pid, end).map(|node| node.number);
+        let number = self.note(pid, end).filter(|node| !node.is_killed).map(|node| node.number);
         if let Some(number) = number.filter(|_| !is_as_told(end, self.told)) {
             eprintln!("hanare: node {number} is lost ({end}); regions with extents there cannot be used any more");
             self.lost.push(LostNode { number: number as u32, host: own_host(), end, at: Instant::now() });
@@ -213,7 +223,7 @@ impl Nodes {
         // Its own process group: what is typed at the terminal is meant for the ranks.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start node {number}"))?;
-        self.nodes.push(NodeProcess { number, pid: children::pid_of(&child), socket, end: None });
+        self.nodes.push(NodeProcess { number, pid: children::pid_of(&child), socket, end: None, is_killed: false });
         child.stdout.take().context("a node's output is a pipe")
     }
 }
@@ -269,7 +279,7 @@ mod tests {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", "kill -9 $$"]).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
-        let process = NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None };
+        let process = NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None, is_killed: false };
         let mut nodes = Nodes { nodes: vec![process], lost: Vec::new(), told: None };
         let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
         // It has been waited for.
