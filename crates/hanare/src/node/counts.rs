@@ -3,33 +3,17 @@
 //! Programs of its own host reach mapped bytes without it; those accesses are not counted.
 
 use hanare_protocol::Error;
-use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::command::{OP_KINDS, Op};
 use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, NodeCounts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// The kinds of commands, as metrics call them.
-const KINDS: [&str; 8] = ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap"];
-
-fn kind(op: &Op) -> usize {
-    match op {
-        Op::Get => 0,
-        Op::Put => 1,
-        Op::CopyTo | Op::CopyFrom { .. } => 2,
-        Op::Fill { .. } => 3,
-        Op::Compare => 4,
-        Op::Reduce(_) => 5,
-        Op::Update(_) | Op::Fetch(_) => 6,
-        _ => 7,
-    }
-}
-
 /// The counts, which only grow.
 #[derive(Default)]
 pub(crate) struct Counts {
-    kinds: [Kind; KINDS.len()],
+    kinds: [Kind; OP_KINDS.len()],
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -52,7 +36,7 @@ pub(crate) struct Timing {
 impl Counts {
     /// A command of so many bytes was admitted.
     pub fn watch(self: &Arc<Counts>, op: &Op, bytes: u64) -> Timing {
-        Timing { counts: self.clone(), kind: kind(op), bytes, begun: Instant::now() }
+        Timing { counts: self.clone(), kind: op.kind(), bytes, begun: Instant::now() }
     }
 
     /// A command was refused.
@@ -72,7 +56,7 @@ impl Counts {
         };
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         NodeCounts {
-            commands: KINDS.iter().zip(&self.kinds).map(command).collect(),
+            commands: OP_KINDS.iter().zip(&self.kinds).map(command).collect(),
             refused: refused.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
         }
     }
@@ -118,5 +102,14 @@ mod tests {
         assert_eq!((read.commands[0].kind.as_str(), read.commands[0].count, read.commands[0].bytes), ("get", 1, 4096));
         assert_eq!(read.refused, [("is_mapped".to_owned(), 1)]);
         assert!(read.commands[0].buckets.iter().sum::<u64>() <= 1 && read.commands[1].count == 0);
+    }
+
+    #[test]
+    fn an_append_to_a_queue_is_counted_as_one() {
+        let counts = Arc::new(Counts::default());
+        drop(counts.watch(&Op::Append { lane: 0 }, 64));
+        let counted: Vec<String> =
+            counts.read().commands.into_iter().filter(|command| command.count > 0).map(|command| command.kind).collect();
+        assert_eq!(counted, ["append"]);
     }
 }
