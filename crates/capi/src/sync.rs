@@ -1,16 +1,13 @@
 //! `hanare.h`, "Locks, groups, words" and "Heap".
 
 use crate::argument::{give, items, place, reference, take, text};
-use crate::border::{Failure, Outcome, code_of};
+use crate::border::{Failure, code_of};
 use crate::code;
 use crate::map::with_shared;
 use crate::pool::CPool;
 use crate::region::CRegion;
-use hanare::{Group, LockGuard, Pool, Wait, Word};
-use hanare_protocol::Error;
-use std::collections::BTreeMap;
+use hanare::{LockGuard, Wait, Word};
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const EXCLUSIVE: c_int = 1;

@@ -82,6 +82,7 @@ fn start_control(parts: Parts) -> Result<ControlThread> {
     let mut control = ControlLoop::new(parts)?;
     let run = move || {
         hanare_memory::vital::is_vital();
+        hanare_memory::vital::is_prompt();
         control.run()
     };
     let thread = std::thread::Builder::new().name("hanare-control".to_owned()).spawn(run);
@@ -125,6 +126,7 @@ impl Node {
             slab_len: None,
             huge: options.huge,
             ahead: options.ahead,
+            promises: options.promises.clone(),
         })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
