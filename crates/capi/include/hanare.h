@@ -24,7 +24,7 @@
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
  *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock, and
- *            hanare_queue_close and hanare_group_close with their kin)
+ *            hanare_queue_close, hanare_group_close, hanare_mailbox_close with their kin)
  *            must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
@@ -136,6 +136,8 @@ typedef struct hanare_region hanare_region;   /* an open region */
 typedef struct hanare_request hanare_request; /* a command or batch under way */
 typedef struct hanare_held hanare_held;       /* a lock that is held */
 typedef struct hanare_group hanare_group;     /* a place among parties */
+typedef struct hanare_mailbox hanare_mailbox; /* a party's messages */
+typedef struct hanare_message hanare_message; /* one that was received */
 typedef struct hanare_queue hanare_queue;     /* an open queue */
 typedef struct hanare_queue_writer hanare_queue_writer; /* a writer of a queue */
 typedef struct hanare_queue_reader hanare_queue_reader; /* its reader */
@@ -1011,6 +1013,87 @@ int hanare_all_gather(hanare_group *group, const void *own, size_t len, void *in
 
 /* Gives each party its block of `len` bytes of each: block k of `from` goes to party k, block k of `into` comes from it. */
 int hanare_all_to_all(hanare_group *group, const void *from, void *into, size_t len);
+
+/* ---- Messages --------------------------------------------------------------------------------------------------- */
+
+#define HANARE_ANY (-1) /* any party, or any tag */
+
+/* What is known of a message. */
+typedef struct hanare_envelope {
+    size_t struct_size; /* sizeof(hanare_envelope), set by the caller */
+    uint32_t from;      /* the party that sent it */
+    uint32_t context;   /* keeps the messages of libraries and phases apart */
+    uint32_t tag;       /* what it is for */
+    uint32_t head_len;  /* bytes of its head, at most 48 */
+    uint64_t body_len;  /* bytes of its body */
+} hanare_envelope;
+
+/* Opens this party's mailbox. All parties of the group do so at once, with the same landing_len: bytes of memory of each party's
+ * host in which bodies of more than a page land, and stay until hanare_message_close.
+ *
+ * Ownership  *mailbox is the caller's until hanare_mailbox_close; messages outlive it.
+ * Order      messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one
+ *            message get it in the order in which they were posted.
+ * Threads    of a party take turns, also while one of them waits.
+ * Errors     as hanare_create and hanare_group_barrier; LIMIT_REACHED for more than 256 parties.
+ */
+int hanare_mailbox_open(hanare_group *group, uint64_t landing_len, hanare_mailbox **mailbox);
+
+/* Gives a mailbox back. What nobody received is gone. The handle is gone whatever is returned. */
+int hanare_mailbox_close(hanare_mailbox *mailbox);
+
+/* Sends a message with a head of at most 48 bytes and a body to party `to`. Returns when it is in memory of that one's host, whether
+ * or not somebody receives it: head and body are the caller's again.
+ *
+ * Blocking   until then; never for the receiver.
+ * Errors     BAD_GROUP for a party that there is not; LIMIT_REACHED for too long a head, or a body longer than the landing memory;
+ *            HEAP_FULL where bodies that were not closed fill that: nothing was sent. RANK_GONE or PARTY_GONE where the receiver is
+ *            gone; QUEUE_FULL; NODE_LOST.
+ */
+int hanare_send(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
+                const void *body, size_t body_len);
+
+/* As hanare_send, with bytes of a region as the body: the node that holds them sends them, and this program's processor never
+ * touches them. Errors: and those of hanare_copy. */
+int hanare_send_part(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
+                     hanare_region *region, const hanare_shape *part);
+
+/* Posts a receive of a message from party `from` with that tag, each of them HANARE_ANY if wanted, in that context. *receive is its
+ * number, for hanare_wait_message and hanare_cancel. Never waits for a sender. */
+int hanare_post(hanare_mailbox *mailbox, int64_t from, uint32_t context, int64_t tag, uint64_t *receive);
+
+/* Waits until one of `count` receives has its message, which is *message then; its place among them is *index, where that is not
+ * NULL. For bound_ms milliseconds at most: HANARE_FOREVER, or 0 to test.
+ *
+ * Ownership  *message is the caller's until hanare_message_close. The receive is over then.
+ * Errors     NOT_IN_TIME, after which all stay posted; BAD_GROUP for a receive that is over; RANK_GONE or PARTY_GONE where the
+ *            message has not come and its sender is gone, or any party that died where it may come from anybody.
+ */
+int hanare_wait_message(hanare_mailbox *mailbox, const uint64_t *receives, size_t count, uint64_t bound_ms, size_t *index,
+                        hanare_message **message);
+
+/* Posts a receive and waits for its message; takes it back where none comes. Errors: as hanare_wait_message. */
+int hanare_receive(hanare_mailbox *mailbox, int64_t from, uint32_t context, int64_t tag, uint64_t bound_ms,
+                   hanare_message **message);
+
+/* Returns 1 and fills *envelope where such a receive would get a message now, else 0. Takes nothing. */
+int hanare_probe(hanare_mailbox *mailbox, int64_t from, uint32_t context, int64_t tag, hanare_envelope *envelope);
+
+/* Takes a receive back: returns 1, or 0 where its message has come, which is received still. Errors: BAD_GROUP for one that is over. */
+int hanare_cancel(hanare_mailbox *mailbox, uint64_t receive);
+
+/* Fills *envelope, and *head with where the head's bytes are, if it is not NULL: good until hanare_message_close. Never blocks. */
+int hanare_message_envelope(const hanare_message *message, hanare_envelope *envelope, const void **head);
+
+/* Copies `len` bytes of the body from byte `at` on. Errors: OUT_OF_RANGE. */
+int hanare_message_read(const hanare_message *message, uint64_t at, void *into, size_t len);
+
+/* Puts the body to the blocks of a shape that has as many bytes, in a region on any node. A body of more than a page goes there by the
+ * nodes: what hanare_send_part gathered from a sub-array is scattered to another. Errors: as hanare_copy. */
+int hanare_message_scatter(const hanare_message *message, hanare_region *region, const hanare_shape *blocks);
+
+/* Gives a message back, and the memory in which its body lies. The handle is gone whatever is returned. */
+int hanare_message_close(hanare_message *message);
 
 /* ---- Words ------------------------------------------------------------------------------------------------------ */
 

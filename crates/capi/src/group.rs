@@ -9,7 +9,7 @@ use hanare::{Group, Modify};
 use std::ffi::{c_char, c_int, c_void};
 
 /// What `hanare_group *` points to.
-pub struct CGroup(Group);
+pub struct CGroup(pub(crate) Group);
 
 /// See `hanare.h`.
 ///

@@ -11,7 +11,7 @@
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
 //! | `calls` | the two calls that every command has: now, and in a batch |
-//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -34,6 +34,7 @@ pub mod element;
 pub mod group;
 pub mod map;
 mod mapped;
+pub mod message;
 pub mod moves;
 pub mod naming;
 pub mod numbers;

@@ -37,9 +37,9 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal,
-    Unread, WordGuard, WordLock, WritePort,
+    Batch, Body, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, Mailbox,
+    MapOptions, Message, Modify, Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort,
+    ReceiveId, Region, SharedMapping, Signal, Unread, WordGuard, WordLock, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
@@ -65,6 +65,7 @@ pub use hanare_protocol::error::Happened;
 #[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 #[doc(inline)]
+pub use hanare_protocol::message::{Envelope, Want};
 pub use hanare_protocol::page::Consistency;
 #[doc(inline)]
 pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};
@@ -90,6 +91,8 @@ mod book {
     struct Tutorial;
     #[doc = include_str!("../../../docs/queues.md")]
     struct QueuesPage;
+    #[doc = include_str!("../../../docs/messages.md")]
+    struct MessagesPage;
     #[doc = include_str!("../../../docs/commands.md")]
     struct Commands;
 }

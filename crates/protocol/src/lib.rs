@@ -20,6 +20,7 @@
 //! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
 //! | [`names`] | owners and modes of the names of locks and groups |
+//! | [`message`] | messages with a head and a body: which receive gets which |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
@@ -45,6 +46,7 @@ pub mod limits;
 pub mod lock;
 mod malformed;
 pub mod member;
+pub mod message;
 pub mod name;
 pub mod names;
 pub mod page;

@@ -107,7 +107,19 @@ pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
 
-/// Most parties of a group that does collective operations: each has a lane for each other.
+/// Longest head of a message: what an entry of a head buffer holds beside the envelope. [D3 §3.3: 64 B less 16]
+pub const MESSAGE_HEAD_LEN_MAX: usize = 48;
+
+/// Longest body that goes with its head: a page. A longer one lands in memory of its own, which costs two messages more.
+pub const MESSAGE_INLINE_LEN_MAX: usize = PAGE_LEN as usize;
+
+/// Heads of one sender that wait in their lane before further ones are spilled.
+pub const MESSAGE_DEPTH: u32 = 16;
+
+/// Most messages that have come to a party and that no receive wanted: some 100 bytes each, beside bodies of up to a page.
+pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
+
+/// Most parties of a group that collective operations: each has a lane for each other.
 pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
 
 /// Most bytes of a vector that go from one party to another at once, in groups of at most [`COLLECTIVE_FEW_COUNT`] parties: half of
@@ -131,6 +143,10 @@ pub const ASK_COUNT_MAX: usize = 65_536;
 
 /// Most regions of a pool.
 pub const REGION_COUNT_MAX: usize = 4 << 20;
+
+/// Most bytes of attributes of all regions of one user: they lie in the coordinator's memory and in its journal. Those of each region may
+/// be [`ATTRIBUTES_LEN_MAX`] as long as there are no more than 65 536.
+pub const USER_ATTRIBUTES_LEN_MAX: u64 = (ATTRIBUTES_LEN_MAX as u64) << 16;
 
 /// Most regions of one user: no user takes all names, and a journal of them stays below a GiB.
 pub const USER_REGION_COUNT_MAX: u64 = REGION_COUNT_MAX as u64 / 4;

@@ -19,6 +19,7 @@ mod lost_node;
 mod lu;
 mod mapped_by_others;
 mod matmul;
+mod messages;
 mod naming;
 mod queue;
 mod quicksort;

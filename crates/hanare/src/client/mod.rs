@@ -34,7 +34,7 @@ pub use attachment::PageCounts;
 #[cfg(feature = "node")]
 pub(crate) use attachment::{LOSS_SEAT, seat};
 pub use command::{Batch, Command, Completion, Modify, Signal};
-pub use group::{Group, Number, Part};
+pub use group::{Body, Group, Mailbox, Message, Number, Part, ReceiveId};
 pub use heap::Heap;
 pub use local::LocalMapping;
 pub use locks::LockGuard;

@@ -12,7 +12,7 @@
 //! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link` | messages between nodes |
-//! | `mailbox`, `notices` | how the threads tell each other something, and what |
+//! | `notice_queue`, `notices` | how the threads tell each other something, and what |
 //! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
 
@@ -26,7 +26,7 @@ mod journal;
 mod kept;
 mod key;
 mod lost;
-mod mailbox;
+mod notice_queue;
 mod notices;
 mod options;
 mod pages;
@@ -52,7 +52,7 @@ use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
 use kept::{Keeper, Schedule};
-use mailbox::Mailbox;
+use notice_queue::NoticeQueue;
 use notices::ToControl;
 use pages::Pages;
 use std::sync::mpsc::{Receiver, channel};
@@ -106,7 +106,7 @@ pub struct Node {
     id: NodeId,
     address: String,
     socket: String,
-    post: Arc<Mailbox<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     thread: Mutex<Option<ControlThread>>,
 }
 
@@ -131,7 +131,7 @@ impl Node {
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
-        let post = Arc::new(Mailbox::new()?);
+        let post = Arc::new(NoticeQueue::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(crate::random::bytes()?));
         let coordination = begin_pool(&options, incarnation)?;
         let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);

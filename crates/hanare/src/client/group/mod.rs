@@ -3,15 +3,22 @@
 //! | module | holds |
 //! |---|---|
 //! | `collective` | the operations, as programs call them |
-//! | `exchange` | how parts go from party to party: a queue in memory of each party's host |
+//! | `exchange` | how parts go from party to party |
+//! | `message`, `mailbox` | messages with a head and a body, matched by their receiver |
+//! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
 mod collective;
 mod exchange;
 mod failure;
+mod mailbox;
+mod message;
+mod peers;
 
 pub use collective::Number;
 pub(crate) use exchange::ExchangeOf;
+pub use mailbox::{Body, Mailbox, ReceiveId};
+pub use message::Message;
 
 use super::locks::{ended, patience};
 use super::pool::Pool;
@@ -159,6 +166,17 @@ impl Group {
             part.mapping.update(part.offset, part.len)?;
             part.mapping.touch(part.offset, part.len)
         })
+    }
+
+    /// What the names of this sitting's regions begin with that serve a purpose.
+    fn stem(&self, purpose: &str) -> String {
+        match (self.kind, self.pool.shared.job) {
+            (GroupKind::Named { sitting, .. }, _) => {
+                let name: String = self.name.chars().take(32).collect();
+                format!(".group-{sitting}-{name}.{purpose}.")
+            }
+            (GroupKind::Job, who) => format!(".job-{:032x}.{purpose}.", who.map_or(0, |who| who.job.0)),
+        }
     }
 
     /// This party itself is gone.

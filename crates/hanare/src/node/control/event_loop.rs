@@ -13,7 +13,7 @@ use crate::node::data::Service;
 use crate::node::extents::Extents;
 use crate::node::kept::{Keeper, Schedule};
 use crate::node::key::KeyFile;
-use crate::node::mailbox::Mailbox;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::{ToControl, ToService};
 use crate::node::options::SocketAccess;
 use hanare_fabric::tcp::{Greeted, Keys};
@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub extents: Arc<Extents>,
     pub lender: Arc<Lender>,
     pub service: Service,
-    pub post: Arc<Mailbox<ToControl>>,
+    pub post: Arc<NoticeQueue<ToControl>>,
     pub keys: Keys,
     pub key_file: KeyFile,
     pub socket: String,
@@ -68,7 +68,7 @@ pub(crate) struct ControlLoop {
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
-    post: Arc<Mailbox<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     pub(super) keys: Keys,
     key_file: KeyFile,
     /// When the file is looked at again.

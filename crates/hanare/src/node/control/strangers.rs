@@ -3,7 +3,7 @@
 //! Strangers cost a descriptor each, so there are few places for them. One who comes when its address has no place left takes that
 //! of the longest silent one of that address, who has had its time; else the listener rests until a place is free.
 
-use crate::node::mailbox::Mailbox;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::ToControl;
 use hanare_fabric::tcp::{Greeted, Incoming, Keys, Listener, Step};
 use hanare_fabric::{Link, agree};
@@ -37,14 +37,14 @@ pub(crate) struct Terms {
 
 /// The thread that greets; it ends when this is dropped.
 pub(crate) struct Strangers {
-    stop: Arc<Mailbox<()>>,
+    stop: Arc<NoticeQueue<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Strangers {
     /// Greets who connects there, and hands letters about them to `post`.
-    pub fn start(listener: Listener, terms: Terms, post: Arc<Mailbox<ToControl>>) -> Result<Strangers> {
-        let stop = Arc::new(Mailbox::new()?);
+    pub fn start(listener: Listener, terms: Terms, post: Arc<NoticeQueue<ToControl>>) -> Result<Strangers> {
+        let stop = Arc::new(NoticeQueue::new()?);
         let mut porter = Porter::new(listener, terms, post, &stop)?;
         let thread = std::thread::Builder::new()
             .name("hanare-porter".to_owned())
@@ -80,7 +80,7 @@ const COMPLAINT_TIME: Duration = Duration::from_secs(1);
 struct Porter {
     listener: Listener,
     terms: Terms,
-    post: Arc<Mailbox<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     epoll: OwnedFd,
     /// The oldest first.
     greetings: BTreeMap<u64, Greeting>,
@@ -113,7 +113,7 @@ impl Greeting {
 }
 
 impl Porter {
-    fn new(listener: Listener, terms: Terms, post: Arc<Mailbox<ToControl>>, stop: &Mailbox<()>) -> Result<Porter> {
+    fn new(listener: Listener, terms: Terms, post: Arc<NoticeQueue<ToControl>>, stop: &NoticeQueue<()>) -> Result<Porter> {
         let system =
             |errno: rustix::io::Errno| Error::System { what: "watch for strangers".to_owned(), reason: errno.to_string() };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;

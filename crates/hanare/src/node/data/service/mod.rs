@@ -23,7 +23,7 @@ use super::sync::Sync;
 use super::waiter::Waiter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
-use crate::node::mailbox::Mailbox;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::{ToControl, ToService};
 use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall};
 use hanare_fabric::agree::Choice;
@@ -59,14 +59,14 @@ pub(crate) struct Terms {
 
 /// The service, as the rest of the node sees it.
 pub(crate) struct Service {
-    post: Arc<Mailbox<ToService>>,
+    post: Arc<NoticeQueue<ToService>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
-    pub fn start(terms: Terms, pages: Pages, control: Arc<Mailbox<ToControl>>) -> Result<Service> {
-        let post = Arc::new(Mailbox::new()?);
+    pub fn start(terms: Terms, pages: Pages, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
+        let post = Arc::new(NoticeQueue::new()?);
         let Terms { extents, keys, bound, fabric, began_again } = terms;
         let mut service =
             ServiceLoop::new(extents, post.clone(), Dial { keys, bound, fabric, post: post.clone() }, pages, control)?;
@@ -132,7 +132,7 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The thread's own state.
 struct ServiceLoop {
     extents: Arc<Extents>,
-    post: Arc<Mailbox<ToService>>,
+    post: Arc<NoticeQueue<ToService>>,
     epoll: OwnedFd,
     places: HashMap<u64, Place>,
     /// Whose commands are carried out.
@@ -144,7 +144,7 @@ struct ServiceLoop {
     peers: Peers,
     ended_links: EndedLinks,
     pages: Pages,
-    control: Arc<Mailbox<ToControl>>,
+    control: Arc<NoticeQueue<ToControl>>,
     /// When pages were looked at last.
     ticked: Instant,
     /// When work that takes long was looked at last.
@@ -162,10 +162,10 @@ struct Place {
 impl ServiceLoop {
     fn new(
         extents: Arc<Extents>,
-        post: Arc<Mailbox<ToService>>,
+        post: Arc<NoticeQueue<ToService>>,
         dial: Dial,
         pages: Pages,
-        control: Arc<Mailbox<ToControl>>,
+        control: Arc<NoticeQueue<ToControl>>,
     ) -> Result<ServiceLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)

@@ -6,16 +6,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
 /// A queue of notices, with a bell that epoll watches.
-pub(crate) struct Mailbox<T> {
+pub(crate) struct NoticeQueue<T> {
     notices: Mutex<Vec<T>>,
     bell: OwnedFd,
 }
 
-impl<T> Mailbox<T> {
-    pub fn new() -> Result<Mailbox<T>> {
+impl<T> NoticeQueue<T> {
+    pub fn new() -> Result<NoticeQueue<T>> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| Error::System { what: "make an event".to_owned(), reason: errno.to_string() })?;
-        Ok(Mailbox { notices: Mutex::default(), bell })
+        Ok(NoticeQueue { notices: Mutex::default(), bell })
     }
 
     /// Leaves a notice and rings.

@@ -1,0 +1,311 @@
+//! `hanare.h`, "Messages".
+
+use crate::argument::{bytes, bytes_mut, give, items, place, reference, take, write_sized};
+use crate::border::{Failure, Outcome, code_of};
+use crate::code;
+use crate::group::CGroup;
+use crate::region::CRegion;
+use crate::shape::{CShape, shape};
+use crate::sync::bound;
+use hanare::{Body, Envelope, Mailbox, Message, ReceiveId, Want};
+use std::ffi::{c_int, c_void};
+
+/// What `hanare_mailbox *` points to.
+pub struct CMailbox(Mailbox);
+
+/// What `hanare_message *` points to.
+pub struct CMessage(Message);
+
+/// `hanare_envelope` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CEnvelope {
+    struct_size: usize,
+    from: u32,
+    context: u32,
+    tag: u32,
+    head_len: u32,
+    body_len: u64,
+}
+
+impl CEnvelope {
+    fn of(envelope: Envelope, head_len: usize, body_len: u64) -> CEnvelope {
+        let Envelope { from, context, tag } = envelope;
+        // A head is short.
+        CEnvelope { struct_size: size_of::<CEnvelope>(), from, context, tag, head_len: head_len as u32, body_len }
+    }
+}
+
+/// What the header's numbers want; -1 is any.
+fn want(from: i64, context: u32, tag: i64) -> Outcome<Want> {
+    let number = |what: &str, number: i64| match number {
+        -1 => Ok(None),
+        _ => u32::try_from(number)
+            .map(Some)
+            .map_err(|_| Failure::Argument(format!("{what} {number} is neither a number nor HANARE_ANY"))),
+    };
+    Ok(Want { from: number("from", from)?, context, tag: number("tag", tag)? })
+}
+
+/// Does something with a mailbox.
+///
+/// # Safety
+/// The handle is `NULL` or valid.
+unsafe fn with(call: &'static str, mailbox: *mut CMailbox, what: impl FnOnce(&Mailbox) -> Outcome<c_int>) -> c_int {
+    // SAFETY: promised by the caller.
+    code_of(call, || what(unsafe { &reference(mailbox, "mailbox")?.0 }))
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_mailbox_open(group: *mut CGroup, landing_len: u64, mailbox: *mut *mut CMailbox) -> c_int {
+    code_of("hanare_mailbox_open", || {
+        // SAFETY: the caller's handle.
+        let group = unsafe { &reference(group, "group")?.0 };
+        let into = place(mailbox, "mailbox")?;
+        let opened = group.mailbox(landing_len)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CMailbox(opened), into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_mailbox_close(mailbox: *mut CMailbox) -> c_int {
+    code_of("hanare_mailbox_close", || {
+        // SAFETY: the header makes this the handle's last call.
+        drop(unsafe { take(mailbox, "mailbox") }?);
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_send(
+    mailbox: *mut CMailbox,
+    to: u32,
+    context: u32,
+    tag: u32,
+    head: *const c_void,
+    head_len: usize,
+    body: *const c_void,
+    body_len: usize,
+) -> c_int {
+    let send = |mailbox: &Mailbox| {
+        // SAFETY: the caller's bytes.
+        let (head, body) = unsafe { (bytes(head.cast(), head_len, "head")?, bytes(body.cast(), body_len, "body")?) };
+        mailbox.send(to, context, tag, head, Body::Bytes(body))?;
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_send", mailbox, send) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_send_part(
+    mailbox: *mut CMailbox,
+    to: u32,
+    context: u32,
+    tag: u32,
+    head: *const c_void,
+    head_len: usize,
+    region: *mut CRegion,
+    part: *const CShape,
+) -> c_int {
+    let send = |mailbox: &Mailbox| {
+        // SAFETY: the caller's bytes, handle and struct.
+        let (head, region, part) =
+            unsafe { (bytes(head.cast(), head_len, "head")?, &reference(region, "region")?.region, shape(part, "part")?) };
+        mailbox.send(to, context, tag, head, Body::Part(region, part))?;
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_send_part", mailbox, send) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_post(mailbox: *mut CMailbox, from: i64, context: u32, tag: i64, receive: *mut u64) -> c_int {
+    let post = |mailbox: &Mailbox| {
+        let into = place(receive, "receive")?;
+        let id = mailbox.post(want(from, context, tag)?)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(id.0) };
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_post", mailbox, post) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_message(
+    mailbox: *mut CMailbox,
+    receives: *const u64,
+    count: usize,
+    bound_ms: u64,
+    index: *mut usize,
+    message: *mut *mut CMessage,
+) -> c_int {
+    let wait = |mailbox: &Mailbox| {
+        let into = place(message, "message")?;
+        // SAFETY: the caller's numbers.
+        let ids: Vec<ReceiveId> = unsafe { items(receives, count, "receives") }?.iter().map(|id| ReceiveId(*id)).collect();
+        if ids.is_empty() {
+            return Err(Failure::Argument("count is 0: nothing is waited for".to_owned()));
+        }
+        let (found, received) = mailbox.wait_any(&ids, bound(bound_ms))?;
+        // SAFETY: the caller's variables; the first may be NULL.
+        unsafe {
+            if !index.is_null() {
+                index.write(found);
+            }
+            give(CMessage(received), into);
+        }
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_wait_message", mailbox, wait) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_receive(
+    mailbox: *mut CMailbox,
+    from: i64,
+    context: u32,
+    tag: i64,
+    bound_ms: u64,
+    message: *mut *mut CMessage,
+) -> c_int {
+    let receive = |mailbox: &Mailbox| {
+        let into = place(message, "message")?;
+        let received = mailbox.receive(want(from, context, tag)?, bound(bound_ms))?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CMessage(received), into) };
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_receive", mailbox, receive) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_probe(
+    mailbox: *mut CMailbox,
+    from: i64,
+    context: u32,
+    tag: i64,
+    envelope: *mut CEnvelope,
+) -> c_int {
+    let probe = |mailbox: &Mailbox| {
+        let Some((found, head_len, body_len)) = mailbox.probe(want(from, context, tag)?)? else { return Ok(0) };
+        // SAFETY: the caller's struct.
+        unsafe { write_sized(&CEnvelope::of(found, head_len, body_len), envelope, "envelope")? };
+        Ok(1)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_probe", mailbox, probe) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_cancel(mailbox: *mut CMailbox, receive: u64) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_cancel", mailbox, |mailbox| Ok(c_int::from(mailbox.cancel(ReceiveId(receive))?))) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_message_envelope(
+    message: *const CMessage,
+    envelope: *mut CEnvelope,
+    head: *mut *const c_void,
+) -> c_int {
+    code_of("hanare_message_envelope", || {
+        // SAFETY: the caller's handle and struct; `head` is NULL or the caller's variable.
+        unsafe {
+            let message = &reference(message, "message")?.0;
+            let told = CEnvelope::of(message.envelope(), message.head().len(), message.len());
+            write_sized(&told, envelope, "envelope")?;
+            if !head.is_null() {
+                head.write(message.head().as_ptr().cast());
+            }
+        }
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_message_read(message: *const CMessage, at: u64, into: *mut c_void, len: usize) -> c_int {
+    code_of("hanare_message_read", || {
+        // SAFETY: the caller's handle and bytes.
+        let (message, into) = unsafe { (&reference(message, "message")?.0, bytes_mut(into.cast(), len, "into")?) };
+        message.read(at, into)?;
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_message_scatter(message: *const CMessage, region: *mut CRegion, blocks: *const CShape) -> c_int {
+    code_of("hanare_message_scatter", || {
+        // SAFETY: the caller's handles and struct.
+        let (message, region, blocks) =
+            unsafe { (&reference(message, "message")?.0, &reference(region, "region")?.region, shape(blocks, "blocks")?) };
+        message.scatter(region, blocks)?;
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_message_close(message: *mut CMessage) -> c_int {
+    code_of("hanare_message_close", || {
+        // SAFETY: the header makes this the handle's last call.
+        drop(unsafe { take(message, "message") }?);
+        Ok(code::OK)
+    })
+}

@@ -1,0 +1,437 @@
+//! Messages with a head and a body among the parties of a group.
+//!
+//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append`. What a lane has no
+//! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host, from where it is:
+//! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
+
+use super::Group;
+use super::failure::{Failure, Outcome};
+use super::message::{Arrived, Landed, Message};
+use super::peers::{ENDED, LOOK, OwnRegion, Peers};
+use crate::client::locks::milliseconds;
+use crate::client::queue::Unread;
+use crate::client::region::Region;
+use hanare_protocol::limits::{MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX};
+use hanare_protocol::message::note::{FRONT_LEN, Front, NOTE_LEN_MAX};
+use hanare_protocol::message::{Envelope, Matching, PostId, Posted, Want};
+use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
+use hanare_protocol::shape::Shape;
+use hanare_protocol::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a message carries beside its head.
+pub enum Body<'b> {
+    /// Bytes of the program.
+    Bytes(&'b [u8]),
+    /// Bytes of a region, in the shape's order: the node that holds them sends them, and this program's processor never touches them.
+    ///
+    /// **Source**: [D3 §3.4] LHC.
+    Part(&'b Region, Shape<'b>),
+}
+
+/// A receive that was posted, by its number at its mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReceiveId(pub u64);
+
+/// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
+///
+/// Messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one message
+/// get it in the order in which they were posted. A send returns when the message is in memory of the receiver's host, whether or not somebody
+/// receives it: the sender's bytes are free again.
+///
+/// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
+/// between hosts a message each way. Longer bodies take a message each way more for their place, which on one host goes to the node, and
+/// one more for the body.
+///
+/// FEATURE: D3-F6 D3-F8
+pub struct Mailbox {
+    inner: Mutex<Inner>,
+    /// Bytes of each party's landing memory.
+    landing_len: u64,
+    parties: u32,
+}
+
+struct Inner {
+    peers: Peers,
+    landing: OwnRegion,
+    /// The landing memory of others.
+    landings: Vec<Option<Region>>,
+    stem: String,
+    matching: Matching<Content>,
+    /// Receives that have their messages.
+    done: BTreeMap<ReceiveId, Message>,
+    /// Receives that wait, by their numbers.
+    waiting: BTreeMap<ReceiveId, PostId>,
+    next: u64,
+    /// Who writes each lane, of those that wrote.
+    writers: Vec<Option<u32>>,
+    gone: BTreeSet<u32>,
+    /// When each party was last seen to read its messages.
+    looked: Vec<Option<Instant>>,
+    /// Who is looked at next by those who wait for anybody.
+    turn: u32,
+}
+
+/// A message without its envelope.
+struct Content {
+    head: Vec<u8>,
+    body: Arrived,
+}
+
+impl Group {
+    /// Opens this party's mailbox. All parties do so at once, with the same `landing_len`: bytes in which bodies longer than a page land
+    /// and stay until they are dropped.
+    ///
+    /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
+    /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties.
+    pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
+        let unit = Unit::Records { len_max: NOTE_LEN_MAX as u32 };
+        let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
+        let stem = self.stem("bodies");
+        let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1))?;
+        let peers = Peers::open(self, "heads", form)?;
+        let inner = Inner {
+            landing,
+            landings: (0..self.parties).map(|_| None).collect(),
+            stem,
+            peers,
+            matching: Matching::default(),
+            done: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next: 0,
+            writers: vec![None; self.parties as usize],
+            gone: BTreeSet::new(),
+            looked: vec![None; self.parties as usize],
+            turn: 0,
+        };
+        Ok(Mailbox { inner: Mutex::new(inner), landing_len: landing_len.max(1), parties: self.parties })
+    }
+}
+
+impl Mailbox {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message to party `to`, which may be this one. Returns when it is in memory of that one's host.
+    ///
+    /// **Errors**: [`Error::BadGroup`] for a party that there is not; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
+    /// that is longer than the landing memory; [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`]
+    /// where the pool has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone;
+    /// those of [`crate::Pool::copy`].
+    ///
+    /// FEATURE: D3-F2 D3-F4 D3-F9
+    pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
+        let mut inner = self.inner();
+        if to >= self.parties {
+            return Err(inner.peers.bad(format!("there is no party {to} to send to")));
+        }
+        let limit = |what: &str, limit: u64| Err(Error::LimitReached { what: what.to_owned(), limit });
+        if head.len() > MESSAGE_HEAD_LEN_MAX {
+            return limit(&format!("a message's head of {} bytes", head.len()), MESSAGE_HEAD_LEN_MAX as u64);
+        }
+        let body_len = body.len()?;
+        if body_len > self.landing_len.max(MESSAGE_INLINE_LEN_MAX as u64) {
+            return limit(&format!("a message's body of {body_len} bytes in the receiver's landing memory"), self.landing_len);
+        }
+        let envelope = Envelope { from: inner.peers.me, context, tag };
+        let mut front = Front { envelope, head_len: head.len(), body_len, landed: None };
+        let sent = match body {
+            Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => inner.send_note(to, &front, head, bytes),
+            body => inner.land(to, &body, body_len).and_then(|place| {
+                front.landed = Some(place);
+                let sent = inner.send_note(to, &front, head, &[]);
+                if sent.is_err() {
+                    // Nobody else knows of the block.
+                    let _ = inner.landing(to).map(|landing| landing.heap().free(place));
+                }
+                sent
+            }),
+        };
+        sent.map_err(|failure| inner.peers.error(failure))
+    }
+
+    /// Posts a receive: [`Mailbox::wait`] and its kin give its message.
+    ///
+    /// **Errors**: those of [`Mailbox::test`].
+    pub fn post(&self, want: Want) -> Result<ReceiveId> {
+        let mut inner = self.inner();
+        if want.from.is_some_and(|from| from >= self.parties) {
+            return Err(inner.peers.bad("a receive wants the message of a party that there is not".to_owned()));
+        }
+        // What has come before is matched before.
+        inner.take_in().map_err(|failure| inner.peers.error(failure))?;
+        let id = ReceiveId(inner.next);
+        inner.next += 1;
+        match inner.matching.on_post(want) {
+            Posted::Matched(envelope, content) => {
+                inner.done.insert(id, Message::of(envelope, content));
+            }
+            Posted::Waits(post) => {
+                inner.waiting.insert(id, post);
+            }
+        }
+        Ok(id)
+    }
+
+    /// The message of a receive, if it has come. Never waits for a sender. The receive is over then.
+    ///
+    /// **Errors**: [`Error::BadGroup`] for a receive that is over; [`Error::LimitReached`] where 65,536 messages have come that nobody
+    /// receives; and where the message has not come, [`Error::RankGone`] or [`Error::PartyGone`] for a sender that is gone, or for
+    /// any party that is where it may come from anybody: the receive stays posted.
+    pub fn test(&self, receive: ReceiveId) -> Result<Option<Message>> {
+        self.wait_any_within(&[receive], Some(Duration::ZERO)).map(|found| found.map(|(_, message)| message))
+    }
+
+    /// Waits for the message of a receive, `bound` at most; `None` for ever.
+    ///
+    /// **Errors**: [`Error::NotInTime`], after which the receive stays posted; those of [`Mailbox::test`].
+    pub fn wait(&self, receive: ReceiveId, bound: Option<Duration>) -> Result<Message> {
+        self.wait_any(&[receive], bound).map(|(_, message)| message)
+    }
+
+    /// Waits for the first of several receives that has its message: its place among them, and the message.
+    ///
+    /// **Errors**: those of [`Mailbox::wait`].
+    pub fn wait_any(&self, receives: &[ReceiveId], bound: Option<Duration>) -> Result<(usize, Message)> {
+        let found = self.wait_any_within(receives, bound)?;
+        found.ok_or_else(|| Error::NotInTime { what: "a message".to_owned(), after_ms: bound.map_or(0, milliseconds) })
+    }
+
+    fn wait_any_within(&self, receives: &[ReceiveId], bound: Option<Duration>) -> Result<Option<(usize, Message)>> {
+        let mut inner = self.inner();
+        let begun = Instant::now();
+        loop {
+            let took_in = inner.take_in();
+            for (index, receive) in receives.iter().enumerate() {
+                if let Some(message) = inner.done.remove(receive) {
+                    return Ok(Some((index, message)));
+                }
+                if !inner.waiting.contains_key(receive) {
+                    return Err(inner.peers.bad("that receive is over: it had its message, or was taken back".to_owned()));
+                }
+            }
+            if inner.is_full() {
+                let what = "messages that have come and that nobody receives".to_owned();
+                return Err(Error::LimitReached { what, limit: MESSAGE_KEPT_COUNT_MAX as u64 });
+            }
+            let checked = took_in.and_then(|()| inner.check_senders(receives));
+            checked.map_err(|failure| inner.peers.error(failure))?;
+            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            let waited = inner.wait_for_some(left.map_or(LOOK, |left| left.min(LOOK)), receives);
+            waited.map_err(|failure| inner.peers.error(failure))?;
+        }
+    }
+
+    /// Posts a receive and waits for its message. Takes the receive back where none comes within the bound.
+    ///
+    /// **Errors**: those of [`Mailbox::wait`].
+    pub fn receive(&self, want: Want, bound: Option<Duration>) -> Result<Message> {
+        let receive = self.post(want)?;
+        self.wait(receive, bound).inspect_err(|_| drop(self.cancel(receive)))
+    }
+
+    /// The envelope, and the lengths of head and body, of the message that such a receive would get now. Takes nothing.
+    ///
+    /// **Errors**: those of [`Mailbox::test`], but none for a sender that is gone.
+    pub fn probe(&self, want: Want) -> Result<Option<(Envelope, usize, u64)>> {
+        let mut inner = self.inner();
+        inner.take_in().map_err(|failure| inner.peers.error(failure))?;
+        Ok(inner.matching.probe(&want).map(|(envelope, content)| (*envelope, content.head.len(), content.body.len())))
+    }
+
+    /// Takes a receive back. False where its message has come: it is received still. **Errors**: [`Error::BadGroup`] for one that is over.
+    pub fn cancel(&self, receive: ReceiveId) -> Result<bool> {
+        let mut inner = self.inner();
+        if inner.done.contains_key(&receive) {
+            return Ok(false);
+        }
+        match inner.waiting.remove(&receive) {
+            Some(post) => Ok(inner.matching.cancel(post)),
+            None => Err(inner.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
+        }
+    }
+}
+
+impl std::fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mailbox").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}
+
+impl Body<'_> {
+    fn len(&self) -> Result<u64> {
+        match self {
+            Body::Bytes(bytes) => Ok(bytes.len() as u64),
+            Body::Part(region, shape) => Ok(shape.by_ref().check(region.name(), region.len())?.len()),
+        }
+    }
+}
+
+impl Message {
+    fn of(envelope: Envelope, content: Content) -> Message {
+        Message { envelope, head: content.head, body: content.body }
+    }
+}
+
+impl Arrived {
+    fn len(&self) -> u64 {
+        match self {
+            Arrived::Here(bytes) => bytes.len() as u64,
+            Arrived::Landed(landed) => landed.len,
+        }
+    }
+}
+
+impl Inner {
+    fn send_note(&mut self, to: u32, front: &Front, head: &[u8], body: &[u8]) -> Outcome<()> {
+        // Nobody would tell that nobody receives it.
+        if self.looked[to as usize].is_none_or(|looked| looked.elapsed() > LOOK) {
+            self.peers.look_at(to)?;
+            self.looked[to as usize] = Some(Instant::now());
+        }
+        let writer = self.peers.writer(to)?;
+        let sent = writer.claim(front.note_len(), None).and_then(|()| {
+            writer.fill(0, &front.encode());
+            writer.fill(FRONT_LEN, head);
+            writer.fill(FRONT_LEN + head.len(), body);
+            writer.commit()
+        });
+        sent.map_err(|error| Failure::on_the_way(to, error))
+    }
+
+    fn landing(&mut self, to: u32) -> Outcome<&Region> {
+        let landing = &mut self.landings[to as usize];
+        if landing.is_none() {
+            let opened = self.peers.pool().open(&format!("{}{to}", self.stem));
+            *landing = Some(opened.map_err(|error| Failure::on_the_way(to, error))?);
+        }
+        Ok(landing.as_ref().expect("it was just opened"))
+    }
+
+    /// Brings a body to the receiver's host; where it is there.
+    fn land(&mut self, to: u32, body: &Body<'_>, len: u64) -> Outcome<u64> {
+        let pool = self.peers.pool().clone();
+        let landing = self.landing(to)?;
+        let on_the_way = |error| Failure::on_the_way(to, error);
+        let place = landing.heap().allocate(len.max(1), 64).map_err(on_the_way)?;
+        let moved = match body {
+            Body::Bytes(bytes) => landing.put(place, bytes).map_err(on_the_way),
+            // A failure may be that of the part's node.
+            Body::Part(region, shape) => {
+                pool.copy(region, shape.clone(), landing, Shape::contiguous(place, len)).map_err(Failure::from)
+            }
+        };
+        if moved.is_err() {
+            // The block is of no use; where its node is gone, so is the block.
+            let _ = landing.heap().free(place);
+        }
+        moved.map(|()| place)
+    }
+
+    /// Matches what has come.
+    fn take_in(&mut self) -> Outcome<()> {
+        while !self.is_full() {
+            match self.peers.inbox.try_see() {
+                Ok(Some(unread)) => self.sort(unread)?,
+                Ok(None) => return Ok(()),
+                Err(error) => self.lane_failed(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether so many messages are kept that further ones stay in their lanes.
+    fn is_full(&self) -> bool {
+        self.matching.kept_count() >= MESSAGE_KEPT_COUNT_MAX
+    }
+
+    /// Waits for something to come, or looks whether a sender is there.
+    fn wait_for_some(&mut self, bound: Duration, receives: &[ReceiveId]) -> Outcome<()> {
+        match self.peers.inbox.see(bound) {
+            Ok(unread) => self.sort(unread),
+            Err(Error::NotInTime { .. }) => self.look_at_senders(receives),
+            Err(error) => self.lane_failed(error),
+        }
+    }
+
+    /// Who is gone is remembered: those who wait for it are told, when all that it sent has come.
+    fn lane_failed(&mut self, error: Error) -> Outcome<()> {
+        let Error::WriterGone { lane, .. } = error else { return Err(Failure::from(error)) };
+        self.gone.extend(self.writers.get(lane as usize).copied().flatten());
+        Ok(())
+    }
+
+    /// The senders that these receives wait for; `None` among them stands for anybody.
+    fn senders(&self, receives: &[ReceiveId]) -> BTreeSet<Option<u32>> {
+        let wants = receives.iter().filter_map(|receive| self.matching.want(*self.waiting.get(receive)?));
+        wants.map(|want| want.from).collect()
+    }
+
+    fn check_senders(&self, receives: &[ReceiveId]) -> Outcome<()> {
+        let gone = self.senders(receives).into_iter().find_map(|sender| match sender {
+            Some(party) => self.gone.get(&party).copied(),
+            None => self.gone.first().copied(),
+        });
+        gone.map_or(Ok(()), |party| Err(Failure::gone(party, ENDED)))
+    }
+
+    /// One at a time of those who may be the sender of anything.
+    fn look_at_senders(&mut self, receives: &[ReceiveId]) -> Outcome<()> {
+        for sender in self.senders(receives) {
+            let party = sender.unwrap_or_else(|| {
+                self.turn = (self.turn + 1) % self.peers.count();
+                self.turn
+            });
+            if party == self.peers.me {
+                continue;
+            }
+            let seen = self.peers.look_at(party);
+            // What it sent before it went counts.
+            self.take_in()?;
+            let is_matched = receives.iter().any(|receive| self.done.contains_key(receive));
+            match seen {
+                // From anybody means from those who are there.
+                Err(Failure::Gone { reason, .. }) if sender.is_none() && reason != ENDED => {}
+                Err(failure) if !is_matched => return Err(failure),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self, unread: Unread) -> Outcome<()> {
+        let mut bytes = [0; FRONT_LEN];
+        let is_long = unread.len() >= FRONT_LEN;
+        if is_long {
+            self.peers.inbox.read(&unread, 0, &mut bytes);
+        }
+        let landing_len = self.landing.region.len();
+        let front = if is_long { Front::decode(&bytes, unread.len(), self.peers.count(), landing_len) } else { Err("too short") };
+        let Ok(front) = front else {
+            self.peers.inbox.free(&unread)?;
+            let reason = format!("a program wrote into the region '{}' what is no message", self.peers.own_name());
+            return Err(Failure::unlike(reason));
+        };
+        let mut head = self.peers.inbox.rest(&unread, FRONT_LEN);
+        let short = head.split_off(front.head_len);
+        self.peers.inbox.free(&unread)?;
+        self.writers[unread.lane() as usize] = Some(front.envelope.from);
+        let body = match front.landed {
+            None => Arrived::Here(short),
+            Some(offset) => Arrived::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len }),
+        };
+        if let Some((post, content)) = self.matching.on_arrival(front.envelope, Content { head, body }) {
+            let receive = self.waiting.iter().find(|(_, waits)| **waits == post).map(|(receive, _)| *receive);
+            let receive = receive.expect("a posted receive waits");
+            self.waiting.remove(&receive);
+            self.done.insert(receive, Message::of(front.envelope, content));
+        }
+        Ok(())
+    }
+}

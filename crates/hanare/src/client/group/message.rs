@@ -1,0 +1,115 @@
+//! A message that was received.
+
+use crate::client::command::Command;
+use crate::client::region::Region;
+use hanare_protocol::message::Envelope;
+use hanare_protocol::shape::Shape;
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+
+/// A message that was received: its envelope and its head are here; its body stays where it landed until this is dropped.
+///
+/// FEATURE: D3-F7
+pub struct Message {
+    pub(super) envelope: Envelope,
+    pub(super) head: Vec<u8>,
+    pub(super) body: Arrived,
+}
+
+/// Where a body is.
+pub(super) enum Arrived {
+    /// It came with its head.
+    Here(Vec<u8>),
+    /// In memory of this party's host.
+    Landed(Landed),
+}
+
+/// A block of landing memory. Free again when dropped.
+pub(super) struct Landed {
+    pub landing: Arc<Region>,
+    pub offset: u64,
+    pub len: u64,
+}
+
+impl Drop for Landed {
+    fn drop(&mut self) {
+        // Where the node is gone, so is the block.
+        let _ = self.landing.heap().free(self.offset);
+    }
+}
+
+impl Message {
+    /// Who sent it, in which context, by which tag.
+    pub fn envelope(&self) -> Envelope {
+        self.envelope
+    }
+
+    /// The head.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Bytes of the body.
+    pub fn len(&self) -> u64 {
+        match &self.body {
+            Arrived::Here(bytes) => bytes.len() as u64,
+            Arrived::Landed(landed) => landed.len,
+        }
+    }
+
+    /// Whether it has no body.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes of the body out, from byte `at` of it on. **Errors**: [`Error::OutOfRange`] beyond its end.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let end = at.checked_add(into.len() as u64).filter(|end| *end <= self.len());
+        if end.is_none() {
+            let region = "(a message's body)".to_owned();
+            return Err(Error::OutOfRange { region, offset: at, len: into.len() as u64, limit: self.len() });
+        }
+        match &self.body {
+            Arrived::Here(bytes) => {
+                into.copy_from_slice(&bytes[at as usize..][..into.len()]);
+                Ok(())
+            }
+            Arrived::Landed(landed) => landed.landing.get(landed.offset + at, into),
+        }
+    }
+
+    /// Puts the body's bytes to the blocks of a shape, which has as many, in a region on any node. A body that has landed goes from node to
+    /// node, or within one, and this program's processor never touches it: what was gathered from a sub-array ([`crate::Body::Part`]) is
+    /// scattered to another.
+    ///
+    /// **Errors**: those of [`crate::Pool::copy`].
+    ///
+    /// FEATURE: D3-F25
+    pub fn scatter<'s>(&self, to: &Region, shape: impl Into<Shape<'s>>) -> Result<()> {
+        match &self.body {
+            Arrived::Here(bytes) => to.put_shape(shape, bytes),
+            Arrived::Landed(landed) => {
+                let from = Shape::contiguous(landed.offset, landed.len);
+                Command::copy(&*landed.landing, from, to, shape.into()).run()
+            }
+        }
+    }
+
+    /// Where a long body lies, as a region of this host and the body's first byte there: handed over without another copy. Good while this
+    /// message lives. `None` for a body that came with its head.
+    pub fn place(&self) -> Option<(&Region, u64)> {
+        match &self.body {
+            Arrived::Here(_) => None,
+            Arrived::Landed(landed) => Some((&landed.landing, landed.offset)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Envelope { from, context, tag } = self.envelope;
+        let mut text = f.debug_struct("Message");
+        text.field("from", &from).field("context", &context).field("tag", &tag).field("head", &self.head);
+        text.field("len", &self.len()).finish_non_exhaustive()
+    }
+}

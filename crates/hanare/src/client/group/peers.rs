@@ -1,0 +1,240 @@
+//! The parties of a group as one of them reaches the others: a queue in memory of each party's host.
+//!
+//! ```text
+//! party 0: region on its host  [ roster | queue: a lane from each other party ]
+//! party 1: region on its host  [        | queue                               ]   ...
+//! ```
+//!
+//! A party that waits for another for long looks whether that one still reads its own queue.
+
+use super::failure::{Failure, Outcome};
+use super::{Group, GroupKind};
+use crate::client::pool::{CreateOptions, Pool};
+use crate::client::queue::{ReadPort, Unread, WritePort};
+use crate::client::region::Region;
+use hanare_protocol::id::{ClientId, Rank};
+use hanare_protocol::limits::{COLLECTIVE_PARTY_COUNT_MAX, DEATH_LOOK_MS};
+use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_AT};
+use hanare_protocol::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a party waits for another before it looks whether that one is there.
+pub(super) const LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
+
+/// In a party's region: the roster, and in an entry of it the node and the client. The queue follows.
+const ENTRY_LEN: u64 = 16;
+
+/// The state of a queue's reader that lives.
+const READS: u64 = 1;
+/// And of one that has died.
+const BROKEN: u64 = 2;
+
+/// How a party went that did not leave.
+pub(super) const ENDED: &str = "its process or its connection ended";
+
+/// A region that goes with its owner.
+pub(super) struct OwnRegion {
+    pub pool: Pool,
+    pub region: Arc<Region>,
+}
+
+impl OwnRegion {
+    /// On this host. What one of that name left that died goes.
+    pub fn new(pool: &Pool, name: &str, len: u64) -> Result<OwnRegion> {
+        let create = || pool.create(name, len, &CreateOptions::default());
+        let region = match create() {
+            Err(Error::NameTaken { .. }) => {
+                pool.remove(name)?;
+                create()
+            }
+            other => other,
+        }?;
+        Ok(OwnRegion { pool: pool.clone(), region: Arc::new(region) })
+    }
+}
+
+impl Drop for OwnRegion {
+    fn drop(&mut self) {
+        // Where the pool is gone, so is the region.
+        let _ = self.pool.remove(self.region.name());
+    }
+}
+
+struct Peer {
+    region: Region,
+    writer: Option<WritePort>,
+}
+
+/// The parties, and this one's own queue. Left in order when dropped.
+pub(super) struct Peers {
+    /// Given back before the region goes, in this order.
+    peers: Vec<Option<Peer>>,
+    pub inbox: Inbox,
+    own: OwnRegion,
+    /// The group's regions have this before their parties' numbers.
+    stem: String,
+    group: String,
+    is_job: bool,
+    pub me: u32,
+    form: QueueForm,
+    clients: Vec<ClientId>,
+    /// The nodes of the parties.
+    pub nodes: Vec<u64>,
+}
+
+impl Peers {
+    /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
+    /// from the group's other ones.
+    pub fn open(group: &Group, purpose: &str, form: QueueForm) -> Result<Peers> {
+        let (pool, parties, me) = (&group.pool, group.parties, group.me);
+        if parties > COLLECTIVE_PARTY_COUNT_MAX {
+            let what = format!("{parties} parties of a group that exchanges");
+            return Err(Error::LimitReached { what, limit: COLLECTIVE_PARTY_COUNT_MAX.into() });
+        }
+        let stem = group.stem(purpose);
+        let queue_at = roster_len(parties);
+        let own = OwnRegion::new(pool, &format!("{stem}{me}"), queue_at + form.array_len(1)?)?;
+        own.region.make_queues(queue_at, 1, &form)?;
+        let reader = pool.open_queues(own.region.name(), queue_at)?.queue(0)?.reader()?;
+        group.barrier()?;
+        let first = pool.open(&format!("{stem}0"))?;
+        first.put_values(u64::from(me) * ENTRY_LEN, &[u64::from(pool.node().0), pool.client().0])?;
+        group.barrier()?;
+        let mut roster = vec![[0u64; 2]; parties as usize];
+        first.get_values(0, roster.as_flattened_mut())?;
+        group.barrier()?;
+        Ok(Peers {
+            peers: (0..parties).map(|_| None).collect(),
+            inbox: Inbox { reader, seen: (0..parties).map(|_| VecDeque::new()).collect() },
+            own,
+            stem,
+            group: group.name.clone(),
+            is_job: group.kind == GroupKind::Job,
+            me,
+            form,
+            clients: roster.iter().map(|entry| ClientId(entry[1])).collect(),
+            nodes: roster.iter().map(|entry| entry[0]).collect(),
+        })
+    }
+
+    pub fn count(&self) -> u32 {
+        self.form.ports
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.own.pool
+    }
+
+    /// The name of this party's region.
+    pub fn own_name(&self) -> &str {
+        self.own.region.name()
+    }
+
+    /// Fails where a party is gone that is waited for.
+    pub fn look_at(&mut self, party: u32) -> Outcome<()> {
+        if self.is_job {
+            self.own.pool.shared.check_deaths()?;
+        }
+        let at = roster_len(self.count()) + self.form.queue_at(1, 0) + READER_AT;
+        let mut state = [0u64];
+        let seen = self.peer(party)?.region.get_values(at, &mut state);
+        match (seen, state) {
+            (Ok(()), [READS]) => Ok(()),
+            (Ok(()), [BROKEN]) => Err(Failure::gone(party, ENDED)),
+            (Ok(()), _) => Err(Failure::gone(party, "it left")),
+            (Err(error), _) => Err(Failure::on_the_way(party, error)),
+        }
+    }
+
+    fn peer(&mut self, party: u32) -> Outcome<&mut Peer> {
+        let peer = &mut self.peers[party as usize];
+        if peer.is_none() {
+            let region = self.own.pool.open(&format!("{}{party}", self.stem));
+            let region = region.map_err(|error| Failure::on_the_way(party, error))?;
+            *peer = Some(Peer { region, writer: None });
+        }
+        Ok(peer.as_mut().expect("it was just opened"))
+    }
+
+    pub fn writer(&mut self, to: u32) -> Outcome<&mut WritePort> {
+        if self.peer(to)?.writer.is_none() {
+            let (pool, name) = (&self.own.pool, format!("{}{to}", self.stem));
+            let queue = pool.open_queues(&name, roster_len(self.count())).and_then(|queues| queues.queue(0));
+            let writer = queue.and_then(|queue| queue.writer()).map_err(|error| Failure::on_the_way(to, error))?;
+            self.peer(to)?.writer = Some(writer);
+        }
+        Ok(self.peer(to)?.writer.as_mut().expect("it was just opened"))
+    }
+
+    /// A failure as programs see it.
+    pub fn error(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Gone { party, reason, .. } if self.is_job => Error::RankGone { rank: Rank(party), reason },
+            Failure::Gone { party, reason, .. } => {
+                Error::PartyGone { group: self.group.clone(), party: self.clients[party as usize], reason }
+            }
+            Failure::Unlike { reason, .. } => self.bad(reason),
+            Failure::Own(error) => error,
+        }
+    }
+
+    pub fn bad(&self, reason: String) -> Error {
+        Error::BadGroup { name: self.group.clone(), asked: self.count(), parties: self.count(), reason }
+    }
+}
+
+fn roster_len(parties: u32) -> u64 {
+    (u64::from(parties) * ENTRY_LEN).next_multiple_of(LINE_LEN)
+}
+
+/// This party's queue, whose units are freed in any order.
+pub(super) struct Inbox {
+    reader: ReadPort,
+    /// What was seen of each lane and not freed, and whether it was taken: a lane of a party that left is another's next, and units are
+    /// taken in an order of their own.
+    seen: Vec<VecDeque<(Unread, bool)>>,
+}
+
+impl Inbox {
+    /// The next unit, waited for as long. **Errors**: those of [`ReadPort::see`].
+    pub fn see(&mut self, bound: Duration) -> Result<Unread> {
+        let unread = self.reader.see(Some(bound))?;
+        self.seen[unread.lane() as usize].push_back((unread, false));
+        Ok(unread)
+    }
+
+    /// The next unit that has come.
+    pub fn try_see(&mut self) -> Result<Option<Unread>> {
+        let unread = self.reader.try_see()?;
+        if let Some(unread) = unread {
+            self.seen[unread.lane() as usize].push_back((unread, false));
+        }
+        Ok(unread)
+    }
+
+    pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
+        self.reader.read(unread, at, into);
+    }
+
+    /// Its bytes from `at` on.
+    pub fn rest(&self, unread: &Unread, at: usize) -> Vec<u8> {
+        let mut bytes = vec![0; unread.len() - at];
+        self.read(unread, at, &mut bytes);
+        bytes
+    }
+
+    /// Frees a unit, as soon as those before it in its lane were taken.
+    pub fn free(&mut self, unread: &Unread) -> Result<()> {
+        let seen = &mut self.seen[unread.lane() as usize];
+        if let Some((_, is_taken)) = seen.iter_mut().find(|(other, _)| other.offset() == unread.offset()) {
+            *is_taken = true;
+        }
+        while let Some((taken, true)) = seen.front() {
+            self.reader.free(taken)?;
+            seen.pop_front();
+        }
+        Ok(())
+    }
+}

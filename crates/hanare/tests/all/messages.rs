@@ -1,0 +1,253 @@
+//! Messages with a head and a body over real nodes: matched by rank, context and tag in their order, bodies from wherever they lie, and a
+//! dead party is named.
+
+use crate::holder;
+use crate::support;
+
+use hanare::{
+    Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided,
+};
+use hanare::{Subarray, Want};
+use std::time::{Duration, Instant};
+use support::{TestPool, pattern};
+
+const SOON: Option<Duration> = Some(Duration::from_secs(20));
+const LANDING: u64 = 1 << 20;
+
+/// A mailbox of each rank of a job over nodes.
+fn mailboxes(pool: &TestPool, ranks: u32) -> (Vec<Pool>, Vec<Mailbox>) {
+    let ranks = pool.job(ranks);
+    let open = |pool: &Pool| pool.job_group().mailbox(LANDING).unwrap();
+    let boxes = std::thread::scope(|scope| {
+        let opening: Vec<_> = ranks.iter().map(|rank| scope.spawn(move || open(rank))).collect();
+        opening.into_iter().map(|opening| opening.join().unwrap()).collect()
+    });
+    (ranks, boxes)
+}
+
+fn from(from: u32, tag: u32) -> Want {
+    Want { from: Some(from), context: 0, tag: Some(tag) }
+}
+
+const ANY: Want = Want { from: None, context: 0, tag: None };
+
+fn body(message: &Message) -> Vec<u8> {
+    let mut bytes = vec![0; message.len() as usize];
+    message.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+// FEATURE: D3-F2 D3-F4 D3-F7 D3-F8
+#[test]
+fn heads_and_bodies_of_any_length_arrive_in_order_from_this_host_and_another() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (_ranks, boxes) = mailboxes(&pool, 4);
+    let len = |k: u64| [0, 1, 100, 4096, 4097, 200_000][k as usize % 6];
+    std::thread::scope(|scope| {
+        for sender in 1..4u32 {
+            let sending = &boxes[sender as usize];
+            scope.spawn(move || {
+                for k in 0..60u64 {
+                    let head = pattern(k as usize % 49, k);
+                    // The landing memory may be full just now.
+                    while let Err(error) = sending.send(0, 0, sender, &head, Body::Bytes(&pattern(len(k), k))) {
+                        assert!(matches!(error, Error::HeapFull { .. }), "{error}");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+        }
+        let mut next = [0u64; 4];
+        for _ in 0..180 {
+            let message = boxes[0].receive(ANY, SOON).unwrap();
+            let Envelope { from, tag, .. } = message.envelope();
+            let k = next[from as usize];
+            assert_eq!((tag, message.head()), (from, &pattern(k as usize % 49, k)[..]), "head {k} of {from}");
+            assert_eq!(body(&message), pattern(len(k), k), "body {k} of {from}");
+            assert_eq!(message.place().is_some(), len(k) > 4096, "a long one is handed over where it landed");
+            next[from as usize] += 1;
+        }
+        assert_eq!(next, [0, 60, 60, 60]);
+    });
+}
+
+// FEATURE: D3-F9 D3-F25
+#[test]
+fn a_part_of_a_region_is_sent_by_the_node_that_holds_it() {
+    let pool = TestPool::start(3, 64 << 20);
+    let (ranks, boxes) = mailboxes(&pool, 2);
+    for node in 0..3 {
+        let options = CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() };
+        let region = ranks[0].create(&format!("r{node}"), 1 << 20, &options).unwrap();
+        let bytes = pattern(1 << 20, node.into());
+        region.put(0, &bytes).unwrap();
+        ranks[0].flush().unwrap();
+        let shape = Strided { offset: 100, block: 24, count: 5000, stride: 200 };
+        let before = ranks[0].traffic();
+        boxes[0].send(1, 7, 9, b"strided", Body::Part(&region, shape.into())).unwrap();
+        let after = ranks[0].traffic();
+        assert!(after.bytes_sent - before.bytes_sent < 4000, "its processor touches none of the bytes");
+        assert!(after.bytes_received - before.bytes_received < 4000, "{before:?} {after:?}");
+        let message = boxes[1].receive(Want { from: Some(0), context: 7, tag: Some(9) }, SOON).unwrap();
+        let wanted: Vec<u8> = (0..5000).flat_map(|k| bytes[100 + 200 * k..][..24].to_vec()).collect();
+        assert_eq!((message.head(), body(&message)), (&b"strided"[..], wanted), "from node {node}");
+        let (landing, offset) = message.place().unwrap();
+        assert!(landing.is_local());
+        let mut first = [0; 24];
+        landing.get(offset, &mut first).unwrap();
+        assert_eq!(first, bytes[100..124]);
+    }
+}
+
+// FEATURE: D3-F25
+#[test]
+fn a_face_of_a_4d_array_is_gathered_on_one_node_and_scattered_on_another() {
+    const SIDE: u64 = 8;
+    let pool = TestPool::start(2, 64 << 20);
+    let (ranks, boxes) = mailboxes(&pool, 2);
+    let arrays: Vec<Region> = (0..2u32)
+        .map(|rank| {
+            let options = CreateOptions { placement: Placement::Node(NodeId(rank)), ..CreateOptions::default() };
+            let array = ranks[rank as usize].create(&format!("a{rank}"), SIDE.pow(4) * 8, &options).unwrap();
+            let values: Vec<u64> = (0..SIDE.pow(4)).map(|place| u64::from(rank) << 32 | place).collect();
+            array.put_values(0, &values).unwrap();
+            array
+        })
+        .collect();
+    // All places whose coordinate in dimension `across` is `at`.
+    let face = |across: usize, at: u64| {
+        let strides = [SIDE.pow(3) * 8, SIDE.pow(2) * 8, SIDE * 8, 8];
+        let kept = (0..4).filter(|dim| *dim != across);
+        let dims: Vec<Dim> = kept.map(|dim| Dim { count: SIDE, stride: strides[dim] as i64 }).collect();
+        Subarray::new(at * strides[across], 8, &dims).unwrap()
+    };
+    for across in 0..4 {
+        boxes[0].send(1, 0, across as u32, b"face", Body::Part(&arrays[0], face(across, SIDE - 1).into())).unwrap();
+        let message = boxes[1].receive(from(0, across as u32), SOON).unwrap();
+        let halo = ranks[1].open("a1").unwrap();
+        message.scatter(&halo, face(across, 0)).unwrap();
+        let (mut sent, mut seen) = (vec![0u8; 4096], vec![0u8; 4096]);
+        arrays[0].get_shape(face(across, SIDE - 1), &mut sent).unwrap();
+        halo.get_shape(face(across, 0), &mut seen).unwrap();
+        assert_eq!(sent, seen, "across dimension {across}");
+        let mut beside = [0u64];
+        halo.get_values((SIDE.pow(4) - 1) * 8, &mut beside).unwrap();
+        assert_eq!(beside, [1 << 32 | (SIDE.pow(4) - 1)], "nothing else was written");
+    }
+}
+
+// FEATURE: D3-F14
+#[test]
+fn receives_match_by_rank_context_and_tag_and_can_be_waited_for_together() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (_ranks, boxes) = mailboxes(&pool, 3);
+    let send = |who: usize, context, tag, word: &[u8]| boxes[who].send(0, context, tag, word, Body::Bytes(&[])).unwrap();
+    let me = &boxes[0];
+    assert!(me.probe(ANY).unwrap().is_none());
+    let (later, any) = (me.post(from(2, 5)).unwrap(), me.post(ANY).unwrap());
+    assert!(me.test(later).unwrap().is_none());
+    send(1, 1, 5, b"another context");
+    send(1, 0, 5, b"first");
+    send(2, 0, 5, b"second");
+    send(2, 0, 5, b"third");
+    assert_eq!(me.wait(any, SOON).unwrap().head(), b"first");
+    assert_eq!(me.wait(later, SOON).unwrap().head(), b"second");
+    let wants = [from(1, 5), ANY, Want { from: Some(1), context: 1, tag: None }];
+    let posted = wants.map(|want| me.post(want).unwrap());
+    let (index, message) = me.wait_any(&posted, SOON).unwrap();
+    assert!(matches!((index, message.head()), (1, b"third") | (2, b"another context")), "{index}: {message:?}");
+    assert!(me.cancel(posted[0]).unwrap());
+    assert!(matches!(me.test(posted[0]), Err(Error::BadGroup { .. })), "it was taken back");
+    assert!(matches!(me.wait(posted[index], SOON), Err(Error::BadGroup { .. })), "it had its message");
+    let other = me.wait(posted[3 - index], SOON).unwrap();
+    assert_eq!(other.head().len() + message.head().len(), b"thirdanother context".len());
+    // To oneself; and what nobody wants yet is seen by a probe.
+    me.send(0, 0, 8, b"own", Body::Bytes(b"body")).unwrap();
+    assert_eq!(me.probe(from(0, 8)).unwrap(), Some((Envelope { from: 0, context: 0, tag: 8 }, 3, 4)));
+    assert_eq!(body(&me.receive(from(0, 8), SOON).unwrap()), b"body");
+    assert!(matches!(me.receive(from(1, 1), Some(Duration::from_millis(5))), Err(Error::NotInTime { .. })));
+}
+
+// FEATURE: D3-F8
+#[test]
+fn heads_beyond_the_receivers_ring_overflow_in_order() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (_ranks, boxes) = mailboxes(&pool, 3);
+    for sender in [1, 2] {
+        for k in 0..500u32 {
+            boxes[sender].send(0, 0, k % 2, &k.to_le_bytes(), Body::Bytes(&[7; 50])).unwrap();
+        }
+    }
+    for sender in [1, 2] {
+        for k in (0..500u32).filter(|k| k % 2 == 1).chain((0..500).filter(|k| k % 2 == 0)) {
+            let message = boxes[0].receive(from(sender, k % 2), SOON).unwrap();
+            assert_eq!(message.head(), k.to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn bad_use_gets_its_own_error() {
+    let pool = TestPool::start(1, 64 << 20);
+    let (ranks, boxes) = mailboxes(&pool, 2);
+    let region = ranks[0].create("r", 8192, &CreateOptions::default()).unwrap();
+    let send = |to, head: &[u8], body| boxes[0].send(to, 0, 0, head, body);
+    assert!(matches!(send(2, b"", Body::Bytes(&[])), Err(Error::BadGroup { .. })));
+    assert!(matches!(send(1, &[0; 49], Body::Bytes(&[])), Err(Error::LimitReached { limit: 48, .. })));
+    let long = vec![0; LANDING as usize + 1];
+    assert!(matches!(send(1, b"", Body::Bytes(&long)), Err(Error::LimitReached { limit: LANDING, .. })));
+    assert!(matches!(send(1, b"", Body::Part(&region, Shape::contiguous(8000, 200))), Err(Error::OutOfRange { .. })));
+    let body = vec![1; 600_000];
+    send(1, b"a", Body::Bytes(&body)).unwrap();
+    assert!(matches!(send(1, b"b", Body::Bytes(&body)), Err(Error::HeapFull { .. })));
+    let first = boxes[1].receive(ANY, SOON).unwrap();
+    assert!(matches!(first.read(600_000, &mut [0]), Err(Error::OutOfRange { .. })));
+    drop(first);
+    send(1, b"b", Body::Bytes(&body)).unwrap();
+    assert!(matches!(boxes[0].post(Want { from: Some(9), context: 0, tag: None }), Err(Error::BadGroup { .. })));
+}
+
+/// A party that sends one message, and is killed.
+#[test]
+#[ignore = "run by `a_party_that_is_killed_is_named_and_what_it_sent_counts`"]
+fn sends_and_dies() {
+    if !holder::is_started() {
+        return;
+    }
+    let pool = Pool::attach().unwrap();
+    let group = pool.group("g", 3).unwrap();
+    let mailbox = group.mailbox(LANDING).unwrap();
+    mailbox.send(0, 0, 1, b"last words", Body::Bytes(&pattern(50_000, 3))).unwrap();
+    holder::wait_for_death();
+}
+
+// FEATURE: D3-F7
+#[test]
+fn a_party_that_is_killed_is_named_and_what_it_sent_counts() {
+    let pool = TestPool::start(2, 64 << 20);
+    let clients = [pool.client(0), pool.client(1)];
+    let groups: Vec<Group> = clients.iter().map(|client| client.group("g", 3).unwrap()).collect();
+    let socket = pool.nodes[1].socket().to_owned();
+    let starting = std::thread::spawn(move || holder::start("messages::sends_and_dies", &socket));
+    let boxes: Vec<Mailbox> = std::thread::scope(|scope| {
+        let opening: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.mailbox(LANDING).unwrap())).collect();
+        opening.into_iter().map(|opening| opening.join().unwrap()).collect()
+    });
+    holder::kill(starting.join().unwrap());
+    let begun = Instant::now();
+    let words = boxes[0].receive(from(2, 1), SOON).unwrap();
+    assert_eq!((words.head(), body(&words)), (&b"last words"[..], pattern(50_000, 3)));
+    for mailbox in &boxes {
+        for want in [from(2, 1), ANY] {
+            let outcome = mailbox.receive(want, SOON);
+            assert!(matches!(outcome, Err(Error::PartyGone { .. })), "{want:?}: {outcome:?}");
+        }
+        std::thread::sleep(Duration::from_millis(250));
+        let outcome = mailbox.send(2, 0, 0, b"", Body::Bytes(&[]));
+        assert!(matches!(outcome, Err(Error::PartyGone { .. })), "{outcome:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "it was known within the bound");
+    // The others go on.
+    boxes[1].send(0, 0, 4, b"on", Body::Bytes(&[])).unwrap();
+    assert_eq!(boxes[0].receive(from(1, 4), SOON).unwrap().head(), b"on");
+}
