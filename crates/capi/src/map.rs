@@ -3,34 +3,12 @@
 use crate::argument::{place, reference};
 use crate::border::{Failure, code_of};
 use crate::code;
+use crate::mapped::Map;
 use crate::region::CRegion;
-use hanare::{Consistency, LocalMapping, SharedMapping};
+use hanare::{Consistency, SharedMapping};
 use hanare_protocol::Error;
 use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
-
-/// A region's map, of whatever kind.
-pub(crate) enum Map {
-    Local(LocalMapping),
-    Shared(SharedMapping),
-}
-
-impl Map {
-    /// Ends it. **Errors**: as for [`SharedMapping::unmap`].
-    pub(crate) fn end(self) -> hanare::Result<()> {
-        match self {
-            Map::Local(_) => Ok(()),
-            Map::Shared(mapping) => mapping.unmap(),
-        }
-    }
-
-    fn start(&self) -> (*mut u8, usize) {
-        match self {
-            Map::Local(mapping) => (mapping.ptr(), mapping.len()),
-            Map::Shared(mapping) => (mapping.ptr(), mapping.len() as usize),
-        }
-    }
-}
 
 /// Maps a region, or finds it mapped in the same way, and hands out where.
 fn map(

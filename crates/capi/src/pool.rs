@@ -3,7 +3,7 @@
 use crate::argument::{give, place, reference, take, text, write_sized};
 use crate::border::{Outcome, code_of};
 use crate::code;
-use crate::sync::Places;
+use crate::places::Places;
 use hanare::Pool;
 use std::ffi::{c_char, c_int};
 

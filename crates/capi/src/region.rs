@@ -3,7 +3,7 @@
 use crate::argument::{give, reference, take};
 use crate::border::{code_of, enter};
 use crate::code;
-use crate::map::Map;
+use crate::mapped::Map;
 use hanare::{Pool, Region};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};

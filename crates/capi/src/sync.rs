@@ -1,16 +1,13 @@
 //! `hanare.h`, "Locks, groups, words" and "Heap".
 
 use crate::argument::{give, items, place, reference, take, text};
-use crate::border::{Failure, Outcome, code_of};
+use crate::border::{Failure, code_of};
 use crate::code;
 use crate::map::with_shared;
 use crate::pool::CPool;
 use crate::region::CRegion;
-use hanare::{Group, LockGuard, Pool, Wait, Word};
-use hanare_protocol::Error;
-use std::collections::BTreeMap;
+use hanare::{LockGuard, Wait, Word};
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const EXCLUSIVE: c_int = 1;
@@ -87,40 +84,6 @@ pub unsafe extern "C" fn hanare_unlock(held: *mut CHeld) -> c_int {
         unsafe { take(held, "held") }?.guard.unlock()?;
         Ok(code::OK)
     })
-}
-
-/// The places in groups that a pool's handle has, by the groups' names.
-#[derive(Default)]
-pub struct Places(Mutex<BTreeMap<String, Arc<Group>>>);
-
-impl Places {
-    fn groups(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Group>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The place in a group, taken at the first call.
-    fn join(&self, pool: &Pool, name: &str, parties: u32) -> Outcome<Arc<Group>> {
-        let mut groups = self.groups();
-        if let Some(group) = groups.get(name) {
-            if group.parties() == parties {
-                return Ok(group.clone());
-            }
-            let reason = "this handle gave that number first; use another name for another group".to_owned();
-            let error = Error::BadGroup { name: name.to_owned(), asked: parties, parties: group.parties(), reason };
-            return Err(error.into());
-        }
-        let group = Arc::new(pool.group(name, parties)?);
-        groups.insert(name.to_owned(), group.clone());
-        Ok(group)
-    }
-
-    /// A group that failed is left, so that the next call joins anew.
-    fn leave(&self, failed: &Arc<Group>) {
-        let mut groups = self.groups();
-        if groups.get(failed.name()).is_some_and(|group| Arc::ptr_eq(group, failed)) {
-            groups.remove(failed.name());
-        }
-    }
 }
 
 /// See `hanare.h`.

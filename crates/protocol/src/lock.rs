@@ -33,9 +33,18 @@
 use crate::error::{Error, Result};
 use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::table::{self, Row};
-use crate::wire::sync::Mode;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
+
+/// Whether others may have a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Nobody else has it.
+    Exclusive,
+    /// Others may have it in this mode.
+    Shared,
+}
 
 /// The states of a lock, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

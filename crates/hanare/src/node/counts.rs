@@ -3,28 +3,12 @@
 //! Programs of its own host reach mapped bytes without it; those accesses are not counted.
 
 use hanare_protocol::Error;
-use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::command::{OP_KINDS, Op};
 use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-
-/// The kinds of commands, as metrics call them.
-const KINDS: [&str; 8] = ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap"];
-
-fn kind(op: &Op) -> usize {
-    match op {
-        Op::Get => 0,
-        Op::Put => 1,
-        Op::CopyTo | Op::CopyFrom { .. } => 2,
-        Op::Fill { .. } => 3,
-        Op::Compare => 4,
-        Op::Reduce(_) => 5,
-        Op::Update(_) | Op::Fetch(_) => 6,
-        _ => 7,
-    }
-}
 
 /// Where commands come from, in the order of the counts.
 const ORIGINS: [CommandOrigin; 2] = [CommandOrigin::OwnHost, CommandOrigin::OtherHost];
@@ -33,7 +17,7 @@ const ORIGINS: [CommandOrigin; 2] = [CommandOrigin::OwnHost, CommandOrigin::Othe
 #[derive(Default)]
 pub(crate) struct Counts {
     /// For each origin.
-    kinds: [[Kind; KINDS.len()]; ORIGINS.len()],
+    kinds: [[Kind; OP_KINDS.len()]; ORIGINS.len()],
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -57,7 +41,7 @@ pub(crate) struct Timing {
 impl Counts {
     /// A command of so many bytes was admitted.
     pub fn watch(self: &Arc<Counts>, op: &Op, from: CommandOrigin, bytes: u64) -> Timing {
-        Timing { counts: self.clone(), kind: kind(op), from, bytes, begun: Instant::now() }
+        Timing { counts: self.clone(), kind: op.kind(), from, bytes, begun: Instant::now() }
     }
 
     /// A command was refused.
@@ -81,7 +65,7 @@ impl Counts {
             commands: ORIGINS
                 .iter()
                 .zip(&self.kinds)
-                .flat_map(|(from, kinds)| KINDS.iter().zip(kinds).map(|(name, kind)| command(*from, name, kind)))
+                .flat_map(|(from, kinds)| OP_KINDS.iter().zip(kinds).map(|(name, kind)| command(*from, name, kind)))
                 .collect(),
             refused: refused.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
         }
@@ -130,5 +114,14 @@ mod tests {
         assert_eq!((get.kind.as_str(), get.from, get.count, get.bytes), ("get", CommandOrigin::OtherHost, 1, 4096));
         assert_eq!(read.refused, [("is_mapped".to_owned(), 1)]);
         assert!(get.buckets.iter().sum::<u64>() <= 1);
+    }
+
+    #[test]
+    fn an_append_to_a_queue_is_counted_as_one() {
+        let counts = Arc::new(Counts::default());
+        drop(counts.watch(&Op::Append { lane: 0 }, CommandOrigin::OwnHost, 64));
+        let counted: Vec<String> =
+            counts.read().commands.into_iter().filter(|command| command.count > 0).map(|command| command.kind).collect();
+        assert_eq!(counted, ["append"]);
     }
 }

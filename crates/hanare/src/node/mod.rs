@@ -12,7 +12,7 @@
 //! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link` | messages between nodes |
-//! | `post`, `notices` | how the threads tell each other something, and what |
+//! | `notice_queue`, `notices` | how the threads tell each other something, and what |
 //! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
 
@@ -26,10 +26,10 @@ mod journal;
 mod kept;
 mod key;
 mod lost;
+mod notice_queue;
 mod notices;
 mod options;
 mod pages;
-mod post;
 mod queues;
 
 #[cfg(any(test, fuzzing))]
@@ -44,7 +44,7 @@ pub(crate) use pages::fuzz::pages as fuzz_pages;
 pub(crate) use pages::fuzz::seeds as fuzz_pages_seeds;
 
 use crate::settings;
-use control::{Desk, Parts};
+use control::{ControlLoop, Parts};
 use extents::Extents;
 use hanare_fabric::tcp::{Hellos, Keys, Listener, Secret};
 use hanare_memory::{Lender, LenderOptions};
@@ -52,9 +52,9 @@ use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
 use kept::{Keeper, Schedule};
+use notice_queue::NoticeQueue;
 use notices::ToControl;
 use pages::Pages;
-use post::Post;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -79,11 +79,11 @@ type ControlThread = JoinHandle<Result<()>>;
 
 /// Starts the control thread.
 fn start_control(parts: Parts) -> Result<ControlThread> {
-    let mut desk = Desk::new(parts)?;
+    let mut control = ControlLoop::new(parts)?;
     let run = move || {
         hanare_memory::vital::is_vital();
         hanare_memory::vital::is_prompt();
-        desk.run()
+        control.run()
     };
     let thread = std::thread::Builder::new().name("hanare-control".to_owned()).spawn(run);
     thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
@@ -106,7 +106,7 @@ pub struct Node {
     id: NodeId,
     address: String,
     socket: String,
-    post: Arc<Post<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     thread: Mutex<Option<ControlThread>>,
 }
 
@@ -131,7 +131,7 @@ impl Node {
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
-        let post = Arc::new(Post::new()?);
+        let post = Arc::new(NoticeQueue::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(crate::random::bytes()?));
         let coordination = begin_pool(&options, incarnation)?;
         let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);

@@ -1,4 +1,4 @@
-//! What the node's threads tell each other, by a [`Post`](super::post::Post).
+//! What the node's threads tell each other, by a [`NoticeQueue`](super::notice_queue::NoticeQueue).
 
 use super::pages::Wish;
 use hanare_fabric::Link;

@@ -4,7 +4,9 @@
 use crate::holder;
 use crate::support;
 
-use hanare::{Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided};
+use hanare::{
+    Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided,
+};
 use hanare::{Subarray, Want};
 use std::time::{Duration, Instant};
 use support::{TestPool, pattern};

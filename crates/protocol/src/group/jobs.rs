@@ -8,8 +8,17 @@ use super::{Phase, Rounds};
 use crate::error::Error;
 use crate::id::{JobId, JobRank, Rank};
 use crate::limits::{JOB_COUNT_MAX, RANK_COUNT_MAX};
-use crate::wire::sync::Arrival;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A rank's arrival at its job's barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Who arrives.
+    pub who: JobRank,
+    /// Which barrier of the job: 0 for the first, then 1, and so on.
+    pub generation: u64,
+}
 
 /// What a rank that waits at a barrier is told. The driver knows on which link the rank waits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@
 mod jobs;
 mod named;
 
-pub use jobs::{Jobs, Output};
+pub use jobs::{Arrival, Jobs, Output};
 pub use named::{Groups, Joined, Met, Told};
 
 use crate::error::{Error, Result};

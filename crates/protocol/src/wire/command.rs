@@ -66,6 +66,9 @@ pub enum Op {
     },
 }
 
+/// The kinds of commands that are counted apart, as metrics call them.
+pub const OP_KINDS: [&str; 9] = ["get", "put", "copy", "fill", "compare", "reduce", "update", "compare_and_swap", "append"];
+
 /// What is done to each element, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Update {
@@ -124,6 +127,21 @@ impl Op {
     /// Whether its result is the elements before it.
     pub fn gives_old(self) -> bool {
         matches!(self, Op::Fetch(_) | Op::CompareAndSwap(_))
+    }
+
+    /// Its place among [`OP_KINDS`].
+    pub fn kind(self) -> usize {
+        match self {
+            Op::Get => 0,
+            Op::Put => 1,
+            Op::CopyFrom { .. } | Op::CopyTo => 2,
+            Op::Fill { .. } => 3,
+            Op::Compare => 4,
+            Op::Reduce(_) => 5,
+            Op::Update(_) | Op::Fetch(_) => 6,
+            Op::CompareAndSwap(_) => 7,
+            Op::Append { .. } => 8,
+        }
     }
 
     /// Its name, for people.

@@ -6,18 +6,12 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
-use crate::id::{Grant, JobId, JobRank, PartyName, Slot};
+use crate::id::{Grant, JobId, PartyName, Slot};
 use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 
-/// Whether others may have a lock at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Nobody else has it.
-    Exclusive,
-    /// Others may have it in this mode.
-    Shared,
-}
+pub use crate::group::Arrival;
+pub use crate::lock::Mode;
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,15 +122,6 @@ impl SyncRequest {
     pub fn is_once(&self) -> bool {
         !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
     }
-}
-
-/// A rank's arrival at its job's barrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrival {
-    /// Who arrives.
-    pub who: JobRank,
-    /// Which barrier of the job: 0 for the first, then 1, and so on.
-    pub generation: u64,
 }
 
 /// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.

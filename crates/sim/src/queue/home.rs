@@ -1,6 +1,7 @@
 //! The home of a queue: its lanes' memory and [`hanare_protocol::queue::Home`], driven as a node drives it.
 
 use super::Defect;
+use super::block::Block;
 use super::judge::Judge;
 use crate::dice::Dice;
 use crate::report::Counts;
@@ -69,27 +70,6 @@ pub(crate) enum Answer {
         lanes: BTreeMap<u32, (u64, Vec<Block>)>,
         dead: Vec<u32>,
     },
-}
-
-/// A block: its writer, and its number from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
-    pub writer: PortId,
-    pub number: u64,
-}
-
-impl Block {
-    fn bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.writer.0.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.number.to_le_bytes());
-        bytes
-    }
-
-    fn read(bytes: &[u8]) -> Block {
-        let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("blocks have two words"));
-        Block { writer: PortId(word(0)), number: word(8) }
-    }
 }
 
 /// A lane's memory.

@@ -1,6 +1,6 @@
 //! What must come of each writer's blocks, whatever happens to connections and programs.
 
-use super::home::Block;
+use super::block::Block;
 use crate::check::{Check, check};
 use hanare_protocol::queue::PortId;
 use std::collections::BTreeMap;

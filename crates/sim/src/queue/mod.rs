@@ -11,6 +11,7 @@
 //! | `programs` | what writers and readers do, and what comes of answers |
 //! | `judge` | each committed block read once, in the order of its port, as long as its home lives |
 
+mod block;
 mod home;
 mod judge;
 mod programs;

@@ -1,7 +1,7 @@
 //! What clients ask, and what the node answers by itself: attaching, mapping, proving. The rest goes to the coordinator.
 
 use super::client::Client;
-use super::desk::{Desk, LISTENER};
+use super::event_loop::{ControlLoop, LISTENER};
 use crate::node::notices::ToService;
 use crate::node::pages::Wish;
 use hanare_fabric::shm::ShmLink;
@@ -31,7 +31,7 @@ fn plain(answer: Result<Answer>) -> Reply {
     (answer, Vec::new())
 }
 
-impl Desk {
+impl ControlLoop {
     /// Takes new clients in: as many as wait, in turns.
     pub(super) fn accept_clients(&mut self) {
         for _ in 0..ACCEPT_TURN_COUNT {

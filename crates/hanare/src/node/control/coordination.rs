@@ -32,7 +32,7 @@ pub(crate) struct PeerLink {
 }
 
 /// What the rest of the node is to do.
-pub(crate) enum Deed {
+pub(crate) enum CoordinatorAction {
     /// A message for this process's own node.
     Own(ToNode),
     /// A rank is gone: its job's barrier fails.
@@ -117,8 +117,8 @@ impl Coordination {
     /// Acts on the machine's outputs: journals, sends, and returns what concerns others; links that failed are listed.
     ///
     /// **Errors**: the journal's: nothing more may be acknowledged then.
-    pub fn act(&mut self, failed: &mut Vec<(u64, String)>) -> Result<Vec<Deed>> {
-        let mut deeds = Vec::new();
+    pub fn act(&mut self, failed: &mut Vec<(u64, String)>) -> Result<Vec<CoordinatorAction>> {
+        let mut actions = Vec::new();
         let mut records: Vec<Record> = Vec::new();
         while let Some(output) = self.machine.poll() {
             if let Output::Journal(record) = output {
@@ -127,7 +127,7 @@ impl Coordination {
             }
             self.write(&mut records)?;
             match output {
-                Output::Send(OWN, message) => deeds.push(Deed::Own(message)),
+                Output::Send(OWN, message) => actions.push(CoordinatorAction::Own(message)),
                 Output::Send(Peer(id), message) => {
                     if let Some(peer) = self.links.get_mut(&id)
                         && let Err(error) = peer.link.send(&message)
@@ -135,7 +135,7 @@ impl Coordination {
                         failed.push((id, error.to_string()));
                     }
                 }
-                Output::JobRankGone { .. } => deeds.push(Deed::RankGone(output)),
+                Output::JobRankGone { .. } => actions.push(CoordinatorAction::RankGone(output)),
                 Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),
                 Output::Journal(_) => unreachable!("taken above"),
             }
@@ -145,7 +145,7 @@ impl Coordination {
         if !self.journal.is_full() && self.machine.is_worth_compacting(self.journal.count()) {
             self.journal.replace(&self.machine.snapshot())?;
         }
-        Ok(deeds)
+        Ok(actions)
     }
 
     fn write(&mut self, records: &mut Vec<Record>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The end of a node in good order: what others are told, and what is written down.
 
-use super::desk::Desk;
+use super::event_loop::ControlLoop;
 use hanare_protocol::Result;
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::ToNode;
@@ -8,7 +8,7 @@ use hanare_protocol::wire::control::ToNode;
 /// How long the last words to the coordinator may take.
 const LAST_WORDS_MS: u64 = 500;
 
-impl Desk {
+impl ControlLoop {
     /// Leaves the pool: the coordinator is told, so that nobody waits for the lease to end.
     pub(super) fn say_goodbye(&mut self) -> Result<()> {
         self.listener = None;

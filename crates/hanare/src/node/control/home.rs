@@ -1,8 +1,8 @@
 //! The link to the coordinator, where that is another node: connected in a thread, again and again.
 
 use crate::node::control_link::ControlLink;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::ToControl;
-use crate::node::post::Post;
 use crate::node::proving;
 use hanare_fabric::tcp::{self, Keys};
 use hanare_protocol::wire::greeting::Role;
@@ -18,7 +18,7 @@ pub(crate) struct Home {
     address: String,
     keys: Keys,
     bound: Duration,
-    post: Arc<Post<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     pub link: Option<ControlLink>,
     pub interest: EventFlags,
     is_dialing: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub fn new(address: String, keys: Keys, bound: Duration, post: Arc<Post<ToControl>>) -> Home {
+    pub fn new(address: String, keys: Keys, bound: Duration, post: Arc<NoticeQueue<ToControl>>) -> Home {
         Home { address, keys, bound, post, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
     }
 

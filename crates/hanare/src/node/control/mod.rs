@@ -9,19 +9,19 @@
 //! | `strangers` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
 //! | `coordination` | the coordinator, where it is this node |
-//! | `desk` | the thread's loop |
+//! | `event_loop` | the thread's loop |
 
 mod client;
 mod clients;
 mod coordination;
 mod descriptors;
-mod desk;
+mod event_loop;
 mod goodbye;
 mod home;
 mod listener;
 mod strangers;
 
-pub(crate) use desk::{Desk, Parts};
+pub(crate) use event_loop::{ControlLoop, Parts};
 pub(crate) use home::Home;
 pub(crate) use strangers::{Strangers, Terms};
 

@@ -3,8 +3,8 @@
 //! Strangers cost a descriptor each, so there are few places for them. One who comes when its address has no place left takes that
 //! of the longest silent one of that address, who has had its time; else the listener rests until a place is free.
 
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::ToControl;
-use crate::node::post::Post;
 use hanare_fabric::tcp::{Greeted, Incoming, Keys, Listener, Step};
 use hanare_fabric::{Link, agree};
 use hanare_protocol::limits::{AGREEING_COUNT_MAX, GREETING_COUNT_MAX, GREETING_MS, HOST_GREETING_COUNT_MAX, PROVING_MS};
@@ -37,14 +37,14 @@ pub(crate) struct Terms {
 
 /// The thread that greets; it ends when this is dropped.
 pub(crate) struct Strangers {
-    stop: Arc<Post<()>>,
+    stop: Arc<NoticeQueue<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Strangers {
     /// Greets who connects there, and hands letters about them to `post`.
-    pub fn start(listener: Listener, terms: Terms, post: Arc<Post<ToControl>>) -> Result<Strangers> {
-        let stop = Arc::new(Post::new()?);
+    pub fn start(listener: Listener, terms: Terms, post: Arc<NoticeQueue<ToControl>>) -> Result<Strangers> {
+        let stop = Arc::new(NoticeQueue::new()?);
         let mut porter = Porter::new(listener, terms, post, &stop)?;
         let thread = std::thread::Builder::new()
             .name("hanare-porter".to_owned())
@@ -80,7 +80,7 @@ const COMPLAINT_TIME: Duration = Duration::from_secs(1);
 struct Porter {
     listener: Listener,
     terms: Terms,
-    post: Arc<Post<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     epoll: OwnedFd,
     /// The oldest first.
     greetings: BTreeMap<u64, Greeting>,
@@ -113,7 +113,7 @@ impl Greeting {
 }
 
 impl Porter {
-    fn new(listener: Listener, terms: Terms, post: Arc<Post<ToControl>>, stop: &Post<()>) -> Result<Porter> {
+    fn new(listener: Listener, terms: Terms, post: Arc<NoticeQueue<ToControl>>, stop: &NoticeQueue<()>) -> Result<Porter> {
         let system =
             |errno: rustix::io::Errno| Error::System { what: "watch for strangers".to_owned(), reason: errno.to_string() };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;

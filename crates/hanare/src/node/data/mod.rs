@@ -17,14 +17,14 @@
 //! | `peers` | how such links are made |
 //! | `reach` | bytes of an extent, and the pages that a stage of a command needs at home |
 //! | `seat` | what sits at a link: a client or a peer |
-//! | `graves` | what is known of connections that have ended |
+//! | `ended_links` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
 //! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
 //! | `waiter` | who waits for an answer, and until when |
 //! | `sync` | what clients share: requests to who decides them, answers to who asked |
 
+mod ended_links;
 mod fetches;
-mod graves;
 mod inbox;
 mod locks;
 mod peers;

@@ -1,8 +1,8 @@
 //! Links to other nodes, made when a copy first needs them: dialed in threads of their own, since a node may be slow.
 
 use super::fetches::Fetch;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::ToService;
-use crate::node::post::Post;
 use crate::node::proving;
 use hanare_fabric::tcp::{self, Keys};
 use hanare_fabric::{Link, agree};
@@ -24,7 +24,7 @@ pub(crate) struct Dial {
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: agree::Choice,
-    pub post: Arc<Post<ToService>>,
+    pub post: Arc<NoticeQueue<ToService>>,
 }
 
 enum Way {

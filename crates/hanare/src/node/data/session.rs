@@ -141,14 +141,14 @@ impl Session {
     }
 
     /// What would be known of this connection if it ended.
-    pub fn epitaph(&self) -> Epitaph {
+    pub fn outcomes(&self) -> LinkOutcomes {
         let mut replies = self.replies.fates();
         replies.extend(self.inbox.fate());
         // What came with the link's end was not acted on.
         let unheard = self.inbox.finished.iter().filter(|finished| matches!(finished.arrived, Ok(Arrived::Query(_))));
         let unheard = unheard.map(|finished| finished.seq).chain(self.queries.iter().map(|(seq, _)| *seq));
         replies.extend(unheard.map(|seq| (seq, Happened::No)));
-        Epitaph { last: self.inbox.last, forgotten: self.replies.forgotten, replies }
+        LinkOutcomes { last: self.inbox.last, forgotten: self.replies.forgotten, replies }
     }
 
     /// Whether an answer waits for the client to read.
@@ -185,7 +185,7 @@ impl Session {
 }
 
 /// What is known of a connection's requests after its end.
-pub(crate) struct Epitaph {
+pub(crate) struct LinkOutcomes {
     /// The last request that was begun.
     last: u64,
     /// The last request whose failure is not remembered any more.
@@ -194,7 +194,7 @@ pub(crate) struct Epitaph {
     replies: Vec<(u64, Happened)>,
 }
 
-impl Epitaph {
+impl LinkOutcomes {
     /// What became of a request.
     pub fn happened(&self, seq: u64) -> Happened {
         match self.replies.iter().find(|(known, _)| *known == seq) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Desk {
+impl ServiceLoop {
     /// Acts on what a turn brought. Returns whether anything moved.
     pub(super) fn act(&mut self, id: u64, did: Did) -> bool {
         match did {
@@ -67,7 +67,7 @@ impl Desk {
         if let Some(id) = alive.map(|(id, _)| *id) {
             self.close(id);
         }
-        self.graves.happened(question)
+        self.ended_links.happened(question)
     }
 
     /// Has pages brought home for commands of a link, and goes on with what needs nobody else. Returns whether all of it did: then

@@ -13,8 +13,8 @@ mod answers;
 mod peers;
 mod seats;
 
+use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
-use super::graves::Graves;
 use super::peers::{Dial, Peers};
 use super::replies::Response;
 use super::seat::{Did, Seat};
@@ -23,9 +23,9 @@ use super::sync::Sync;
 use super::waiter::Waiter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::{ToControl, ToService};
 use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall};
-use crate::node::post::Post;
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
@@ -59,23 +59,24 @@ pub(crate) struct Terms {
 
 /// The service, as the rest of the node sees it.
 pub(crate) struct Service {
-    post: Arc<Post<ToService>>,
+    post: Arc<NoticeQueue<ToService>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
-    pub fn start(terms: Terms, pages: Pages, control: Arc<Post<ToControl>>) -> Result<Service> {
-        let post = Arc::new(Post::new()?);
+    pub fn start(terms: Terms, pages: Pages, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
+        let post = Arc::new(NoticeQueue::new()?);
         let Terms { extents, keys, bound, fabric, began_again } = terms;
-        let mut desk = Desk::new(extents, post.clone(), Dial { keys, bound, fabric, post: post.clone() }, pages, control)?;
-        desk.sync = Sync::new(began_again);
+        let mut service =
+            ServiceLoop::new(extents, post.clone(), Dial { keys, bound, fabric, post: post.clone() }, pages, control)?;
+        service.sync = Sync::new(began_again);
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || {
                 hanare_memory::vital::is_vital();
                 hanare_memory::vital::is_prompt();
-                desk.run();
+                service.run();
             })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
         Ok(Service { post, thread: Some(thread) })
@@ -129,9 +130,9 @@ const PAGES_LOOK: Duration = Duration::from_millis(5);
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// The thread's own state.
-struct Desk {
+struct ServiceLoop {
     extents: Arc<Extents>,
-    post: Arc<Post<ToService>>,
+    post: Arc<NoticeQueue<ToService>>,
     epoll: OwnedFd,
     places: HashMap<u64, Place>,
     /// Whose commands are carried out.
@@ -141,9 +142,9 @@ struct Desk {
     awake: Vec<u64>,
     sync: Sync,
     peers: Peers,
-    graves: Graves,
+    ended_links: EndedLinks,
     pages: Pages,
-    control: Arc<Post<ToControl>>,
+    control: Arc<NoticeQueue<ToControl>>,
     /// When pages were looked at last.
     ticked: Instant,
     /// When work that takes long was looked at last.
@@ -158,18 +159,18 @@ struct Place {
     is_awake: bool,
 }
 
-impl Desk {
+impl ServiceLoop {
     fn new(
         extents: Arc<Extents>,
-        post: Arc<Post<ToService>>,
+        post: Arc<NoticeQueue<ToService>>,
         dial: Dial,
         pages: Pages,
-        control: Arc<Post<ToControl>>,
-    ) -> Result<Desk> {
+        control: Arc<NoticeQueue<ToControl>>,
+    ) -> Result<ServiceLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|errno| system("watch the bell", errno))?;
-        Ok(Desk {
+        Ok(ServiceLoop {
             extents,
             post,
             epoll,
@@ -180,7 +181,7 @@ impl Desk {
             awake: Vec::new(),
             sync: Sync::default(),
             peers: Peers::new(dial),
-            graves: Graves::default(),
+            ended_links: EndedLinks::default(),
             pages,
             control,
             ticked: Instant::now(),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Desk {
+impl ServiceLoop {
     /// Has bytes fetched from another node, over the link to it that is there or has to be made.
     pub(super) fn fetch(&mut self, session: u64, fetch: Fetch) {
         if !self.sessions.serves(session) {

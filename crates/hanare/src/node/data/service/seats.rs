@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Desk {
+impl ServiceLoop {
     pub(super) fn seat(&mut self, seat: Seat) -> Option<u64> {
         let id = self.next_id;
         self.next_id += 1;
@@ -117,7 +117,7 @@ impl Desk {
 
     pub(super) fn close(&mut self, id: u64) {
         if let Some(Place { seat: Seat::Client(session), .. }) = self.unseat(id) {
-            self.graves.bury(&session);
+            self.ended_links.remember(&session);
             self.pages.on_session_closed(id);
             self.sessions.on_ended(id);
             self.end_fetches(id);

@@ -1,12 +1,12 @@
 //! What the loop has the kernel watch.
 
-use super::{Desk, HOME};
+use super::{ControlLoop, HOME};
 use crate::node::control::home::Home;
 use crate::node::control_link::ControlLink;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::BorrowedFd;
 
-impl Desk {
+impl ControlLoop {
     pub(in crate::node::control) fn watch(&self, fd: BorrowedFd<'_>, key: u64, interest: EventFlags) -> bool {
         match epoll::add(&self.epoll, fd, EventData::new_u64(key), interest) {
             Ok(()) => true,

@@ -3,7 +3,7 @@
 mod watch;
 
 use super::client::Client;
-use super::coordination::{Coordination, Deed};
+use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
 use super::home::Home;
 use super::listener::UnixListener;
@@ -13,9 +13,9 @@ use crate::node::data::Service;
 use crate::node::extents::Extents;
 use crate::node::kept::{Keeper, Schedule};
 use crate::node::key::KeyFile;
+use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::{ToControl, ToService};
 use crate::node::options::SocketAccess;
-use crate::node::post::Post;
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-/// What a desk is made of.
+/// What the loop is made of.
 pub(crate) struct Parts {
     pub member: Member,
     /// Where the extents are written down at the end, if anywhere.
@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub extents: Arc<Extents>,
     pub lender: Arc<Lender>,
     pub service: Service,
-    pub post: Arc<Post<ToControl>>,
+    pub post: Arc<NoticeQueue<ToControl>>,
     pub keys: Keys,
     pub key_file: KeyFile,
     pub socket: String,
@@ -57,7 +57,7 @@ pub(crate) struct Parts {
 }
 
 /// The thread's own state.
-pub(crate) struct Desk {
+pub(crate) struct ControlLoop {
     pub(super) member: Member,
     pub(super) keeper: Option<Arc<Keeper>>,
     pub(super) schedule: Option<Schedule>,
@@ -68,7 +68,7 @@ pub(crate) struct Desk {
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
-    post: Arc<Post<ToControl>>,
+    post: Arc<NoticeQueue<ToControl>>,
     pub(super) keys: Keys,
     key_file: KeyFile,
     /// When the file is looked at again.
@@ -104,8 +104,8 @@ const HOME: u64 = u64::MAX - 2;
 /// How often the loop looks at the clock when nothing else is due.
 const TICK_MS: u64 = 1000;
 
-impl Desk {
-    pub fn new(parts: Parts) -> Result<Desk> {
+impl ControlLoop {
+    pub fn new(parts: Parts) -> Result<ControlLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         let Parts {
             member,
@@ -125,7 +125,7 @@ impl Desk {
             ready,
             begun,
         } = parts;
-        let desk = Desk {
+        let desk = ControlLoop {
             member,
             keeper,
             schedule,
@@ -219,11 +219,11 @@ impl Desk {
             for deed in self.coordinate()? {
                 is_idle = false;
                 match deed {
-                    Deed::Own(message) => self.member.handle(self.now_ms(), message),
-                    Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
+                    CoordinatorAction::Own(message) => self.member.handle(self.now_ms(), message),
+                    CoordinatorAction::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
                         self.service.post(ToService::RankGone { job, rank, ranks, reason, died });
                     }
-                    Deed::RankGone(_) => {}
+                    CoordinatorAction::RankGone(_) => {}
                 }
             }
             if is_idle {
@@ -233,7 +233,7 @@ impl Desk {
         }
     }
 
-    fn coordinate(&mut self) -> Result<Vec<Deed>> {
+    fn coordinate(&mut self) -> Result<Vec<CoordinatorAction>> {
         let mut failed = Vec::new();
         let Some(coordination) = &mut self.coordination else { return Ok(Vec::new()) };
         let deeds = coordination.act(&mut failed)?;
