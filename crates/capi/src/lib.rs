@@ -10,6 +10,7 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
+//! | `calls` | the two calls that every command has: now, and in a batch |
 //! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
@@ -25,6 +26,7 @@ pub mod argument;
 pub mod attribute;
 pub mod batch;
 pub mod border;
+mod calls;
 pub mod code;
 pub mod command;
 pub mod dimmnet;

@@ -1,13 +1,13 @@
 //! `hanare.h`, "Shapes": put, get and copy of shapes, blocking and in batches.
 
 use crate::argument::reference;
-use crate::batch::CBatch;
-use crate::border::{Outcome, code_of};
+use crate::border::Outcome;
+use crate::calls::command_calls;
 use crate::recorded::{Bytes, BytesMut, Recorded, Target, check_attachment};
 use crate::region::CRegion;
 use crate::shape::{CShape, shape, shape_or_none};
 use hanare::Command;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 /// Makers: each takes the caller's pointers and gives a command that was not checked yet.
 ///
@@ -60,105 +60,34 @@ impl Recorded {
     }
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_put_shape(
-    region: *mut CRegion,
-    shape: *const CShape,
-    from: *const c_void,
-    from_len: usize,
-    from_shape: *const CShape,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_put_shape", || unsafe { Recorded::put(Target(region, shape), Bytes(from, from_len), from_shape)?.run() })
+command_calls! {
+    hanare_put_shape, hanare_batch_put(
+        region: *mut CRegion,
+        shape: *const CShape,
+        from: *const c_void,
+        from_len: usize,
+        from_shape: *const CShape,
+    )
+    => Recorded::put(Target(region, shape), Bytes(from, from_len), from_shape)
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_put(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    from: *const c_void,
-    from_len: usize,
-    from_shape: *const CShape,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_put", || unsafe {
-        reference(batch, "batch")?.push(Recorded::put(Target(region, shape), Bytes(from, from_len), from_shape)?)
-    })
+command_calls! {
+    hanare_get_shape, hanare_batch_get(
+        region: *mut CRegion,
+        shape: *const CShape,
+        into: *mut c_void,
+        into_len: usize,
+        into_shape: *const CShape,
+    )
+    => Recorded::get(Target(region, shape), BytesMut(into, into_len), into_shape)
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_get_shape(
-    region: *mut CRegion,
-    shape: *const CShape,
-    into: *mut c_void,
-    into_len: usize,
-    into_shape: *const CShape,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_get_shape", || unsafe { Recorded::get(Target(region, shape), BytesMut(into, into_len), into_shape)?.run() })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_get(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    into: *mut c_void,
-    into_len: usize,
-    into_shape: *const CShape,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_get", || unsafe {
-        reference(batch, "batch")?.push(Recorded::get(Target(region, shape), BytesMut(into, into_len), into_shape)?)
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_copy_shape(
-    from: *mut CRegion,
-    from_shape: *const CShape,
-    to: *mut CRegion,
-    to_shape: *const CShape,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_copy_shape", || unsafe { Recorded::copy(Target(from, from_shape), Target(to, to_shape))?.run() })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_copy(
-    batch: *mut CBatch,
-    from: *mut CRegion,
-    from_shape: *const CShape,
-    to: *mut CRegion,
-    to_shape: *const CShape,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_copy", || unsafe {
-        reference(batch, "batch")?.push(Recorded::copy(Target(from, from_shape), Target(to, to_shape))?)
-    })
+command_calls! {
+    hanare_copy_shape, hanare_batch_copy(
+        from: *mut CRegion,
+        from_shape: *const CShape,
+        to: *mut CRegion,
+        to_shape: *const CShape,
+    )
+    => Recorded::copy(Target(from, from_shape), Target(to, to_shape))
 }

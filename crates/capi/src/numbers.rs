@@ -1,8 +1,8 @@
 //! `hanare.h`, "Updates": what is done at the memory's side, blocking and in batches.
 
-use crate::argument::{Room, place, reference};
-use crate::batch::CBatch;
-use crate::border::{Outcome, code_of};
+use crate::argument::{Room, place};
+use crate::border::Outcome;
+use crate::calls::command_calls;
 use crate::element::{self, CRange, CSummary};
 use crate::recorded::{Bytes, BytesMut, Recorded, Target, Variable};
 use crate::region::CRegion;
@@ -108,251 +108,68 @@ impl Recorded {
     }
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_fill(
-    region: *mut CRegion,
-    shape: *const CShape,
-    pattern: *const c_void,
-    pattern_len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_fill", || unsafe { Recorded::fill(Target(region, shape), Bytes(pattern, pattern_len))?.run() })
+command_calls! {
+    hanare_fill, hanare_batch_fill(region: *mut CRegion, shape: *const CShape, pattern: *const c_void, pattern_len: usize)
+    => Recorded::fill(Target(region, shape), Bytes(pattern, pattern_len))
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_fill(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    pattern: *const c_void,
-    pattern_len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_fill", || unsafe {
-        reference(batch, "batch")?.push(Recorded::fill(Target(region, shape), Bytes(pattern, pattern_len))?)
-    })
+command_calls! {
+    hanare_compare, hanare_batch_compare(
+        region: *mut CRegion,
+        shape: *const CShape,
+        bytes: *const c_void,
+        len: usize,
+        position: *mut u64,
+    )
+    => Recorded::compare(Target(region, shape), Bytes(bytes, len), position)
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_compare(
-    region: *mut CRegion,
-    shape: *const CShape,
-    bytes: *const c_void,
-    len: usize,
-    position: *mut u64,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_compare", || unsafe { Recorded::compare(Target(region, shape), Bytes(bytes, len), position)?.run() })
+command_calls! {
+    hanare_reduce, hanare_batch_reduce(
+        region: *mut CRegion,
+        shape: *const CShape,
+        element: c_int,
+        range: *const CRange,
+        summary: *mut CSummary,
+    )
+    => Recorded::reduce(Target(region, shape), element, range, summary)
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_compare(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    bytes: *const c_void,
-    len: usize,
-    position: *mut u64,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_compare", || unsafe {
-        reference(batch, "batch")?.push(Recorded::compare(Target(region, shape), Bytes(bytes, len), position)?)
-    })
+command_calls! {
+    hanare_update, hanare_batch_update(
+        region: *mut CRegion,
+        shape: *const CShape,
+        element: c_int,
+        operation: c_int,
+        operands: *const c_void,
+        operands_len: usize,
+    )
+    => Recorded::update(Target(region, shape), (element, operation), Bytes(operands, operands_len))
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_reduce(
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    range: *const CRange,
-    summary: *mut CSummary,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_reduce", || unsafe { Recorded::reduce(Target(region, shape), element, range, summary)?.run() })
+command_calls! {
+    hanare_fetch, hanare_batch_fetch(
+        region: *mut CRegion,
+        shape: *const CShape,
+        element: c_int,
+        operation: c_int,
+        operands: *const c_void,
+        operands_len: usize,
+        olds: *mut c_void,
+        olds_len: usize,
+    )
+    => Recorded::fetch(Target(region, shape), (element, operation), Bytes(operands, operands_len), BytesMut(olds, olds_len))
 }
 
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_reduce(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    range: *const CRange,
-    summary: *mut CSummary,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_reduce", || unsafe {
-        reference(batch, "batch")?.push(Recorded::reduce(Target(region, shape), element, range, summary)?)
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_update(
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    operation: c_int,
-    operands: *const c_void,
-    operands_len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_update", || unsafe {
-        Recorded::update(Target(region, shape), (element, operation), Bytes(operands, operands_len))?.run()
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_update(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    operation: c_int,
-    operands: *const c_void,
-    operands_len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_update", || unsafe {
-        reference(batch, "batch")?.push(Recorded::update(
-            Target(region, shape),
-            (element, operation),
-            Bytes(operands, operands_len),
-        )?)
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_fetch(
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    operation: c_int,
-    operands: *const c_void,
-    operands_len: usize,
-    olds: *mut c_void,
-    olds_len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_fetch", || unsafe {
-        Recorded::fetch(Target(region, shape), (element, operation), Bytes(operands, operands_len), BytesMut(olds, olds_len))?
-            .run()
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_fetch(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    operation: c_int,
-    operands: *const c_void,
-    operands_len: usize,
-    olds: *mut c_void,
-    olds_len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_fetch", || unsafe {
-        reference(batch, "batch")?.push(Recorded::fetch(
-            Target(region, shape),
-            (element, operation),
-            Bytes(operands, operands_len),
-            BytesMut(olds, olds_len),
-        )?)
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_compare_and_swap(
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    expected: *const c_void,
-    desired: *const c_void,
-    olds: *mut c_void,
-    len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good during the call.
-    code_of("hanare_compare_and_swap", || unsafe {
-        Recorded::compare_and_swap(
-            Target(region, shape),
-            element,
-            Bytes(expected, len),
-            Bytes(desired, len),
-            BytesMut(olds, len),
-        )?
-        .run()
-    })
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_batch_compare_and_swap(
-    batch: *mut CBatch,
-    region: *mut CRegion,
-    shape: *const CShape,
-    element: c_int,
-    expected: *const c_void,
-    desired: *const c_void,
-    olds: *mut c_void,
-    len: usize,
-) -> c_int {
-    // SAFETY: the caller's pointers, good until the batch was run for the last time.
-    code_of("hanare_batch_compare_and_swap", || unsafe {
-        reference(batch, "batch")?.push(Recorded::compare_and_swap(
-            Target(region, shape),
-            element,
-            Bytes(expected, len),
-            Bytes(desired, len),
-            BytesMut(olds, len),
-        )?)
-    })
+command_calls! {
+    hanare_compare_and_swap, hanare_batch_compare_and_swap(
+        region: *mut CRegion,
+        shape: *const CShape,
+        element: c_int,
+        expected: *const c_void,
+        desired: *const c_void,
+        olds: *mut c_void,
+        len: usize,
+    )
+    => Recorded::compare_and_swap(Target(region, shape), element, Bytes(expected, len), Bytes(desired, len), BytesMut(olds, len))
 }

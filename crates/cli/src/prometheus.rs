@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use hanare::Pool;
-use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, NodeCounts, PageStat, PoolStatus};
+use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts, PageStat, PoolStatus};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -145,7 +145,7 @@ fn metrics(socket: &str) -> hanare::Result<String> {
 fn commands(counts: &NodeCounts) -> String {
     let mut text = String::new();
     let of_kinds = |value: fn(&CommandCount) -> u64| {
-        counts.commands.iter().map(move |command| (format!("{{command=\"{}\"}}", command.kind), value(command)))
+        counts.commands.iter().map(move |command| (format!("{{{}}}", labels(command)), value(command)))
     };
     metric(
         &mut text,
@@ -165,20 +165,30 @@ fn commands(counts: &NodeCounts) -> String {
     metric(&mut text, MetricKind::Counter, "hanare_commands_refused_total", "Commands that this node refused.", refused);
     let name = "hanare_command_seconds";
     let _ = writeln!(text, "# HELP {name} Time from a command's admission to the end of its answer.\n# TYPE {name} histogram");
-    for CommandCount { kind, count, micros, buckets, .. } in &counts.commands {
-        let mut sum = 0;
+    for command in &counts.commands {
+        let CommandCount { count, micros, buckets, .. } = command;
+        let (labels, mut sum) = (labels(command), 0);
         for (most, bucket) in BUCKETS_US.iter().zip(buckets) {
             sum += bucket;
-            let _ = writeln!(text, "{name}_bucket{{command=\"{kind}\",le=\"{}\"}} {sum}", *most as f64 / 1e6);
+            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{}\"}} {sum}", *most as f64 / 1e6);
         }
-        let _ = writeln!(text, "{name}_bucket{{command=\"{kind}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
         let _ = writeln!(
             text,
-            "{name}_sum{{command=\"{kind}\"}} {}\n{name}_count{{command=\"{kind}\"}} {count}",
+            "{name}_sum{{{labels}}} {}\n{name}_count{{{labels}}} {count}",
             *micros as f64 / 1e6
         );
     }
     text
+}
+
+/// What a command's metrics are told apart by.
+fn labels(command: &CommandCount) -> String {
+    let from = match command.from {
+        CommandOrigin::OwnHost => "own_host",
+        CommandOrigin::OtherHost => "other_host",
+    };
+    format!("command=\"{}\",from=\"{from}\"", command.kind)
 }
 
 fn page(status: &PoolStatus) -> String {
@@ -228,84 +238,30 @@ fn page(status: &PoolStatus) -> String {
     text
 }
 
+/// A metric of a region: its kind, name and meaning, and where its value stands.
+type OfRegion = (MetricKind, &'static str, &'static str, fn(&PageStat) -> u64);
+
+/// All of them.
+const OF_REGIONS: &[OfRegion] = &[
+    (MetricKind::Gauge, "hanare_region_programs", "Programs of this host that map the region.", |stat| stat.programs.into()),
+    (MetricKind::Gauge, "hanare_region_frames", "Pages of other nodes kept on this host.", |stat| stat.frames),
+    (MetricKind::Counter, "hanare_region_faults_total", "Touches that the kernel could not serve.", |stat| stat.faults),
+    (MetricKind::Counter, "hanare_region_fetched_pages_total", "Pages that programs asked for.", |stat| stat.fetched),
+    (MetricKind::Counter, "hanare_region_prefetched_pages_total", "Pages asked for ahead.", |stat| stat.prefetched),
+    (MetricKind::Counter, "hanare_region_upgraded_pages_total", "Copies that were to be written.", |stat| stat.upgraded),
+    (MetricKind::Counter, "hanare_region_waits_total", "Requests that others had to give a page up for.", |stat| stat.waited),
+    (MetricKind::Counter, "hanare_region_invalidated_pages_total", "Copies dropped for a writer.", |stat| stat.invalidated),
+    (MetricKind::Counter, "hanare_region_forwarded_pages_total", "Pages passed on to other hosts.", |stat| stat.forwarded),
+    (MetricKind::Counter, "hanare_region_evicted_pages_total", "Pages given back to make room.", |stat| stat.evicted),
+];
+
 /// What happened on this host to pages of the regions that it shares.
 fn shared(stats: &[PageStat]) -> String {
     let mut text = String::new();
-    let of_regions = |value: fn(&PageStat) -> u64| {
-        stats
-            .iter()
-            .map(move |stat| (format!("{{region=\"{}\",consistency=\"{}\"}}", escape(&stat.name), stat.consistency), value(stat)))
-    };
-    metric(
-        &mut text,
-        MetricKind::Gauge,
-        "hanare_region_programs",
-        "Programs of this host that map the region.",
-        of_regions(|s| s.programs.into()),
-    );
-    metric(
-        &mut text,
-        MetricKind::Gauge,
-        "hanare_region_frames",
-        "Pages of other nodes kept on this host.",
-        of_regions(|stat| stat.frames),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_faults_total",
-        "Touches that the kernel could not serve.",
-        of_regions(|stat| stat.faults),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_fetched_pages_total",
-        "Pages that programs asked for.",
-        of_regions(|stat| stat.fetched),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_prefetched_pages_total",
-        "Pages asked for ahead.",
-        of_regions(|stat| stat.prefetched),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_upgraded_pages_total",
-        "Copies that were to be written.",
-        of_regions(|stat| stat.upgraded),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_waits_total",
-        "Requests that others had to give a page up for.",
-        of_regions(|stat| stat.waited),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_invalidated_pages_total",
-        "Copies dropped for a writer.",
-        of_regions(|stat| stat.invalidated),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_forwarded_pages_total",
-        "Pages passed on to other hosts.",
-        of_regions(|stat| stat.forwarded),
-    );
-    metric(
-        &mut text,
-        MetricKind::Counter,
-        "hanare_region_evicted_pages_total",
-        "Pages given back to make room.",
-        of_regions(|stat| stat.evicted),
-    );
+    for (kind, name, meaning, value) in OF_REGIONS {
+        let label = |stat: &PageStat| format!("{{region=\"{}\",consistency=\"{}\"}}", escape(&stat.name), stat.consistency);
+        metric(&mut text, *kind, name, meaning, stats.iter().map(|stat| (label(stat), value(stat))));
+    }
     text
 }
 

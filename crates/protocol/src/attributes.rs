@@ -55,7 +55,7 @@ impl Attributes {
             let what = "bytes of a region's attributes, names and values together".to_owned();
             return Err(Error::LimitReached { what, limit: ATTRIBUTES_LEN_MAX as u64 });
         }
-        self.0.keys().try_for_each(|name| crate::coordinator::check_name(name))
+        self.0.keys().try_for_each(|name| crate::name::check_name(name))
     }
 }
 

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`id`] | the names of things: [`id::Gid`], [`id::NodeId`], [`id::Epoch`], [`id::Grant`] … |
+//! | [`name`] | which names regions, locks and nodes may have |
 //! | [`limits`] | every limit and default time, in one place |
 //! | [`error`] | the one error type that users see |
 //! | [`attributes`], [`mod@array`] | short values that a region's owner keeps with it; those that say which array it holds |
@@ -46,6 +47,7 @@ pub mod lock;
 mod malformed;
 pub mod member;
 pub mod message;
+pub mod name;
 pub mod names;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]

@@ -3,78 +3,20 @@
 //! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
 
-use super::pool::{Pool, Shared};
-use super::remote::Remote;
+use super::attachment::{CONNECTION_BROKE, Held, this_thread};
+use super::pool::Pool;
 use super::request::Patience;
-use hanare_protocol::coordinator::check_name;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::LATE_MS;
+use hanare_protocol::name::check_name;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// What a client has taken by name, as far as it knows.
-#[derive(Default)]
-pub(crate) struct Claims {
-    /// The number of the next lock, or place in a group.
-    next: AtomicU64,
-    held: Mutex<BTreeMap<u64, Held>>,
-}
-
-struct Held {
-    name: String,
-    thread: u64,
-    /// The connection that it is held by.
-    connection: u128,
-    /// Whether its thread knows that it was lost.
-    is_told: bool,
-}
-
-impl Claims {
-    pub fn next(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells this thread once of each lock that it lost because it was held by another connection than that of today.
-    fn check(&self, home: &Remote, patience: Duration) -> Result<()> {
-        let (thread, now) = (this_thread(), home.connection());
-        let news = {
-            let mut held = self.held();
-            let is_news = |held: &&mut Held| held.thread == thread && !held.is_told && Some(held.connection) != now;
-            held.values_mut().find(is_news).map(|held| {
-                held.is_told = true;
-                (held.name.clone(), held.connection)
-            })
-        };
-        match news {
-            None => Ok(()),
-            Some((name, connection)) => {
-                home.end(connection, patience);
-                Err(lost(&name))
-            }
-        }
-    }
-}
-
-/// This thread's number in its process.
-fn this_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.with(|number| *number)
-}
-
 fn lost(name: &str) -> Error {
-    Error::LockLost { name: name.to_owned(), reason: "the connection to the pool's home broke".to_owned() }
+    Error::LockLost { name: name.to_owned(), reason: CONNECTION_BROKE.to_owned() }
 }
 
 /// A lock that this thread holds. Given back when dropped.
@@ -253,14 +195,6 @@ impl Pool {
                 Err(error) => return Err(ended(error)),
             }
         }
-    }
-}
-
-impl Shared {
-    /// The connection to the pool's home.
-    pub(crate) fn home(self: &Arc<Self>) -> Result<Arc<Remote>> {
-        let home = &self.attached.home;
-        self.remote(home.node, Some(&home.address))
     }
 }
 

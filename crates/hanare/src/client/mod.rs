@@ -7,14 +7,15 @@
 //!                  └─ Drafts ── Request ── Remote ── link ──> the node that holds them
 //! ```
 
+mod attachment;
 mod command;
 mod cut;
-mod deaths;
 mod door;
 mod drafts;
 mod group;
 mod heap;
 mod kept;
+mod local;
 mod locks;
 mod mapping;
 mod message;
@@ -29,15 +30,16 @@ mod shared;
 mod threads;
 mod words;
 
+pub use attachment::PageCounts;
+#[cfg(feature = "node")]
+pub(crate) use attachment::{LOSS_SEAT, seat};
 pub use command::{Batch, Command, Completion, Modify, Signal};
 pub use group::{Body, Group, Mailbox, Message, Number, Part, ReceiveId};
 pub use heap::Heap;
+pub use local::LocalMapping;
 pub use locks::LockGuard;
-pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
-pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
-#[cfg(feature = "node")]
-pub(crate) use shared::{LOSS_SEAT, seat};
+pub use shared::{Explicit, MapOptions, SharedMapping};
 pub use words::{WordGuard, WordLock};

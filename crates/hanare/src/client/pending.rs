@@ -1,7 +1,10 @@
 //! The requests of one connection.
 
 use super::request::Request;
+use hanare_fabric::{Refusal, Sink};
+use hanare_memory::Window;
 use hanare_protocol::Error;
+use hanare_protocol::wire::head::{Head, Kind};
 
 /// The requests of one connection that wait for their answers, found by their sequence number.
 #[derive(Debug, Default)]
@@ -109,5 +112,43 @@ impl Pending {
     /// Whether any has no answer that will have one by itself.
     pub fn any_unanswered(&self) -> bool {
         self.any(Request::is_awaited)
+    }
+}
+
+/// Puts answers where their requests want them.
+pub(crate) struct Answers<'a> {
+    pending: &'a mut Pending,
+    /// Requests whose outcome came.
+    pub completed: usize,
+    /// Whether an answer came that fits none.
+    pub nonsense: bool,
+}
+
+impl<'a> Answers<'a> {
+    pub fn to(pending: &'a mut Pending) -> Answers<'a> {
+        Answers { pending, completed: 0, nonsense: false }
+    }
+}
+
+// SAFETY: windows come from requests that stay in the table until they are answered or the link is dropped; their owners keep the
+// memory until then (see `Remote::post`).
+unsafe impl Sink for Answers<'_> {
+    fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
+        match self.pending.get(head.seq) {
+            Some(request) if request.is_sent() => request.place(head, at),
+            _ => Err(Refusal("an answer to nothing that was asked".to_owned())),
+        }
+    }
+
+    fn message(&mut self, head: &Head) {
+        if head.kind == Kind::Working {
+            return;
+        }
+        let fits = match self.pending.get(head.seq) {
+            Some(request) if request.is_sent() => request.answered(head),
+            _ => false,
+        };
+        self.completed += usize::from(fits);
+        self.nonsense |= !fits;
     }
 }

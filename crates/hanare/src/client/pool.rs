@@ -1,34 +1,21 @@
 //! The pool as a client sees it.
 
-use super::deaths::Deaths;
-use super::group::ExchangeOf;
-use super::locks::Claims;
+use super::attachment::Shared;
 use super::region::Region;
-use super::remote::Remote;
 use super::request::Patience;
-use super::session::Session;
-use super::shared::{FaultTraffic, Mapped, Mender};
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
-use hanare_fabric::agree;
-use hanare_fabric::shm::{ShmLink, ShmParts};
-use hanare_fabric::tcp::{self, Caller};
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
-use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
-    Answer, Attached, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
+    Answer, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
 };
 use hanare_protocol::wire::exchange::Query;
-use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, PoisonError};
 
 /// How a region is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,38 +46,6 @@ pub struct Pool {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the pool's handles share.
-pub(crate) struct Shared {
-    pub session: Session,
-    pub attached: Attached,
-    pub job: Option<JobRank>,
-    /// What is known of deaths in its job.
-    pub deaths: Deaths,
-    /// How long a node's answer is waited for.
-    pub bound: Duration,
-    fabric: agree::Choice,
-    remotes: Mutex<BTreeMap<NodeId, Place>>,
-    /// Grants that nodes refused so far.
-    pub refusals: Arc<AtomicU64>,
-    /// Regions that this program has mapped coherently.
-    pub mapped: Mapped,
-    /// The generation of the next barrier.
-    barriers: Mutex<u64>,
-    /// What the handles of its job's group share, while there are any.
-    exchange: Mutex<Weak<ExchangeOf>>,
-    /// Locks that it holds by name.
-    pub claims: Claims,
-    /// What moved on connections of mappings.
-    pub faults: Arc<FaultTraffic>,
-    /// Makes those anew that broke.
-    pub mender: Mender,
-}
-
-struct Place {
-    address: Option<String>,
-    remote: Arc<Remote>,
-}
-
 impl Pool {
     /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names.
     ///
@@ -106,29 +61,8 @@ impl Pool {
 
     /// Attaches to the node at `address` (a path, or `@name`).
     pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {
-        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         trace::on_attach(job)?;
-        let (session, attached, fds) = Session::attach(address, job, bound)?;
-        let own = attached.node;
-        let remotes = Mutex::default();
-        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
-        let shared = Arc::new(Shared {
-            session,
-            attached,
-            job,
-            deaths,
-            bound,
-            fabric,
-            remotes,
-            refusals,
-            mapped,
-            barriers,
-            exchange,
-            claims,
-            faults,
-            mender,
-        });
-        shared.enter_own(own, fds)?;
+        let shared = Shared::attach(address, job)?;
         Ok(Pool { shared })
     }
 
@@ -227,7 +161,7 @@ impl Pool {
     pub fn stat(&self, name: &str) -> Result<RegionStat> {
         match self.shared.session.ask(&Request::Stat { name: name.to_owned() })? {
             Answer::Stat(stat) => Ok(stat),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
@@ -243,7 +177,7 @@ impl Pool {
                         return Ok(all);
                     }
                 }
-                other => return Err(self.shared.session.nonsense(&other)),
+                other => return Err(self.nonsense(&other)),
             }
         }
     }
@@ -252,7 +186,7 @@ impl Pool {
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
         match self.shared.session.ask(&Request::Pages)? {
             Answer::Pages(stats) => Ok(stats),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
@@ -260,7 +194,7 @@ impl Pool {
     pub fn node_counts(&self) -> Result<NodeCounts> {
         match self.shared.session.ask(&Request::Counts)? {
             Answer::Counts(counts) => Ok(counts),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
@@ -268,7 +202,7 @@ impl Pool {
     pub fn status(&self) -> Result<PoolStatus> {
         match self.shared.session.ask(&Request::Status)? {
             Answer::Status(status) => Ok(status),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
@@ -276,9 +210,8 @@ impl Pool {
     /// the order they were begun, and stores to mapped memory are ordered by a CPU fence. Waits for this host's node alone, since
     /// what was asked of it may be overtaken by an access to memory that is mapped.
     pub fn fence(&self) {
-        let own = self.shared.places().get(&self.shared.attached.node).map(|place| place.remote.clone());
         // What failed is reported where it is waited for.
-        let _ = own.map(|remote| remote.quiesce());
+        let _ = self.shared.own().map(|remote| remote.quiesce());
         fence(Ordering::SeqCst);
     }
 
@@ -287,7 +220,7 @@ impl Pool {
     /// **Errors**: the first connection's that failed; what was written there is unknown.
     pub fn flush(&self) -> Result<()> {
         fence(Ordering::SeqCst);
-        let remotes: Vec<Arc<Remote>> = self.shared.places().values().map(|place| place.remote.clone()).collect();
+        let remotes = self.shared.remotes();
         trace::slice("flush", || remotes.iter().try_for_each(|remote| remote.quiesce()))?;
         self.check_stores()
     }
@@ -305,7 +238,7 @@ impl Pool {
     pub fn own_status(&self) -> Result<OwnStatus> {
         match self.shared.session.ask(&Request::Own)? {
             Answer::Own(status) => Ok(status),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
@@ -339,15 +272,18 @@ impl Pool {
     /// back; a page that another program of this host brought is that program's.
     pub fn traffic(&self) -> Traffic {
         let mut sum = self.shared.mapped.traffic(&self.shared.faults);
-        for place in self.shared.places().values() {
-            sum += place.remote.traffic();
-        }
+        self.shared.remotes().iter().for_each(|remote| sum += remote.traffic());
         sum
     }
 
     /// Tells the pool that a rank's process has ended, so that nobody waits for it; it `died` where its status is not 0. For launchers.
     pub fn rank_ended(&self, job: JobId, rank: Rank, reason: &str, died: bool) -> Result<()> {
         self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned(), died })
+    }
+
+    /// The error for an answer of another kind than was asked for.
+    fn nonsense(&self, answer: &Answer) -> Error {
+        self.shared.session.nonsense(answer)
     }
 
     /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.
@@ -376,116 +312,14 @@ impl Pool {
     fn tell(&self, request: &Request) -> Result<()> {
         match self.shared.session.ask(request)? {
             Answer::Ok => Ok(()),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
     }
 
     fn region(&self, request: &Request) -> Result<Region> {
         match self.shared.session.ask(request)? {
             Answer::Region(view) => Region::new(self.shared.clone(), view),
-            other => Err(self.shared.session.nonsense(&other)),
+            other => Err(self.nonsense(&other)),
         }
-    }
-}
-
-impl Shared {
-    /// What the handles of the job's group share.
-    pub fn exchange(&self) -> Arc<ExchangeOf> {
-        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        exchange.upgrade().unwrap_or_else(|| {
-            let fresh = Arc::default();
-            *exchange = Arc::downgrade(&fresh);
-            fresh
-        })
-    }
-
-    pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
-        match self.session.ask(&Request::Open { which, rights })? {
-            Answer::Region(view) => Ok(view),
-            other => Err(self.session.nonsense(&other)),
-        }
-    }
-
-    fn places(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, Place>> {
-        self.remotes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The connection to a node; a fresh one when its address has changed.
-    pub fn remote(self: &Arc<Self>, node: NodeId, address: Option<&str>) -> Result<Arc<Remote>> {
-        let mut places = self.places();
-        if let Some(place) = places.get(&node)
-            && (node == self.attached.node || address.is_none() || place.address.as_deref() == address)
-        {
-            return Ok(place.remote.clone());
-        }
-        let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
-        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)?, self.refusals.clone())?);
-        places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
-        Ok(remote)
-    }
-
-    /// Makes connections to a node, one after another: each ends the one before at the node, wherever the bytes of that one still are.
-    fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Result<Box<super::remote::Dial>> {
-        let shared: Weak<Shared> = Arc::downgrade(self);
-        let address = address.to_owned();
-        let series = Series(u64::from_le_bytes(crate::random::bytes()?).max(1));
-        Ok(Box::new(move |patience| {
-            let shared =
-                shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
-            let deadline = Instant::now() + patience;
-            let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
-        }))
-    }
-
-    /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
-    pub fn open_fabric(&self) {
-        agree::open_ahead(self.fabric);
-    }
-
-    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
-    pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
-        let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
-        let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
-        // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.
-        if series.is_some() {
-            greeted.end_by_reset(self.bound)?;
-        }
-        Ok(greeted)
-    }
-
-    /// The node knows the key; its clients need not.
-    fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
-        match self.session.ask(&Request::Prove { hellos: hellos.to_vec() })? {
-            Answer::Proof(proof) => Ok(proof),
-            other => Err(self.session.nonsense(&other)),
-        }
-    }
-
-    /// Enters the shm link to this host's node. It is made once: when the node dies, so does the attachment.
-    fn enter_own(self: &Arc<Self>, node: NodeId, fds: Vec<OwnedFd>) -> Result<()> {
-        let [memory, bell]: [OwnedFd; 2] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
-            peer: node.to_string(),
-            reason: format!("{} descriptors came with the attachment", fds.len()),
-        })?;
-        let once = Mutex::new(Some(ShmParts { memory, bell }));
-        let dial = move |_| {
-            let lost = || Error::NodeLost { node, reason: "this host's node has ended".to_owned() };
-            let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
-            Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
-        };
-        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
-        self.places().insert(node, Place { address: None, remote });
-        Ok(())
-    }
-}
-
-/// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.
-pub(crate) fn lost_while_greeted(node: NodeId, error: Error) -> Error {
-    match error {
-        Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
-        other => other,
     }
 }

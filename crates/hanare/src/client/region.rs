@@ -1,15 +1,13 @@
 //! A region as a client holds it: how its bytes lie, and where they are reached.
 
+use super::attachment::{DirectHold, Shared};
 use super::door::ExtentDoor;
-use super::mapping::{LocalMapping, map_extent};
-use super::pool::Shared;
+use super::mapping::map_extent;
 use super::remote::Remote;
-use super::shared::{DirectHold, SharedMapping};
 use hanare_memory::{Lost, Mapping, Window};
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::SMALL_REGION_LEN;
-use hanare_protocol::page::Consistency;
 use hanare_protocol::place::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::{Made, RegionView, Which};
@@ -306,26 +304,6 @@ impl Region {
         Ok(())
     }
 
-    /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. A region is
-    /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
-    /// anew. Mapping it twice in one program gives the same mapping.
-    ///
-    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits some seconds for programs of
-    /// the homes' hosts that reach the memory as it is, since they may be about to map it too. No other thread of this program
-    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, or used as it is.
-    ///
-    /// FEATURE: EU-F3 D2-F6
-    pub fn map(&self, consistency: Consistency) -> Result<SharedMapping> {
-        SharedMapping::new(self, consistency)
-    }
-
-    /// A plain pointer to the whole region, all of whose bytes are on this host.
-    ///
-    /// **Errors**: [`Error::BadUse`] where some bytes are on other nodes.
-    pub fn map_local(&self) -> Result<LocalMapping> {
-        LocalMapping::whole(self)
-    }
-
     /// The node of this host.
     pub(crate) fn here(&self) -> NodeId {
         self.shared.attached.node
@@ -470,7 +448,7 @@ impl Region {
         let Some(coherent) = self.shared.mapped.of(self.gid) else {
             return Error::RegionLost { region: self.name.clone(), node: self.here() };
         };
-        let error = coherent.lost(&self.name);
+        let error = coherent.lost();
         self.shared.mapped.let_go(self.gid, Some(coherent));
         error
     }

@@ -8,18 +8,18 @@
 //! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
 //! caller takes back; what was pending fails, and the next use connects anew.
 
-use super::pending::Pending;
+use super::pending::{Answers, Pending};
 use super::request::{Patience, Request};
 use super::session::check_lineage;
 use hanare_fabric::Traffic;
-use hanare_fabric::{Link, LinkError, Refusal, Sink};
+use hanare_fabric::{Link, LinkError};
 use hanare_memory::Window;
 use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
-use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
+use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -343,7 +343,7 @@ impl Remote {
 
     fn move_once(&self, inner: &mut Inner) -> bool {
         let Some(link) = inner.link.as_mut() else { return false };
-        let mut sink = Answers { pending: &mut inner.pending, completed: 0, nonsense: false };
+        let mut sink = Answers::to(&mut inner.pending);
         let moved = link.progress(&mut sink);
         let (completed, nonsense) = (sink.completed, sink.nonsense);
         if inner.pending.any_forsaken() {
@@ -509,34 +509,4 @@ fn take_outcome(inner: &mut Inner, seq: u64, look: &mut impl FnMut(&mut Request)
 
 fn system(what: &str, error: &std::io::Error) -> Error {
     Error::System { what: what.to_owned(), reason: error.to_string() }
-}
-
-/// Puts answers where their requests want them.
-struct Answers<'a> {
-    pending: &'a mut Pending,
-    completed: usize,
-    nonsense: bool,
-}
-
-// SAFETY: windows come from requests that stay in the table until they are answered or the link is dropped; their owners keep the
-// memory until then (see `Remote::post`).
-unsafe impl Sink for Answers<'_> {
-    fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
-        match self.pending.get(head.seq) {
-            Some(request) if request.is_sent() => request.place(head, at),
-            _ => Err(Refusal("an answer to nothing that was asked".to_owned())),
-        }
-    }
-
-    fn message(&mut self, head: &Head) {
-        if head.kind == Kind::Working {
-            return;
-        }
-        let fits = match self.pending.get(head.seq) {
-            Some(request) if request.is_sent() => request.answered(head),
-            _ => false,
-        };
-        self.completed += usize::from(fits);
-        self.nonsense |= !fits;
-    }
 }

@@ -3,21 +3,17 @@
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
 use super::counts::Counts;
-use super::queues::{QueueHome, QueueHomes};
-use hanare_memory::{Extent, Lender, Window};
-use hanare_protocol::heap::Heap;
+use super::held::{Held, Writing};
+use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
-use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::{FilePart, HeldExtent};
-use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The table.
 pub(crate) struct Extents {
@@ -40,7 +36,7 @@ impl Entries {
     fn hold(&self, slot: Slot, grant: Grant, need: Rights) -> Result<Arc<Held>> {
         match self.slots.get(slot.0 as usize).and_then(Option::as_ref) {
             Some(entry) if entry.allows(grant).is_some_and(|rights| rights >= need) => Ok(entry.held.clone()),
-            Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid, node: self.node }),
+            Some(entry) => Err(Error::GrantRefused { gid: entry.held.gid(), node: self.node }),
             None => Err(Error::GrantRefused { gid: Gid(0), node: self.node }),
         }
     }
@@ -128,149 +124,6 @@ pub(crate) struct Described {
     pub has_heap: bool,
 }
 
-/// An extent of this node.
-pub(crate) struct Held {
-    gid: Gid,
-    len: u64,
-    memory: Memory,
-    lender: Arc<Lender>,
-    /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
-    heap: Mutex<Option<Heap>>,
-    /// Of queues that lie in it: who uses them, and what they spilled.
-    queues: Mutex<QueueHomes>,
-    /// Commands under way that change its bytes.
-    writers: AtomicUsize,
-    /// A heap began here whose table went with the process before: no more blocks of it are given out.
-    lost_heap: bool,
-}
-
-/// A command under way that changes bytes of an extent as they are; nobody begins to share it meanwhile.
-pub(crate) struct Writing(Arc<Held>);
-
-impl Writing {
-    fn new(held: &Arc<Held>) -> Writing {
-        held.writers.fetch_add(1, Ordering::Relaxed);
-        Writing(held.clone())
-    }
-}
-
-impl Clone for Writing {
-    fn clone(&self) -> Writing {
-        Writing::new(&self.0)
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        // ORDERING: pairs with the load in `Extents::share`: what the command wrote is seen by whoever shares the extent then.
-        self.0.writers.fetch_sub(1, Ordering::Release);
-    }
-}
-
-enum Memory {
-    /// An extent with files of its own: it stays where it is.
-    Whole(Extent, Window),
-    /// A small extent: it moves when it gets a file of its own, so commands on it hold the lock.
-    Small(Mutex<Extent>),
-}
-
-/// A window that stays good while this is held.
-pub(crate) enum Reach<'a> {
-    Whole(Window),
-    Small(MutexGuard<'a, Extent>),
-}
-
-impl Reach<'_> {
-    pub fn window(&self) -> Window {
-        match self {
-            Reach::Whole(window) => *window,
-            Reach::Small(extent) => window_of(extent),
-        }
-    }
-}
-
-/// The service mapping's bytes.
-fn window_of(extent: &Extent) -> Window {
-    // SAFETY: the extent is alive where this is used: a `Held` keeps it until no command uses it any more.
-    unsafe { extent.window() }
-}
-
-impl Held {
-    fn new(gid: Gid, len: u64, extent: Extent, lender: Arc<Lender>) -> Held {
-        let memory = match len {
-            0..SMALL_REGION_LEN => Memory::Small(Mutex::new(extent)),
-            _ => {
-                let window = window_of(&extent);
-                Memory::Whole(extent, window)
-            }
-        };
-        let (heap, queues) = Default::default();
-        Held { gid, len, memory, lender, heap, queues, writers: AtomicUsize::new(0), lost_heap: false }
-    }
-
-    /// The region that it is of.
-    pub fn gid(&self) -> Gid {
-        self.gid
-    }
-
-    /// Its length in bytes.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Runs `with` on the heap of the region that begins here, made for `region_len` bytes if there is none yet.
-    pub fn with_heap<T>(&self, region_len: u64, with: impl FnOnce(&mut Heap) -> Result<T>) -> Result<T> {
-        if self.lost_heap {
-            let reason = "its bytes were read back from disk, and which blocks of its heap are given out is not among them; make a new region";
-            return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
-        }
-        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
-        with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
-    }
-
-    /// Runs `with` on the array of queues that begins at `at`.
-    ///
-    /// **Errors**: [`Error::NoQueue`] where none begins there.
-    pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.with(self.gid, at, self.reach().window(), &self.lender, with)
-    }
-
-    /// Appends what a command brings to a lane of the array of queues that begins at `at`.
-    ///
-    /// **Errors**: those of [`Held::with_queues`] and [`QueueHome::append`].
-    pub fn append(&self, at: u64, lane: u32, operand: &[u8]) -> Result<[u8; APPENDED_LEN as usize]> {
-        self.with_queues(at, |home| home.append(lane, operand)).map(|appended| encode_appended(&appended))
-    }
-
-    /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.
-    pub fn stays(&self) -> Option<Window> {
-        match &self.memory {
-            Memory::Whole(_, window) => Some(*window),
-            Memory::Small(_) => None,
-        }
-    }
-
-    pub fn reach(&self) -> Reach<'_> {
-        match &self.memory {
-            Memory::Whole(_, window) => Reach::Whole(*window),
-            Memory::Small(extent) => Reach::Small(extent.lock().unwrap_or_else(PoisonError::into_inner)),
-        }
-    }
-
-    /// Runs `with` on the extent, which has files of its own by then.
-    fn with_own_file<T>(&self, with: impl FnOnce(&Extent) -> Result<T>) -> Result<T> {
-        match &self.memory {
-            Memory::Whole(extent, _) => with(extent),
-            Memory::Small(extent) => {
-                let mut extent = extent.lock().unwrap_or_else(PoisonError::into_inner);
-                self.lender.own_file(&mut extent)?;
-                with(&extent)
-            }
-        }
-    }
-}
-
 impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
         Extents {
@@ -303,7 +156,7 @@ impl Extents {
         let mut entries = self.write();
         for Described { slot, gid, len, has_heap } in before {
             let extent = self.lender.make(*len)?;
-            let held = Arc::new(Held { lost_heap: *has_heap, ..Held::new(*gid, *len, extent, self.lender.clone()) });
+            let held = Arc::new(Held::new(*gid, *len, extent, self.lender.clone()).restored(*has_heap));
             let (read, write) = (fresh_grant()?, fresh_grant()?);
             let entry = Entry { held: held.clone(), read, write, direct: BTreeSet::new(), shares: 0, is_wanted: false };
             let at = slot.0 as usize;
@@ -323,8 +176,8 @@ impl Extents {
         let entries = self.read();
         let described = |(slot, entry): (usize, &Option<Entry>)| {
             let held = entry.as_ref()?.held.clone();
-            let has_heap = held.lost_heap || held.heap.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            Some((Described { slot: Slot(slot as u32), gid: held.gid, len: held.len, has_heap }, held))
+            let has_heap = held.has_heap();
+            Some((Described { slot: Slot(slot as u32), gid: held.gid(), len: held.len(), has_heap }, held))
         };
         entries.slots.iter().enumerate().filter_map(described).collect()
     }
@@ -370,7 +223,7 @@ impl Extents {
         let writing = (command.op.writes() && !opened.is_by_pages).then(|| Writing::new(&opened.held));
         drop(entries);
         // The library has checked it against the region; only others are told by their extent's region.
-        let shape = shape.check("of a peer", opened.held.len)?.joined();
+        let shape = shape.check("of a peer", opened.held.len())?.joined();
         Ok((opened, shape, writing))
     }
 
@@ -390,7 +243,7 @@ impl Extents {
         let mut entries = self.write();
         let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
         if is_by_pages {
-            return Err(Error::IsMapped { gid: held.gid });
+            return Err(Error::IsMapped { gid: held.gid() });
         }
         let rights = match entries.hold(slot, grant, Rights::Write) {
             Ok(_) => Rights::Write,
@@ -408,12 +261,12 @@ impl Extents {
     pub fn forget_direct(&self, client: ClientId, gid: Option<Gid>) {
         let mut entries = self.write();
         for entry in entries.slots.iter_mut().flatten() {
-            if gid.is_none_or(|gid| entry.held.gid == gid) {
+            if gid.is_none_or(|gid| entry.held.gid() == gid) {
                 entry.direct.remove(&client);
             }
         }
         for (held, clients) in &mut entries.lingering {
-            if gid.is_none_or(|gid| held.gid == gid) {
+            if gid.is_none_or(|gid| held.gid() == gid) {
                 clients.remove(&client);
             }
         }
@@ -431,7 +284,7 @@ impl Extents {
         let mut entries = self.write();
         let node = entries.node;
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.held.gid == gid && entry.allows(grant).is_some());
+        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.allows(grant).is_some());
         let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
         if !entry.direct.is_empty() {
             let reason = format!(
@@ -440,8 +293,7 @@ impl Extents {
             );
             return Err(Error::BadUse { region: gid.to_string(), reason });
         }
-        // ORDERING: pairs with the end of `Writing`.
-        if entry.shares == 0 && entry.held.writers.load(Ordering::Acquire) > 0 {
+        if entry.shares == 0 && entry.held.is_written() {
             entry.is_wanted = true;
             let reason = format!("{node} has commands on it under way that do not end; see to the programs that began them");
             return Err(Error::BadUse { region: gid.to_string(), reason });
@@ -465,14 +317,14 @@ impl Extents {
 
     /// Whether a region has that extent here.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
-        self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid == gid)
+        self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid() == gid)
     }
 
     /// What a grant for an extent of a region allows. A length that is not the extent's is refused like a false grant.
     pub fn rights(&self, gid: Gid, (slot, len): (Slot, u64), grant: Grant) -> Result<Rights> {
         let entries = self.read();
         let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
-        let entry = entry.filter(|entry| entry.held.gid == gid && entry.held.len == len);
+        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.held.len() == len);
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 
@@ -506,7 +358,7 @@ impl Entry {
     }
 
     fn report(&self, slot: usize) -> HeldExtent {
-        HeldExtent { slot: Slot(slot as u32), gid: self.held.gid, len: self.held.len, read: self.read, write: self.write }
+        HeldExtent { slot: Slot(slot as u32), gid: self.held.gid(), len: self.held.len(), read: self.read, write: self.write }
     }
 }
 

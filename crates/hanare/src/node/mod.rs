@@ -6,11 +6,14 @@
 //! | `data` | the thread that serves vector commands and barriers |
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
+//! | `held` | one extent: its bytes, its heap, its queues |
 //! | `journal` | the coordinator's durable records |
 //! | `counts` | what was done of commands, for metrics |
 //! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
-//! | `control_link`, `post` | messages between nodes, and between threads |
+//! | `control_link` | messages between nodes |
+//! | `post`, `notices` | how the threads tell each other something, and what |
+//! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
 
 mod control;
@@ -18,9 +21,12 @@ mod control_link;
 mod counts;
 mod data;
 mod extents;
+mod held;
 mod journal;
 mod kept;
 mod key;
+mod lost;
+mod notices;
 mod options;
 mod pages;
 mod post;
@@ -38,7 +44,7 @@ pub(crate) use pages::fuzz::pages as fuzz_pages;
 pub(crate) use pages::fuzz::seeds as fuzz_pages_seeds;
 
 use crate::settings;
-use control::{Desk, Letter, Parts};
+use control::{Desk, Parts};
 use extents::Extents;
 use hanare_fabric::tcp::{Hellos, Keys, Listener, Secret};
 use hanare_memory::{Lender, LenderOptions};
@@ -46,9 +52,10 @@ use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::member::{self, Member};
 use hanare_protocol::{Error, Result, coordinator};
 use kept::{Keeper, Schedule};
+use notices::ToControl;
 use pages::Pages;
 use post::Post;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -58,13 +65,49 @@ fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
     |hellos| keys.secret(hellos).map_err(|why| Error::Garbage { peer: "this node".to_owned(), reason: why.0.to_owned() })
 }
 
+/// The coordinator of a pool that begins here.
+fn begin_pool(options: &NodeOptions, life: Incarnation) -> Result<Option<control::Coordination>> {
+    if options.join.is_some() {
+        return Ok(None);
+    }
+    let own = coordinator::Settings::new(&options.name);
+    let rules = coordinator::Settings { quota: options.quota, home_life: Some(life), ..own };
+    control::open_coordination(rules, options.journal.as_deref()).map(Some)
+}
+
+type ControlThread = JoinHandle<Result<()>>;
+
+/// Starts the control thread.
+fn start_control(parts: Parts) -> Result<ControlThread> {
+    let mut desk = Desk::new(parts)?;
+    let run = move || {
+        hanare_memory::vital::is_vital();
+        hanare_memory::vital::is_prompt();
+        desk.run()
+    };
+    let thread = std::thread::Builder::new().name("hanare-control".to_owned()).spawn(run);
+    thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
+}
+
+/// Waits until the control thread says that the node is a member, or why it never will be.
+fn await_member(is_ready: &Receiver<Result<NodeId>>, thread: ControlThread) -> Result<(NodeId, ControlThread)> {
+    match is_ready.recv() {
+        Ok(id) => Ok((id?, thread)),
+        // The thread ended without a word: its own outcome says why.
+        Err(_) => match thread.join() {
+            Ok(Err(error)) => Err(error),
+            _ => Err(Error::System { what: "start the node".to_owned(), reason: "its control thread ended".to_owned() }),
+        },
+    }
+}
+
 /// A node that runs in threads of this process. Dropping it ends it in good order.
 pub struct Node {
     id: NodeId,
     address: String,
     socket: String,
-    post: Arc<Post<Letter>>,
-    thread: Mutex<Option<JoinHandle<Result<()>>>>,
+    post: Arc<Post<ToControl>>,
+    thread: Mutex<Option<ControlThread>>,
 }
 
 impl Node {
@@ -83,32 +126,26 @@ impl Node {
             slab_len: None,
             huge: options.huge,
             ahead: options.ahead,
+            promises: options.promises.clone(),
         })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
         let post = Arc::new(Post::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(crate::random::bytes()?));
-        let coordination = match options.join {
-            Some(_) => None,
-            None => {
-                let own = coordinator::Settings::new(&options.name);
-                let rules = coordinator::Settings { quota: options.quota, home_life: Some(incarnation), ..own };
-                Some(control::open_coordination(rules, options.journal.as_deref())?)
-            }
-        };
+        let coordination = begin_pool(&options, incarnation)?;
         let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);
         let home = options.join.clone().map(|join| control::Home::new(join, keys.clone(), bound, post.clone()));
-        let life = member::Settings {
-            answer_ms: bound.as_millis() as u64,
-            wish: options.number.map(NodeId),
-            ..member::Settings::new(incarnation, &options.name, &address)
-        };
         let keeper =
             options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
         let keeper = keeper.map(Arc::new);
         let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
-        let life = member::Settings { restores: restored.as_ref().map(|restored| restored.life), ..life };
+        let life = member::Settings {
+            answer_ms: bound.as_millis() as u64,
+            wish: options.number.map(NodeId),
+            restores: restored.as_ref().map(|restored| restored.life),
+            ..member::Settings::new(incarnation, &options.name, &address)
+        };
         let schedule = match (&keeper, options.persist.and_then(|persist| persist.every)) {
             (Some(keeper), Some(every)) => Some(Schedule::start(keeper.clone(), extents.clone(), every)?),
             _ => None,
@@ -146,23 +183,9 @@ impl Node {
             ready,
             begun,
         };
-        let mut desk = Desk::new(parts)?;
-        let thread = std::thread::Builder::new()
-            .name("hanare-control".to_owned())
-            .spawn(move || {
-                hanare_memory::vital::is_vital();
-                desk.run()
-            })
-            .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
-        match is_ready.recv() {
-            Ok(Ok(id)) => Ok(Node { id, address, socket: options.socket, post, thread: Mutex::new(Some(thread)) }),
-            Ok(Err(error)) => Err(error),
-            // The thread ended without a word: its own outcome says why.
-            Err(_) => match thread.join() {
-                Ok(Err(error)) => Err(error),
-                _ => Err(Error::System { what: "start the node".to_owned(), reason: "its control thread ended".to_owned() }),
-            },
-        }
+        let thread = start_control(parts)?;
+        let (id, thread) = await_member(&is_ready, thread)?;
+        Ok(Node { id, address, socket: options.socket, post, thread: Mutex::new(Some(thread)) })
     }
 
     /// Its number in the pool.
@@ -182,7 +205,7 @@ impl Node {
 
     /// Asks it to end in good order; returns at once.
     pub fn stop(&self) {
-        self.post.send(Letter::Stop);
+        self.post.send(ToControl::Stop);
     }
 
     /// Waits for its end. **Errors**: why it ended by itself: the journal could not be written.

@@ -366,7 +366,7 @@ fn check_len(name: &str, len: u64) -> Result<()> {
 
 /// Refuses what can be refused without looking at the pool.
 fn check(wish: &Wish<'_>) -> Result<()> {
-    naming::check_name(wish.name)?;
+    crate::name::check_name(wish.name)?;
     wish.attributes.check()?;
     wish.placement.check()?;
     if wish.len == 0 {

@@ -54,7 +54,7 @@ impl Coordinator {
 
     /// Applies the rule of `roster`.
     fn judge(&mut self, join: &Join, is_home: bool) -> Verdict {
-        if let Err(error) = super::check_name(&join.name) {
+        if let Err(error) = crate::name::check_name(&join.name) {
             let reason = format!("it cannot name a node: {error}");
             return Verdict::Refused(Error::BadSetting { key: "--name".to_owned(), value: join.name.clone(), reason });
         }

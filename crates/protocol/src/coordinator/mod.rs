@@ -37,7 +37,6 @@ mod roster;
 
 pub use asks::AskKey;
 pub use journal::{Deed, Ended, NodeRecord, Record, RegionRecord};
-pub use naming::check_name;
 
 /// The tables of the coordinator's machines, for documentation and snapshots.
 pub mod tables {

@@ -17,9 +17,7 @@
 use super::asks::AskKey;
 use super::journal::Ledger;
 use crate::attributes::Attributes;
-use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, User};
-use crate::limits::NAME_LEN_MAX;
 use crate::place::{Extent, Placement, Span};
 use crate::table::Row;
 use crate::wire::control::HeldExtent;
@@ -128,33 +126,6 @@ pub(super) fn phase(ledger: &Ledger, growth: Option<&Growth>, gid: Gid) -> Phase
     }
 }
 
-/// Refuses names that cannot be a file's when the pool is mounted as a directory, or that would garble a listing.
-pub fn check_name(name: &str) -> Result<()> {
-    let reason = match name {
-        "" => "it is empty".to_owned(),
-        "." | ".." => "it means a directory".to_owned(),
-        _ if name.len() > NAME_LEN_MAX => format!("it has {} bytes, at most {NAME_LEN_MAX} are allowed", name.len()),
-        _ if name.contains('/') => "'/' is not allowed".to_owned(),
-        _ if name.chars().any(is_unprintable) => {
-            "control characters, and those that change the direction of text, are not allowed".to_owned()
-        }
-        _ => return Ok(()),
-    };
-    // The name is shown with its strange characters written out, and not at any length.
-    let shown =
-        name.chars().take(NAME_LEN_MAX).flat_map(|c| if is_unprintable(c) { c.escape_unicode().collect() } else { vec![c] });
-    Err(Error::BadName { name: shown.collect(), reason })
-}
-
-/// Whether a character makes a listing say something else than its names: control characters, line and paragraph separators, those of
-/// no width, and those that turn the direction of text.
-fn is_unprintable(c: char) -> bool {
-    let is_format = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    c.is_control() || is_format
-}
-
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
@@ -179,20 +150,5 @@ NodeDies       Ready, Growing, Lost               -> Lost
 Remove         Ready, Lost                        -> Absent
 "
         );
-    }
-
-    #[test]
-    fn names_are_those_that_a_file_can_have() {
-        let longest = "x".repeat(NAME_LEN_MAX);
-        for name in ["a", "A matrix", "...", "é", longest.as_str()] {
-            assert_eq!(check_name(name), Ok(()), "{name}");
-        }
-        let long = "x".repeat(NAME_LEN_MAX + 1);
-        let hidden = ["a\u{202e}b", "\u{2066}a", "a\u{200b}", "a\u{2028}b", "\u{feff}a"];
-        for name in ["", ".", "..", "a/b", "a\0", "a\nb", "\u{7f}", long.as_str()].into_iter().chain(hidden) {
-            let error = check_name(name).unwrap_err();
-            assert!(matches!(error, Error::BadName { .. }), "{name}");
-            assert!(!error.to_string().chars().any(is_unprintable), "{error}");
-        }
     }
 }

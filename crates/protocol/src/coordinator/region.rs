@@ -4,9 +4,10 @@ use super::asks::{AskKey, Task};
 use super::journal::{Deed, Record, RegionRecord};
 use super::naming::{self, Event, Growth};
 use super::roster::Phase;
-use super::{Coordinator, Step, check_name, permission, quota};
+use super::{Coordinator, Step, permission, quota};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, Grant, NodeId, Rights, Slot};
+use crate::name::check_name;
 use crate::wire::control::{Answer, Changes, Made, RegionView, Which};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,8 @@
 //! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
 
 use crate::client::drafts;
+use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
-use crate::client::mapping::LocalMapping;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::request::Patience;

@@ -11,8 +11,7 @@
 //! Safety invariant of this module: an endpoint is used by one thread at a time (it is not `Sync`), and what it calls never
 //! comes back to it, so nobody else looks at its buffer.
 
-use super::counters::{FaultTraffic, count};
-use crate::client::pool::{Shared, lost_while_greeted};
+use crate::client::attachment::{FaultTraffic, Shared, count, lost_while_greeted};
 use hanare_fabric::agree;
 use hanare_fabric::tcp::Channel;
 use hanare_protocol::id::NodeId;

@@ -15,8 +15,8 @@
 //! until the store that gives it back.
 
 use super::endpoint::{Broken, Endpoint};
-use super::mender::Orders;
-use crate::client::pool::Shared;
+use super::orders::Orders;
+use crate::client::attachment::Shared;
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
@@ -94,7 +94,7 @@ impl Lanes {
     pub fn connect(shared: &Arc<Shared>, homes: &[(NodeId, &str)], count: usize) -> Result<Lanes> {
         shared.open_fabric();
         let count = count.max(1);
-        let orders = shared.orders(homes, count)?;
+        let orders = Orders::of_lanes(shared, homes, count)?;
         let connect = || -> Result<Box<[Endpoint]>> {
             homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address)).collect()
         };

@@ -4,43 +4,36 @@
 //! |---|---|
 //! | `coherent` | what threads on one machine get, for programs on many |
 //! | `explicit` | stores that are seen after a flush there and an update here |
-//! | `mapped` | which regions this program has mapped, and how |
 //! | `lanes`, `endpoint` | what a thread works with while it resolves its own fault |
-//! | `mender` | connections made anew for such a thread |
-//! | `counters`, `options` | what happened to pages; what a mapping may use |
+//! | `orders` | connections made anew for such a thread |
+//! | `options` | what a mapping may use |
 //! | `report` | the last line of a program that touches what nobody can supply |
+//!
+//! What every consistency gives is [`MappedRegion`]. A further one is a folder beside `coherent` and `explicit`, and a line in [`make`].
 
 pub(crate) mod coherent;
-mod counters;
 mod endpoint;
 mod explicit;
 mod lanes;
-mod mapped;
-mod mender;
 mod options;
+mod orders;
 mod report;
 mod streams;
 
-pub(crate) use counters::FaultTraffic;
-pub use counters::PageCounts;
-#[cfg(feature = "node")]
-pub(crate) use counters::{LOSS_SEAT, seat};
 pub use explicit::Explicit;
-pub(crate) use mapped::{DirectHold, Mapped};
-pub(crate) use mender::Mender;
 pub use options::MapOptions;
 
-use super::pool::Shared;
+use super::attachment::{MappedRegion, PageCounts, Shared, is_one_memory};
 use super::region::Region;
 use crate::trace;
 use coherent::Coherent;
-use hanare_memory::{Window, vector};
-use hanare_protocol::element::{Element, Operator};
+use explicit::SharedExplicit;
+use hanare_memory::Window;
+use hanare_protocol::element::Element;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::{Error, Result};
-use mapped::SharedExplicit;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -59,52 +52,55 @@ use std::sync::atomic::AtomicU64;
 ///   an error instead.
 pub struct SharedMapping {
     /// Taken when this is dropped.
-    way: Option<Way>,
+    mapping: Option<Arc<dyn MappedRegion>>,
+    /// Its bytes.
+    window: Window,
     shared: Arc<Shared>,
     gid: Gid,
     name: String,
 }
 
-/// A mapping, with what it promises.
-enum Way {
-    Coherent(Arc<Coherent>),
-    Explicit(Arc<SharedExplicit>),
+impl Region {
+    /// A plain pointer to the whole region, wherever its bytes are, with that promise to the programs that map it. A region is
+    /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
+    /// anew. Mapping it twice in one program gives the same mapping.
+    ///
+    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits some seconds for programs of
+    /// the homes' hosts that reach the memory as it is, since they may be about to map it too. No other thread of this program
+    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, or used as it is.
+    ///
+    /// FEATURE: EU-F3 D2-F6
+    pub fn map(&self, consistency: Consistency) -> Result<SharedMapping> {
+        SharedMapping::new(self, consistency)
+    }
 }
 
 impl SharedMapping {
-    pub(crate) fn new(region: &Region, consistency: Consistency) -> Result<SharedMapping> {
-        let mapped = &region.shared.mapped;
-        let way = match consistency {
-            Consistency::Coherent => {
-                // What this client began by commands comes before what it does through the pointer.
-                region.quiesce();
-                Way::Coherent(mapped.get_or_make(region)?)
-            }
-            Consistency::Explicit => Way::Explicit(mapped.get_or_make_explicit(region)?),
-        };
+    fn new(region: &Region, consistency: Consistency) -> Result<SharedMapping> {
+        if is_one_memory(consistency) {
+            // What this client began by commands comes before what it does through the pointer.
+            region.quiesce();
+        }
         let (shared, gid, name) = (region.shared.clone(), region.gid(), region.name().to_owned());
-        Ok(SharedMapping { way: Some(way), shared, gid, name })
+        let mapping = shared.mapped.get_or_make((gid, &name), (consistency, region.rights()), || make(region, consistency))?;
+        // SAFETY: it is used only as long as this, which keeps the mapping.
+        let window = unsafe { mapping.window() };
+        Ok(SharedMapping { mapping: Some(mapping), window, shared, gid, name })
     }
 
-    fn way(&self) -> &Way {
-        self.way.as_ref().expect("there until this is dropped")
+    fn mapping(&self) -> &dyn MappedRegion {
+        self.mapping.as_deref().expect("there until this is dropped")
     }
 
     /// What it promises.
     pub fn consistency(&self) -> Consistency {
-        match self.way() {
-            Way::Coherent(_) => Consistency::Coherent,
-            Way::Explicit(_) => Consistency::Explicit,
-        }
+        self.mapping().consistency()
     }
 
     /// The first byte's address; valid as long as this lives. What it points to may be changed by other programs at any time:
     /// plain loads and stores where the program's own locks or barriers order them, atomics anywhere.
     pub fn ptr(&self) -> *mut u8 {
-        match self.way() {
-            Way::Coherent(coherent) => coherent.ptr(),
-            Way::Explicit(explicit) => explicit.ptr(),
-        }
+        self.window.ptr()
     }
 
     /// The word of 8 bytes at `offset`, for atomics that programs on all hosts see. A touch of it may fault, as any through
@@ -115,13 +111,16 @@ impl SharedMapping {
     /// not coherent, or only for reading.
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
         let refused = |reason: &str| Error::BadUse { region: self.name.clone(), reason: reason.to_owned() };
-        let Way::Coherent(coherent) = self.way() else {
+        if !is_one_memory(self.consistency()) {
             return Err(refused("an atomic reaches other hosts only through a coherent mapping, or by a fetch of the word"));
-        };
-        if coherent.rights() != Rights::Write {
+        }
+        if self.mapping().rights() != Rights::Write {
             return Err(refused("it is mapped for reading; open it for writing to change its words"));
         }
-        let window = self.slice(coherent, offset, size_of::<u64>() as u64)?;
+        let (len, limit) = (size_of::<u64>() as u64, self.len());
+        if offset.checked_add(len).is_none_or(|end| end > limit) {
+            return Err(Error::OutOfRange { region: self.name.clone(), offset, len, limit });
+        }
         if !offset.is_multiple_of(size_of::<u64>() as u64) {
             return Err(Error::BadElement {
                 region: self.name.clone(),
@@ -132,15 +131,12 @@ impl SharedMapping {
         }
         // SAFETY: 8 aligned bytes of the mapping, which starts at a page and outlives the borrow of this; all who know of it
         // may change it at any time, which an atomic allows.
-        Ok(unsafe { AtomicU64::from_ptr(window.ptr().cast()) })
+        Ok(unsafe { AtomicU64::from_ptr(self.ptr().add(offset as usize).cast()) })
     }
 
     /// Length in bytes.
     pub fn len(&self) -> u64 {
-        match self.way() {
-            Way::Coherent(coherent) => coherent.len(),
-            Way::Explicit(explicit) => explicit.len() as u64,
-        }
+        self.window.len() as u64
     }
 
     /// Always false: no region has no bytes.
@@ -153,36 +149,19 @@ impl SharedMapping {
     /// **Cost**: the copy; pages that are not here come many at a time. **Errors**: [`Error::OutOfRange`]; [`Error::NodeLost`] with
     /// the page's home, [`Error::PageLost`] where the home is there and has not its newest bytes.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        match self.way() {
-            Way::Coherent(coherent) => {
-                let window = self.slice(coherent, offset, into.len() as u64)?;
-                bring(coherent, offset, into.len() as u64, Access::Read);
-                window.read_into(into).map_err(|_| coherent.lost(&self.name))
-            }
-            Way::Explicit(explicit) => explicit.read(offset, into),
-        }
+        self.mapping().read(offset, into)
     }
 
     /// Writes bytes at `offset`. **Cost**, **Errors**: as for [`SharedMapping::read`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        match self.way() {
-            Way::Coherent(coherent) => {
-                let window = self.slice(coherent, offset, bytes.len() as u64)?;
-                bring(coherent, offset, bytes.len() as u64, Access::Write);
-                window.write_from(bytes).map_err(|_| coherent.lost(&self.name))
-            }
-            Way::Explicit(explicit) => explicit.write(offset, bytes),
-        }
+        self.mapping().write(offset, bytes)
     }
 
     /// Makes this program's stores to a range visible to others, at its home. Where the mapping is coherent they are so already.
     ///
     /// **Cost**, **Errors**: as for [`Explicit::flush`]. **Source**: [D2 Table 1] dn_flush.
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
-        match self.way() {
-            Way::Coherent(coherent) => self.slice(coherent, offset, len).and_then(|_| coherent.check_stores()),
-            Way::Explicit(explicit) => explicit.flush(offset, len),
-        }
+        self.mapping().flush(offset, len)
     }
 
     /// Lets this program see what others made visible in a range; its own stores that were not flushed stay. Where the mapping is
@@ -190,10 +169,7 @@ impl SharedMapping {
     ///
     /// **Cost**, **Errors**: as for [`Explicit::update`]. **Source**: [D2 Table 1] dn_update.
     pub fn update(&self, offset: u64, len: u64) -> Result<()> {
-        match self.way() {
-            Way::Coherent(coherent) => self.slice(coherent, offset, len).map(drop),
-            Way::Explicit(explicit) => explicit.update(offset, len),
-        }
+        self.mapping().update(offset, len)
     }
 
     /// Brings the pages of a range here, so that a system call may read them; they may be taken again at any time.
@@ -202,15 +178,8 @@ impl SharedMapping {
     /// [`SharedMapping::read`].
     pub fn touch(&self, offset: u64, len: u64) -> Result<()> {
         trace::slice_on("touch", &self.name, (offset, len), || {
-            let end = offset.saturating_add(len);
-            match self.way() {
-                Way::Coherent(coherent) => {
-                    self.slice(coherent, offset, len)?;
-                    bring(coherent, offset, len, Access::Read);
-                }
-                Way::Explicit(explicit) => explicit.bring_all(offset, len)?,
-            }
-            let mut at = offset;
+            self.mapping().touch(offset, len, Access::Read)?;
+            let (mut at, end) = (offset, offset.saturating_add(len));
             while at < end {
                 self.read(at, &mut [0])?;
                 at = (at / PAGE_LEN + 1) * PAGE_LEN;
@@ -226,26 +195,7 @@ impl SharedMapping {
     /// **Cost**: pages that are not here come many at a time; an atomic step in each page. **Errors**: as for [`SharedMapping::write`], and
     /// [`Error::BadUse`] where it is mapped for reading.
     pub fn touch_to_write(&self, offset: u64, len: u64) -> Result<()> {
-        trace::slice_on("touch to write", &self.name, (offset, len), || {
-            let coherent = match self.way() {
-                Way::Explicit(explicit) => return explicit.touch(offset, len, Rights::Write),
-                Way::Coherent(coherent) => coherent,
-            };
-            if coherent.rights() != Rights::Write {
-                let reason = "it is mapped for reading; open it for writing".to_owned();
-                return Err(Error::BadUse { region: self.name.clone(), reason });
-            }
-            self.slice(coherent, offset, len)?;
-            bring(coherent, offset, len, Access::Write);
-            let mut page = offset / PAGE_LEN * PAGE_LEN;
-            while page < offset.saturating_add(len) {
-                // SAFETY: the mapping has whole pages, and outlives this call.
-                let word = unsafe { Window::new(coherent.ptr().add(page as usize), size_of::<u64>()) };
-                vector::update_word(word, 0, Operator::Or, 0).map_err(|_| coherent.lost(&self.name))?;
-                page = page.saturating_add(PAGE_LEN);
-            }
-            Ok(())
-        })
+        trace::slice_on("touch to write", &self.name, (offset, len), || self.mapping().touch(offset, len, Access::Write))
     }
 
     /// Lets faults of the calling thread be resolved; needed in threads that blocked SIGBUS.
@@ -256,10 +206,7 @@ impl SharedMapping {
     /// What happened to pages of this program's mapping so far.
     pub fn counts(&self) -> PageCounts {
         trace::take_over();
-        match self.way() {
-            Way::Coherent(coherent) => coherent.counts(),
-            Way::Explicit(explicit) => explicit.counters(),
-        }
+        self.mapping().counts()
     }
 
     /// Ends the mapping, and says whether what was stored through it is kept: at home, or on its way to who asked for it. Dropping it
@@ -268,19 +215,16 @@ impl SharedMapping {
     /// **Cost**: with the last mapping of this host all pages that it owns go home. **Errors**: [`Error::NodeLost`] where stores are
     /// lost: this host was cut off, or a home is gone that had not got them. The mapping has ended all the same.
     pub fn unmap(mut self) -> Result<()> {
-        match self.way.take() {
-            Some(Way::Coherent(coherent)) => self.shared.mapped.end(self.gid, coherent),
-            _ => Ok(()),
-        }
+        self.mapping.take().map_or(Ok(()), |mapping| self.shared.mapped.end(self.gid, mapping))
     }
+}
 
-    fn slice(&self, coherent: &Coherent, offset: u64, len: u64) -> Result<Window> {
-        if offset.checked_add(len).is_none_or(|end| end > coherent.len()) {
-            return Err(Error::OutOfRange { region: self.name.clone(), offset, len, limit: coherent.len() });
-        }
-        // SAFETY: the window is used within calls that borrow this.
-        Ok(unsafe { coherent.window() }.slice(offset as usize, len as usize))
-    }
+/// A mapping with that promise: the one place that knows all of them.
+fn make(region: &Region, consistency: Consistency) -> Result<Arc<dyn MappedRegion>> {
+    Ok(match consistency {
+        Consistency::Coherent => Arc::new(Coherent::new(region)?),
+        Consistency::Explicit => Arc::new(SharedExplicit::new(region)?),
+    })
 }
 
 /// The error for a page that its home did not give: the home may be back, or be lost with the region's bytes.
@@ -289,18 +233,8 @@ fn not_given(home: NodeId, region: &str, offset: u64, why: &str) -> Error {
     Error::NodeLost { node: home, reason: format!("it did not give offset {offset} of region '{region}': {why}; {help}") }
 }
 
-/// Brings pages of a range at once. A single page comes as well by a fault.
-fn bring(coherent: &Coherent, offset: u64, len: u64, access: Access) {
-    let (first, end) = (offset / PAGE_LEN, (offset + len).div_ceil(PAGE_LEN));
-    if end > first + 1 {
-        coherent.bring(first, end, access);
-    }
-}
-
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        if let Some(Way::Coherent(coherent)) = self.way.take() {
-            self.shared.mapped.let_go(self.gid, Some(coherent));
-        }
+        self.shared.mapped.let_go(self.gid, self.mapping.take());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::desk::{Desk, LISTENER};
-use crate::node::data::Mail;
+use crate::node::notices::ToService;
 use crate::node::pages::Wish;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::Hellos;
@@ -196,7 +196,7 @@ impl Desk {
     fn wish(&mut self, key: u64, wish: Wish) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.waits_for = Some(WISH);
-        self.service.post(Mail::Wish { client: client.id, wish });
+        self.service.post(ToService::Wish { client: client.id, wish });
         None
     }
 
@@ -219,7 +219,7 @@ impl Desk {
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
-        self.service.post(Mail::Serve { link: Box::new(link), series: None, user });
+        self.service.post(ToService::Serve { link: Box::new(link), series: None, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
@@ -245,7 +245,7 @@ impl Desk {
             }
         }
         self.extents.forget_direct(client.id, None);
-        self.service.post(Mail::ClientGone(client.id));
+        self.service.post(ToService::ClientGone(client.id));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }

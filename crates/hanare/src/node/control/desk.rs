@@ -1,5 +1,7 @@
 //! The control thread's loop: events in, machines driven, outputs acted on, until nothing is left to do.
 
+mod watch;
+
 use super::client::Client;
 use super::coordination::{Coordination, Deed};
 use super::descriptors;
@@ -7,47 +9,30 @@ use super::home::Home;
 use super::listener::UnixListener;
 use super::strangers::Strangers;
 use crate::node::control_link::ControlLink;
-use crate::node::data::{Mail, Service};
+use crate::node::data::Service;
 use crate::node::extents::Extents;
 use crate::node::kept::{Keeper, Schedule};
 use crate::node::key::KeyFile;
+use crate::node::notices::{ToControl, ToService};
 use crate::node::options::SocketAccess;
 use crate::node::post::Post;
-use hanare_fabric::Link;
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
-use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
+use hanare_protocol::id::{Epoch, NodeId};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
-use hanare_protocol::session::Series;
-use hanare_protocol::wire::control::{Answer, FromNode, Memory, ToNode};
+use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
-
-/// What other threads tell the control thread.
-pub(crate) enum Letter {
-    /// Another node wants to be a member.
-    Greeted(Greeted),
-    /// A client elsewhere, or a node that copies, has a link for commands.
-    Linked { link: Box<dyn Link>, series: Option<Series>, user: User },
-    /// Another node has a connection for letters about pages.
-    Wired(Box<dyn Link>),
-    /// What a client asked of a shared region.
-    Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
-    /// A try to reach the coordinator ended.
-    Dialed(Result<Greeted>),
-    /// End in good order.
-    Stop,
-}
 
 /// What a desk is made of.
 pub(crate) struct Parts {
@@ -61,7 +46,7 @@ pub(crate) struct Parts {
     pub extents: Arc<Extents>,
     pub lender: Arc<Lender>,
     pub service: Service,
-    pub post: Arc<Post<Letter>>,
+    pub post: Arc<Post<ToControl>>,
     pub keys: Keys,
     pub key_file: KeyFile,
     pub socket: String,
@@ -83,7 +68,7 @@ pub(crate) struct Desk {
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
-    post: Arc<Post<Letter>>,
+    post: Arc<Post<ToControl>>,
     pub(super) keys: Keys,
     key_file: KeyFile,
     /// When the file is looked at again.
@@ -236,7 +221,7 @@ impl Desk {
                 match deed {
                     Deed::Own(message) => self.member.handle(self.now_ms(), message),
                     Deed::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
-                        self.service.post(Mail::RankGone { job, rank, ranks, reason, died });
+                        self.service.post(ToService::RankGone { job, rank, ranks, reason, died });
                     }
                     Deed::RankGone(_) => {}
                 }
@@ -267,7 +252,7 @@ impl Desk {
             }
             Output::Free { slots } => {
                 self.extents.free(&slots);
-                self.service.post(Mail::Freed);
+                self.service.post(ToService::Freed);
             }
             Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
             Output::Joined { node, epoch } => self.joined(node, epoch),
@@ -276,7 +261,7 @@ impl Desk {
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
                 tracing::info!("{node} is lost: {reason}");
-                self.service.post(Mail::NodeLost(node, epoch));
+                self.service.post(ToService::NodeLost(node, epoch));
             }
         }
     }
@@ -293,7 +278,7 @@ impl Desk {
     }
 
     fn regrant(&mut self, node: NodeId, epoch: Epoch) {
-        self.service.post(Mail::Identity { node, epoch });
+        self.service.post(ToService::Identity { node, epoch });
         match self.extents.renew_grants(node) {
             Ok(held) => self.member.regranted(self.now_ms(), epoch, held),
             // Without fresh grants nobody gets in, which is safe; the kernel's generator does not fail once it is seeded.
@@ -390,12 +375,12 @@ impl Desk {
     fn read_letters(&mut self) {
         for letter in self.post.take() {
             match letter {
-                Letter::Greeted(greeted) => self.welcome(greeted),
-                Letter::Linked { link, series, user } => self.service.post(Mail::Serve { link, series, user }),
-                Letter::Wired(link) => self.service.post(Mail::Wired { node: None, link: Ok(link) }),
-                Letter::Shared { client, result, fds } => self.shared(client, &result, fds),
-                Letter::Dialed(outcome) => self.dialed(outcome),
-                Letter::Stop => self.stopping = true,
+                ToControl::Greeted(greeted) => self.welcome(greeted),
+                ToControl::Linked { link, series, user } => self.service.post(ToService::Serve { link, series, user }),
+                ToControl::Wired(link) => self.service.post(ToService::Wired { node: None, link: Ok(link) }),
+                ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
+                ToControl::Dialed(outcome) => self.dialed(outcome),
+                ToControl::Stop => self.stopping = true,
             }
         }
     }
@@ -468,51 +453,6 @@ impl Desk {
         tracing::warn!("the coordinator is away ({reason}); data go on, naming waits");
         self.unwatch(link.event());
         self.member.disconnected();
-    }
-
-    pub(super) fn watch(&self, fd: BorrowedFd<'_>, key: u64, interest: EventFlags) -> bool {
-        match epoll::add(&self.epoll, fd, EventData::new_u64(key), interest) {
-            Ok(()) => true,
-            Err(errno) => {
-                tracing::warn!("a connection could not be watched and was closed: {errno}");
-                false
-            }
-        }
-    }
-
-    pub(super) fn unwatch(&self, fd: BorrowedFd<'_>) {
-        let _ = epoll::delete(&self.epoll, fd);
-    }
-
-    pub(super) fn rewatch_client(&mut self, key: u64) {
-        let now_ms = self.now_ms();
-        if let Some(client) = self.clients.get_mut(&key) {
-            match client.has_unread() {
-                true => drop(self.unread.entry(key).or_insert(now_ms)),
-                false => drop(self.unread.remove(&key)),
-            }
-            let wanted = client.wanted_interest();
-            if wanted != client.interest && epoll::modify(&self.epoll, client.fd(), EventData::new_u64(key), wanted).is_ok() {
-                client.interest = wanted;
-            }
-        }
-    }
-
-    /// Links that wait for their peer to read are watched for writing.
-    fn rewatch_links(&mut self) {
-        let epoll = &self.epoll;
-        let rewatch = |key: u64, link: &ControlLink, interest: &mut EventFlags| {
-            let wanted = if link.needs_write_event() { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
-            if wanted != *interest && epoll::modify(epoll, link.event(), EventData::new_u64(key), wanted).is_ok() {
-                *interest = wanted;
-            }
-        };
-        if let Some(coordination) = &mut self.coordination {
-            coordination.links().for_each(|(key, peer)| rewatch(key, &peer.link, &mut peer.interest));
-        }
-        if let Some(Home { link: Some(link), interest, .. }) = &mut self.home {
-            rewatch(HOME, link, interest);
-        }
     }
 }
 

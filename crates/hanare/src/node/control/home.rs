@@ -1,7 +1,7 @@
 //! The link to the coordinator, where that is another node: connected in a thread, again and again.
 
-use super::desk::Letter;
 use crate::node::control_link::ControlLink;
+use crate::node::notices::ToControl;
 use crate::node::post::Post;
 use crate::node::proving;
 use hanare_fabric::tcp::{self, Keys};
@@ -18,7 +18,7 @@ pub(crate) struct Home {
     address: String,
     keys: Keys,
     bound: Duration,
-    post: Arc<Post<Letter>>,
+    post: Arc<Post<ToControl>>,
     pub link: Option<ControlLink>,
     pub interest: EventFlags,
     is_dialing: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    pub fn new(address: String, keys: Keys, bound: Duration, post: Arc<Post<Letter>>) -> Home {
+    pub fn new(address: String, keys: Keys, bound: Duration, post: Arc<Post<ToControl>>) -> Home {
         Home { address, keys, bound, post, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
     }
 
@@ -42,7 +42,7 @@ impl Home {
         let (address, keys, post, bound) = (self.address.clone(), self.keys.clone(), self.post.clone(), self.bound);
         let dial = move || {
             let greeted = tcp::connect(&address, keys.caller(Role::Control, 0), &proving(&keys), Instant::now() + bound);
-            post.send(Letter::Dialed(greeted));
+            post.send(ToControl::Dialed(greeted));
         };
         match std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             Ok(_) => self.is_dialing = true,

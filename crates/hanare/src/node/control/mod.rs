@@ -21,7 +21,7 @@ mod home;
 mod listener;
 mod strangers;
 
-pub(crate) use desk::{Desk, Letter, Parts};
+pub(crate) use desk::{Desk, Parts};
 pub(crate) use home::Home;
 pub(crate) use strangers::{Strangers, Terms};
 

@@ -3,7 +3,7 @@
 //! Strangers cost a descriptor each, so there are few places for them. One who comes when its address has no place left takes that
 //! of the longest silent one of that address, who has had its time; else the listener rests until a place is free.
 
-use super::desk::Letter;
+use crate::node::notices::ToControl;
 use crate::node::post::Post;
 use hanare_fabric::tcp::{Greeted, Incoming, Keys, Listener, Step};
 use hanare_fabric::{Link, agree};
@@ -43,7 +43,7 @@ pub(crate) struct Strangers {
 
 impl Strangers {
     /// Greets who connects there, and hands letters about them to `post`.
-    pub fn start(listener: Listener, terms: Terms, post: Arc<Post<Letter>>) -> Result<Strangers> {
+    pub fn start(listener: Listener, terms: Terms, post: Arc<Post<ToControl>>) -> Result<Strangers> {
         let stop = Arc::new(Post::new()?);
         let mut porter = Porter::new(listener, terms, post, &stop)?;
         let thread = std::thread::Builder::new()
@@ -80,7 +80,7 @@ const COMPLAINT_TIME: Duration = Duration::from_secs(1);
 struct Porter {
     listener: Listener,
     terms: Terms,
-    post: Arc<Post<Letter>>,
+    post: Arc<Post<ToControl>>,
     epoll: OwnedFd,
     /// The oldest first.
     greetings: BTreeMap<u64, Greeting>,
@@ -113,7 +113,7 @@ impl Greeting {
 }
 
 impl Porter {
-    fn new(listener: Listener, terms: Terms, post: Arc<Post<Letter>>, stop: &Post<()>) -> Result<Porter> {
+    fn new(listener: Listener, terms: Terms, post: Arc<Post<ToControl>>, stop: &Post<()>) -> Result<Porter> {
         let system =
             |errno: rustix::io::Errno| Error::System { what: "watch for strangers".to_owned(), reason: errno.to_string() };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
@@ -249,8 +249,8 @@ impl Porter {
     /// It has proved what it is.
     fn hand_on(&mut self, greeted: Greeted) {
         match greeted.hello.role {
-            Role::Control => self.post.send(Letter::Greeted(greeted)),
-            Role::Pages => self.post.send(Letter::Wired(Box::new(greeted.link))),
+            Role::Control => self.post.send(ToControl::Greeted(greeted)),
+            Role::Pages => self.post.send(ToControl::Wired(Box::new(greeted.link))),
             Role::Data => self.agree(greeted),
         }
     }
@@ -266,7 +266,7 @@ impl Porter {
         let series = (greeted.hello.from > 0).then_some(Series(greeted.hello.from));
         let agree = move || {
             match agree::agree(greeted, fabric, Instant::now() + bound) {
-                Ok(agreed) => post.send(Letter::Linked { link: agreed.link, series, user }),
+                Ok(agreed) => post.send(ToControl::Linked { link: agreed.link, series, user }),
                 Err(error) => tracing::warn!("a connection was refused: {error}"),
             }
             agreeing.fetch_sub(1, Ordering::Relaxed);

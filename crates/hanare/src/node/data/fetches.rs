@@ -4,10 +4,9 @@
 //! Fetch ──> Peer: gets sent to the node that holds the bytes ──> answers written into our extents as they come ──> ended
 //! ```
 
-use super::inbox::lost_memory;
 use super::reach::{self, Reached};
-use super::replies::is_elsewhere;
 use super::work::{Place, Work};
+use crate::node::lost::lost_memory;
 use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
@@ -54,7 +53,7 @@ impl Fetch {
     pub fn all(work: &mut [Work]) -> Vec<Fetch> {
         let mut all: Vec<Fetch> = Vec::new();
         for index in 0..work.len() {
-            if !is_elsewhere(&work[index]) {
+            if !work[index].is_elsewhere() {
                 continue;
             }
             let (from, to) = (&work[index], &work[index + 1]);

@@ -1,10 +1,10 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
-use super::sync::{Answered, Waiter, deadline};
-use hanare_protocol::coordinator::check_name;
+use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output, PartyName};
 use hanare_protocol::id::{JobId, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
+use hanare_protocol::name::check_name;
 use hanare_protocol::names::Names;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};

@@ -20,6 +20,7 @@
 //! | `graves` | what is known of connections that have ended |
 //! | `service` | the thread: which link to move, when to park |
 //! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
+//! | `waiter` | who waits for an answer, and until when |
 //! | `sync` | what clients share: requests to who decides them, answers to who asked |
 
 mod fetches;
@@ -35,8 +36,8 @@ mod service;
 mod session;
 mod sums;
 mod sync;
+mod waiter;
 mod words;
 mod work;
 
-pub(crate) use inbox::lost_memory;
-pub(crate) use service::{Mail, Service, Terms};
+pub(crate) use service::{Service, Terms};

@@ -1,7 +1,7 @@
 //! Links to other nodes, made when a copy first needs them: dialed in threads of their own, since a node may be slow.
 
 use super::fetches::Fetch;
-use super::service::Mail;
+use crate::node::notices::ToService;
 use crate::node::post::Post;
 use crate::node::proving;
 use hanare_fabric::tcp::{self, Keys};
@@ -24,7 +24,7 @@ pub(crate) struct Dial {
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: agree::Choice,
-    pub post: Arc<Post<Mail>>,
+    pub post: Arc<Post<ToService>>,
 }
 
 enum Way {
@@ -90,25 +90,28 @@ impl Peers {
                 greeted.end_by_reset(bound)?;
                 agree::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
             });
-            post.send(Mail::Dialed { address, link });
+            post.send(ToService::Dialed { address, link });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
-            self.dial.post.send(Mail::Dialed { address: to, link });
+            self.dial.post.send(ToService::Dialed { address: to, link });
         }
     }
 
-    /// Begins to connect to a node for letters about pages; [`Mail::Wired`] says what came of it.
+    /// Begins to connect to a node for letters about pages; [`ToService::Wired`] says what came of it.
     pub fn dial_wire(&self, node: NodeId, address: String) {
         let (keys, bound, post) = (self.dial.keys.clone(), self.dial.bound, self.dial.post.clone());
         let dial = move || {
             let caller = keys.caller(Role::Pages, u64::from(node.0));
             let greeted = tcp::connect(&address, caller, &proving(&keys), Instant::now() + bound);
-            post.send(Mail::Wired { node: Some(node), link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>) });
+            post.send(ToService::Wired {
+                node: Some(node),
+                link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>),
+            });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
-            self.dial.post.send(Mail::Wired { node: Some(node), link });
+            self.dial.post.send(ToService::Wired { node: Some(node), link });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Ports of queues, by the connection that they came on: when it ends, they are gone.
 
-use crate::node::extents::{Extents, Held};
+use crate::node::extents::Extents;
+use crate::node::held::Held;
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::{QUEUE_LINK_PORT_COUNT_MAX, QUEUE_READY_COUNT_MAX};
 use hanare_protocol::queue::PortId;

@@ -5,9 +5,9 @@
 //! hosts have, nothing else of this link is answered; others are.
 
 use super::fetches::Fetch;
-use super::inbox::lost_memory;
 use super::reach;
-use super::work::{Place, Work};
+use super::work::Work;
+use crate::node::lost::lost_memory;
 use crate::node::pages::{Need, Sealed};
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::{Window, vector};
@@ -40,7 +40,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 const FAILURES_MAX: usize = 256;
 
 /// What goes out in answer to a message.
-pub(crate) enum Outgoing {
+pub(crate) enum Response {
     /// Commands: what is left of them is done first, and their results are sent.
     Work(Vec<Work>),
     Reply(Reply),
@@ -51,7 +51,7 @@ pub(crate) enum Outgoing {
 #[derive(Default)]
 pub(crate) struct Replies {
     /// Each with the number of its message.
-    queue: VecDeque<(u64, Outgoing)>,
+    queue: VecDeque<(u64, Response)>,
     current: Option<Current>,
     /// Gathered bytes of gets, one filled while the other leaves; of full length once used.
     stages: [Vec<u8>; 2],
@@ -124,8 +124,8 @@ enum Step {
 }
 
 impl Replies {
-    pub fn push(&mut self, seq: u64, what: Outgoing) {
-        if let Outgoing::Reply(Reply::Refused(error)) = &what {
+    pub fn push(&mut self, seq: u64, what: Response) {
+        if let Response::Reply(Reply::Refused(error)) = &what {
             self.note_failure(seq, error.happened());
         }
         self.queue.push_back((seq, what));
@@ -152,7 +152,7 @@ impl Replies {
     pub fn fates(&self) -> Vec<(u64, Happened)> {
         let is_left = |work: &[Work]| work.iter().any(Work::is_left);
         let failed = self.failed.iter().copied();
-        let queued = self.queue.iter().filter(|(_, what)| matches!(what, Outgoing::Work(work) if is_left(work)));
+        let queued = self.queue.iter().filter(|(_, what)| matches!(what, Response::Work(work) if is_left(work)));
         let current = self.current.iter().filter(|current| is_left(&current.work) || current.fetching > 0);
         let partly = queued.map(|(seq, _)| *seq).chain(current.map(|current| current.seq));
         failed.chain(partly.map(|seq| (seq, Happened::Unknown))).collect()
@@ -215,10 +215,10 @@ impl Replies {
         unsafe { link.send(&Head::new(Kind::Working, current.seq), &[]) }
     }
 
-    fn begin(&mut self, seq: u64, what: Outgoing, link: &mut dyn Link) -> Result<(), LinkError> {
+    fn begin(&mut self, seq: u64, what: Response, link: &mut dyn Link) -> Result<(), LinkError> {
         match what {
-            Outgoing::Work(work) if work.is_empty() => self.reply(link, seq, &Reply::Done),
-            Outgoing::Work(mut work) => {
+            Response::Work(work) if work.is_empty() => self.reply(link, seq, &Reply::Done),
+            Response::Work(mut work) => {
                 let fetches = Fetch::all(&mut work);
                 let fetching = fetches.len();
                 self.fetches.extend(fetches);
@@ -227,8 +227,8 @@ impl Replies {
                 self.current = Some(Current { seq, work, index: 0, at: 0, fetching, pages, failed, begun: false, heard });
                 Ok(())
             }
-            Outgoing::Reply(reply) => self.reply(link, seq, &reply),
-            Outgoing::Granted(answers) => {
+            Response::Reply(reply) => self.reply(link, seq, &reply),
+            Response::Granted(answers) => {
                 let granted = self.granted.insert(answers);
                 self.windows.clear();
                 // SAFETY: the records are not touched again before they have left.
@@ -487,9 +487,4 @@ fn copy_range(from: &Work, to: &Work, at: u64, end: u64) -> Result<()> {
         at += len as u64;
     }
     Ok(())
-}
-
-/// Whether a copy's source is on another node.
-pub(crate) fn is_elsewhere(work: &Work) -> bool {
-    matches!(work.place, Place::Elsewhere(_))
 }

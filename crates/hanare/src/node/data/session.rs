@@ -2,13 +2,14 @@
 
 use super::fetches::Fetch;
 use super::inbox::{Arrived, Inbox};
-use super::replies::{Outgoing, Pumped, Replies};
+use super::replies::{Pumped, Replies, Response};
 use crate::node::extents::Extents;
 use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::User;
+use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -44,7 +45,9 @@ pub(crate) struct Turn {
 
 impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), queries: Vec::new(), user, looks }
+        // Programs of this host have no series: their link ends with them.
+        let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
+        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), user, looks }
     }
 
     /// Whose program the client is.
@@ -79,9 +82,9 @@ impl Session {
             let progress = self.link.progress(&mut self.inbox)?;
             for finished in self.inbox.finished.drain(..) {
                 match finished.arrived {
-                    Ok(Arrived::Commands(work)) => self.replies.push(finished.seq, Outgoing::Work(work)),
+                    Ok(Arrived::Commands(work)) => self.replies.push(finished.seq, Response::Work(work)),
                     Ok(Arrived::Query(query)) => self.queries.push((finished.seq, query)),
-                    Err(error) => self.replies.push(finished.seq, Outgoing::Reply(Reply::Refused(error))),
+                    Err(error) => self.replies.push(finished.seq, Response::Reply(Reply::Refused(error))),
                 }
             }
             let pumped = self.replies.pump(&mut *self.link)?;
@@ -100,7 +103,7 @@ impl Session {
     }
 
     /// Answers a query.
-    pub fn answer(&mut self, seq: u64, what: Outgoing) -> Result<(), LinkError> {
+    pub fn answer(&mut self, seq: u64, what: Response) -> Result<(), LinkError> {
         self.replies.push(seq, what);
         self.replies.pump(&mut *self.link).map(|_| ())
     }

@@ -3,6 +3,7 @@
 
 use super::locks::{AtOnce, Locks};
 use super::queues::QueuePorts;
+use super::waiter::{Answered, Waiter};
 use super::words::{Watched, Words};
 use crate::node::extents::Extents;
 use crate::node::pages::Pages;
@@ -14,27 +15,12 @@ use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Where an answer goes: the session and the number of its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiter {
-    pub session: u64,
-    pub seq: u64,
-}
-
-/// An answer, and where it goes.
-pub(crate) type Answered = (Waiter, Result<SyncAnswer>);
-
 #[derive(Default)]
 pub(crate) struct Sync {
     locks: Locks,
     words: Words,
     queues: QueuePorts,
     answers: VecDeque<Answered>,
-}
-
-/// The end of a wait of so many milliseconds from now; `None` where that is never.
-pub(crate) fn deadline(ms: u64) -> Option<Instant> {
-    Instant::now().checked_add(Duration::from_millis(ms))
 }
 
 impl Sync {

@@ -1,9 +1,9 @@
 //! Words that clients wait for: looked at after commands, which may have changed them, and every millisecond, since programs
 //! that map them store directly. A word that hosts map is looked at when its page is at home.
 
-use super::inbox::lost_memory;
-use super::sync::{Answered, Waiter, deadline};
+use super::waiter::{Answered, Waiter, deadline};
 use crate::node::extents::{Extents, Opened};
+use crate::node::lost::lost_memory;
 use crate::node::pages::{Asker, Need, Pages, Recall};
 use hanare_memory::vector;
 use hanare_protocol::id::{Grant, Rights, Slot};

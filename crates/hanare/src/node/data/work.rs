@@ -3,17 +3,19 @@
 //! Where hosts map the extent a stage of the command begins when the pages that it touches are at home
 //! ([`Work::need`]).
 
-use super::inbox::lost_memory;
 use super::reach::Reached;
 use crate::exec::{self, Exec, Stage};
 use crate::node::counts::Timing;
-use crate::node::extents::{Extents, Opened, Writing};
+use crate::node::extents::{Extents, Opened};
+use crate::node::held::Writing;
+use crate::node::lost::lost_memory;
 use crate::node::pages::Need;
 use hanare_memory::{Lost, Window};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::{Error, Result};
 
 /// Longest address of a node.
@@ -49,12 +51,17 @@ pub(crate) enum Place {
 }
 
 impl Work {
-    /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
-    pub fn admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
-        Work::try_admit(command, shape, extents).inspect_err(|error| extents.counts.refused(error))
+    /// Whether it is the source of a copy on another node.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.place, Place::Elsewhere(_))
     }
 
-    fn try_admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
+    /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
+    pub fn admit(command: &Command, shape: Shape<'static>, from: CommandOrigin, extents: &Extents) -> Result<Work> {
+        Work::try_admit(command, shape, from, extents).inspect_err(|error| extents.counts.refused(error))
+    }
+
+    fn try_admit(command: &Command, shape: Shape<'static>, from: CommandOrigin, extents: &Extents) -> Result<Work> {
         let (place, shape, writing) = match command.op {
             Op::CopyFrom { address_len: 1..=ADDRESS_LEN_MAX } => {
                 (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?, None)
@@ -65,7 +72,7 @@ impl Work {
             }
         };
         let (op, exec) = (command.op, Exec::new(command.op));
-        let (result, rest, _watch) = (Vec::new(), Vec::new(), extents.counts.watch(&op, shape.len()));
+        let (result, rest, _watch) = (Vec::new(), Vec::new(), extents.counts.watch(&op, from, shape.len()));
         let work = Work { op, shape, place, exec, taken: 0, result, done: 0, rest, asked: 0, writing, _watch };
         work.check()?;
         Ok(work)
@@ -230,7 +237,7 @@ impl Work {
 
     /// Does a stage of what is left: at most `most` bytes of the stream. Copies have their own way.
     ///
-    /// **Errors**: [`Error::System`] for memory that is gone; those of [`crate::node::extents::Held::append`].
+    /// **Errors**: [`Error::System`] for memory that is gone; those of [`crate::node::held::Held::append`].
     pub fn step(&mut self, most: u64) -> Result<()> {
         if let Op::Append { lane } = self.op {
             self.result = self.opened().held().append(self.shape.block_offset(0), lane, self.exec.held())?.to_vec();

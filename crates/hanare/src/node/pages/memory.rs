@@ -1,7 +1,8 @@
 //! The pages of a shared region that lie on this node: read, written, and taken out of all mappings.
 
-use crate::node::data::lost_memory;
-use crate::node::extents::{ExtentFiles, Extents, Held};
+use crate::node::extents::{ExtentFiles, Extents};
+use crate::node::held::Held;
+use crate::node::lost::lost_memory;
 use hanare_memory::Window;
 use hanare_memory::frames::Run;
 use hanare_protocol::id::{Gid, NodeId, Slot};

@@ -1,8 +1,8 @@
 //! Asking the home of a page, and of those behind it, and taking in what it grants.
 
-use super::resolver::{Asked, Denied, Here, OWN_COUNT, Resolver};
-use super::wait::Patience;
-use crate::client::shared::counters::seat;
+use super::denied::{Asked, Claimed, Denied, Here, Patience};
+use super::resolver::{OWN_COUNT, Resolver};
+use crate::client::attachment::seat;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Tools};
 use crate::trace::{Means, Seen};
@@ -20,15 +20,6 @@ use std::sync::atomic::Ordering::Relaxed;
 const FILL_COUNT: usize = 16;
 /// Pages fetched between two looks at how many frames there are.
 const CROWD_COUNT: u64 = 256;
-
-/// A page that this seat claimed.
-pub(super) struct Claimed {
-    pub page: u64,
-    /// The version of the copy that is here.
-    pub has: Option<Version>,
-    /// Whether nothing may overtake the grant.
-    pub firm: bool,
-}
 
 /// What comes along with a page: those behind it, as far as they are the same home's and nobody of this host is at them.
 #[derive(Clone, Copy)]

@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `resolver` | what to do about a touch |
 //! | `fetch` | asking a home, and taking in what it grants |
+//! | `denied` | how asking ends |
 //! | `wait` | waiting for what others of this host do to a page |
 //!
 //! Safety invariants of this module:
@@ -28,29 +29,31 @@
 //! 2. A page is mapped only while its word counts a seat of this lane ([`hanare_ring::page_word`]).
 //! 3. Nobody makes a reference to the mapping's bytes.
 
+mod denied;
 mod fetch;
 mod resolver;
 mod wait;
 
+use crate::client::attachment::{LOSS_SEAT, MappedRegion, PageCounts, Shared as Attachment, seat};
 use crate::client::mapping::map_piece;
-use crate::client::pool::Shared as Attachment;
 use crate::client::region::Region;
-use crate::client::shared::counters::{LOSS_SEAT, PageCounts, seat};
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
 use crate::client::shared::not_given;
 use crate::settings;
+use denied::{Denied, Here};
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::fork::Lineage;
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Features, Span, Uffd};
-use hanare_memory::{Mapping, Window};
+use hanare_memory::{Mapping, Window, vector};
+use hanare_protocol::element::Operator;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::{Error, Result};
-use resolver::{Denied, Here, Resolver};
+use resolver::Resolver;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -127,28 +130,21 @@ impl Coherent {
         }
     }
 
-    /// The first byte's address.
-    pub fn ptr(&self) -> *mut u8 {
-        self.mapping.as_ref().expect("mapped as long as this is there").ptr()
+    /// Some of the region's bytes, for accesses of a call.
+    fn slice(&self, offset: u64, len: u64) -> Result<Window> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(Error::OutOfRange { region: self.name.clone(), offset, len, limit: self.len });
+        }
+        // SAFETY: the window is used within calls that borrow this.
+        Ok(unsafe { self.window() }.slice(offset as usize, len as usize))
     }
 
-    /// Length in bytes.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// What may be done through it.
-    pub fn rights(&self) -> Rights {
-        self.rights
-    }
-
-    /// The region's bytes.
-    ///
-    /// # Safety
-    /// No copy of the window is used after this is dropped.
-    pub unsafe fn window(&self) -> Window {
-        // SAFETY: all of it is mapped; the caller promises the rest.
-        unsafe { self.mapping.as_ref().expect("mapped as long as this is there").window() }.slice(0, self.len as usize)
+    /// Brings pages of a range at once. A single page comes as well by a fault.
+    fn bring_range(&self, offset: u64, len: u64, access: Access) {
+        let (first, end) = (offset / PAGE_LEN, (offset + len).div_ceil(PAGE_LEN));
+        if end > first + 1 {
+            self.bring(first, end, access);
+        }
     }
 
     /// Brings those of pages `first .. end` that are not here for that access, many at a time. What cannot be had is found out by
@@ -156,7 +152,7 @@ impl Coherent {
     ///
     /// **Cost**: a look at each page's word; for those that are not here a message each way for each 64 pages of a home, two of
     /// them under way at a time.
-    pub fn bring(&self, first: u64, end: u64, access: Access) {
+    fn bring(&self, first: u64, end: u64, access: Access) {
         let resolver = self.resolver();
         let mut page = first;
         while page < end {
@@ -165,49 +161,27 @@ impl Coherent {
         }
     }
 
-    /// What happened to its pages so far.
-    pub fn counts(&self) -> PageCounts {
+    /// Makes each page of a range this host's to write, by an atomic step that changes no byte.
+    fn touch_to_write(&self, offset: u64, len: u64) -> Result<()> {
+        let mut page = offset / PAGE_LEN * PAGE_LEN;
+        while page < offset.saturating_add(len) {
+            // SAFETY: the mapping has whole pages, and outlives this call.
+            let word = unsafe { Window::new(self.whole().ptr().add(page as usize), size_of::<u64>()) };
+            vector::update_word(word, 0, Operator::Or, 0).map_err(|_| self.lost())?;
+            page = page.saturating_add(PAGE_LEN);
+        }
+        Ok(())
+    }
+
+    fn whole(&self) -> &Mapping {
+        self.mapping.as_ref().expect("mapped as long as this is there")
+    }
+
+    /// One of its threads' counts, summed over its seats, since it was made.
+    fn counted(&self, which: usize) -> u64 {
         let resolver = self.resolver();
         let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
-        let sum = |which| resolver.words.counted(seats.clone(), which).wrapping_sub(resolver.before[which]);
-        PageCounts {
-            faults: sum(seat::FAULTS),
-            fetches: sum(seat::FETCHED),
-            prefetched: sum(seat::PREFETCHED),
-            upgrades: sum(seat::UPGRADED),
-            waits: sum(seat::WAITED),
-            ..PageCounts::default()
-        }
-    }
-
-    /// How many pages its node brought for its faults so far.
-    pub fn brought(&self) -> u64 {
-        let resolver = self.resolver();
-        let seats = resolver.seat_first..resolver.seat_first + (resolver.lanes_count * LANE_PAGE_COUNT) as u16;
-        resolver.words.counted(seats, seat::BROUGHT).wrapping_sub(resolver.before[seat::BROUGHT])
-    }
-
-    /// Says whether what programs of this host stored is still there, since this was made.
-    ///
-    /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it:
-    /// pages that it owned are gone, and others are told so, too.
-    pub fn check_stores(&self) -> Result<()> {
-        if self.watch.as_ref().is_none_or(|watch| losses(watch) == self.lost_before) {
-            return Ok(());
-        }
-        let node = self.attachment.attached.node;
-        let reason =
-            format!("it was cut off, and stores of its programs to region '{}' were lost meanwhile; map it anew", self.name);
-        Err(Error::NodeLost { node, reason })
-    }
-
-    /// Ends the mapping.
-    ///
-    /// **Errors**: [`Error::NodeLost`] where not all that was stored is at home.
-    pub fn end(mut self) -> Result<()> {
-        let kept = self.check_stores();
-        let told = self.tell_end();
-        kept.and(told)
+        resolver.words.counted(seats, which).wrapping_sub(resolver.before[which])
     }
 
     /// Unmaps it, and tells the node.
@@ -227,10 +201,96 @@ impl Coherent {
         }
     }
 
-    /// What a guarded copy that lost a byte ends with. Broken connections are made anew for those who come next.
-    #[cold]
-    pub fn lost(&self, region: &str) -> Error {
+    /// Makes connections anew that broke: a home that was silent for too long may be back.
+    fn mend(&self) {
         let resolver = self.resolver();
+        let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
+        // A home that is not there is found missing by the next fault.
+        let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
+    }
+
+    fn resolver(&self) -> &Resolver {
+        self.watch.as_ref().expect("watched as long as this is there")
+    }
+}
+
+impl MappedRegion for Coherent {
+    fn consistency(&self) -> Consistency {
+        Consistency::Coherent
+    }
+
+    fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    unsafe fn window(&self) -> Window {
+        // SAFETY: all of it is mapped; the caller promises the rest.
+        unsafe { self.whole().window() }.slice(0, self.len as usize)
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let window = self.slice(offset, into.len() as u64)?;
+        self.bring_range(offset, into.len() as u64, Access::Read);
+        window.read_into(into).map_err(|_| self.lost())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let window = self.slice(offset, bytes.len() as u64)?;
+        self.bring_range(offset, bytes.len() as u64, Access::Write);
+        window.write_from(bytes).map_err(|_| self.lost())
+    }
+
+    fn touch(&self, offset: u64, len: u64, access: Access) -> Result<()> {
+        if access == Access::Write && self.rights != Rights::Write {
+            let reason = "it is mapped for reading; open it for writing".to_owned();
+            return Err(Error::BadUse { region: self.name.clone(), reason });
+        }
+        self.slice(offset, len)?;
+        self.bring_range(offset, len, access);
+        if access == Access::Write { self.touch_to_write(offset, len) } else { Ok(()) }
+    }
+
+    /// Stores are visible already.
+    fn flush(&self, offset: u64, len: u64) -> Result<()> {
+        self.slice(offset, len).and_then(|_| self.check_stores())
+    }
+
+    /// What others stored is visible already.
+    fn update(&self, offset: u64, len: u64) -> Result<()> {
+        self.slice(offset, len).map(drop)
+    }
+
+    fn counts(&self) -> PageCounts {
+        PageCounts {
+            faults: self.counted(seat::FAULTS),
+            fetches: self.counted(seat::FETCHED),
+            prefetched: self.counted(seat::PREFETCHED),
+            upgrades: self.counted(seat::UPGRADED),
+            waits: self.counted(seat::WAITED),
+            ..PageCounts::default()
+        }
+    }
+
+    fn brought(&self) -> u64 {
+        self.counted(seat::BROUGHT)
+    }
+
+    /// **Cost**: a load. **Errors**: [`Error::NodeLost`] for good when this host was taken for lost, or a home took nothing from it:
+    /// pages that it owned are gone, and others are told so, too.
+    fn check_stores(&self) -> Result<()> {
+        if self.watch.as_ref().is_none_or(|watch| losses(watch) == self.lost_before) {
+            return Ok(());
+        }
+        let node = self.attachment.attached.node;
+        let reason =
+            format!("it was cut off, and stores of its programs to region '{}' were lost meanwhile; map it anew", self.name);
+        Err(Error::NodeLost { node, reason })
+    }
+
+    /// Broken connections are made anew for those who come next.
+    #[cold]
+    fn lost(&self) -> Error {
+        let (resolver, region) = (self.resolver(), self.name.as_str());
         let Some((page, denied)) = resolver.denials.last() else {
             let node = self.attachment.attached.node;
             return Error::NodeLost { node, reason: format!("memory of region '{region}' on this host is gone") };
@@ -252,16 +312,10 @@ impl Coherent {
         }
     }
 
-    /// Makes connections anew that broke: a home that was silent for too long may be back.
-    fn mend(&self) {
-        let resolver = self.resolver();
-        let address = |node| resolver.doors.iter().find(|(known, _)| *known == node).map(|(_, address)| &**address);
-        // A home that is not there is found missing by the next fault.
-        let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, address));
-    }
-
-    fn resolver(&self) -> &Resolver {
-        self.watch.as_ref().expect("watched as long as this is there")
+    fn end(&mut self) -> Result<()> {
+        let kept = self.check_stores();
+        let told = self.tell_end();
+        kept.and(told)
     }
 }
 

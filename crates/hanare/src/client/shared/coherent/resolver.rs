@@ -1,10 +1,8 @@
 //! What to do about a touch of a page, inside the signal handler.
 
-use super::fetch::Claimed;
-use super::wait::Patience;
+use super::denied::{Asked, Claimed, Denials, Denied, Here, Patience};
+use crate::client::attachment::seat;
 use crate::client::region::Region;
-use crate::client::shared::counters::seat;
-use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
 use crate::client::shared::report::Report;
 use crate::client::shared::streams::Streams;
@@ -23,10 +21,8 @@ use hanare_protocol::wire::control::{FilePart, SharedView};
 use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::{COUNT_COUNT, PageWords, page_words_len};
 use hanare_ring::words::Shared;
-use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Pages of this host's own memory that are asked for at once, at first.
@@ -75,94 +71,6 @@ pub(super) struct Home {
     pub(super) node: NodeId,
     pub(super) share: u64,
     pub(super) is_own: bool,
-}
-
-/// Why a page cannot be had.
-pub(super) enum Denied {
-    /// Its home cannot be reached.
-    Home(usize, Broken),
-    /// Its newest bytes went with the host that had them.
-    Gone,
-    /// The host's own state is of no use, or nobody answered within the bound.
-    Here(Here),
-}
-
-/// Why a page cannot be had though its home can be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Here {
-    Late,
-    Ended,
-    NoMemory,
-    NotMapped,
-    Damaged,
-}
-
-impl Here {
-    fn words(self) -> &'static str {
-        match self {
-            Here::Late => "it did not come within HANARE_ANSWER_MS, twice",
-            Here::Ended => "this host's node has ended",
-            Here::NoMemory => "this host has no memory for it",
-            Here::NotMapped => "the kernel would not map it",
-            Here::Damaged => "its page words are damaged",
-        }
-    }
-}
-
-impl Denied {
-    /// The same for messages.
-    pub(super) fn words(&self) -> &'static str {
-        match self {
-            Denied::Home(_, broken) => broken.words(),
-            Denied::Gone => "its newest bytes went with the host that had it",
-            Denied::Here(why) => why.words(),
-        }
-    }
-}
-
-/// The last page that could not be had, and why: the error of whoever touched it by a guarded copy. Made inside a signal handler.
-#[derive(Default)]
-pub(super) struct Denials(AtomicU64);
-
-/// Low bits of a denial: why.
-const WHY_BITS: u32 = 8;
-
-impl Denials {
-    /// What a denial is stored as, in the order of their numbers from 1 on.
-    const ALL: [Denied; 10] = [
-        Denied::Gone,
-        Denied::Home(0, Broken::Closed),
-        Denied::Home(0, Broken::TimedOut),
-        Denied::Home(0, Broken::System(Errno::IO)),
-        Denied::Home(0, Broken::Nonsense),
-        Denied::Here(Here::Late),
-        Denied::Here(Here::Ended),
-        Denied::Here(Here::NoMemory),
-        Denied::Here(Here::NotMapped),
-        Denied::Here(Here::Damaged),
-    ];
-
-    fn note(&self, page: u64, denied: &Denied) {
-        let why = Denials::ALL.iter().position(|known| known.words() == denied.words()).map_or(0, |at| at + 1);
-        self.0.store(page << WHY_BITS | why as u64, Relaxed);
-    }
-
-    /// The page and the reason, if there was any.
-    pub(super) fn last(&self) -> Option<(u64, &'static Denied)> {
-        let last = self.0.load(Relaxed);
-        let why = (last & ((1 << WHY_BITS) - 1)) as usize;
-        Some((last >> WHY_BITS, Denials::ALL.get(why.checked_sub(1)?)?))
-    }
-}
-
-/// What became of a request.
-pub(super) enum Asked {
-    /// It was granted, and is mapped; or has to be asked for again.
-    Again,
-    /// An invalidation overtook the grant: the next request for it is one that nothing overtakes.
-    Overtaken,
-    /// The node gets it.
-    Later,
 }
 
 impl Resolver {

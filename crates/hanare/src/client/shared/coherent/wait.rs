@@ -1,6 +1,7 @@
 //! Waiting for what other threads of this host, or its node, do to a page; and telling those who wait.
 
-use super::resolver::{Denied, Here, Resolver};
+use super::denied::{Denied, Here, Patience};
+use super::resolver::Resolver;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::LaneGuard;
 use hanare_protocol::Result;
@@ -10,7 +11,7 @@ use hanare_ring::wait::{Backoff, Step};
 use rustix::event::Timespec;
 use rustix::thread::futex;
 use std::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a thread sleeps before it looks again by itself.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -93,32 +94,5 @@ impl Resolver {
                 return Err(denied);
             }
         }
-    }
-}
-
-/// How long a fault may go on.
-pub(super) struct Patience {
-    since: Option<Instant>,
-    bound: Duration,
-    tries: u32,
-}
-
-impl Patience {
-    pub(super) fn new(bound: Duration) -> Patience {
-        Patience { since: None, bound, tries: 0 }
-    }
-
-    /// Something happened.
-    pub(super) fn begin_anew(&mut self) {
-        self.since = None;
-    }
-
-    /// Looks at the clock now and then.
-    pub(super) fn check(&mut self) -> Result<(), Denied> {
-        self.tries = self.tries.wrapping_add(1);
-        if self.tries > 1 && self.since.get_or_insert_with(Instant::now).elapsed() > self.bound {
-            return Err(Denied::Here(Here::Late));
-        }
-        Ok(())
     }
 }

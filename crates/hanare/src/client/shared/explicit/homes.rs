@@ -3,10 +3,10 @@
 //!
 //! Everything but [`Homes::new`] and [`Homes::error`] is async-signal-safe.
 
+use super::answer::{Why, expect};
 use super::message::Message;
 use super::twins::Twins;
 use crate::client::region::Region;
-use crate::client::shared::endpoint::{Broken, Endpoint};
 use crate::client::shared::lanes::Tools;
 use hanare_memory::diff::{PAGE, PageBytes};
 use hanare_protocol::id::{Grant, NodeId, Slot};
@@ -26,15 +26,6 @@ pub(super) struct Failed {
     /// Its number among the homes.
     pub home: usize,
     pub why: Why,
-}
-
-/// What a home did.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Why {
-    /// The connection is of no more use.
-    Broken(Broken),
-    /// It refused; so many bytes of its reason are in the lane's message room.
-    Refused(usize),
 }
 
 /// How an extent is named in commands.
@@ -314,19 +305,4 @@ impl Iterator for Ranges<'_> {
 fn in_turns(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     const TURN_LEN: usize = 16 * PAGE;
     range.clone().step_by(TURN_LEN).map(move |start| start..range.end.min(start + TURN_LEN))
-}
-
-/// Takes the head of an answer that is to have so many bytes behind it; a refusal's reason goes to `reason`.
-pub(super) fn expect(endpoint: &Endpoint, seq: u64, expected: u64, reason: &mut [u8]) -> Result<(), Why> {
-    let head = endpoint.receive_head(seq).map_err(Why::Broken)?;
-    match head.kind {
-        Kind::Done if head.body_len == expected => Ok(()),
-        Kind::Refused => {
-            let len = (head.body_len as usize).min(reason.len());
-            endpoint.receive(&mut reason[..len]).map_err(Why::Broken)?;
-            endpoint.skip(head.body_len - len as u64).map_err(Why::Broken)?;
-            Err(Why::Refused(len))
-        }
-        _ => Err(Why::Broken(endpoint.give_up(Broken::Nonsense))),
-    }
 }

@@ -7,7 +7,7 @@
 //! A diff's runs become puts, a row of equal runs at equal distances one. Where the runs are so short that one put of single
 //! bytes by index is smaller on the wire, it is that: never more than 64 + 5 bytes for each changed byte.
 
-use super::homes::{Why, expect};
+use super::answer::{Why, expect};
 use crate::client::shared::endpoint::Endpoint;
 use hanare_memory::diff::{Diff, PageBytes};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Form};

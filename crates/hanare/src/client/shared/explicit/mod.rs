@@ -12,8 +12,9 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `mapping` | the mapping as the pool knows it |
 //! | `pager` | faults, flush, update and eviction as steps on held pages |
-//! | `homes`, `message` | requests to the nodes that hold the pages, written into a lane's room |
+//! | `homes`, `message`, `answer` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `slots` | the limit on frames, and the clock |
 //! | `twins` | the clean bytes of dirty pages |
 //!
@@ -34,24 +35,25 @@
 //!   flushed nor sent when the mapping is dropped, or the process dies, are gone.
 //! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
 
+mod answer;
 mod homes;
+mod mapping;
 mod message;
 mod pager;
 mod slots;
 mod twins;
 
-use super::counters::{PageCounters, PageCounts};
 use super::lanes::Lanes;
 use super::options::MapOptions;
 use super::streams::Streams;
+use crate::client::attachment::{PageCounters, PageCounts, Shared};
 use crate::client::mapping::{fetch_files, map_piece};
-use crate::client::pool::Shared;
 use crate::client::region::Region;
 use crate::trace;
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd};
-use hanare_memory::{Lost, Mapping, Window};
+use hanare_memory::{Mapping, Window};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
@@ -60,6 +62,7 @@ use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use homes::Homes;
+pub(crate) use mapping::SharedExplicit;
 use pager::{Pager, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -166,7 +169,7 @@ impl Explicit {
         let end = range.end.div_ceil(PAGE_LEN);
         self.by_pages(range, |page, at, window| {
             self.bring(page, end)?;
-            window.read_into(&mut into[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
+            window.read_into(&mut into[at..at + window.len()]).map_err(|_| self.lost(page))
         })
     }
 
@@ -180,7 +183,7 @@ impl Explicit {
         let end = range.end.div_ceil(PAGE_LEN);
         self.by_pages(range, |page, at, window| {
             self.bring(page, end)?;
-            window.write_from(&bytes[at..at + window.len()]).map_err(|lost| self.lost(page, lost))
+            window.write_from(&bytes[at..at + window.len()]).map_err(|_| self.lost(page))
         })
     }
 
@@ -332,7 +335,7 @@ impl Explicit {
     }
 
     #[cold]
-    fn lost(&self, page: u64, _lost: Lost) -> Error {
+    fn lost(&self, page: u64) -> Error {
         match &self.pages {
             Some(pages) => pages.lost(page),
             None => Error::RegionLost { region: self.name.to_string(), node: self.shared.attached.node },

@@ -21,10 +21,11 @@
 //! 2. What runs in the handler allocates nothing, takes no lock of anybody, and touches no watched memory: atomics, system calls,
 //!    and the room of a lane.
 
-use super::homes::{Failed, Homes, Why};
+use super::answer::Why;
+use super::homes::{Failed, Homes};
 use super::slots::Slots;
 use super::twins::Twins;
-use crate::client::shared::counters::{PageCounters, count};
+use crate::client::attachment::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use crate::client::shared::not_given;
 use crate::client::shared::streams::Streams;

@@ -42,12 +42,12 @@ impl Desk {
             return;
         }
         match query {
-            Query::Ping => self.answer(id, seq, Outgoing::Reply(Reply::Pong)),
+            Query::Ping => self.answer(id, seq, Response::Reply(Reply::Pong)),
             // Its inbox keeps the name.
             Query::Name(_) => {}
             Query::Ask(question) => {
                 let happened = self.inquire(question);
-                self.answer(id, seq, Outgoing::Reply(Reply::Told(happened)));
+                self.answer(id, seq, Response::Reply(Reply::Told(happened)));
             }
             Query::Sync(request) => {
                 let Some(Place { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
@@ -121,11 +121,11 @@ impl Desk {
     pub(super) fn answer_syncs(&mut self) {
         while let Some((waiter, outcome)) = self.sync.poll() {
             let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
-            self.answer(waiter.session, waiter.seq, Outgoing::Reply(reply));
+            self.answer(waiter.session, waiter.seq, Response::Reply(reply));
         }
     }
 
-    pub(super) fn answer(&mut self, id: u64, seq: u64, what: Outgoing) {
+    pub(super) fn answer(&mut self, id: u64, seq: u64, what: Response) {
         let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
         match session.answer(seq, what) {
             Ok(()) => self.wake(id),
@@ -150,13 +150,13 @@ impl Desk {
                     }
                 }
                 Deed::Close { place } => drop(self.unseat(place)),
-                Deed::Grant { session, seq, answers } => self.answer(session, seq, Outgoing::Granted(answers)),
+                Deed::Grant { session, seq, answers } => self.answer(session, seq, Response::Granted(answers)),
                 Deed::End { session, error } => {
                     tracing::warn!("a thread's link was closed: {error}");
                     self.close(session);
                 }
                 Deed::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
-                Deed::Reply { client, result, fds } => self.control.send(Letter::Shared { client, result, fds }),
+                Deed::Reply { client, result, fds } => self.control.send(ToControl::Shared { client, result, fds }),
             }
         }
     }

@@ -16,20 +16,21 @@ mod seats;
 use super::fetches::{Ended, Fetch};
 use super::graves::Graves;
 use super::peers::{Dial, Peers};
-use super::replies::Outgoing;
+use super::replies::Response;
 use super::seat::{Did, Seat};
 use super::session::Session;
-use super::sync::{Sync, Waiter};
-use crate::node::control::Letter;
+use super::sync::Sync;
+use super::waiter::Waiter;
 use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
-use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall, Wish};
+use crate::node::notices::{ToControl, ToService};
+use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall};
 use crate::node::post::Post;
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, User};
+use hanare_protocol::id::{NodeId, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
@@ -43,30 +44,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// What other threads tell the service.
-pub(crate) enum Mail {
-    /// Serve this link, for that user. It ends the one before of its series.
-    Serve { link: Box<dyn Link>, series: Option<Series>, user: User },
-    /// A try to reach another node ended.
-    Dialed { address: String, link: Result<Box<dyn Link>> },
-    /// A connection for letters about pages: of another node's making, or what came of a try to reach that node.
-    Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
-    /// The node is a member, by that number in that epoch.
-    Identity { node: NodeId, epoch: Epoch },
-    /// An epoch of another node is over.
-    NodeLost(NodeId, Epoch),
-    /// A client of this host wants to share a region, or not any more.
-    Wish { client: ClientId, wish: Wish },
-    /// A client of this host has ended.
-    ClientGone(ClientId),
-    /// A rank of a job is gone: barriers of the job fail.
-    RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
-    /// Extents of this node are no more.
-    Freed,
-    /// End.
-    Stop,
-}
 
 /// What the service works with.
 pub(crate) struct Terms {
@@ -82,13 +59,13 @@ pub(crate) struct Terms {
 
 /// The service, as the rest of the node sees it.
 pub(crate) struct Service {
-    post: Arc<Post<Mail>>,
+    post: Arc<Post<ToService>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
-    pub fn start(terms: Terms, pages: Pages, control: Arc<Post<Letter>>) -> Result<Service> {
+    pub fn start(terms: Terms, pages: Pages, control: Arc<Post<ToControl>>) -> Result<Service> {
         let post = Arc::new(Post::new()?);
         let Terms { extents, keys, bound, fabric, began_again } = terms;
         let mut desk = Desk::new(extents, post.clone(), Dial { keys, bound, fabric, post: post.clone() }, pages, control)?;
@@ -97,6 +74,7 @@ impl Service {
             .name("hanare-service".to_owned())
             .spawn(move || {
                 hanare_memory::vital::is_vital();
+                hanare_memory::vital::is_prompt();
                 desk.run();
             })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
@@ -104,15 +82,15 @@ impl Service {
     }
 
     /// Hands over mail and wakes the thread.
-    pub fn post(&self, mail: Mail) {
-        self.post.send(mail);
+    pub fn post(&self, notice: ToService) {
+        self.post.send(notice);
     }
 }
 
 impl Service {
     /// Ends the thread, when pages of other nodes are at their homes.
     pub fn end(&mut self) {
-        self.post(Mail::Stop);
+        self.post(ToService::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -153,7 +131,7 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The thread's own state.
 struct Desk {
     extents: Arc<Extents>,
-    post: Arc<Post<Mail>>,
+    post: Arc<Post<ToService>>,
     epoll: OwnedFd,
     places: HashMap<u64, Place>,
     /// Whose commands are carried out.
@@ -165,7 +143,7 @@ struct Desk {
     peers: Peers,
     graves: Graves,
     pages: Pages,
-    control: Arc<Post<Letter>>,
+    control: Arc<Post<ToControl>>,
     /// When pages were looked at last.
     ticked: Instant,
     /// When work that takes long was looked at last.
@@ -181,7 +159,13 @@ struct Place {
 }
 
 impl Desk {
-    fn new(extents: Arc<Extents>, post: Arc<Post<Mail>>, dial: Dial, pages: Pages, control: Arc<Post<Letter>>) -> Result<Desk> {
+    fn new(
+        extents: Arc<Extents>,
+        post: Arc<Post<ToService>>,
+        dial: Dial,
+        pages: Pages,
+        control: Arc<Post<ToControl>>,
+    ) -> Result<Desk> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
         epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|errno| system("watch the bell", errno))?;
@@ -342,18 +326,18 @@ impl Desk {
     fn read_mail(&mut self) {
         for letter in self.post.take() {
             match letter {
-                Mail::Serve { link, series, user } => self.serve(link, series, user),
-                Mail::Dialed { address, link } => self.dialed(&address, link),
-                Mail::Wired { node, link } => self.wired(node, link),
-                Mail::Identity { node, epoch } => self.pages.set_identity(node, epoch),
-                Mail::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
-                Mail::Freed => self.pages.drop_left_homes(),
-                Mail::Wish { client, wish } => self.pages.on_wish(client, wish),
-                Mail::ClientGone(client) => self.pages.on_client_gone(client),
-                Mail::RankGone { job, rank, ranks, reason, died } => {
+                ToService::Serve { link, series, user } => self.serve(link, series, user),
+                ToService::Dialed { address, link } => self.dialed(&address, link),
+                ToService::Wired { node, link } => self.wired(node, link),
+                ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
+                ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
+                ToService::Freed => self.pages.drop_left_homes(),
+                ToService::Wish { client, wish } => self.pages.on_wish(client, wish),
+                ToService::ClientGone(client) => self.pages.on_client_gone(client),
+                ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.sync.on_rank_gone(job, rank, ranks, &reason, died);
                 }
-                Mail::Stop => {
+                ToService::Stop => {
                     self.pages.stop();
                     self.stop_at.get_or_insert(Instant::now() + STOP_MAX);
                 }

@@ -5,20 +5,19 @@
 //! the mender:                 Wanted --> connects, greets, proves --> Ready, or Failed
 //! ```
 //!
-//! One thread for each attachment, from its first mapping on; it sleeps until it is rung for. An order is one word, so that what a
+//! The mender is the attachment's thread. An order is one word, so that what a
 //! faulting thread does to it is async-signal-safe: atomics, `write`, `poll`, `sched_yield` and `clock_gettime`.
 
 use super::endpoint::Endpoint;
-use crate::client::pool::Shared;
-use crate::client::threads;
+use crate::client::attachment::{Mend, Shared};
+use hanare_protocol::Result;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
-use rustix::event::{EventfdFlags, Timespec, eventfd, poll};
+use rustix::event::{Timespec, poll};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Nobody wants a connection.
@@ -31,9 +30,6 @@ const FAILED: usize = 2;
 /// How long a waiting thread sleeps before it looks again; connecting takes some round trips.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
-/// Bytes of the thread's stack: it connects and proves the pool's key, no more.
-const STACK_LEN: usize = 256 << 10;
-
 /// The orders of one mapping's lanes.
 pub(crate) struct Orders {
     doors: Box<[(NodeId, Box<str>)]>,
@@ -45,6 +41,15 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
+    /// Room for the orders of so many lanes that have a connection to each of these doors. Not for a signal handler.
+    ///
+    /// **Errors**: [`hanare_protocol::Error::System`] where no thread can be started.
+    pub fn of_lanes(shared: &Arc<Shared>, doors: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
+        let words = || (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect();
+        let doors = doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect();
+        shared.mend(|bell| Orders { doors, words: words(), spent: words(), bell })
+    }
+
     /// Has the connection to home number `home` of a lane made anew, waits for it at most so long, and puts it in the old one's place.
     /// Says whether there is one. Async-signal-safe.
     ///
@@ -82,7 +87,9 @@ impl Orders {
             }
         }
     }
+}
 
+impl Mend for Orders {
     /// Makes what is wanted.
     fn carry_out(&self, shared: &Shared) {
         for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {
@@ -110,75 +117,4 @@ impl Drop for Orders {
     fn drop(&mut self) {
         self.words.iter_mut().chain(&mut self.spent).for_each(|word| drop(unboxed(*word.get_mut())));
     }
-}
-
-/// What an attachment knows of its mender.
-#[derive(Default)]
-pub(crate) struct Mender(Mutex<Option<Arc<Desk>>>);
-
-/// What the thread works on.
-struct Desk {
-    bell: Arc<OwnedFd>,
-    orders: Mutex<Vec<Weak<Orders>>>,
-    is_over: AtomicBool,
-}
-
-impl Shared {
-    /// Room for the orders of so many lanes that have a connection to each of these doors. Not for a signal handler.
-    ///
-    /// **Errors**: [`Error::System`] where no thread can be started.
-    pub fn orders(self: &Arc<Shared>, doors: &[(NodeId, &str)], lanes: usize) -> Result<Arc<Orders>> {
-        let mut mender = self.mender.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let desk = match &*mender {
-            Some(desk) => desk,
-            None => mender.insert(start(Arc::downgrade(self))?),
-        };
-        let orders = Arc::new(Orders {
-            doors: doors.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
-            words: (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect(),
-            spent: (0..lanes * doors.len()).map(|_| AtomicUsize::new(IDLE)).collect(),
-            bell: desk.bell.clone(),
-        });
-        let mut all = desk.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|orders| orders.strong_count() > 0);
-        all.push(Arc::downgrade(&orders));
-        Ok(orders)
-    }
-}
-
-/// Starts the thread. It is not waited for: it may be the one that drops the attachment.
-fn start(shared: Weak<Shared>) -> Result<Arc<Desk>> {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| system("make an event", &errno.into()))?;
-    let desk = Arc::new(Desk { bell: Arc::new(bell), orders: Mutex::default(), is_over: AtomicBool::new(false) });
-    let its = desk.clone();
-    threads::start("hanare-mender", STACK_LEN, move || run(&its, &shared))?;
-    Ok(desk)
-}
-
-fn run(desk: &Desk, shared: &Weak<Shared>) {
-    loop {
-        let _ = rustix::io::read(&*desk.bell, &mut [0; 8]);
-        if desk.is_over.load(Acquire) {
-            return;
-        }
-        let orders: Vec<Arc<Orders>> = {
-            let all = desk.orders.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().filter_map(Weak::upgrade).collect()
-        };
-        let Some(shared) = shared.upgrade() else { return };
-        orders.iter().for_each(|orders| orders.carry_out(&shared));
-    }
-}
-
-impl Drop for Mender {
-    fn drop(&mut self) {
-        if let Some(desk) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            desk.is_over.store(true, Release);
-            let _ = rustix::io::write(&*desk.bell, &1u64.to_ne_bytes());
-        }
-    }
-}
-
-fn system(what: &str, error: &std::io::Error) -> Error {
-    Error::System { what: what.to_owned(), reason: error.to_string() }
 }

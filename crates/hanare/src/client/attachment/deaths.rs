@@ -3,9 +3,9 @@
 //! A rank that waits longer than a moment asks the pool's home once, and is answered when a rank of its job has died. While the home is
 //! away words are waited for without it.
 
-use super::pool::Shared;
-use super::remote::Remote;
-use super::request::Patience;
+use super::Shared;
+use crate::client::remote::Remote;
+use crate::client::request::Patience;
 use hanare_protocol::limits::ANSWER_MS;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::sync::SyncRequest;

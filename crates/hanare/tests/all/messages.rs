@@ -1,9 +1,8 @@
 //! Messages with a head and a body over real nodes: matched by rank, context and tag in their order, bodies from wherever they lie, and a
 //! dead party is named.
 
-#[path = "support/holder.rs"]
-mod holder;
-mod support;
+use crate::holder;
+use crate::support;
 
 use hanare::{Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided};
 use hanare::{Subarray, Want};
@@ -227,7 +226,7 @@ fn a_party_that_is_killed_is_named_and_what_it_sent_counts() {
     let clients = [pool.client(0), pool.client(1)];
     let groups: Vec<Group> = clients.iter().map(|client| client.group("g", 3).unwrap()).collect();
     let socket = pool.nodes[1].socket().to_owned();
-    let starting = std::thread::spawn(move || holder::start("sends_and_dies", &socket));
+    let starting = std::thread::spawn(move || holder::start(concat!(module_path!(), "::sends_and_dies"), &socket));
     let boxes: Vec<Mailbox> = std::thread::scope(|scope| {
         let opening: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.mailbox(LANDING).unwrap())).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect()

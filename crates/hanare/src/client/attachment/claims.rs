@@ -1,0 +1,69 @@
+//! Locks that a program holds by name, as far as it knows.
+
+use crate::client::remote::Remote;
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Why a lock is not held any more.
+pub(crate) const CONNECTION_BROKE: &str = "the connection to the pool's home broke";
+
+/// What a client has taken by name, as far as it knows.
+#[derive(Default)]
+pub(crate) struct Claims {
+    /// The number of the next lock, or place in a group.
+    next: AtomicU64,
+    held: Mutex<BTreeMap<u64, Held>>,
+}
+
+pub(crate) struct Held {
+    pub name: String,
+    pub thread: u64,
+    /// The connection that it is held by.
+    pub connection: u128,
+    /// Whether its thread knows that it was lost.
+    pub is_told: bool,
+}
+
+impl Claims {
+    /// The number of the next lock, or place in a group.
+    pub fn next(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What it holds, by number.
+    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells this thread once of each lock that it lost because it was held by another connection than that of today.
+    pub fn check(&self, home: &Remote, patience: Duration) -> Result<()> {
+        let (thread, now) = (this_thread(), home.connection());
+        let news = {
+            let mut held = self.held();
+            let is_news = |held: &&mut Held| held.thread == thread && !held.is_told && Some(held.connection) != now;
+            held.values_mut().find(is_news).map(|held| {
+                held.is_told = true;
+                (held.name.clone(), held.connection)
+            })
+        };
+        match news {
+            None => Ok(()),
+            Some((name, connection)) => {
+                home.end(connection, patience);
+                Err(Error::LockLost { name, reason: CONNECTION_BROKE.to_owned() })
+            }
+        }
+    }
+}
+
+/// This thread's number in its process.
+pub(crate) fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}

@@ -1,0 +1,225 @@
+//! Which regions this program has mapped, and how: one mapping of a region at a time, shared by all who ask for it.
+
+use super::Shared;
+use super::counters::{FaultTraffic, PageCounts};
+use hanare_fabric::Traffic;
+use hanare_memory::Window;
+use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::page::{Access, Consistency};
+use hanare_protocol::wire::control::Request;
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A region behind one pointer, with what one consistency promises. A further consistency is a folder with one of these, and a line
+/// where mappings are made.
+///
+/// Ranges are of bytes of the region. **Errors** of all: [`Error::OutOfRange`], and [`Error::NodeLost`] where a page's home does not
+/// give or take it.
+pub(crate) trait MappedRegion: Send + Sync {
+    /// What it promises.
+    fn consistency(&self) -> Consistency;
+
+    /// What may be done through it.
+    fn rights(&self) -> Rights;
+
+    /// The region's bytes, which others may change at any time.
+    ///
+    /// # Safety
+    /// No copy of the window is used after this is dropped, nor written through without the right to write.
+    unsafe fn window(&self) -> Window;
+
+    /// Reads bytes at `offset`; pages that are not here are brought.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Writes bytes at `offset`, likewise.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Brings the pages of a range, for a system call that reads or writes them.
+    fn touch(&self, offset: u64, len: u64, access: Access) -> Result<()>;
+
+    /// Makes this program's stores to a range visible to others.
+    fn flush(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Lets this program see what others made visible in a range.
+    fn update(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// What happened to its pages so far.
+    fn counts(&self) -> PageCounts;
+
+    /// How many pages this host's node brought for it so far.
+    fn brought(&self) -> u64 {
+        0
+    }
+
+    /// Whether what was stored through it is still there. **Errors**: [`Error::NodeLost`] for good where it is not.
+    fn check_stores(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The error for a byte that an access through the window did not get.
+    fn lost(&self) -> Error;
+
+    /// Ends it: nobody uses its bytes any more. **Errors**: [`Error::NodeLost`] where not all that was stored is at home, or on its way.
+    fn end(&mut self) -> Result<()>;
+}
+
+/// Whether loads and stores through a mapping are those of one memory for all hosts: then this program's commands go through it too,
+/// and its atomics reach other hosts.
+pub(crate) fn is_one_memory(consistency: Consistency) -> bool {
+    consistency == Consistency::Coherent
+}
+
+type Mappings = BTreeMap<Gid, Weak<dyn MappedRegion>>;
+
+/// The mappings of one attachment.
+#[derive(Default)]
+pub(crate) struct Mapped {
+    mappings: Mutex<Mappings>,
+    /// Regions of which this program has extents mapped as they are: by handles, and by pointers that it gave out.
+    direct: Mutex<BTreeMap<Gid, (usize, usize)>>,
+    /// How often one has begun or ended: handles of regions look again when it is another.
+    changes: AtomicU64,
+}
+
+impl Mapped {
+    /// How often a mapping has begun or ended.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mappings> {
+        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The mapping through which this program's commands on a region go. It is given back by [`Mapped::let_go`].
+    pub fn of(&self, gid: Gid) -> Option<Arc<dyn MappedRegion>> {
+        let mappings = self.lock();
+        let mapping = mappings.get(&gid)?.upgrade()?;
+        if is_one_memory(mapping.consistency()) {
+            return Some(mapping);
+        }
+        drop(mappings);
+        self.let_go(gid, Some(mapping));
+        None
+    }
+
+    /// All mappings; each is given back by [`Mapped::let_go`].
+    fn all(mappings: &Mappings) -> Vec<(Gid, Arc<dyn MappedRegion>)> {
+        mappings.iter().filter_map(|(gid, mapping)| Some((*gid, mapping.upgrade()?))).collect()
+    }
+
+    /// What moved for faults so far: by themselves, and by way of the node. Mappings that ended count with `faults`.
+    pub fn traffic(&self, faults: &FaultTraffic) -> Traffic {
+        let mappings = self.lock();
+        // As long as it is locked none ends: a page counts once, here or there.
+        let mut traffic = faults.read();
+        let those = Mapped::all(&mappings);
+        drop(mappings);
+        for (gid, mapping) in those {
+            traffic += FaultTraffic::brought(mapping.brought());
+            self.let_go(gid, Some(mapping));
+        }
+        traffic
+    }
+
+    /// Says whether what this program stored through its mappings is still there. **Errors**: as for [`MappedRegion::check_stores`].
+    pub fn check_stores(&self) -> Result<()> {
+        let those = Mapped::all(&self.lock());
+        let mut kept = Ok(());
+        for (gid, mapping) in those {
+            kept = kept.and(mapping.check_stores());
+            self.let_go(gid, Some(mapping));
+        }
+        kept
+    }
+
+    /// The mapping of a region with that promise and those rights, for the program to have a pointer; made where there is none.
+    ///
+    /// **Errors**: [`Error::BadUse`] where the one that is there allows less; as for `make`.
+    pub fn get_or_make(
+        &self,
+        (gid, name): (Gid, &str),
+        (consistency, rights): (Consistency, Rights),
+        make: impl FnOnce() -> Result<Arc<dyn MappedRegion>>,
+    ) -> Result<Arc<dyn MappedRegion>> {
+        let mut mappings = self.lock();
+        if let Some(mapping) = mappings.get(&gid).and_then(Weak::upgrade) {
+            let why = match (mapping.consistency() == consistency, mapping.rights() >= rights) {
+                (true, true) => return Ok(mapping),
+                (false, _) => "this program has it mapped with another consistency; unmap that first",
+                (_, false) => "this program has it mapped for reading alone; map it by a handle that may write, or unmap it",
+            };
+            drop(mappings);
+            self.let_go(gid, Some(mapping));
+            return Err(Error::BadUse { region: name.to_owned(), reason: why.to_owned() });
+        }
+        let mapping = make()?;
+        mappings.insert(gid, Arc::downgrade(&mapping));
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(mapping)
+    }
+
+    /// Whether a pointer to extents as they are was given out.
+    pub fn has_pointer(&self, gid: Gid) -> bool {
+        self.lock_direct().get(&gid).is_some_and(|(_, pointers)| *pointers > 0)
+    }
+
+    fn lock_direct(&self) -> MutexGuard<'_, BTreeMap<Gid, (usize, usize)>> {
+        self.direct.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody needs the mapping no more; with the last it ends, after all handles of the region were told to look again.
+    pub fn let_go(&self, gid: Gid, mapping: Option<Arc<dyn MappedRegion>>) {
+        let Some(mapping) = mapping else { return };
+        if let Err(error) = self.end(gid, mapping) {
+            tracing::warn!("{gid} was unmapped: {error}");
+        }
+    }
+
+    /// As [`Mapped::let_go`]. **Errors**: [`Error::NodeLost`] where not all that was stored is at home, or on its way.
+    pub fn end(&self, gid: Gid, mut mapping: Arc<dyn MappedRegion>) -> Result<()> {
+        // As long as it is locked nobody gets the mapping anew: a count of one stays so.
+        let mut mappings = self.lock();
+        if Arc::strong_count(&mapping) > 1 {
+            return mapping.check_stores();
+        }
+        mappings.remove(&gid);
+        self.changes.fetch_add(1, Ordering::Release);
+        Arc::get_mut(&mut mapping).map_or(Ok(()), |mapping| mapping.end())
+    }
+}
+
+/// As long as this is there, the node counts this program among those that have extents of a region mapped as they are.
+pub(crate) struct DirectHold {
+    shared: Arc<Shared>,
+    gid: Gid,
+    is_pointer: bool,
+}
+
+impl DirectHold {
+    /// For a handle's own use, or for a pointer that is given out.
+    pub fn new(shared: &Arc<Shared>, gid: Gid, is_pointer: bool) -> DirectHold {
+        let mut direct = shared.mapped.lock_direct();
+        let (handles, pointers) = direct.entry(gid).or_default();
+        *handles += usize::from(!is_pointer);
+        *pointers += usize::from(is_pointer);
+        DirectHold { shared: shared.clone(), gid, is_pointer }
+    }
+}
+
+impl Drop for DirectHold {
+    fn drop(&mut self) {
+        let mut direct = self.shared.mapped.lock_direct();
+        let Some((handles, pointers)) = direct.get_mut(&self.gid) else { return };
+        *handles -= usize::from(!self.is_pointer);
+        *pointers -= usize::from(self.is_pointer);
+        if (*handles, *pointers) == (0, 0) {
+            direct.remove(&self.gid);
+            // A node that cannot be told is gone, or finds out by this program's end.
+            let _ = self.shared.session.ask(&Request::Release { gid: self.gid });
+        }
+    }
+}

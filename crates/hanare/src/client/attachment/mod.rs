@@ -1,0 +1,221 @@
+//! A program's attachment to its host's node: what all handles of the pool share.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `claims` | locks that the program holds by name |
+//! | `counters` | what happened to pages, and what moved for them |
+//! | `deaths` | what a rank knows of deaths in its job |
+//! | `mapped` | which regions are mapped, and how: [`MappedRegion`] is what every consistency gives |
+//! | `mender` | the thread that makes connections anew for those that may not |
+
+mod claims;
+mod counters;
+mod deaths;
+mod mapped;
+mod mender;
+
+pub(crate) use claims::{CONNECTION_BROKE, Claims, Held, this_thread};
+pub use counters::PageCounts;
+pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
+pub(crate) use mapped::{DirectHold, Mapped, MappedRegion, is_one_memory};
+pub(crate) use mender::Mend;
+
+use super::remote::{Dial, Remote};
+use super::session::Session;
+use crate::settings;
+use deaths::Deaths;
+use hanare_fabric::agree;
+use hanare_fabric::shm::{ShmLink, ShmParts};
+use hanare_fabric::tcp::{self, Caller};
+use hanare_protocol::id::{JobRank, NodeId, Rights};
+use hanare_protocol::session::Series;
+use hanare_protocol::wire::control::{Answer, Attached, RegionView, Request, Which};
+use hanare_protocol::wire::greeting::Role;
+use hanare_protocol::{Error, Result};
+use mender::Mender;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// What the pool's handles share.
+pub(crate) struct Shared {
+    pub session: Session,
+    pub attached: Attached,
+    pub job: Option<JobRank>,
+    /// What is known of deaths in its job.
+    pub deaths: Deaths,
+    /// How long a node's answer is waited for.
+    pub bound: Duration,
+    fabric: agree::Choice,
+    remotes: Mutex<BTreeMap<NodeId, Place>>,
+    /// Grants that nodes refused so far.
+    pub refusals: Arc<AtomicU64>,
+    /// Regions that this program has mapped.
+    pub mapped: Mapped,
+    /// The generation of the next barrier.
+    pub barriers: Mutex<u64>,
+    /// What the handles of its job's group share, while there are any.
+    exchange: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    /// Locks that it holds by name.
+    pub claims: Claims,
+    /// What moved on connections of mappings.
+    pub faults: Arc<FaultTraffic>,
+    /// Makes those anew that broke.
+    pub mender: Mender,
+}
+
+struct Place {
+    address: Option<String>,
+    remote: Arc<Remote>,
+}
+
+impl Shared {
+    /// Attaches to the node at an address (a path, or `@name`). **Errors**: as for [`crate::Pool::attach`].
+    pub fn attach(address: &str, job: Option<JobRank>) -> Result<Arc<Shared>> {
+        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
+        let (session, attached, fds) = Session::attach(address, job, bound)?;
+        let own = attached.node;
+        let remotes = Mutex::default();
+        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
+        let shared = Arc::new(Shared {
+            session,
+            attached,
+            job,
+            deaths,
+            bound,
+            fabric,
+            remotes,
+            refusals,
+            mapped,
+            barriers,
+            exchange,
+            claims,
+            faults,
+            mender,
+        });
+        shared.enter_own(own, fds)?;
+        Ok(shared)
+    }
+
+    /// The region as it is today, for those rights.
+    pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
+        match self.session.ask(&Request::Open { which, rights })? {
+            Answer::Region(view) => Ok(view),
+            other => Err(self.session.nonsense(&other)),
+        }
+    }
+
+    /// What the handles of the job's group share, which is of one type; made where there is none.
+    pub fn exchange<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = exchange.as_ref().and_then(Weak::upgrade).and_then(|any| any.downcast().ok());
+        there.unwrap_or_else(|| {
+            let fresh: Arc<T> = Arc::default();
+            let weak: Weak<T> = Arc::downgrade(&fresh);
+            *exchange = Some(weak);
+            fresh
+        })
+    }
+
+    /// The connection to this host's node.
+    pub fn own(&self) -> Option<Arc<Remote>> {
+        self.places().get(&self.attached.node).map(|place| place.remote.clone())
+    }
+
+    /// The connection to the pool's home.
+    pub fn home(self: &Arc<Self>) -> Result<Arc<Remote>> {
+        let home = &self.attached.home;
+        self.remote(home.node, Some(&home.address))
+    }
+
+    /// The connections to all nodes so far.
+    pub fn remotes(&self) -> Vec<Arc<Remote>> {
+        self.places().values().map(|place| place.remote.clone()).collect()
+    }
+
+    fn places(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, Place>> {
+        self.remotes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection to a node; a fresh one when its address has changed.
+    pub fn remote(self: &Arc<Self>, node: NodeId, address: Option<&str>) -> Result<Arc<Remote>> {
+        let mut places = self.places();
+        if let Some(place) = places.get(&node)
+            && (node == self.attached.node || address.is_none() || place.address.as_deref() == address)
+        {
+            return Ok(place.remote.clone());
+        }
+        let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
+        let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)?, self.refusals.clone())?);
+        places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
+        Ok(remote)
+    }
+
+    /// Makes connections to a node, one after another: each ends the one before at the node, wherever the bytes of that one still are.
+    fn tcp_dial(self: &Arc<Self>, node: NodeId, address: &str) -> Result<Box<Dial>> {
+        let shared: Weak<Shared> = Arc::downgrade(self);
+        let address = address.to_owned();
+        let series = Series(u64::from_le_bytes(crate::random::bytes()?).max(1));
+        Ok(Box::new(move |patience| {
+            let shared =
+                shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
+            let deadline = Instant::now() + patience;
+            let greeted = shared.greet(node, &address, Some(series), deadline)?;
+            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+        }))
+    }
+
+    /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
+    pub fn open_fabric(&self) {
+        agree::open_ahead(self.fabric);
+    }
+
+    /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
+    pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
+        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
+        let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
+        let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
+        // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.
+        if series.is_some() {
+            greeted.end_by_reset(self.bound)?;
+        }
+        Ok(greeted)
+    }
+
+    /// The node knows the key; its clients need not.
+    fn prove(&self, hellos: &[u8]) -> Result<[u8; 32]> {
+        match self.session.ask(&Request::Prove { hellos: hellos.to_vec() })? {
+            Answer::Proof(proof) => Ok(proof),
+            other => Err(self.session.nonsense(&other)),
+        }
+    }
+
+    /// Enters the shm link to this host's node. It is made once: when the node dies, so does the attachment.
+    fn enter_own(self: &Arc<Self>, node: NodeId, fds: Vec<OwnedFd>) -> Result<()> {
+        let [memory, bell]: [OwnedFd; 2] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
+            peer: node.to_string(),
+            reason: format!("{} descriptors came with the attachment", fds.len()),
+        })?;
+        let once = Mutex::new(Some(ShmParts { memory, bell }));
+        let dial = move |_| {
+            let lost = || Error::NodeLost { node, reason: "this host's node has ended".to_owned() };
+            let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;
+            Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
+        };
+        let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
+        self.places().insert(node, Place { address: None, remote });
+        Ok(())
+    }
+}
+
+/// Nobody listens where the node was, or it went in the middle of the greeting: to a client that is a lost node.
+pub(crate) fn lost_while_greeted(node: NodeId, error: Error) -> Error {
+    match error {
+        Error::NoNode { reason, .. } => Error::NodeLost { node, reason },
+        other => other,
+    }
+}

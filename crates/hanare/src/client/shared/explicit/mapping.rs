@@ -1,0 +1,106 @@
+//! An explicit mapping as the pool knows it: the homes count it, so that nobody maps the region otherwise meanwhile.
+
+use super::Explicit;
+use crate::client::attachment::{DirectHold, MappedRegion, PageCounts, Shared};
+use crate::client::region::Region;
+use hanare_memory::Window;
+use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::page::{Access, Consistency};
+use hanare_protocol::wire::control::{Answer, Request};
+use hanare_protocol::{Error, Result};
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct SharedExplicit {
+    /// Taken at its end.
+    explicit: Option<Explicit>,
+    /// Extents of this host are mapped as they are. Dropped after them.
+    hold: Option<DirectHold>,
+    shared: Arc<Shared>,
+    gid: Gid,
+}
+
+impl SharedExplicit {
+    /// Tells the homes, and maps a region.
+    ///
+    /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
+    pub fn new(region: &Region) -> Result<SharedExplicit> {
+        let request = Request::Share { view: region.fresh_view()?, consistency: Consistency::Explicit };
+        match region.shared.session.ask(&request)? {
+            Answer::Shared(_) => {}
+            other => return Err(region.shared.session.nonsense(&other)),
+        }
+        // From here on the node is told when this fails or ends.
+        let (shared, gid) = (region.shared.clone(), region.gid());
+        let hold = Some(DirectHold::new(&shared, gid, true));
+        let mut mapping = SharedExplicit { explicit: None, hold, shared, gid };
+        mapping.explicit = Some(Explicit::new(region)?);
+        Ok(mapping)
+    }
+
+    fn explicit(&self) -> &Explicit {
+        self.explicit.as_ref().expect("there until its end")
+    }
+}
+
+impl MappedRegion for SharedExplicit {
+    fn consistency(&self) -> Consistency {
+        Consistency::Explicit
+    }
+
+    fn rights(&self) -> Rights {
+        self.explicit().rights
+    }
+
+    unsafe fn window(&self) -> Window {
+        // SAFETY: promised by the caller.
+        unsafe { self.explicit().window() }
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.explicit().read(offset, into)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.explicit().write(offset, bytes)
+    }
+
+    fn touch(&self, offset: u64, len: u64, access: Access) -> Result<()> {
+        match access {
+            Access::Read => self.explicit().bring_all(offset, len),
+            Access::Write => self.explicit().touch(offset, len, Rights::Write),
+        }
+    }
+
+    fn flush(&self, offset: u64, len: u64) -> Result<()> {
+        self.explicit().flush(offset, len)
+    }
+
+    fn update(&self, offset: u64, len: u64) -> Result<()> {
+        self.explicit().update(offset, len)
+    }
+
+    fn counts(&self) -> PageCounts {
+        self.explicit().counters()
+    }
+
+    fn lost(&self) -> Error {
+        self.explicit().lost(0)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.explicit = None;
+        if let Some(hold) = self.hold.take() {
+            // A node that cannot be told is gone, or finds out by this program's end.
+            let _ = self.shared.session.ask(&Request::Unshare { gid: self.gid });
+            drop(hold);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SharedExplicit {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}

@@ -1,0 +1,171 @@
+//! One extent of this node: its bytes, and what goes with them.
+
+use super::queues::{QueueHome, QueueHomes};
+use hanare_memory::{Extent, Lender, Window};
+use hanare_protocol::heap::Heap;
+use hanare_protocol::id::Gid;
+use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
+use hanare_protocol::{Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An extent of this node.
+pub(crate) struct Held {
+    gid: Gid,
+    len: u64,
+    memory: Memory,
+    lender: Arc<Lender>,
+    /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
+    heap: Mutex<Option<Heap>>,
+    /// Of queues that lie in it: who uses them, and what they spilled.
+    queues: Mutex<QueueHomes>,
+    /// Commands under way that change its bytes.
+    writers: AtomicUsize,
+    /// A heap began here whose table went with the process before: no more blocks of it are given out.
+    lost_heap: bool,
+}
+
+/// A command under way that changes bytes of an extent as they are; nobody begins to share it meanwhile.
+pub(crate) struct Writing(Arc<Held>);
+
+impl Writing {
+    pub fn new(held: &Arc<Held>) -> Writing {
+        held.writers.fetch_add(1, Ordering::Relaxed);
+        Writing(held.clone())
+    }
+}
+
+impl Clone for Writing {
+    fn clone(&self) -> Writing {
+        Writing::new(&self.0)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // ORDERING: pairs with the load in `Held::is_written`: what the command wrote is seen by whoever shares the extent then.
+        self.0.writers.fetch_sub(1, Ordering::Release);
+    }
+}
+
+enum Memory {
+    /// An extent with files of its own: it stays where it is.
+    Whole(Extent, Window),
+    /// A small extent: it moves when it gets a file of its own, so commands on it hold the lock.
+    Small(Mutex<Extent>),
+}
+
+/// A window that stays good while this is held.
+pub(crate) enum Reach<'a> {
+    Whole(Window),
+    Small(MutexGuard<'a, Extent>),
+}
+
+impl Reach<'_> {
+    pub fn window(&self) -> Window {
+        match self {
+            Reach::Whole(window) => *window,
+            Reach::Small(extent) => window_of(extent),
+        }
+    }
+}
+
+/// The service mapping's bytes.
+fn window_of(extent: &Extent) -> Window {
+    // SAFETY: the extent is alive where this is used: a `Held` keeps it until no command uses it any more.
+    unsafe { extent.window() }
+}
+
+impl Held {
+    /// An extent of a region, made by `lender`.
+    pub fn new(gid: Gid, len: u64, extent: Extent, lender: Arc<Lender>) -> Held {
+        let memory = match len {
+            0..SMALL_REGION_LEN => Memory::Small(Mutex::new(extent)),
+            _ => {
+                let window = window_of(&extent);
+                Memory::Whole(extent, window)
+            }
+        };
+        let (heap, queues) = Default::default();
+        Held { gid, len, memory, lender, heap, queues, writers: AtomicUsize::new(0), lost_heap: false }
+    }
+
+    /// The region that it is of.
+    pub fn gid(&self) -> Gid {
+        self.gid
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Runs `with` on the heap of the region that begins here, made for `region_len` bytes if there is none yet.
+    pub fn with_heap<T>(&self, region_len: u64, with: impl FnOnce(&mut Heap) -> Result<T>) -> Result<T> {
+        if self.lost_heap {
+            let reason = "its bytes were read back from disk, and which blocks of its heap are given out is not among them; make a new region";
+            return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
+        }
+        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
+    }
+
+    /// Runs `with` on the array of queues that begins at `at`.
+    ///
+    /// **Errors**: [`Error::NoQueue`] where none begins there.
+    pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.with(self.gid, at, self.reach().window(), &self.lender, with)
+    }
+
+    /// Appends what a command brings to a lane of the array of queues that begins at `at`.
+    ///
+    /// **Errors**: those of [`Held::with_queues`] and [`QueueHome::append`].
+    pub fn append(&self, at: u64, lane: u32, operand: &[u8]) -> Result<[u8; APPENDED_LEN as usize]> {
+        self.with_queues(at, |home| home.append(lane, operand)).map(|appended| encode_appended(&appended))
+    }
+
+    /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.
+    pub fn stays(&self) -> Option<Window> {
+        match &self.memory {
+            Memory::Whole(_, window) => Some(*window),
+            Memory::Small(_) => None,
+        }
+    }
+
+    pub fn reach(&self) -> Reach<'_> {
+        match &self.memory {
+            Memory::Whole(_, window) => Reach::Whole(*window),
+            Memory::Small(extent) => Reach::Small(extent.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Runs `with` on the extent, which has files of its own by then.
+    pub fn with_own_file<T>(&self, with: impl FnOnce(&Extent) -> Result<T>) -> Result<T> {
+        match &self.memory {
+            Memory::Whole(extent, _) => with(extent),
+            Memory::Small(extent) => {
+                let mut extent = extent.lock().unwrap_or_else(PoisonError::into_inner);
+                self.lender.own_file(&mut extent)?;
+                with(&extent)
+            }
+        }
+    }
+
+    /// As it is found again: its heap's table went with the process before, if it had one.
+    pub fn restored(self, has_heap: bool) -> Held {
+        Held { lost_heap: has_heap, ..self }
+    }
+
+    /// Whether the region's heap began here.
+    pub fn has_heap(&self) -> bool {
+        self.lost_heap || self.heap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Whether commands that change its bytes as they are are under way.
+    pub fn is_written(&self) -> bool {
+        // ORDERING: pairs with the end of `Writing`.
+        self.writers.load(Ordering::Acquire) > 0
+    }
+}

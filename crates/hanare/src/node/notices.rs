@@ -1,0 +1,50 @@
+//! What the node's threads tell each other, by a [`Post`](super::post::Post).
+
+use super::pages::Wish;
+use hanare_fabric::Link;
+use hanare_fabric::tcp::Greeted;
+use hanare_protocol::Result;
+use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, User};
+use hanare_protocol::session::Series;
+use hanare_protocol::wire::control::Answer;
+use std::os::fd::OwnedFd;
+
+/// What other threads tell the control thread.
+pub(crate) enum ToControl {
+    /// Another node wants to be a member.
+    Greeted(Greeted),
+    /// A client elsewhere, or a node that copies, has a link for commands.
+    Linked { link: Box<dyn Link>, series: Option<Series>, user: User },
+    /// Another node has a connection for letters about pages.
+    Wired(Box<dyn Link>),
+    /// What a client asked of a shared region.
+    Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
+    /// A try to reach the coordinator ended.
+    Dialed(Result<Greeted>),
+    /// End in good order.
+    Stop,
+}
+
+/// What other threads tell the service.
+pub(crate) enum ToService {
+    /// Serve this link, for that user. It ends the one before of its series.
+    Serve { link: Box<dyn Link>, series: Option<Series>, user: User },
+    /// A try to reach another node ended.
+    Dialed { address: String, link: Result<Box<dyn Link>> },
+    /// A connection for letters about pages: of another node's making, or what came of a try to reach that node.
+    Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
+    /// The node is a member, by that number in that epoch.
+    Identity { node: NodeId, epoch: Epoch },
+    /// An epoch of another node is over.
+    NodeLost(NodeId, Epoch),
+    /// A client of this host wants to share a region, or not any more.
+    Wish { client: ClientId, wish: Wish },
+    /// A client of this host has ended.
+    ClientGone(ClientId),
+    /// A rank of a job is gone: barriers of the job fail.
+    RankGone { job: JobId, rank: Rank, ranks: Option<u32>, reason: String, died: bool },
+    /// Extents of this node are no more.
+    Freed,
+    /// End.
+    Stop,
+}
