@@ -173,11 +173,7 @@ fn commands(counts: &NodeCounts) -> String {
             let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{}\"}} {sum}", *most as f64 / 1e6);
         }
         let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
-        let _ = writeln!(
-            text,
-            "{name}_sum{{{labels}}} {}\n{name}_count{{{labels}}} {count}",
-            *micros as f64 / 1e6
-        );
+        let _ = writeln!(text, "{name}_sum{{{labels}}} {}\n{name}_count{{{labels}}} {count}", *micros as f64 / 1e6);
     }
     text
 }

@@ -31,7 +31,7 @@ mod jobs;
 mod named;
 
 pub use jobs::{Jobs, Output};
-pub use named::{Groups, Joined, Met, PartyName, Told};
+pub use named::{Groups, Met, PartyName, PartyPlace, Told};
 
 use crate::error::{Error, Result};
 use crate::table::{self, Row};
