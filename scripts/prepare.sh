@@ -106,6 +106,9 @@ bench)
     # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.
     want_working "mpicc.openmpi -include mpi.h" "the comparison with Open MPI" openmpi-bin libopenmpi-dev
     want redis-server "the comparison with Redis" redis-server
+    want clang "the comparison with iceoryx2" clang libclang-dev
+    cargo build -q --release --manifest-path bench/peers/iceoryx2_queue/Cargo.toml >&2 ||
+        say "iceoryx2 does not build: the comparison with it is skipped"
     want pkg-config "the comparison with UCX" pkg-config
     if has pkg-config && ! pkg-config --exists ucx; then
         may_install && install libucx-dev || say "no UCX: the comparison with it is skipped; install libucx-dev"

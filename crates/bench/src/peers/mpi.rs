@@ -122,6 +122,23 @@ impl Mpi {
     /// A rank that has printed its figures and does not end is ended: MPICH 4.0 over UCX now and then waits in
     /// `MPI_Finalize` for ever.
     pub fn job<'a>(self, ranks: u32, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
+        self.job_over(Link::Tcp, ranks, compiled, program, words, read)
+    }
+
+    /// As [`Mpi::job`], by ranks of one host over what is fastest there.
+    pub fn local_job<'a>(self, ranks: u32, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
+        self.job_over(Link::Local, ranks, compiled, program, words, read)
+    }
+
+    fn job_over<'a>(
+        self,
+        link: Link,
+        ranks: u32,
+        compiled: &Compiled,
+        program: &str,
+        words: &[String],
+        read: Read,
+    ) -> Contestant<'a> {
         let tools = self.tools();
         let name = match &tools {
             Ok((_, _, version)) => format!("{} {version}", self.plain_name()),
@@ -130,7 +147,7 @@ impl Mpi {
         let turn = tools.and_then(|(compiler, launcher, _)| {
             let program = compiled.build(&compiler, program, &["-lm"])?;
             let program = program.to_str().context("the folder's name is no text")?.to_owned();
-            let (options, variables) = self.settings(Link::Tcp);
+            let (options, variables) = self.settings(link);
             let mut all: Vec<String> = options.into_iter().map(str::to_owned).collect();
             all.extend(["-n".to_owned(), ranks.to_string(), program]);
             all.extend_from_slice(words);

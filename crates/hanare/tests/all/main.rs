@@ -12,6 +12,7 @@
 //! | `histories` | its programs are this binary again, as nodes and threads |
 //! | `late_commands` | its programs are this binary again, in networks of their own |
 //! | `random_programs` | its programs are this binary again, as nodes and ranks |
+//! | `random_queues` | its programs are this binary again, as nodes and ports |
 //! | `returning_home` | its programs are this binary again |
 
 #[path = "../support/actor.rs"]
@@ -59,6 +60,7 @@ mod nonblocking_on_mapped;
 mod on_the_wire;
 mod put_and_get;
 mod queue_sets;
+mod queue_steps;
 mod queues;
 mod taken_for_lost;
 mod threads;

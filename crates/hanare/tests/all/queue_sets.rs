@@ -1,7 +1,6 @@
 //! One reader of many queues: of several arrays, of queues of other hosts, by waiting and by an event descriptor.
 
-use crate::holder;
-use crate::support;
+use crate::{holder, support};
 
 use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, QueueForm, QueueSet, Unit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

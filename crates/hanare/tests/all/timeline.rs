@@ -251,9 +251,9 @@ fn queues(pool: &Pool) {
         (0..2).for_each(|_| writer.send(&[7; 16]).unwrap());
         assert!(writer.claim(16, Some(Duration::from_millis(5))).is_err());
         let mut unit = Vec::new();
-        reader.receive(&mut unit, None).unwrap();
-        writer.send(&[8; 16]).unwrap();
         (0..2).for_each(|_| reader.receive(&mut unit, None).unwrap());
+        writer.send(&[8; 16]).unwrap();
+        reader.receive(&mut unit, None).unwrap();
         writer.close().unwrap();
         reader.close().unwrap();
     }

@@ -1,11 +1,9 @@
 //! A port of a queue, interrupted at each of its steps: its program is killed there, or held while others go on. A step is an instruction on the
 //! queue's host, and a stop before or after a system call elsewhere. The program is traced, so the product has no hook for this.
 //!
-//! Every instruction: `cargo test -p hanare --test queue_steps -- --ignored --nocapture every_instruction`.
+//! Every instruction: `cargo test -p hanare --test all -- --ignored --nocapture queue_steps::every_instruction`.
 
-mod support;
-#[path = "support/traced.rs"]
-mod traced;
+use crate::{support, traced};
 
 use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, Queue, QueueForm, ReadPort, Unit, WritePort};
 use std::io::{BufRead, BufReader, Write};
@@ -29,7 +27,7 @@ const DOING: u64 = 1;
 const DONE: u64 = 2;
 
 fn block(who: u64, number: u64) -> [u8; 64] {
-    let mut block = [(who * 16 + number) as u8; 64];
+    let mut block = [who.wrapping_mul(16).wrapping_add(number) as u8; 64];
     block[..8].copy_from_slice(&who.to_le_bytes());
     block[8..16].copy_from_slice(&number.to_le_bytes());
     block
@@ -81,7 +79,10 @@ struct Actor {
 impl Actor {
     fn start(role: &str, socket: &str) -> Actor {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["acts", "--exact", "--ignored", "--nocapture"]).env("HANARE_NODE", socket).env("STEPS_ROLE", role);
+        command
+            .args(["queue_steps::acts", "--exact", "--ignored", "--nocapture"])
+            .env("HANARE_NODE", socket)
+            .env("STEPS_ROLE", role);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, mut answers) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));
         let said = loop {
@@ -279,9 +280,9 @@ fn play_readers(node: usize, all: bool) {
     let count = scene.kill_reader(&mut writer, u64::MAX).expect("it comes to its end");
     let every = if all { 1 } else { count / STEPS + 1 };
     eprintln!("a look and a free from node {node}: {count} steps");
-    for step in (0..=count).step_by(every as usize) {
+    (0..=count).step_by(every as usize).for_each(|step| {
         scene.kill_reader(&mut writer, step);
-    }
+    });
 }
 
 #[test]
