@@ -1031,7 +1031,7 @@ typedef struct hanare_envelope {
 /* Opens this party's mailbox. All parties of the group do so at once, with the same landing_len: bytes of memory of each party's
  * host in which bodies of more than a page land, and stay until hanare_message_close.
  *
- * Ownership  *mailbox is the caller's until hanare_mailbox_close; messages outlive it.
+ * Ownership  *mailbox is the caller's until hanare_mailbox_close. Bodies that landed go with it: read them before.
  * Order      messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one
  *            message get it in the order in which they were posted.
  * Threads    of a party take turns, also while one of them waits.

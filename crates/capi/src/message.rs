@@ -7,7 +7,7 @@ use crate::group::CGroup;
 use crate::region::CRegion;
 use crate::shape::{CShape, shape};
 use crate::sync::bound;
-use hanare::{Body, Envelope, Mailbox, Message, ReceiveId, Want};
+use hanare::{Body, Envelope, Mailbox, Message, ReceiveId, Wanted};
 use std::ffi::{c_int, c_void};
 
 /// What `hanare_mailbox *` points to.
@@ -37,14 +37,14 @@ impl CEnvelope {
 }
 
 /// What the header's numbers want; -1 is any.
-fn want(from: i64, context: u32, tag: i64) -> Outcome<Want> {
+fn want(from: i64, context: u32, tag: i64) -> Outcome<Wanted> {
     let number = |what: &str, number: i64| match number {
         -1 => Ok(None),
         _ => u32::try_from(number)
             .map(Some)
             .map_err(|_| Failure::Argument(format!("{what} {number} is neither a number nor HANARE_ANY"))),
     };
-    Ok(Want { from: number("from", from)?, context, tag: number("tag", tag)? })
+    Ok(Wanted { from: number("from", from)?, context, tag: number("tag", tag)? })
 }
 
 /// Does something with a mailbox.

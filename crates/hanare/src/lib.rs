@@ -65,7 +65,7 @@ pub use hanare_protocol::error::Happened;
 #[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 #[doc(inline)]
-pub use hanare_protocol::message::{Envelope, Want};
+pub use hanare_protocol::message::{Envelope, Wanted};
 pub use hanare_protocol::page::Consistency;
 #[doc(inline)]
 pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};

@@ -28,6 +28,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/operating.md",
     "docs/performance.md",
     "docs/python.md",
+    "docs/messages.md",
     "docs/queues.md",
     "docs/security.md",
     "docs/shared_memory.md",

@@ -7,7 +7,7 @@ use crate::support;
 use hanare::{
     Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided,
 };
-use hanare::{Subarray, Want};
+use hanare::{Subarray, Wanted};
 use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
 
@@ -25,11 +25,11 @@ fn mailboxes(pool: &TestPool, ranks: u32) -> (Vec<Pool>, Vec<Mailbox>) {
     (ranks, boxes)
 }
 
-fn from(from: u32, tag: u32) -> Want {
-    Want { from: Some(from), context: 0, tag: Some(tag) }
+fn from(from: u32, tag: u32) -> Wanted {
+    Wanted { from: Some(from), context: 0, tag: Some(tag) }
 }
 
-const ANY: Want = Want { from: None, context: 0, tag: None };
+const ANY: Wanted = Wanted { from: None, context: 0, tag: None };
 
 fn body(message: &Message) -> Vec<u8> {
     let mut bytes = vec![0; message.len() as usize];
@@ -88,7 +88,7 @@ fn a_part_of_a_region_is_sent_by_the_node_that_holds_it() {
         let after = ranks[0].traffic();
         assert!(after.bytes_sent - before.bytes_sent < 4000, "its processor touches none of the bytes");
         assert!(after.bytes_received - before.bytes_received < 4000, "{before:?} {after:?}");
-        let message = boxes[1].receive(Want { from: Some(0), context: 7, tag: Some(9) }, SOON).unwrap();
+        let message = boxes[1].receive(Wanted { from: Some(0), context: 7, tag: Some(9) }, SOON).unwrap();
         let wanted: Vec<u8> = (0..5000).flat_map(|k| bytes[100 + 200 * k..][..24].to_vec()).collect();
         assert_eq!((message.head(), body(&message)), (&b"strided"[..], wanted), "from node {node}");
         let (landing, offset) = message.place().unwrap();
@@ -152,7 +152,7 @@ fn receives_match_by_rank_context_and_tag_and_can_be_waited_for_together() {
     send(2, 0, 5, b"third");
     assert_eq!(me.wait(any, SOON).unwrap().head(), b"first");
     assert_eq!(me.wait(later, SOON).unwrap().head(), b"second");
-    let wants = [from(1, 5), ANY, Want { from: Some(1), context: 1, tag: None }];
+    let wants = [from(1, 5), ANY, Wanted { from: Some(1), context: 1, tag: None }];
     let posted = wants.map(|want| me.post(want).unwrap());
     let (index, message) = me.wait_any(&posted, SOON).unwrap();
     assert!(matches!((index, message.head()), (1, b"third") | (2, b"another context")), "{index}: {message:?}");
@@ -204,7 +204,7 @@ fn bad_use_gets_its_own_error() {
     assert!(matches!(first.read(600_000, &mut [0]), Err(Error::OutOfRange { .. })));
     drop(first);
     send(1, b"b", Body::Bytes(&body)).unwrap();
-    assert!(matches!(boxes[0].post(Want { from: Some(9), context: 0, tag: None }), Err(Error::BadGroup { .. })));
+    assert!(matches!(boxes[0].post(Wanted { from: Some(9), context: 0, tag: None }), Err(Error::BadGroup { .. })));
 }
 
 /// A party that sends one message, and is killed.
@@ -228,7 +228,7 @@ fn a_party_that_is_killed_is_named_and_what_it_sent_counts() {
     let clients = [pool.client(0), pool.client(1)];
     let groups: Vec<Group> = clients.iter().map(|client| client.group("g", 3).unwrap()).collect();
     let socket = pool.nodes[1].socket().to_owned();
-    let starting = std::thread::spawn(move || holder::start("messages::sends_and_dies", &socket));
+    let starting = std::thread::spawn(move || holder::start(concat!(module_path!(), "::sends_and_dies"), &socket));
     let boxes: Vec<Mailbox> = std::thread::scope(|scope| {
         let opening: Vec<_> = groups.iter().map(|group| scope.spawn(|| group.mailbox(LANDING).unwrap())).collect();
         opening.into_iter().map(|opening| opening.join().unwrap()).collect()

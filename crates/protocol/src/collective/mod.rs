@@ -28,7 +28,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use plan::{Fold, Plan, Source, Step};
+pub use plan::{Fold, PartyPlan, PlanStep, Source};
 
 use std::collections::BTreeMap;
 
@@ -66,17 +66,17 @@ pub enum Collective {
     AllToAll,
 }
 
-/// Which parties share a host. Hosts are in the order of their first parties, and parties of a host in the order of their numbers.
+/// Which parties share a host. PartyHosts are in the order of their first parties, and parties of a host in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hosts {
+pub struct PartyHosts {
     host_of: Vec<usize>,
     members: Vec<Vec<u32>>,
 }
 
-impl Hosts {
+impl PartyHosts {
     /// Of parties on those nodes, one for each party; at most as many as a `u32` counts.
-    pub fn new(nodes: &[u64]) -> Hosts {
-        let mut hosts = Hosts { host_of: Vec::with_capacity(nodes.len()), members: Vec::new() };
+    pub fn new(nodes: &[u64]) -> PartyHosts {
+        let mut hosts = PartyHosts { host_of: Vec::with_capacity(nodes.len()), members: Vec::new() };
         let mut known = BTreeMap::new();
         for (party, node) in (0..).zip(nodes) {
             let host = *known.entry(*node).or_insert(hosts.members.len());

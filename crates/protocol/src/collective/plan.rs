@@ -1,10 +1,10 @@
 //! The plans of collective operations.
 //!
 //! - What one party sends to another comes in the order in which the other takes it.
-//! - Of one operation, no more bytes go from one party to another than [`Plan::burst`] parts: who has room for them never has
+//! - Of one operation, no more bytes go from one party to another than [`PartyPlan::burst`] parts: who has room for them never has
 //!   a sender wait that others wait for.
 
-use super::{Collective, Hosts};
+use super::{Collective, PartyHosts};
 
 /// Where a fold's operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Fold {
 
 /// Sends, then folds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct PlanStep {
     /// Which part goes to whom. Parts for one party stand together.
     pub sends: Vec<(u32, u32)>,
     /// What is made of what comes.
@@ -35,18 +35,18 @@ pub struct Step {
 
 /// What one party does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct PartyPlan {
     /// Into how many parts bytes are divided.
     pub parts: u32,
     /// Most parts that go from one party to another, by the plans of all.
     pub burst: u32,
     /// One after another.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
 }
 
-impl Plan {
+impl PartyPlan {
     /// What party `me` does. Parties and the root are below the number of parties.
-    pub fn new(collective: Collective, hosts: &Hosts, me: u32) -> Plan {
+    pub fn new(collective: Collective, hosts: &PartyHosts, me: u32) -> PartyPlan {
         // Parties are counted by a `u32`.
         let count = hosts.party_count() as u32;
         let steps = match collective {
@@ -58,15 +58,15 @@ impl Plan {
             Collective::AllGather => all_gather(hosts, me),
             Collective::AllToAll => all_to_all(count, me),
         };
-        let is_empty = |step: &Step| step.sends.is_empty() && step.folds.is_empty();
+        let is_empty = |step: &PlanStep| step.sends.is_empty() && step.folds.is_empty();
         let steps = steps.into_iter().filter(|step| !is_empty(step)).collect();
         let parts = parts_of(collective, hosts);
         let burst = if matches!(collective, Collective::AllReduce { .. } | Collective::AllGather) { parts } else { 1 };
-        Plan { parts, burst, steps }
+        PartyPlan { parts, burst, steps }
     }
 }
 
-fn parts_of(collective: Collective, hosts: &Hosts) -> u32 {
+fn parts_of(collective: Collective, hosts: &PartyHosts) -> u32 {
     match collective {
         Collective::AllReduce { is_short: false } if hosts.host_count() > 2 => hosts.host_count() as u32,
         Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. } => 1,
@@ -74,12 +74,12 @@ fn parts_of(collective: Collective, hosts: &Hosts) -> u32 {
     }
 }
 
-fn send(to: &[u32], part: u32) -> Step {
-    Step { sends: to.iter().map(|to| (*to, part)).collect(), ..Step::default() }
+fn send(to: &[u32], part: u32) -> PlanStep {
+    PlanStep { sends: to.iter().map(|to| (*to, part)).collect(), ..PlanStep::default() }
 }
 
-fn take(from: u32, part: u32) -> Step {
-    Step { folds: vec![Fold { part, sources: vec![Source::From(from)] }], ..Step::default() }
+fn take(from: u32, part: u32) -> PlanStep {
+    PlanStep { folds: vec![Fold { part, sources: vec![Source::From(from)] }], ..PlanStep::default() }
 }
 
 /// The part of each of `who` in turn; this party's own where it is among them.
@@ -88,17 +88,17 @@ fn sources(who: impl Iterator<Item = u32>, me: u32) -> Vec<Source> {
 }
 
 /// The party that speaks for a host where `first` speaks for its own.
-fn speaker(hosts: &Hosts, host: usize, first: u32) -> u32 {
+fn speaker(hosts: &PartyHosts, host: usize, first: u32) -> u32 {
     if host == hosts.host_of[first as usize] { first } else { hosts.members[host][0] }
 }
 
-fn others_of(hosts: &Hosts, me: u32) -> Vec<u32> {
+fn others_of(hosts: &PartyHosts, me: u32) -> Vec<u32> {
     let members = &hosts.members[hosts.host_of[me as usize]];
     members.iter().copied().filter(|member| *member != me).collect()
 }
 
-/// Hosts are counted from the root's on. Host `v` has it from the one whose number lacks `v`'s highest bit.
-fn broadcast(hosts: &Hosts, root: u32, me: u32) -> Vec<Step> {
+/// PartyHosts are counted from the root's on. Host `v` has it from the one whose number lacks `v`'s highest bit.
+fn broadcast(hosts: &PartyHosts, root: u32, me: u32) -> Vec<PlanStep> {
     let (count, own) = (hosts.host_count(), hosts.host_of[me as usize]);
     let first = hosts.host_of[root as usize];
     let speaker_at = |place: usize| speaker(hosts, (place + first) % count, root);
@@ -118,7 +118,7 @@ fn broadcast(hosts: &Hosts, root: u32, me: u32) -> Vec<Step> {
     steps
 }
 
-fn reduce(hosts: &Hosts, root: u32, me: u32) -> Vec<Step> {
+fn reduce(hosts: &PartyHosts, root: u32, me: u32) -> Vec<PlanStep> {
     let own = hosts.host_of[me as usize];
     let speaks = speaker(hosts, own, root);
     if speaks != me {
@@ -129,26 +129,26 @@ fn reduce(hosts: &Hosts, root: u32, me: u32) -> Vec<Step> {
         steps.push(send(&[root], 0));
     } else if hosts.host_count() > 1 {
         let speakers = (0..hosts.host_count()).map(|host| speaker(hosts, host, root));
-        steps.push(Step { folds: vec![Fold { part: 0, sources: sources(speakers, me) }], ..Step::default() });
+        steps.push(PlanStep { folds: vec![Fold { part: 0, sources: sources(speakers, me) }], ..PlanStep::default() });
     }
     steps
 }
 
 /// All parts of this host's parties.
-fn fold_host(hosts: &Hosts, parts: u32, me: u32) -> Step {
+fn fold_host(hosts: &PartyHosts, parts: u32, me: u32) -> PlanStep {
     let members = &hosts.members[hosts.host_of[me as usize]];
     if members.len() == 1 {
-        return Step::default();
+        return PlanStep::default();
     }
     let fold = |part| Fold { part, sources: sources(members.iter().copied(), me) };
-    Step { folds: (0..parts).map(fold).collect(), ..Step::default() }
+    PlanStep { folds: (0..parts).map(fold).collect(), ..PlanStep::default() }
 }
 
-fn all_reduce(hosts: &Hosts, parts: u32, me: u32) -> Vec<Step> {
+fn all_reduce(hosts: &PartyHosts, parts: u32, me: u32) -> Vec<PlanStep> {
     let own = hosts.host_of[me as usize];
     let first = hosts.members[own][0];
     if first != me {
-        let up = Step { sends: (0..parts).map(|part| (first, part)).collect(), ..Step::default() };
+        let up = PlanStep { sends: (0..parts).map(|part| (first, part)).collect(), ..PlanStep::default() };
         return [up].into_iter().chain((0..parts).map(|part| take(first, part))).collect();
     }
     let firsts: Vec<u32> = hosts.members.iter().map(|members| members[0]).collect();
@@ -160,57 +160,58 @@ fn all_reduce(hosts: &Hosts, parts: u32, me: u32) -> Vec<Step> {
         let part_of = |host: usize| if whole { 0 } else { host as u32 };
         let sends = (0..firsts.len()).filter(|host| *host != own).map(|host| (firsts[host], part_of(host))).collect();
         let folds = vec![Fold { part, sources: sources(firsts.iter().copied(), me) }];
-        steps.push(Step { sends, folds });
+        steps.push(PlanStep { sends, folds });
         if !whole {
             let take = |host: usize| Fold { part: host as u32, sources: vec![Source::From(firsts[host])] };
             let folds = (0..firsts.len()).filter(|host| *host != own).map(take).collect();
-            steps.push(Step { folds, ..send(&others, part) });
+            steps.push(PlanStep { folds, ..send(&others, part) });
         }
     }
     let down = |member: u32| (0..parts).map(move |part| (member, part));
-    steps.push(Step { sends: others_of(hosts, me).into_iter().flat_map(down).collect(), ..Step::default() });
+    steps.push(PlanStep { sends: others_of(hosts, me).into_iter().flat_map(down).collect(), ..PlanStep::default() });
     steps
 }
 
-fn gather(count: u32, root: u32, me: u32) -> Vec<Step> {
+fn gather(count: u32, root: u32, me: u32) -> Vec<PlanStep> {
     if me != root {
         return vec![send(&[root], me)];
     }
     (0..count).filter(|party| *party != me).map(|party| take(party, party)).collect()
 }
 
-fn scatter(count: u32, root: u32, me: u32) -> Vec<Step> {
+fn scatter(count: u32, root: u32, me: u32) -> Vec<PlanStep> {
     if me != root {
         return vec![take(root, me)];
     }
     let others = (0..count).filter(|party| *party != me);
-    vec![Step { sends: others.map(|party| (party, party)).collect(), ..Step::default() }]
+    vec![PlanStep { sends: others.map(|party| (party, party)).collect(), ..PlanStep::default() }]
 }
 
-fn all_gather(hosts: &Hosts, me: u32) -> Vec<Step> {
+fn all_gather(hosts: &PartyHosts, me: u32) -> Vec<PlanStep> {
     let own = hosts.host_of[me as usize];
     let first = hosts.members[own][0];
     let replace = |from: u32, part: u32| Fold { part, sources: vec![Source::From(from)] };
     let all = || hosts.members.iter().flatten().copied();
     if first != me {
         let folds = all().filter(|part| *part != me).map(|part| replace(first, part)).collect();
-        return vec![send(&[first], me), Step { folds, ..Step::default() }];
+        return vec![send(&[first], me), PlanStep { folds, ..PlanStep::default() }];
     }
-    let up = Step { folds: others_of(hosts, me).into_iter().map(|part| replace(part, part)).collect(), ..Step::default() };
-    let mut across = Step::default();
+    let up =
+        PlanStep { folds: others_of(hosts, me).into_iter().map(|part| replace(part, part)).collect(), ..PlanStep::default() };
+    let mut across = PlanStep::default();
     for (host, members) in hosts.members.iter().enumerate().filter(|(host, _)| *host != own) {
         across.sends.extend(hosts.members[own].iter().map(|part| (members[0], *part)));
         across.folds.extend(hosts.members[host].iter().map(|part| replace(members[0], *part)));
     }
     let down = |member: u32| all().filter(move |part| *part != member).map(move |part| (member, part));
     let sends = others_of(hosts, me).into_iter().flat_map(down).collect();
-    vec![up, across, Step { sends, ..Step::default() }]
+    vec![up, across, PlanStep { sends, ..PlanStep::default() }]
 }
 
 /// Each begins with the party after it, so that no party is sent to by all others at once.
-fn all_to_all(count: u32, me: u32) -> Vec<Step> {
+fn all_to_all(count: u32, me: u32) -> Vec<PlanStep> {
     let others = || (1..count).map(|distance| (me + distance) % count);
     let sends = others().map(|party| (party, party)).collect();
     let folds = others().map(|party| Fold { part: party, sources: vec![Source::From(party)] }).collect();
-    vec![Step { sends, folds }]
+    vec![PlanStep { sends, folds }]
 }

@@ -1,6 +1,6 @@
 //! Plans against plain loops: parties that take their steps in any order, with room for one burst between any two.
 
-use super::{Collective, Hosts, Plan, Source};
+use super::{Collective, PartyHosts, PartyPlan, Source};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,7 @@ enum Content {
 }
 
 struct Party {
-    plan: Plan,
+    plan: PartyPlan,
     parts: Vec<Content>,
     /// Steps done, and of the next one sends and folds.
     at: (usize, usize, usize),
@@ -23,11 +23,11 @@ struct Party {
 
 /// Runs the plans of all parties; `choose` says who does its next send or fold. Returns the parts that each has.
 fn run(collective: Collective, nodes: &[u64], begin: impl Fn(u32, u32) -> Content, choices: &[usize]) -> Vec<Vec<Content>> {
-    let hosts = Hosts::new(nodes);
+    let hosts = PartyHosts::new(nodes);
     let count = nodes.len() as u32;
     let mut parties: Vec<Party> = (0..count)
         .map(|me| {
-            let plan = Plan::new(collective, &hosts, me);
+            let plan = PartyPlan::new(collective, &hosts, me);
             let parts = (0..plan.parts).map(|part| begin(me, part)).collect();
             Party { plan, parts, at: (0, 0, 0), taken: Vec::new() }
         })
@@ -91,7 +91,7 @@ fn go(party: &mut Party, me: u32, collective: Collective, lanes: &mut BTreeMap<(
 
 /// The parties' parts, folded within each host and then over hosts.
 fn folded(nodes: &[u64], part: u32) -> Content {
-    let hosts = Hosts::new(nodes);
+    let hosts = PartyHosts::new(nodes);
     let one = |mut contents: Vec<Content>| if contents.len() == 1 { contents.remove(0) } else { Content::Fold(contents) };
     let host = |members: &Vec<u32>| one(members.iter().map(|member| Content::Of(*member, part)).collect());
     one(hosts.members.iter().map(host).collect())
@@ -152,12 +152,12 @@ proptest! {
 
     #[test]
     fn between_hosts_goes_no_more_than_is_said(nodes in layouts(), root: usize) {
-        let (hosts, root) = (Hosts::new(&nodes), (root % nodes.len()) as u32);
+        let (hosts, root) = (PartyHosts::new(&nodes), (root % nodes.len()) as u32);
         let between = |collective| {
             let host = |party: u32| hosts.host_of[party as usize];
             let mut pairs: BTreeMap<(usize, usize), u32> = BTreeMap::new();
             for me in 0..nodes.len() as u32 {
-                for step in Plan::new(collective, &hosts, me).steps {
+                for step in PartyPlan::new(collective, &hosts, me).steps {
                     let mut told: Vec<u32> = step.sends.iter().map(|(to, _)| *to).filter(|to| host(*to) != host(me)).collect();
                     // Parts that stand together are one message.
                     told.dedup();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A party's place in its sitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Joined {
+pub struct PartyPlace {
     /// The sitting's number: no other of this home's life has it.
     pub sitting: u64,
     /// How many parties joined before.
@@ -124,7 +124,7 @@ impl Groups {
     /// One becomes a party of a group of `count`; returns its place.
     ///
     /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
-    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<Joined> {
+    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<PartyPlace> {
         let bad = |reason: &str| {
             Err(Error::BadGroup { name: name.to_owned(), asked: count, parties: count, reason: reason.to_owned() })
         };
@@ -150,7 +150,7 @@ impl Groups {
         };
         let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
         self.parties.insert(who, id);
-        Ok(Joined { sitting: id, party })
+        Ok(PartyPlace { sitting: id, party })
     }
 
     fn begin(&mut self, name: &str, count: u32) -> Result<u64> {
@@ -234,7 +234,7 @@ mod tests {
         PartyName { client: ClientId(client), rank, process: 4711, node: NodeId(3) }
     }
 
-    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<Joined> {
+    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<PartyPlace> {
         groups.on_join("g", count, who(link), named(100 + link))
     }
 
@@ -247,7 +247,7 @@ mod tests {
         let mut groups = Groups::new();
         let first = join(&mut groups, 2, 0).unwrap();
         assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits), "the other may join later");
-        assert_eq!(join(&mut groups, 2, 1), Ok(Joined { party: 1, ..first }));
+        assert_eq!(join(&mut groups, 2, 1), Ok(PartyPlace { party: 1, ..first }));
         assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
         assert_eq!(told(&mut groups), [(0, true)]);
         assert_eq!(groups.on_meet(who(1)), Ok(Met::Waits));

@@ -28,7 +28,7 @@ pub struct Envelope {
 
 /// What a receive wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Want {
+pub struct Wanted {
     /// From whom; `None` from anybody.
     pub from: Option<u32>,
     /// In which context.
@@ -37,7 +37,7 @@ pub struct Want {
     pub tag: Option<u32>,
 }
 
-impl Want {
+impl Wanted {
     /// Whether it takes such a message.
     pub fn fits(&self, envelope: &Envelope) -> bool {
         self.context == envelope.context
@@ -62,7 +62,7 @@ pub enum Posted<M> {
 /// Receives that wait and messages that nobody wanted so far, both in their order.
 #[derive(Clone, Debug)]
 pub struct Matching<M> {
-    posted: VecDeque<(PostId, Want)>,
+    posted: VecDeque<(PostId, Wanted)>,
     kept: VecDeque<(Envelope, M)>,
     next: u64,
 }
@@ -77,7 +77,7 @@ impl<M> Matching<M> {
     /// A receive is posted.
     ///
     /// **Cost**: a look at each kept message up to the one that fits.
-    pub fn on_post(&mut self, want: Want) -> Posted<M> {
+    pub fn on_post(&mut self, want: Wanted) -> Posted<M> {
         let found = self.kept.iter().position(|(envelope, _)| want.fits(envelope));
         if let Some((envelope, message)) = found.and_then(|at| self.kept.remove(at)) {
             return Posted::Matched(envelope, message);
@@ -103,7 +103,7 @@ impl<M> Matching<M> {
     }
 
     /// The kept message that such a receive would get.
-    pub fn probe(&self, want: &Want) -> Option<(&Envelope, &M)> {
+    pub fn probe(&self, want: &Wanted) -> Option<(&Envelope, &M)> {
         self.kept.iter().find(|(envelope, _)| want.fits(envelope)).map(|(envelope, message)| (envelope, message))
     }
 
@@ -114,7 +114,7 @@ impl<M> Matching<M> {
     }
 
     /// What a receive that waits wants.
-    pub fn want(&self, id: PostId) -> Option<Want> {
+    pub fn want(&self, id: PostId) -> Option<Wanted> {
         self.posted.iter().find(|(posted, _)| *posted == id).map(|(_, want)| *want)
     }
 
@@ -132,19 +132,19 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Event {
         Arrive(Envelope),
-        Post(Want),
+        Post(Wanted),
         /// Of the receives so far, by its place.
         Cancel(usize),
-        Probe(Want),
+        Probe(Wanted),
     }
 
     fn envelopes() -> impl Strategy<Value = Envelope> {
         (0u32..3, 0u32..2, 0u32..3).prop_map(|(from, context, tag)| Envelope { from, context, tag })
     }
 
-    fn wants() -> impl Strategy<Value = Want> {
+    fn wants() -> impl Strategy<Value = Wanted> {
         let any = |what: std::ops::Range<u32>| proptest::option::of(what);
-        (any(0..3), 0u32..2, any(0..3)).prop_map(|(from, context, tag)| Want { from, context, tag })
+        (any(0..3), 0u32..2, any(0..3)).prop_map(|(from, context, tag)| Wanted { from, context, tag })
     }
 
     fn events() -> impl Strategy<Value = Vec<Event>> {

@@ -13,7 +13,7 @@ use crate::limits::{MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX};
 pub const FRONT_LEN: usize = 32;
 
 /// Bytes of the longest note.
-pub const NOTE_LEN_MAX: usize = FRONT_LEN + MESSAGE_HEAD_LEN_MAX + MESSAGE_INLINE_LEN_MAX;
+pub const LONGEST_LEN: usize = FRONT_LEN + MESSAGE_HEAD_LEN_MAX + MESSAGE_INLINE_LEN_MAX;
 
 /// The place of a body that goes with its head.
 const INLINE: u64 = u64::MAX;
@@ -94,7 +94,7 @@ mod tests {
             match Front::decode(&bytes, len, 100, 128) {
                 Ok(front) => {
                     prop_assert_eq!(front.encode(), bytes);
-                    prop_assert!(front.note_len() == len && len <= NOTE_LEN_MAX && front.envelope.from < 100);
+                    prop_assert!(front.note_len() == len && len <= LONGEST_LEN && front.envelope.from < 100);
                     prop_assert!(front.landed.is_none_or(|at| at + front.body_len <= 128));
                 }
                 Err(_) => prop_assert!(!is_near || bytes[0] >= 100 || head > 48 || (!is_inline && body > 128)),

@@ -1,6 +1,6 @@
 //! Collective operations of a group, as programs call them.
 
-use super::exchange::{Buffers, Work};
+use super::exchange::{Buffers, GroupWork};
 use super::{Group, GroupKind};
 use hanare_protocol::collective::Collective;
 use hanare_protocol::collective::note::digest;
@@ -149,7 +149,7 @@ impl Group {
         self.run(name, &work, Buffers { from, into })
     }
 
-    fn work(&self, collective: Collective, element: Element, operator: Operator, len: usize) -> Work {
+    fn work(&self, collective: Collective, element: Element, operator: Operator, len: usize) -> GroupWork {
         let (kind, root) = match collective {
             Collective::Broadcast { root } => (1, root),
             Collective::Reduce { root } => (2, root),
@@ -160,10 +160,10 @@ impl Group {
             Collective::AllToAll => (7, 0),
         };
         let digest = digest(&[kind, root.into(), element as u64, operator as u64, len as u64]);
-        Work { collective, element, operator, len, digest }
+        GroupWork { collective, element, operator, len, digest }
     }
 
-    fn run(&self, name: &'static str, work: &Work, buffers: Buffers<'_>) -> Result<()> {
+    fn run(&self, name: &'static str, work: &GroupWork, buffers: Buffers<'_>) -> Result<()> {
         self.pool.check_stores()?;
         if self.parties == 1 {
             return Ok(());

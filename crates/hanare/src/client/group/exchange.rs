@@ -7,10 +7,10 @@
 
 use super::Group;
 use super::failure::{Failure, Outcome};
-use super::peers::{ENDED, LOOK, Peers};
+use super::peers::{ENDED, LOOK, Parties};
 use crate::client::queue::Unread;
 use hanare_protocol::collective::note::{NOTE_LEN, Note, NoteKind};
-use hanare_protocol::collective::{Collective, Fold, Hosts, Plan, Source};
+use hanare_protocol::collective::{Collective, Fold, PartyHosts, PartyPlan, Source};
 use hanare_protocol::element::{Element, Operator, fold};
 use hanare_protocol::limits::{COLLECTIVE_FEW_COUNT, COLLECTIVE_LEN_MAX, COLLECTIVE_LEN_OF_MANY};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
@@ -25,7 +25,7 @@ pub(crate) struct ExchangeOf(Mutex<Option<Exchange>>);
 
 /// An operation and its vectors.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
+pub(crate) struct GroupWork {
     pub collective: Collective,
     /// What folds do; of operations that fold, nothing else is looked at.
     pub element: Element,
@@ -45,21 +45,21 @@ pub(crate) struct Buffers<'a> {
 
 /// What a party has at hand of its group's operations.
 struct Exchange {
-    peers: Peers,
-    hosts: Hosts,
+    peers: Parties,
+    hosts: PartyHosts,
     /// What came of each party and was not taken.
     arrived: Vec<VecDeque<(Unread, Note)>>,
     /// Who writes each lane, of those that wrote.
     writers: Vec<Option<u32>>,
     operations: u64,
-    plan: Option<(Collective, Arc<Plan>)>,
+    plan: Option<(Collective, Arc<PartyPlan>)>,
     failed: Option<Error>,
     spare: [Vec<u8>; 2],
 }
 
 impl ExchangeOf {
     /// Does an operation with all parties.
-    pub fn run(&self, group: &Group, work: &Work, buffers: Buffers<'_>) -> Result<()> {
+    pub fn run(&self, group: &Group, work: &GroupWork, buffers: Buffers<'_>) -> Result<()> {
         let mut exchange = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if exchange.is_none() {
             *exchange = Some(Exchange::open(group)?);
@@ -88,9 +88,9 @@ impl Exchange {
         let parties = group.parties;
         let unit = Unit::Records { len_max: part_len_max(parties) + NOTE_LEN as u32 };
         let form = QueueForm { unit, depth: 3, ports: parties, overflow: Overflow::Wait };
-        let peers = Peers::open(group, "parts", form)?;
+        let peers = Parties::open(group, "parts", form)?;
         Ok(Exchange {
-            hosts: Hosts::new(&peers.nodes),
+            hosts: PartyHosts::new(&peers.nodes),
             peers,
             arrived: (0..parties).map(|_| VecDeque::new()).collect(),
             writers: vec![None; parties as usize],
@@ -101,18 +101,18 @@ impl Exchange {
         })
     }
 
-    fn plan(&mut self, collective: Collective) -> Arc<Plan> {
+    fn plan(&mut self, collective: Collective) -> Arc<PartyPlan> {
         match &self.plan {
             Some((of, plan)) if *of == collective => plan.clone(),
             _ => {
-                let plan = Arc::new(Plan::new(collective, &self.hosts, self.peers.me));
+                let plan = Arc::new(PartyPlan::new(collective, &self.hosts, self.peers.me));
                 self.plan = Some((collective, plan.clone()));
                 plan
             }
         }
     }
 
-    fn run(&mut self, work: &Work, buffers: Buffers<'_>) -> Outcome<()> {
+    fn run(&mut self, work: &GroupWork, buffers: Buffers<'_>) -> Outcome<()> {
         let plan = self.plan(work.collective);
         let pieces = Pieces::new(work, &plan, part_len_max(self.peers.count()));
         for piece in 0..pieces.count() {
@@ -135,8 +135,8 @@ impl Exchange {
         Ok(())
     }
 
-    fn note(&self, work: &Work, part: u32, piece: u32) -> Note {
-        let Work { digest, .. } = *work;
+    fn note(&self, work: &GroupWork, part: u32, piece: u32) -> Note {
+        let GroupWork { digest, .. } = *work;
         Note { from: self.peers.me, part, piece, kind: NoteKind::Part, operation: self.operations, digest }
     }
 
@@ -161,7 +161,7 @@ impl Exchange {
     }
 
     /// The fold of what comes for a part, and of the part.
-    fn fold(&mut self, what: &Fold, work: &Work, piece: u32, part: &mut [u8]) -> Outcome<()> {
+    fn fold(&mut self, what: &Fold, work: &GroupWork, piece: u32, part: &mut [u8]) -> Outcome<()> {
         let note = self.note(work, what.part, piece);
         let (first, further) = what.sources.split_first().expect("a fold has a source");
         if let (Source::From(party), []) = (first, further) {
@@ -308,7 +308,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(work: &Work, plan: &Plan, part_len_max: u32) -> Pieces {
+    fn new(work: &GroupWork, plan: &PartyPlan, part_len_max: u32) -> Pieces {
         let is_vector =
             matches!(work.collective, Collective::Broadcast { .. } | Collective::Reduce { .. } | Collective::AllReduce { .. });
         let most = part_len_max as usize;

@@ -6,14 +6,14 @@
 
 use super::Group;
 use super::failure::{Failure, Outcome};
-use super::message::{Arrived, Landed, Message};
-use super::peers::{ENDED, LOOK, OwnRegion, Peers};
+use super::message::{ArrivedBody, Landed, Message};
+use super::peers::{ENDED, LOOK, OwnRegion, Parties};
 use crate::client::locks::milliseconds;
 use crate::client::queue::Unread;
 use crate::client::region::Region;
 use hanare_protocol::limits::{MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX};
-use hanare_protocol::message::note::{FRONT_LEN, Front, NOTE_LEN_MAX};
-use hanare_protocol::message::{Envelope, Matching, PostId, Posted, Want};
+use hanare_protocol::message::note::{FRONT_LEN, Front, LONGEST_LEN};
+use hanare_protocol::message::{Envelope, Matching, PostId, Posted, Wanted};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
 use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
@@ -47,14 +47,14 @@ pub struct ReceiveId(pub u64);
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
-    inner: Mutex<Inner>,
+    inner: Mutex<MailboxState>,
     /// Bytes of each party's landing memory.
     landing_len: u64,
     parties: u32,
 }
 
-struct Inner {
-    peers: Peers,
+struct MailboxState {
+    peers: Parties,
     landing: OwnRegion,
     /// The landing memory of others.
     landings: Vec<Option<Region>>,
@@ -77,7 +77,7 @@ struct Inner {
 /// A message without its envelope.
 struct Content {
     head: Vec<u8>,
-    body: Arrived,
+    body: ArrivedBody,
 }
 
 impl Group {
@@ -87,12 +87,12 @@ impl Group {
     /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
     /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties.
     pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
-        let unit = Unit::Records { len_max: NOTE_LEN_MAX as u32 };
+        let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem("bodies");
         let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1))?;
-        let peers = Peers::open(self, "heads", form)?;
-        let inner = Inner {
+        let peers = Parties::open(self, "heads", form)?;
+        let inner = MailboxState {
             landing,
             landings: (0..self.parties).map(|_| None).collect(),
             stem,
@@ -111,7 +111,7 @@ impl Group {
 }
 
 impl Mailbox {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, MailboxState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,7 +156,7 @@ impl Mailbox {
     /// Posts a receive: [`Mailbox::wait`] and its kin give its message.
     ///
     /// **Errors**: those of [`Mailbox::test`].
-    pub fn post(&self, want: Want) -> Result<ReceiveId> {
+    pub fn post(&self, want: Wanted) -> Result<ReceiveId> {
         let mut inner = self.inner();
         if want.from.is_some_and(|from| from >= self.parties) {
             return Err(inner.peers.bad("a receive wants the message of a party that there is not".to_owned()));
@@ -231,7 +231,7 @@ impl Mailbox {
     /// Posts a receive and waits for its message. Takes the receive back where none comes within the bound.
     ///
     /// **Errors**: those of [`Mailbox::wait`].
-    pub fn receive(&self, want: Want, bound: Option<Duration>) -> Result<Message> {
+    pub fn receive(&self, want: Wanted, bound: Option<Duration>) -> Result<Message> {
         let receive = self.post(want)?;
         self.wait(receive, bound).inspect_err(|_| drop(self.cancel(receive)))
     }
@@ -239,7 +239,7 @@ impl Mailbox {
     /// The envelope, and the lengths of head and body, of the message that such a receive would get now. Takes nothing.
     ///
     /// **Errors**: those of [`Mailbox::test`], but none for a sender that is gone.
-    pub fn probe(&self, want: Want) -> Result<Option<(Envelope, usize, u64)>> {
+    pub fn probe(&self, want: Wanted) -> Result<Option<(Envelope, usize, u64)>> {
         let mut inner = self.inner();
         inner.take_in().map_err(|failure| inner.peers.error(failure))?;
         Ok(inner.matching.probe(&want).map(|(envelope, content)| (*envelope, content.head.len(), content.body.len())))
@@ -279,16 +279,16 @@ impl Message {
     }
 }
 
-impl Arrived {
+impl ArrivedBody {
     fn len(&self) -> u64 {
         match self {
-            Arrived::Here(bytes) => bytes.len() as u64,
-            Arrived::Landed(landed) => landed.len,
+            ArrivedBody::Here(bytes) => bytes.len() as u64,
+            ArrivedBody::Landed(landed) => landed.len,
         }
     }
 }
 
-impl Inner {
+impl MailboxState {
     fn send_note(&mut self, to: u32, front: &Front, head: &[u8], body: &[u8]) -> Outcome<()> {
         // Nobody would tell that nobody receives it.
         if self.looked[to as usize].is_none_or(|looked| looked.elapsed() > LOOK) {
@@ -423,8 +423,8 @@ impl Inner {
         self.peers.inbox.free(&unread)?;
         self.writers[unread.lane() as usize] = Some(front.envelope.from);
         let body = match front.landed {
-            None => Arrived::Here(short),
-            Some(offset) => Arrived::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len }),
+            None => ArrivedBody::Here(short),
+            Some(offset) => ArrivedBody::Landed(Landed { landing: self.landing.region.clone(), offset, len: front.body_len }),
         };
         if let Some((post, content)) = self.matching.on_arrival(front.envelope, Content { head, body }) {
             let receive = self.waiting.iter().find(|(_, waits)| **waits == post).map(|(receive, _)| *receive);

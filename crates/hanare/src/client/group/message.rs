@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub struct Message {
     pub(super) envelope: Envelope,
     pub(super) head: Vec<u8>,
-    pub(super) body: Arrived,
+    pub(super) body: ArrivedBody,
 }
 
 /// Where a body is.
-pub(super) enum Arrived {
+pub(super) enum ArrivedBody {
     /// It came with its head.
     Here(Vec<u8>),
     /// In memory of this party's host.
@@ -52,8 +52,8 @@ impl Message {
     /// Bytes of the body.
     pub fn len(&self) -> u64 {
         match &self.body {
-            Arrived::Here(bytes) => bytes.len() as u64,
-            Arrived::Landed(landed) => landed.len,
+            ArrivedBody::Here(bytes) => bytes.len() as u64,
+            ArrivedBody::Landed(landed) => landed.len,
         }
     }
 
@@ -70,11 +70,11 @@ impl Message {
             return Err(Error::OutOfRange { region, offset: at, len: into.len() as u64, limit: self.len() });
         }
         match &self.body {
-            Arrived::Here(bytes) => {
+            ArrivedBody::Here(bytes) => {
                 into.copy_from_slice(&bytes[at as usize..][..into.len()]);
                 Ok(())
             }
-            Arrived::Landed(landed) => landed.landing.get(landed.offset + at, into),
+            ArrivedBody::Landed(landed) => landed.landing.get(landed.offset + at, into),
         }
     }
 
@@ -87,8 +87,8 @@ impl Message {
     /// FEATURE: D3-F25
     pub fn scatter<'s>(&self, to: &Region, shape: impl Into<Shape<'s>>) -> Result<()> {
         match &self.body {
-            Arrived::Here(bytes) => to.put_shape(shape, bytes),
-            Arrived::Landed(landed) => {
+            ArrivedBody::Here(bytes) => to.put_shape(shape, bytes),
+            ArrivedBody::Landed(landed) => {
                 let from = Shape::contiguous(landed.offset, landed.len);
                 Command::copy(&*landed.landing, from, to, shape.into()).run()
             }
@@ -99,8 +99,8 @@ impl Message {
     /// message lives. `None` for a body that came with its head.
     pub fn place(&self) -> Option<(&Region, u64)> {
         match &self.body {
-            Arrived::Here(_) => None,
-            Arrived::Landed(landed) => Some((&landed.landing, landed.offset)),
+            ArrivedBody::Here(_) => None,
+            ArrivedBody::Landed(landed) => Some((&landed.landing, landed.offset)),
         }
     }
 }

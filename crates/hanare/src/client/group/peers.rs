@@ -62,15 +62,15 @@ impl Drop for OwnRegion {
     }
 }
 
-struct Peer {
+struct PartyReach {
     region: Region,
     writer: Option<WritePort>,
 }
 
 /// The parties, and this one's own queue. Left in order when dropped.
-pub(super) struct Peers {
+pub(super) struct Parties {
     /// Given back before the region goes, in this order.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<PartyReach>>,
     pub inbox: Inbox,
     own: OwnRegion,
     /// The group's regions have this before their parties' numbers.
@@ -84,10 +84,10 @@ pub(super) struct Peers {
     pub nodes: Vec<u64>,
 }
 
-impl Peers {
+impl Parties {
     /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
     /// from the group's other ones.
-    pub fn open(group: &Group, purpose: &str, form: QueueForm) -> Result<Peers> {
+    pub fn open(group: &Group, purpose: &str, form: QueueForm) -> Result<Parties> {
         let (pool, parties, me) = (&group.pool, group.parties, group.me);
         if parties > COLLECTIVE_PARTY_COUNT_MAX {
             let what = format!("{parties} parties of a group that exchanges");
@@ -105,7 +105,7 @@ impl Peers {
         let mut roster = vec![[0u64; 2]; parties as usize];
         first.get_values(0, roster.as_flattened_mut())?;
         group.barrier()?;
-        Ok(Peers {
+        Ok(Parties {
             peers: (0..parties).map(|_| None).collect(),
             inbox: Inbox { reader, seen: (0..parties).map(|_| VecDeque::new()).collect() },
             own,
@@ -148,12 +148,12 @@ impl Peers {
         }
     }
 
-    fn peer(&mut self, party: u32) -> Outcome<&mut Peer> {
+    fn peer(&mut self, party: u32) -> Outcome<&mut PartyReach> {
         let peer = &mut self.peers[party as usize];
         if peer.is_none() {
             let region = self.own.pool.open(&format!("{}{party}", self.stem));
             let region = region.map_err(|error| Failure::on_the_way(party, error))?;
-            *peer = Some(Peer { region, writer: None });
+            *peer = Some(PartyReach { region, writer: None });
         }
         Ok(peer.as_mut().expect("it was just opened"))
     }

@@ -1,7 +1,7 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
 use super::waiter::{Answered, Waiter, deadline};
-use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output};
+use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::name::check_name;
@@ -101,7 +101,7 @@ impl Locks {
     }
 
     pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: PartyName) -> AtOnce {
-        let Joined { sitting, party } = self.groups.on_join(name, parties, who, client)?;
+        let PartyPlace { sitting, party } = self.groups.on_join(name, parties, who, client)?;
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
