@@ -290,7 +290,12 @@ fn group(text: &str) -> Result<u32, String> {
 fn make_folder(folder: Option<&Path>, mode: u32) -> Result<()> {
     let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
     let made = DirBuilder::new().recursive(true).mode(mode).create(folder);
-    made.with_context(|| format!("cannot make {}", folder.display()))
+    made.with_context(|| format!("cannot make {}", folder.display()))?;
+    // Its name is known, and may be below /tmp: whoever made it first has the socket and the key in it.
+    if folder == hanare::settings::runtime_folder() {
+        hanare::settings::check_folder(folder)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

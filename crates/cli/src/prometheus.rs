@@ -10,15 +10,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest request that is read; a scraper's is a few hundred bytes.
 const REQUEST_LEN_MAX: u64 = 8 << 10;
-/// How long a scraper may take to send its request.
+/// How long a scraper may take to send its request, however many pieces it comes in; and as long to take the answer.
 const REQUEST_MAX: Duration = Duration::from_secs(2);
 
-/// Most scrapers at once; who comes beyond is closed, and tries again by itself.
+/// Most scrapers at once; who comes beyond waits.
 const SCRAPER_COUNT_MAX: usize = 128;
+
+/// How often a free place is looked for.
+const PLACE_LOOK: Duration = Duration::from_millis(5);
 /// Shortest token: 64 bits in hexadecimal digits.
 const TOKEN_LEN_MIN: usize = 16;
 
@@ -34,12 +37,13 @@ pub fn serve(address: &str, token: Option<&Path>, socket: &str) -> Result<()> {
     let places = Arc::new(AtomicUsize::new(0));
     std::thread::Builder::new().name("prometheus".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
-            if places.load(Ordering::Relaxed) >= SCRAPER_COUNT_MAX {
-                continue;
+            // Who comes beyond waits in the order in which the kernel has them: a crowd that comes again and again overtakes nobody.
+            while places.load(Ordering::Relaxed) >= SCRAPER_COUNT_MAX {
+                std::thread::sleep(PLACE_LOOK);
             }
             let (socket, token, place) = (socket.clone(), token.clone(), Place::take(&places));
             // A scraper that goes away in the middle tries again by itself.
-            let serve = move || drop((answer(stream, token.as_deref(), &socket), place));
+            let serve = move || drop((answer(&stream, token.as_deref(), &socket), place));
             let _ = std::thread::Builder::new().name("prometheus".to_owned()).spawn(serve);
         }
     })?;
@@ -86,16 +90,51 @@ fn brings(token: &str, lines: impl Iterator<Item = std::io::Result<String>>) -> 
     false
 }
 
-fn answer(mut stream: TcpStream, token: Option<&str>, socket: &str) -> Result<()> {
-    stream.set_read_timeout(Some(REQUEST_MAX))?;
-    stream.set_write_timeout(Some(REQUEST_MAX))?;
+/// A stream until a deadline, at which all reads and writes fail.
+struct Until {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Until {
+    fn new(stream: &TcpStream) -> std::io::Result<Until> {
+        Ok(Until { stream: stream.try_clone()?, deadline: Instant::now() + REQUEST_MAX })
+    }
+
+    fn left(&self) -> std::io::Result<Option<Duration>> {
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(std::io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Until {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(into)
+    }
+}
+
+impl Write for Until {
+    fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(from)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn answer(stream: &TcpStream, token: Option<&str>, socket: &str) -> Result<()> {
     let mut line = String::new();
-    let mut request = BufReader::new(stream.try_clone()?.take(REQUEST_LEN_MAX));
+    let mut request = BufReader::new(Until::new(stream)?.take(REQUEST_LEN_MAX));
     request.read_line(&mut line)?;
     let is_let_in = token.is_none_or(|token| brings(token, request.lines()));
     let (status, body) = match line.split_whitespace().collect::<Vec<_>>()[..] {
         _ if !is_let_in => ("401 Unauthorized", "scrapers bring this node's token\n".to_owned()),
-        ["GET", "/metrics", _] => told(metrics(socket)),
+        ["GET", "/metrics", _] => told(metrics(socket, token.is_some())),
         // It lives: its control thread answers. It is ready: it is a member of its pool.
         ["GET", "/healthz", _] => told(Pool::attach_to(socket, None).map(|_| "ok\n".to_owned())),
         ["GET", "/readyz", _] => told(is_member(socket).map(|()| "ok\n".to_owned())),
@@ -105,7 +144,7 @@ fn answer(mut stream: TcpStream, token: Option<&str>, socket: &str) -> Result<()
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all((head + &body).as_bytes())?;
+    Until::new(stream)?.write_all((head + &body).as_bytes())?;
     Ok(())
 }
 
@@ -125,10 +164,11 @@ fn is_member(socket: &str) -> hanare::Result<()> {
     }
 }
 
-/// All metrics: of this node always, of the pool where its coordinator answers.
-fn metrics(socket: &str) -> hanare::Result<String> {
+/// All metrics: of this node always, of the pool where its coordinator answers. Names of regions are for who brought a token: every user
+/// of the host reaches a loopback address.
+fn metrics(socket: &str, names: bool) -> hanare::Result<String> {
     let pool = Pool::attach_to(socket, None)?;
-    let own = commands(&pool.node_counts()?) + &shared(&pool.page_stats()?);
+    let own = commands(&pool.node_counts()?) + &shared(&pool.page_stats()?, names);
     let status = pool.status();
     let mut text = own;
     metric(
@@ -256,11 +296,11 @@ const OF_REGIONS: &[OfRegion] = &[
 ];
 
 /// What happened on this host to pages of the regions that it shares.
-fn shared(stats: &[PageStat]) -> String {
+fn shared(stats: &[PageStat], names: bool) -> String {
     let mut text = String::new();
     for (kind, name, meaning, value) in OF_REGIONS {
-        let label = |stat: &PageStat| format!("{{region=\"{}\",consistency=\"{}\"}}", escape(&stat.name), stat.consistency);
-        metric(&mut text, *kind, name, meaning, stats.iter().map(|stat| (label(stat), value(stat))));
+        let labels = |stat: &PageStat| format!("{{region=\"{}\",consistency=\"{}\"}}", label(stat, names), stat.consistency);
+        metric(&mut text, *kind, name, meaning, stats.iter().map(|stat| (labels(stat), value(stat))));
     }
     text
 }
@@ -279,6 +319,11 @@ fn metric(text: &mut String, kind: MetricKind, name: &str, meaning: &str, values
     for (labels, value) in values {
         let _ = writeln!(text, "{name}{labels} {value}");
     }
+}
+
+/// What a region is called.
+fn label(stat: &PageStat, names: bool) -> String {
+    if names && !stat.name.is_empty() { escape(&stat.name) } else { stat.gid.to_string() }
 }
 
 fn escape(label: &str) -> String {

@@ -180,7 +180,11 @@ pub fn take_channel(greeted: Greeted, deadline: Instant) -> Result<Channel> {
 fn sealed(choice: Choice, peer: &str) -> Result<Choice> {
     match choice {
         Choice::Ucx => {
-            Err(refusal("ucx", format!("{peer} is reached over a sealed connection and UCX does not seal; --plain does without")))
+            let reason = format!(
+                "the connection to {peer} has to be sealed, and UCX carries bytes and grants as they are; leave HANARE_FABRIC at auto, which \
+                 takes sealed TCP, or start the nodes of both sides with --plain, which seals nothing"
+            );
+            Err(refusal("ucx", reason))
         }
         Choice::Auto | Choice::Tcp => Ok(Choice::Tcp),
     }
@@ -258,6 +262,14 @@ mod tests {
         Offer { choice: Choice::Auto, ucx: Some([1, 22]), has_rdma: true, is_bare: false },
         Offer { choice: Choice::Ucx, ucx: Some([1, 22]), has_rdma: true, is_bare: false },
     ];
+
+    #[test]
+    fn ucx_over_a_sealed_connection_is_refused_with_both_ways_out() {
+        assert_eq!(sealed(Choice::Auto, "b"), Ok(Choice::Tcp));
+        assert_eq!(sealed(Choice::Tcp, "b"), Ok(Choice::Tcp));
+        let refused = sealed(Choice::Ucx, "b").unwrap_err().to_string();
+        assert!(refused.contains("--plain") && refused.contains("auto"), "{refused}");
+    }
 
     #[test]
     fn both_sides_come_to_the_same_decision() {

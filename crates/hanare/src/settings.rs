@@ -3,7 +3,8 @@
 use hanare_fabric::agree::Choice;
 use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result, limits, size};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A setting as `hanare info` shows it.
@@ -206,6 +207,22 @@ pub fn runtime_folder() -> PathBuf {
     }
 }
 
+/// Refuses a folder that is another user's, or in which others may plant files and take files' places.
+///
+/// **Errors**: [`Error::BadSetting`].
+pub fn check_folder(folder: &Path) -> Result<()> {
+    let bad = |reason: String| Error::BadSetting { key: "a folder".to_owned(), value: folder.display().to_string(), reason };
+    let about = std::fs::metadata(folder).map_err(|error| bad(error.to_string()))?;
+    let (owner, own) = (about.uid(), rustix::process::geteuid().as_raw());
+    if owner != own && owner != 0 {
+        return Err(bad(format!("it belongs to user {owner}; give a folder of this user, {own}")));
+    }
+    if about.mode() & 0o022 != 0 {
+        return Err(bad("others may write to it; chmod go-w, or give another".to_owned()));
+    }
+    Ok(())
+}
+
 /// The folder for the journal: `HANARE_STATE`, `$XDG_STATE_HOME/hanare`, or `~/.local/state/hanare`.
 pub fn state_folder() -> PathBuf {
     if let Some(folder) = text("HANARE_STATE") {
@@ -221,6 +238,23 @@ pub fn state_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_in_which_others_may_plant_files_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        check_folder(folder.path()).unwrap();
+        for mode in [0o722, 0o702, 0o1777] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            assert!(check_folder(folder.path()).is_err(), "{mode:o}");
+        }
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+            assert!(check_folder(folder.path()).is_err(), "another user's");
+        }
+        assert!(check_folder(&folder.path().join("none")).is_err());
+    }
 
     #[test]
     fn an_unknown_name_is_told_with_the_one_that_was_meant() {

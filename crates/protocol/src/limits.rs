@@ -144,6 +144,10 @@ pub const ASK_COUNT_MAX: usize = 65_536;
 /// Most regions of a pool.
 pub const REGION_COUNT_MAX: usize = 4 << 20;
 
+/// Most bytes of attributes of all regions of one user: they lie in the coordinator's memory and in its journal. Those of each region may
+/// be [`ATTRIBUTES_LEN_MAX`] as long as there are no more than 65 536.
+pub const USER_ATTRIBUTES_LEN_MAX: u64 = (ATTRIBUTES_LEN_MAX as u64) << 16;
+
 /// Most regions of one user: no user takes all names, and a journal of them stays below a GiB.
 pub const USER_REGION_COUNT_MAX: u64 = REGION_COUNT_MAX as u64 / 4;
 

@@ -124,7 +124,7 @@ fn rows(outcomes: &[Outcome]) -> Result<Report> {
     let ours = |key: &str| ours.median(key).map_err(|reason| anyhow!("{key}: {reason}"));
     let (between, mpis) = peers.split_at(3);
     let mut report = Report::new(NAME);
-    let mut add = |case: &str, key: &str, unit: &str, better: Better, goals: [Option<f64>; 3]| -> Result<()> {
+    let mut add = |case: &str, key: &str, unit: &'static str, better: Better, goals: [Option<f64>; 3]| -> Result<()> {
         let row = || Ok::<Row, anyhow::Error>(Row::alone(case.to_owned(), ours(key)?, unit, better));
         for (peer, goal) in between.iter().zip(goals) {
             // What a peer does not do at all is no row.

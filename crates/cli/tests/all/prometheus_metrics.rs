@@ -86,3 +86,20 @@ fn without_a_token_only_this_host_is_served() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && told.contains("--prometheus-token"), "{told}");
 }
+
+/// A crowd that sends its requests byte by byte, and comes again whenever it is cut off, holds no place for long.
+#[test]
+fn a_crowd_that_dawdles_keeps_no_probe_out() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let _node = Node::start(None, &["--prometheus", &address]);
+    let mut crowd: Vec<TcpStream> = (0..128).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let dawdling = std::thread::spawn(move || {
+        while stopped.recv_timeout(std::time::Duration::from_millis(300)).is_err() {
+            crowd.iter_mut().for_each(|stream| drop(stream.write_all(b"x")));
+        }
+    });
+    assert!(ask(&address, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    stop.send(()).unwrap();
+    dawdling.join().unwrap();
+}

@@ -182,7 +182,7 @@ impl Pool {
         }
     }
 
-    /// What happened to pages of the regions that this host shares, or is home of.
+    /// What happened to pages of the regions that this host shares, or is home of. Names are told to the node's own user and to root.
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
         match self.shared.session.ask(&Request::Pages)? {
             Answer::Pages(stats) => Ok(stats),

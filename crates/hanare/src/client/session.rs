@@ -1,6 +1,7 @@
 //! The control connection of a client to its host's node: one question at a time, answered in order.
 
 use crate::control_socket::{Frame, FrameSocket, socket, socket_address};
+use crate::settings;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::VERSION;
@@ -9,8 +10,23 @@ use hanare_protocol::{Error, Result};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
+
+/// Where no node is named, one of this user or of root is meant: in a folder whose name is known, under `/tmp`, anybody may listen first.
+fn check_peer(address: &str, usual: &Path, socket: &OwnedFd) -> Result<()> {
+    if Path::new(address).parent() != Some(usual) {
+        return Ok(());
+    }
+    let no_node = |reason: String| Error::NoNode { address: address.to_owned(), reason };
+    let peer = rustix::net::sockopt::socket_peercred(socket).map_err(|errno| no_node(errno.to_string()))?.uid;
+    if peer == rustix::process::geteuid() || peer.is_root() {
+        return Ok(());
+    }
+    let user = peer.as_raw();
+    Err(no_node(format!("user {user} listens there; if that is meant to be, name it in HANARE_NODE by another path to it")))
+}
 
 /// The connection. It ends with the client; its end is how the node learns of that.
 pub(crate) struct Session {
@@ -41,6 +57,7 @@ impl Session {
         rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Send, patience)
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
+        check_peer(address, &settings::runtime_folder(), &fd)?;
         let session = Session {
             address: address.to_owned(),
             bound,
@@ -134,4 +151,35 @@ fn exchange(socket: &mut FrameSocket, request: &Request, fds: Vec<OwnedFd>) -> i
     let frame: Frame = socket.receive()?.ok_or(io::Error::from(Errno::AGAIN))?;
     let answer = frame.decode()?;
     Ok((answer, frame.fds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn where_no_node_is_named_another_user_is_no_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let connected = || OwnedFd::from(UnixStream::connect(&path).unwrap());
+        let check = |usual: &Path, socket: &OwnedFd| check_peer(path.to_str().unwrap(), usual, socket);
+        check(folder.path(), &connected()).unwrap();
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root may listen as another user");
+        }
+        let listen = move || {
+            let (user, group) = (rustix::process::Uid::from_raw(65_534), rustix::process::Gid::from_raw(65_534));
+            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            // Who listens is who called `listen` last.
+            rustix::net::listen(&listener, 8).unwrap();
+            listener
+        };
+        let _listener = std::thread::spawn(listen).join().unwrap();
+        let socket = connected();
+        assert!(matches!(check(folder.path(), &socket), Err(Error::NoNode { .. })));
+        check(Path::new("/elsewhere"), &socket).unwrap();
+    }
 }

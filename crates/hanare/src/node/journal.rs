@@ -10,6 +10,7 @@ use hanare_protocol::wire::control;
 use hanare_protocol::{Error, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use rustix::fs::{FallocateFlags, fallocate};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const RECORDS: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
@@ -127,7 +128,12 @@ impl Journal {
             return;
         }
         let take = || -> std::io::Result<()> {
-            let file = std::fs::OpenOptions::new().create(true).write(true).truncate(false).open(self.reserve())?;
+            let file = std::fs::OpenOptions::new()
+                .create(true)
+                .write(true)
+                .truncate(false)
+                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+                .open(self.reserve())?;
             fallocate(&file, FallocateFlags::empty(), 0, RESERVE_LEN)?;
             Ok(())
         };
@@ -254,6 +260,7 @@ fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
         reason: "the coordinator of another pool writes it; join that pool with --join, or set HANARE_STATE to another folder"
             .to_owned(),
     };
+    path.map_or(Ok(()), |path| check_owner(path))?;
     let open = || match path {
         Some(path) if may_make => Database::create(path).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => taken(),
@@ -266,6 +273,20 @@ fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
     };
     let opened = vital::caught(|| open().and_then(|database| check_format(&database, &place).map(|()| database)));
     opened.unwrap_or_else(|panic| Err(Error::System { what: format!("open the journal at {place}"), reason: damaged(&panic) }))
+}
+
+/// Refuses a journal that another user has put there, itself or by a link: it says whose regions are whose.
+fn check_owner(path: &Path) -> Result<()> {
+    for about in [std::fs::symlink_metadata(path), std::fs::metadata(path)].into_iter().flatten() {
+        if about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(Error::BadSetting {
+                key: "the journal".to_owned(),
+                value: path.display().to_string(),
+                reason: format!("it belongs to user {}; set HANARE_STATE to a folder of this user", about.uid()),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn make_folder(path: &Path) -> Result<()> {
@@ -349,6 +370,21 @@ mod tests {
 
     fn records(count: u64) -> Vec<Record> {
         (0..count).map(|below| Record::GidsReserved { below }).collect()
+    }
+
+    #[test]
+    fn a_journal_of_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root gives files away");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("theirs"), folder.path().join("link"));
+        drop(Journal::open(Some(&path)).unwrap());
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for path in [path, link] {
+            assert!(matches!(Journal::open(Some(&path)), Err(Error::BadSetting { .. })));
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -39,6 +39,9 @@ const SUM_LEN: usize = 32;
 const END: u64 = u64::MAX;
 /// How often a long write says how far it is.
 const TELL: Duration = Duration::from_secs(5);
+
+/// A link in place of a file leads to somebody else's.
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 /// Where and how often a node writes its extents down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ impl Keeper {
     pub fn open(folder: &Path, life: Incarnation, name: &str) -> Result<Keeper> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| failed("make", folder, &error))?;
         let path = folder.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).custom_flags(NOFOLLOW).open(&path);
         let lock = lock.map_err(|error| failed("open", &path, &error))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::BadSetting {
             key: "--persist".to_owned(),
@@ -98,11 +101,22 @@ impl Keeper {
     /// [`Error::PoolFull`] where this node lends less than is to be held.
     pub fn restore(&self, extents: &Extents) -> Result<Option<Restored>> {
         let path = self.path();
-        let file = match File::open(&path) {
+        let file = match OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed("open", &path, &error)),
         };
+        // Others may write to the folder, as to a container's volume: what they put there is not believed.
+        let owner = file.metadata().map_err(|error| failed("look at", &path, &error))?.uid();
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(Error::BadSetting {
+                key: "--persist".to_owned(),
+                value: path.display().to_string(),
+                reason: format!(
+                    "the file belongs to user {owner}, and this node is of another; chown it, if its bytes are to be read"
+                ),
+            });
+        }
         let mut from = BufReader::with_capacity(BLOCK_LEN, file);
         let damaged = |why: &str| Error::System {
             what: format!("read {}", path.display()),
@@ -130,7 +144,9 @@ impl Keeper {
         let total = all.iter().map(|held| held.len()).fold(0, u64::saturating_add);
         let (path, unfinished) = (self.path(), self.folder.join("node.kept.part"));
         let write = || -> std::io::Result<()> {
-            let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+            // What a write that was killed has left, or somebody else: a file of its own is written.
+            let _ = std::fs::remove_file(&unfinished);
+            let file = OpenOptions::new().create_new(true).write(true).mode(0o600).custom_flags(NOFOLLOW).open(&unfinished)?;
             let mut into = BufWriter::with_capacity(BLOCK_LEN, file);
             write_head(&mut into, &head)?;
             write_blocks(&mut into, &all, &mut Progress::new(total, &path))?;
@@ -404,6 +420,30 @@ mod tests {
         other.make(Gid(5), &[10]).unwrap();
         keeper(folder.path()).write(&other).unwrap();
         assert_eq!(keeper(folder.path()).restore(&extents()).unwrap().unwrap().held[0].gid, Gid(5));
+    }
+
+    #[test]
+    fn what_others_put_into_the_folder_is_neither_written_through_nor_believed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (keeper, theirs) = (keeper(folder.path()), folder.path().join("theirs"));
+        std::fs::write(&theirs, "theirs").unwrap();
+        let (part, kept) = (folder.path().join("node.kept.part"), folder.path().join("node.kept"));
+        symlink(&theirs, &part).unwrap();
+        keeper.write(&filled()).unwrap();
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
+        // A file that others may read, left where ours is to be written.
+        std::fs::write(&part, "").unwrap();
+        std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o666)).unwrap();
+        keeper.write(&filled()).unwrap();
+        assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&kept, Some(65_534), None).unwrap();
+            assert!(matches!(keeper.restore(&extents()), Err(Error::BadSetting { .. })), "another user's");
+        }
+        std::fs::rename(&kept, folder.path().join("moved")).unwrap();
+        symlink(folder.path().join("moved"), &kept).unwrap();
+        assert!(keeper.restore(&extents()).is_err(), "a link");
     }
 
     #[test]

@@ -68,6 +68,10 @@ impl Coordinator {
         let uid = task.user.user.uid;
         self.check_journal()?;
         quota::check_count(uid, self.owned_or_asked(uid))?;
+        let asked =
+            self.growths.values().filter(|growth| growth.owner.uid == uid).map(|growth| growth.attributes.len_bytes() as u64);
+        let noted = asked.fold(self.noted(uid), u64::saturating_add);
+        quota::check_noted(uid, noted, wish.attributes.len_bytes() as u64)?;
         // The bytes of a region that is replaced are gone already.
         let gone = instead.and_then(|gid| self.ledger.regions.get(&gid)).filter(|region| region.owner.uid == uid);
         let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| region.layout.len()));
@@ -206,7 +210,7 @@ impl Coordinator {
     }
 
     /// Regions that a user has, and is about to have.
-    fn owned_or_asked(&self, uid: u32) -> u64 {
+    pub(super) fn owned_or_asked(&self, uid: u32) -> u64 {
         let growing = self.growths.values().filter(|growth| !growth.grows && growth.owner.uid == uid).count();
         self.ledger.owned.get(&uid).copied().unwrap_or(0).saturating_add(growing as u64)
     }

@@ -177,9 +177,24 @@ pub(super) struct Ledger {
     pub used: BTreeMap<u32, u64>,
     /// Regions by owner.
     pub owned: BTreeMap<u32, u64>,
+    /// Bytes of attributes of regions by owner.
+    pub noted: BTreeMap<u32, u64>,
     /// Bytes of extents by node.
     pub allotted: BTreeMap<NodeId, u64>,
     pub deeds: BTreeMap<AskKey, Deed>,
+}
+
+/// What a region adds to the sums of its owner.
+struct Share {
+    uid: u32,
+    len: u64,
+    noted: u64,
+}
+
+impl Share {
+    fn of(region: &RegionRecord) -> Share {
+        Share { uid: region.owner.uid, len: region.layout.len(), noted: region.attributes.len_bytes() as u64 }
+    }
 }
 
 impl Ledger {
@@ -239,7 +254,7 @@ impl Ledger {
         }
         let before = self.names.insert(region.name.clone(), gid);
         assert_eq!(before, None, "two regions of one name");
-        self.charge(region.owner, region.layout.len());
+        self.charge(&Share::of(region));
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.hold(gid, extent);
         }
@@ -261,38 +276,44 @@ impl Ledger {
 
     fn apply_altered(&mut self, gid: Gid, changes: &Changes, by: AskKey) {
         let region = self.regions.get_mut(&gid).expect("only a region that exists is altered");
+        let before = Share::of(region);
         if let Some(name) = &changes.name {
             self.names.remove(&region.name);
-            let before = self.names.insert(name.clone(), gid);
-            assert_eq!(before, None, "two regions of one name");
+            let taken = self.names.insert(name.clone(), gid);
+            assert_eq!(taken, None, "two regions of one name");
             region.name.clone_from(name);
         }
         region.mode = changes.mode.unwrap_or(region.mode);
         region.attributes.alter(&changes.attributes);
-        if let Some(owner) = changes.owner {
-            let (before, len) = (std::mem::replace(&mut region.owner, owner), region.layout.len());
-            self.discharge(before, len);
-            self.charge(owner, len);
-        }
+        region.owner = changes.owner.unwrap_or(region.owner);
+        let after = Share::of(region);
+        self.discharge(&before);
+        self.charge(&after);
         self.deeds.insert(by, Deed::Changed);
     }
 
-    /// A user has one region more, of that length.
-    fn charge(&mut self, owner: User, len: u64) {
-        add(self.used.entry(owner.uid).or_default(), len);
-        add(self.owned.entry(owner.uid).or_default(), 1);
+    /// A user has one region more.
+    fn charge(&mut self, share: &Share) {
+        add(self.used.entry(share.uid).or_default(), share.len);
+        add(self.owned.entry(share.uid).or_default(), 1);
+        if share.noted > 0 {
+            add(self.noted.entry(share.uid).or_default(), share.noted);
+        }
     }
 
     /// A user has one region less.
-    fn discharge(&mut self, owner: User, len: u64) {
-        sub(&mut self.used, owner.uid, len);
-        sub(&mut self.owned, owner.uid, 1);
+    fn discharge(&mut self, share: &Share) {
+        sub(&mut self.used, share.uid, share.len);
+        sub(&mut self.owned, share.uid, 1);
+        if share.noted > 0 {
+            sub(&mut self.noted, share.uid, share.noted);
+        }
     }
 
     fn remove(&mut self, gid: Gid) {
         let region = self.regions.remove(&gid).expect("only a region that exists is removed");
         self.names.remove(&region.name);
-        self.discharge(region.owner, region.layout.len());
+        self.discharge(&Share::of(&region));
         for extent in region.layout.extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.let_go(extent.node, extent.slot);
         }

@@ -307,6 +307,11 @@ impl Coordinator {
         self.ledger.used.get(&uid).copied().unwrap_or(0)
     }
 
+    /// Bytes of attributes of a user's regions.
+    fn noted(&self, uid: u32) -> u64 {
+        self.ledger.noted.get(&uid).copied().unwrap_or(0)
+    }
+
     /// Requests that are open or remembered, for checks.
     pub fn ask_count(&self) -> usize {
         self.asks.count()

@@ -1,7 +1,7 @@
 //! How many bytes a user may have in regions, and how many regions. Regions that are lost count until they are removed.
 
 use crate::error::{Error, Result};
-use crate::limits::USER_REGION_COUNT_MAX;
+use crate::limits::{USER_ATTRIBUTES_LEN_MAX, USER_REGION_COUNT_MAX};
 
 /// Refuses `asked` bytes on top of `used` beyond the quota; `None` is no quota.
 pub(super) fn check(quota: Option<u64>, uid: u32, used: u64, asked: u64) -> Result<()> {
@@ -21,6 +21,17 @@ pub(super) fn check_count(uid: u32, owned: u64) -> Result<()> {
     }
 }
 
+/// Refuses `asked` bytes of attributes on top of `noted`: they take memory of the coordinator, and no byte of a quota.
+pub(super) fn check_noted(uid: u32, noted: u64, asked: u64) -> Result<()> {
+    match asked > 0 && noted.saturating_add(asked) > USER_ATTRIBUTES_LEN_MAX {
+        true => {
+            let what = format!("bytes of attributes of all regions of user {uid}");
+            Err(Error::LimitReached { what, limit: USER_ATTRIBUTES_LEN_MAX })
+        }
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
@@ -30,6 +41,13 @@ mod tests {
     fn no_user_has_all_names_of_a_pool() {
         assert_eq!(check_count(1, USER_REGION_COUNT_MAX - 1), Ok(()));
         assert!(matches!(check_count(1, USER_REGION_COUNT_MAX), Err(Error::LimitReached { .. })));
+    }
+
+    #[test]
+    fn no_user_fills_the_coordinator_with_attributes() {
+        assert_eq!(check_noted(1, USER_ATTRIBUTES_LEN_MAX - 1, 1), Ok(()));
+        assert_eq!(check_noted(1, u64::MAX, 0), Ok(()));
+        assert!(matches!(check_noted(1, USER_ATTRIBUTES_LEN_MAX, 1), Err(Error::LimitReached { .. })));
     }
 
     #[test]

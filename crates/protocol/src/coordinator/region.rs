@@ -72,12 +72,19 @@ impl Coordinator {
         if let Some(owner) = changes.owner {
             permission::may_give(region, user, owner)?;
             if owner.uid != region.owner.uid {
+                quota::check_count(owner.uid, self.owned_or_asked(owner.uid))?;
                 quota::check(self.settings.quota, owner.uid, self.used(owner.uid), region.layout.len())?;
             }
         }
         let mut attributes = region.attributes.clone();
         attributes.alter(&changes.attributes);
         attributes.check()?;
+        let uid = changes.owner.unwrap_or(region.owner).uid;
+        let own = if uid == region.owner.uid { region.attributes.len_bytes() as u64 } else { 0 };
+        let is_more = uid != region.owner.uid || attributes.len_bytes() as u64 > own;
+        if is_more {
+            quota::check_noted(uid, self.noted(uid).saturating_sub(own), attributes.len_bytes() as u64)?;
+        }
         self.check_journal()
     }
 

@@ -248,7 +248,7 @@ pub struct SharedView {
 pub struct PageStat {
     /// The region.
     pub gid: Gid,
-    /// Its name.
+    /// Its name; empty for others than the node's own user and root, who may not see it.
     pub name: String,
     /// How it is mapped.
     pub consistency: Consistency,

@@ -90,7 +90,7 @@ impl Message {
             Arrived::Here(bytes) => to.put_shape(shape, bytes),
             Arrived::Landed(landed) => {
                 let from = Shape::contiguous(landed.offset, landed.len);
-                Command::copy(&landed.landing, from, to, shape.into()).run()
+                Command::copy(&*landed.landing, from, to, shape.into()).run()
             }
         }
     }

@@ -169,7 +169,11 @@ impl Desk {
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
-            Request::Pages => self.wish(key, Wish::Stat),
+            Request::Pages => {
+                let uid = client.user.uid;
+                let names = uid == 0 || uid == rustix::process::geteuid().as_raw();
+                self.wish(key, Wish::Stat { names })
+            }
             Request::Own => {
                 let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
                 Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))

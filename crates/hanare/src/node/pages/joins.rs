@@ -126,8 +126,11 @@ impl Pages {
                 let result = self.hold(client, gid, frames);
                 self.reply(client, result.map(|()| Answer::Ok), Vec::new());
             }
-            Wish::Stat => {
-                let stats = self.stat();
+            Wish::Stat { names } => {
+                let mut stats = self.stat();
+                if !names {
+                    stats.iter_mut().for_each(|stat| stat.name.clear());
+                }
                 self.reply(client, Ok(Answer::Pages(stats)), Vec::new());
             }
             Wish::Unshare { gid } => self.unshare(client, gid, true),

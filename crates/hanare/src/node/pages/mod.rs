@@ -48,10 +48,22 @@ use wires::{Brought, Errand, Wires};
 
 /// What a client asks of its node about shared regions.
 pub(crate) enum Wish {
-    Share { view: Box<RegionView>, consistency: Consistency, uid: u32 },
-    Hold { gid: Gid, frames: ClientFrames },
-    Unshare { gid: Gid },
-    Stat,
+    Share {
+        view: Box<RegionView>,
+        consistency: Consistency,
+        uid: u32,
+    },
+    Hold {
+        gid: Gid,
+        frames: ClientFrames,
+    },
+    Unshare {
+        gid: Gid,
+    },
+    /// What happened to pages; with the names of all regions, or without.
+    Stat {
+        names: bool,
+    },
 }
 
 /// What the service does for shared regions.
