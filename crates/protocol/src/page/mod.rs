@@ -12,6 +12,7 @@
 //! | `word` | a page on one host in 64 bits: what each thing that happens to it makes of its word |
 //! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
+//! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `consistency` | what a mapping promises |
 //!
@@ -93,6 +94,7 @@ mod entries;
 pub mod host;
 pub mod hosts;
 pub mod message;
+pub mod share;
 pub mod word;
 
 #[cfg(test)]
