@@ -50,14 +50,15 @@ bench: build apps
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p hanare --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --exclude hanare-python --no-deps --document-private-items
 
 ## deny     licences, sources and advisories of dependencies, by cargo-deny; without a network the advisories are left out
 deny:
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then echo "skipped: cargo-deny is not installed (cargo install cargo-deny)"; \
 	else $(CARGO) deny check licenses bans sources && \
-	{ $(CARGO) deny fetch db >/dev/null 2>&1 && $(CARGO) deny check advisories || \
-	{ $(CARGO) deny fetch db >/dev/null 2>&1 || echo "skipped: the advisories cannot be reached"; }; }; fi
+	if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
+	else echo "skipped: the advisories cannot be reached"; fi; fi
 
 ## install  into PREFIX (default /usr/local): command, headers, libraries, pkg-config, completions, man pages
 install: build

@@ -35,7 +35,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let compiled = Compiled::new(options)?;
     let count = if options.quick { COUNT_QUICK } else { COUNT };
     let mut contestants = vec![Contestant::ours("hanare", || ours(&nodes, ranks, count))];
-    contestants.extend(Mpi::ALL.map(|mpi| mpi.job(&compiled, "mpi_barrier", &[], figure_of)));
+    contestants.extend(Mpi::ALL.map(|mpi| mpi.job(2, &compiled, "mpi_barrier", &[], figure_of)));
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let (ours, peers) = outcomes.split_first().expect("we are the first");
     let mut report = Report::new(NAME);

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`report`] | what a bench comes to: rows, claims, the table and the JSON object |
+//! | [`page`] | the performance page of the book, from kept results |
 //! | [`turns`] | the harness that lets contestants run in turn |
 //! | [`nodes`] | pools of nodes for a bench, each node a process |
 //! | [`peers`] | the programs beside us: C sources compiled when a bench runs, and servers that are installed |
@@ -10,7 +11,7 @@
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`barrier`], [`queue`], [`queues`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`barrier`], [`collectives`], [`queue`], [`queues`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -21,6 +22,7 @@ pub mod barrier;
 pub mod basics;
 pub mod blocks;
 pub mod coherence;
+pub mod collectives;
 pub mod compare;
 pub mod copy;
 pub mod fault;
@@ -33,6 +35,7 @@ pub mod lu;
 pub mod machine;
 pub mod matmul;
 pub mod nodes;
+pub mod page;
 pub mod peers;
 pub mod programs;
 pub mod queue;
@@ -136,6 +139,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
         Bench { name: blocks::NAME, about: "a region as a disk by nbdkit, beside its memory plugin", run: blocks::run },
         Bench { name: barrier::NAME, about: "an empty barrier of ranks on nodes of their own", run: barrier::run },
+        Bench { name: collectives::NAME, about: "all-reduce by 2 and 4 ranks on two nodes", run: collectives::run },
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
         Bench { name: queue::NAME, about: "blocks through a queue on one host, beside rings of one process", run: queue::run },
         Bench { name: queues::NAME, about: "few active queues among many, read by one thread", run: queues::run },
@@ -170,7 +174,7 @@ mod tests {
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
         let shared = ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
-        let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c", "mpi_lu.c", "mpi_himeno.c"];
+        let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c", "mpi_lu.c", "mpi_himeno.c", "mpi_all_reduce.c"];
         for name in shared.into_iter().chain(mpi) {
             assert!(sources.join(name).is_file(), "{name}");
         }

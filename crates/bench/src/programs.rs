@@ -93,7 +93,7 @@ impl Program {
         contestants.push(Contestant::ours(&name, self.mapped(options, pages, many, MODES[0])));
         if let Some(source) = self.mpi {
             let words = self.words(options, &["--pages", pages]);
-            contestants.extend(Mpi::ALL.map(|mpi| mpi.job(&compiled, source, &words, figures_of)));
+            contestants.extend(Mpi::ALL.map(|mpi| mpi.job(2, &compiled, source, &words, figures_of)));
         }
         let outcomes = take_turns(options.rounds(), contestants, progress)?;
         let mut outcomes = outcomes.into_iter();

@@ -24,7 +24,7 @@
  *            program or throws.
  * Threads    any thread may make any call on any handle, at the same time as others; the calls that take a handle
  *            away (hanare_detach, hanare_close, hanare_unmap, hanare_wait, hanare_batch_drop, hanare_unlock, and
- *            hanare_queue_close with its kin)
+ *            hanare_queue_close and hanare_group_close with their kin)
  *            must be the last on it.
  * Ownership  strings and options that go in are read during the call and stay the caller's. A handle that comes out
  *            is the caller's until the call that takes it away. A region keeps its pool attached: handles may be
@@ -135,6 +135,7 @@ typedef struct hanare_pool hanare_pool;       /* an attachment to this host's no
 typedef struct hanare_region hanare_region;   /* an open region */
 typedef struct hanare_request hanare_request; /* a command or batch under way */
 typedef struct hanare_held hanare_held;       /* a lock that is held */
+typedef struct hanare_group hanare_group;     /* a place among parties */
 typedef struct hanare_queue hanare_queue;     /* an open queue */
 typedef struct hanare_queue_writer hanare_queue_writer; /* a writer of a queue */
 typedef struct hanare_queue_reader hanare_queue_reader; /* its reader */
@@ -178,10 +179,26 @@ int hanare_node(const hanare_pool *pool);
  */
 int hanare_barrier(hanare_pool *pool);
 
+/* Ends this program, and the whole job that it is a rank of, with `status`: its lowest 8 bits, as of exit(). What the C library
+ * holds of this program's output is written first.
+ *
+ *   hanare run   on one host or several: the other ranks get SIGTERM at once, and SIGKILL 5 s later. The status is that of
+ *                `hanare run`, 0 too; where another rank had failed before, that one's stays.
+ *   mpirun       ends the job unless the status is 0. srun does where --kill-on-bad-exit is set. Under both, and any other launcher,
+ *                barriers and waits of the other ranks end with RANK_GONE.
+ *   no job       this program ends, as by exit().
+ *
+ * Return     only with BAD_ARGUMENT, for a NULL pool.
+ * Blocking   half a second at most under `hanare run`; else at most HANARE_ANSWER_MS, where the pool's coordinator is away.
+ */
+int hanare_abort(hanare_pool *pool, int status);
+
 /* Orders: every put of this client before the call is done at its home before any put or get after it. */
 int hanare_fence(hanare_pool *pool);
 
-/* Waits until all earlier writes of this client, by command or by store to a map, are visible at their home.
+/* Waits until all earlier writes of this client, by command or by store to a map, are visible at their home: all that any thread
+ * has started (hanare_put_nb, hanare_batch_start) too. Requests keep their handles and their outcome: hanare_wait does not wait for
+ * them any more, tells results, and gives buffers back.
  *
  * Errors     NODE_LOST, TIMEOUT.
  */
@@ -213,7 +230,7 @@ typedef struct hanare_attribute {
 
 typedef struct hanare_create_options {
     size_t struct_size;    /* sizeof(hanare_create_options), set by the caller */
-    const char *placement; /* "local", "node=K" or "interleave=BYTES"; NULL is "local" */
+    const char *placement; /* "local", "node=K", "interleave=BYTES", or "nodes=K,L-M:BYTES"; NULL is "local" */
     uint32_t mode;         /* who may read and write: the bits of a file's mode. Root may do all, whatever the mode says */
     uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
@@ -304,7 +321,7 @@ typedef struct hanare_region_stat {
     uint32_t node_count; /* how many nodes hold bytes of it */
     int32_t lost_node;   /* a node that is gone with bytes of it, or -1 */
     char name[256];      /* ends with a zero byte */
-    char placement[64];  /* as it was asked for; ends with a zero byte */
+    char placement[192]; /* as it was asked for, to be given to hanare_create again; ends with a zero byte */
 } hanare_region_stat;
 
 /* Describes the region `name`. Set stat->struct_size first.
@@ -320,7 +337,8 @@ typedef struct hanare_node_bytes {
 } hanare_node_bytes;
 
 /* Tells on which nodes the bytes of the region `name` lie, and how many on each, in order of the nodes' numbers. Which node a byte is
- * on follows from the placement that hanare_stat tells: "interleave=BYTES" has the length of its chunks.
+ * on follows from the placement that hanare_stat tells: "interleave=BYTES" has the length of its chunks, "nodes=K,L-M:BYTES" the nodes
+ * of chunk 0, 1, 2 ... too.
  *
  * Return     how many nodes there are, whatever `max` is; the first `max` of them are written to `nodes`, which may be NULL if
  *            max is 0.
@@ -363,6 +381,14 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
 
 /* ---- Put, get, copy --------------------------------------------------------------------------------------------- */
 
+/* What a get promises that meets a put
+ * ------------------------------------
+ * Single bytes: each is one that somebody put there. Of several bytes, an aligned word among them, a part may be older than the rest,
+ * because bytes travel in packets of any length. Words that others change while they are read go by hanare_read_word,
+ * hanare_fetch_... and hanare_swap, which read and change them in one step. A get that begins after a put has returned sees all of
+ * it.
+ */
+
 /* Copies `len` bytes at `from` to the region at `offset`.
  *
  * Return     0 when the bytes are at their home: a get by anyone finds them.
@@ -372,6 +398,16 @@ int hanare_get_attribute(const hanare_region *region, const char *name, void *in
  *            REGION_LOST, PAGE_LOST, GRANT_REFUSED, TIMEOUT.
  */
 int hanare_put(hanare_region *region, uint64_t offset, const void *from, size_t len);
+
+/* Copies `len` bytes to the region as hanare_put, then updates the 64-bit word at `signal_offset` (a multiple of 8) of
+ * `signal_region`, which may be the same: HANARE_SWAP sets it to `value`, HANARE_ADD counts, other operations likewise. Whoever sees
+ * the word so, by hanare_wait_word or hanare_read_word, sees the bytes.
+ *
+ * Cost       where bytes and word are on one other node, one message each way; else as the put, and then the update.
+ * Errors     as hanare_put and hanare_update. Where one of the two is refused before a byte moves, neither is done.
+ */
+int hanare_put_signal(hanare_region *region, uint64_t offset, const void *from, size_t len, hanare_region *signal_region,
+                      uint64_t signal_offset, int operation, uint64_t value);
 
 /* Copies `len` bytes of the region at `offset` to `into`. Otherwise as hanare_put; after a failure the bytes at
  * `into` are unspecified. */
@@ -591,7 +627,8 @@ enum {
     HANARE_U64 = 7,
     HANARE_I64 = 8,
     HANARE_F32 = 9, /* IEEE 754 binary32 */
-    HANARE_F64 = 10 /* IEEE 754 binary64 */
+    HANARE_F64 = 10, /* IEEE 754 binary64 */
+    HANARE_U128 = 11 /* for hanare_update, hanare_fetch and hanare_compare_and_swap alone */
 };
 
 /* Which numbers a reduction takes: those from low to high, both included. The pair of the element's kind is looked at:
@@ -658,12 +695,14 @@ enum {
     HANARE_AND = 4, /* bitwise, as the next two: for whole numbers */
     HANARE_OR = 5,
     HANARE_XOR = 6,
-    HANARE_SWAP = 7 /* the operand */
+    HANARE_SWAP = 7, /* the operand */
+    HANARE_LOAD = 8  /* the element as it is: for hanare_fetch, whose operands mean nothing then. The right to read is enough */
 };
 
 /* What holds for updates
  * ----------------------
- * Elements   of 32 or 64 bits, each at a multiple of its length.
+ * Elements   of 32, 64 or 128 bits, each at a multiple of its length. Those of 128 bits need a processor with cmpxchg16b and AVX
+ *            at the memory's side, as all of x86-64 since 2011 are: BAD_ELEMENT else.
  * Operands   one element's bytes, for all; or one for each element of the stream, in order.
  * Atomicity  each element is updated in one step that no update, fetch or swap of anyone divides, nor the processor's
  *            atomic instructions through a map. The command as a whole is not one step.
@@ -686,7 +725,15 @@ int hanare_fetch(hanare_region *region, const hanare_shape *shape, int element, 
 int hanare_compare_and_swap(hanare_region *region, const hanare_shape *shape, int element, const void *expected,
                             const void *desired, void *olds, size_t len);
 
-/* The same on the 64-bit word at `offset`, a multiple of 8. *old gets the word before; NULL if not wanted.
+/* Reads the 64-bit word at `offset`, a multiple of 8, in one step, into *value: never a mix of two values that others put there by
+ * the calls of this section, hanare_put_signal, or atomic stores through a map. What was written before the word is seen after it.
+ *
+ * Cost       on this host a load, where the region is mapped; else one message each way. A handle opened for reading will do.
+ * Errors     as hanare_get; BAD_ELEMENT at an odd offset.
+ */
+int hanare_read_word(hanare_region *region, uint64_t offset, uint64_t *value);
+
+/* hanare_fetch and hanare_compare_and_swap on the 64-bit word at `offset`, a multiple of 8. *old gets the word before; NULL if not wanted.
  *
  * Cost       on this host a processor's instruction, where the region is mapped; else one message each way.
  */
@@ -861,10 +908,20 @@ int hanare_unmap(hanare_region *region);
  *            and the one before may be inside until it calls hanare_unlock, which tells it LOCK_LOST.
  * Ownership  *held is the caller's until hanare_unlock.
  * Errors     NOT_IN_TIME; BAD_NAME; LOCK_MISUSED when this thread has the lock already: it would wait for itself, and a
- *            shared lock does not become exclusive. LOCK_LOST, once for each lock that this thread lost since its last
- *            call because the connection broke. NODE_LOST.
+ *            shared lock does not become exclusive. NO_PERMISSION when the name is another user's (hanare_permit).
+ *            LOCK_LOST, once for each lock that this thread lost since its last call because the connection broke.
+ *            NODE_LOST.
  */
 int hanare_lock(hanare_pool *pool, const char *name, int mode, uint64_t bound_ms, hanare_held **held);
+
+/* Says who may use a name of locks and groups, as mode bits: r shares the lock, r and w together take it alone and join the
+ * group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of a
+ * user's groups the primary one counts.
+ *
+ * Errors     NO_PERMISSION when the name is another user's; BAD_SETTING for a mode beyond 0777; BAD_NAME, LIMIT_REACHED,
+ *            NODE_LOST.
+ */
+int hanare_permit(hanare_pool *pool, const char *name, uint32_t mode);
 
 /* Gives a lock back; the handle is gone whatever is returned.
  *
@@ -877,9 +934,9 @@ int hanare_unlock(hanare_held *held);
  * first call for that name, and leaves by hanare_detach or an error. Threads that meet attach each for itself.
  *
  * Blocking   until the last party arrives, without a bound.
- * Errors     PARTY_GONE when a party left or ended (the message names it): those who call again begin a new group with
- *            those who come anew. BAD_GROUP when others gave another number, or when all parties are there without this
- *            one. BAD_NAME, NODE_LOST (as hanare_barrier).
+ * Errors     PARTY_GONE when a party left or ended (the message names its rank, process and node): those who call again begin
+ *            a new group with those who come anew. BAD_GROUP when others gave another number, or when all parties are there
+ *            without this one. NO_PERMISSION when the name is another user's (hanare_permit). BAD_NAME, NODE_LOST (as hanare_barrier).
  */
 int hanare_group_barrier(hanare_pool *pool, const char *name, uint32_t parties);
 
@@ -898,6 +955,64 @@ typedef struct hanare_part {
  */
 int hanare_group_barrier_with(hanare_pool *pool, const char *name, uint32_t parties, const hanare_part *gives, size_t give_count,
                               const hanare_part *takes, size_t take_count);
+
+/* ---- Collective operations -------------------------------------------------------------------------------------- */
+
+/* What holds for collective operations
+ * -----------------------------------
+ * Parties    are the ranks of a job, or those who joined under a name, numbered from 0. Every party calls the same operations
+ *            in the same order, with the same lengths, elements, operators and roots. One thread of a party at a time has its
+ *            turn; others wait for it.
+ * Result     the same, bit for bit, whatever arrives first: vectors are combined in the order of the parties of each host,
+ *            then in that of hosts.
+ * Cost       parties of a host exchange through shared memory. Between hosts goes one message for each host and 128 KiB, of
+ *            gather, scatter and all-to-all one for each block. The first operation of a group makes a region for each party.
+ * Blocking   until those that a party depends on have done their part, without a bound.
+ * Errors     BAD_GROUP for a root that is no party, before anything happens, and at all parties where their calls do not
+ *            fit together; RANK_GONE or PARTY_GONE at all parties when one is gone that others need. After those two the
+ *            group does no further operation: close it. BAD_ELEMENT; LIMIT_REACHED for more than 256 parties; NODE_LOST.
+ */
+
+/* Opens the group of the ranks of this program's job, where name is NULL and parties is 0 or their number; else joins a group of
+ * that name, as hanare_group_barrier does, in a place of its own.
+ *
+ * Ownership  *group is the caller's until hanare_group_close.
+ * Errors     BAD_GROUP, BAD_NAME, NODE_LOST.
+ */
+int hanare_group_open(hanare_pool *pool, const char *name, uint32_t parties, hanare_group **group);
+
+/* Leaves a group. The handle is gone whatever is returned. */
+int hanare_group_close(hanare_group *group);
+
+/* This party's number: its rank, or how many had joined before. Never blocks. */
+int hanare_group_number(const hanare_group *group);
+
+/* How many parties the group has. Never blocks. */
+int hanare_group_parties(const hanare_group *group);
+
+/* Gives all parties the root's `len` bytes. */
+int hanare_broadcast(hanare_group *group, void *values, size_t len, uint32_t root);
+
+/* Sets `count` elements of each party to what the operator makes of those of all. Elements are of any kind, HANARE_U8 to
+ * HANARE_F64; operators HANARE_ADD to HANARE_XOR, bitwise ones for whole numbers. */
+int hanare_all_reduce(hanare_group *group, void *values, size_t count, int element, int op);
+
+/* As hanare_all_reduce, for the root alone; elsewhere `values` is no result afterwards. */
+int hanare_reduce_to(hanare_group *group, void *values, size_t count, int element, int op, uint32_t root);
+
+/* Brings `len` bytes of each party to the root's `into`, in the order of the parties. Elsewhere `into` is not looked at. */
+int hanare_gather(hanare_group *group, const void *own, size_t len, void *into, uint32_t root);
+
+/* Gives each party its `len` bytes of the root's `from`, which has a block for each. Elsewhere `from` is not looked at. */
+int hanare_scatter(hanare_group *group, const void *from, void *own, size_t len, uint32_t root);
+
+/* Brings `len` bytes of each party to all, in the order of the parties. */
+int hanare_all_gather(hanare_group *group, const void *own, size_t len, void *into);
+
+/* Gives each party its block of `len` bytes of each: block k of `from` goes to party k, block k of `into` comes from it. */
+int hanare_all_to_all(hanare_group *group, const void *from, void *into, size_t len);
+
+/* ---- Words ------------------------------------------------------------------------------------------------------ */
 
 #define HANARE_WAIT_EQUAL 1     /* until the word is `value` */
 #define HANARE_WAIT_NOT_EQUAL 2 /* until it is not */
@@ -969,6 +1084,13 @@ typedef struct hanare_queue_options {
  * Errors     BAD_SETTING for options that no queue can have; BAD_USE for a placement on several nodes; else as hanare_create.
  */
 int hanare_queue_create(hanare_pool *pool, const char *name, const hanare_queue_options *options, hanare_queue **queue);
+
+/* Makes options->count queues in a region from byte `offset` on, a multiple of 64; hanare_queue_open finds them there. What
+ * was there is gone. Of the options mode and placement are the region's, and not looked at.
+ *
+ * Errors     BAD_SETTING; OUT_OF_RANGE; BAD_USE for a region on several nodes, or opened for reading.
+ */
+int hanare_queue_make(hanare_region *region, uint64_t offset, const hanare_queue_options *options);
 
 /* Opens queue number `index` of those that begin at byte `offset` of a region: 0 and 0 for a queue by its name.
  *
@@ -1047,6 +1169,18 @@ int hanare_queue_receive(hanare_queue_reader *reader, void *into, size_t room, s
  * Errors     as hanare_queue_receive.
  */
 int hanare_queue_see(hanare_queue_reader *reader, uint64_t bound_ms, const void **unit, size_t *len);
+
+/* Gives a descriptor for poll, epoll and event loops: readable once something may be there to receive. Call it before each
+ * wait, when nothing was there: it gives the same descriptor, unreadable until something comes, or readable at once where
+ * something has come. Wait for it, do not read it.
+ *
+ *     while (hanare_queue_receive(reader, ..., 0) == HANARE_OK) ...;  hanare_queue_fd(reader, &fd);  poll(fd)
+ *
+ * Ownership  *fd is the reader's, until hanare_queue_reader_close.
+ * Blocking   never, on the queue's host; else for answers of the queue's node.
+ * Errors     SYSTEM; as hanare_queue_receive.
+ */
+int hanare_queue_fd(hanare_queue_reader *reader, int *fd);
 
 /* Frees all units that were seen: their writers have the room again. */
 int hanare_queue_release(hanare_queue_reader *reader);

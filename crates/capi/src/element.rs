@@ -8,13 +8,13 @@ use std::ffi::c_int;
 /// The kind of numbers that the header's number stands for.
 pub fn element(number: c_int) -> Outcome<Element> {
     let known = u8::try_from(number).ok().and_then(Element::decode);
-    known.ok_or_else(|| Failure::Argument(format!("element {number} is none of HANARE_U8 … HANARE_F64")))
+    known.ok_or_else(|| Failure::Argument(format!("element {number} is none of HANARE_U8 … HANARE_U128")))
 }
 
 /// What an update does: the header's numbers of element and operator.
 pub fn modify(element_number: c_int, operator: c_int) -> Outcome<Modify> {
     let known = u8::try_from(operator).ok().and_then(Operator::decode);
-    let operator = known.ok_or_else(|| Failure::Argument(format!("operator {operator} is none of HANARE_ADD … HANARE_SWAP")))?;
+    let operator = known.ok_or_else(|| Failure::Argument(format!("operator {operator} is none of HANARE_ADD … HANARE_LOAD")))?;
     Ok(Modify { operator, element: element(element_number)? })
 }
 
@@ -57,7 +57,7 @@ enum Kind {
 fn kind(element: Element) -> Kind {
     match element {
         Element::I8 | Element::I16 | Element::I32 | Element::I64 => Kind::Signed,
-        Element::U8 | Element::U16 | Element::U32 | Element::U64 => Kind::Unsigned,
+        Element::U8 | Element::U16 | Element::U32 | Element::U64 | Element::U128 => Kind::Unsigned,
         Element::F32 | Element::F64 => Kind::Float,
     }
 }
@@ -121,7 +121,7 @@ mod tests {
             let name = format!("HANARE_{}", operator.to_string().to_uppercase());
             assert_eq!(modify(8, number(&name)).unwrap(), Modify { operator, element: Element::I64 });
         }
-        for unknown in [0, 11, -1, 256 + 7] {
+        for unknown in [0, 12, -1, 256 + 7] {
             assert!(element(unknown).is_err() && modify(7, unknown + 1000).is_err(), "{unknown}");
         }
     }

@@ -10,7 +10,7 @@
 //! | [`argument`] | C pointers and strings, checked |
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
-//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`] | `hanare.h`, by its headings |
 //! | [`dimmnet`] | `dimmnet.h` |
 //!
 //! Safety invariants of the crate:
@@ -29,6 +29,7 @@ pub mod code;
 pub mod command;
 pub mod dimmnet;
 pub mod element;
+pub mod group;
 pub mod map;
 pub mod moves;
 pub mod naming;

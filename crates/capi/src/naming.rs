@@ -195,7 +195,7 @@ pub struct CRegionStat {
     node_count: u32,
     lost_node: i32,
     name: [c_char; 256],
-    placement: [c_char; 64],
+    placement: [c_char; 192],
 }
 
 impl CRegionStat {

@@ -75,7 +75,7 @@ unsafe fn ask(call: &'static str, pool: *const CPool, question: impl FnOnce(&Poo
     })
 }
 
-fn count(number: u32) -> c_int {
+pub(crate) fn count(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
@@ -117,6 +117,17 @@ pub unsafe extern "C" fn hanare_node(pool: *const CPool) -> c_int {
 pub unsafe extern "C" fn hanare_barrier(pool: *mut CPool) -> c_int {
     // SAFETY: the caller's handle.
     unsafe { ask("hanare_barrier", pool, |pool| Ok(pool.barrier().map(|()| code::OK)?)) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_abort(pool: *mut CPool, status: c_int) -> c_int {
+    let abort = |pool: &Pool| -> Outcome { pool.abort(status) };
+    // SAFETY: the caller's handle.
+    unsafe { ask("hanare_abort", pool, abort) }
 }
 
 /// See `hanare.h`.

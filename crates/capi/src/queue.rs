@@ -5,9 +5,11 @@ use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::naming::placement;
 use crate::pool::CPool;
+use crate::region::CRegion;
 use crate::sync::bound;
 use hanare::{CreateOptions, Overflow, Queue, QueueForm, ReadPort, Unit, Unread, WritePort};
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What `hanare_queue *` points to.
@@ -80,6 +82,20 @@ pub unsafe extern "C" fn hanare_queue_create(
         let queue = pool.create_queues(name, given.count, &form(&given)?, &how)?.queue(0)?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CQueue(queue), into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_queue_make(region: *mut CRegion, offset: u64, options: *const CQueueOptions) -> c_int {
+    code_of("hanare_queue_make", || {
+        // SAFETY: the caller's handle and struct.
+        let (region, given) = unsafe { (&reference(region, "region")?.region, sized(options, "options")?) };
+        region.make_queues(offset, given.count, &form(&given)?)?;
         Ok(code::OK)
     })
 }
@@ -359,6 +375,25 @@ pub unsafe extern "C" fn hanare_queue_release(reader: *mut CReader) -> c_int {
         for (unread, _) in std::mem::take(&mut reading.seen) {
             reading.port.free(&unread)?;
         }
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_queue_fd(reader: *mut CReader, fd: *mut c_int) -> c_int {
+    code_of("hanare_queue_fd", || {
+        // SAFETY: the caller's handle.
+        let reader = unsafe { &reference(reader, "reader")?.0 };
+        let into = place(fd, "fd")?;
+        let mut reading = lock(reader);
+        let event = reading.port.event()?;
+        reading.port.arm()?;
+        // SAFETY: not NULL, so it is the caller's variable. The port keeps the descriptor open.
+        unsafe { into.write(event.as_raw_fd()) };
         Ok(code::OK)
     })
 }

@@ -67,6 +67,20 @@ pub unsafe extern "C" fn hanare_lock(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_permit(pool: *mut CPool, name: *const c_char, mode: u32) -> c_int {
+    code_of("hanare_permit", || {
+        // SAFETY: the caller's handle and string.
+        let (pool, name) = unsafe { (&reference(pool, "pool")?.pool, text(name, "name")?) };
+        pool.permit(name, mode)?;
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_unlock(held: *mut CHeld) -> c_int {
     code_of("hanare_unlock", || {
         // SAFETY: the header makes this the handle's last call.

@@ -1,10 +1,11 @@
 //! `hanare.h`, "Updates": those on one word.
 
-use crate::argument::reference;
+use crate::argument::{bytes, place, reference};
 use crate::border::code_of;
 use crate::code;
+use crate::element::modify;
 use crate::region::CRegion;
-use hanare::{Operator, Region, Result};
+use hanare::{Element, Operator, Region, Result, Signal};
 use std::ffi::c_int;
 
 /// Runs an operation on one word and tells the word before it, if that is wanted.
@@ -19,6 +20,48 @@ unsafe fn word(call: &'static str, region: *mut CRegion, old: *mut u64, run: imp
             // SAFETY: not NULL, so it is the caller's variable.
             unsafe { old.write(before) };
         }
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_read_word(region: *mut CRegion, offset: u64, into: *mut u64) -> c_int {
+    code_of("hanare_read_word", || {
+        let into = place(into, "value")?;
+        // SAFETY: the caller's handle.
+        let value = unsafe { reference(region, "region") }?.region.read_word(offset)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(value) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_put_signal(
+    region: *mut CRegion,
+    offset: u64,
+    from: *const u8,
+    len: usize,
+    signal_region: *mut CRegion,
+    signal_offset: u64,
+    operation: c_int,
+    value: u64,
+) -> c_int {
+    code_of("hanare_put_signal", || {
+        // SAFETY: the caller's handles, and bytes that the header has readable during the call.
+        let (to, word, bytes) =
+            unsafe { (reference(region, "region")?, reference(signal_region, "signal_region")?, bytes(from, len, "from")?) };
+        let operator = modify(Element::U64 as c_int, operation)?.operator;
+        let signal = Signal { region: &word.region, offset: signal_offset, operator, value };
+        to.region.put_with_signal(offset, bytes, signal)?;
         Ok(code::OK)
     })
 }

@@ -2,12 +2,12 @@
 
 use crate::print::{self, Column};
 use crate::progress::{Count, Step};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use hanare_model::{command, report};
 use hanare_protocol::limits::NODE_COUNT_MAX;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod measure;
@@ -19,7 +19,7 @@ const ALL: &str = "all";
 #[derive(Args, Clone, Debug)]
 pub struct BenchOptions {
     /// The bench, or all.
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "page"], conflicts_with = "page")]
     pub name: Option<String>,
     /// Name the benches.
     #[arg(long)]
@@ -39,6 +39,12 @@ pub struct BenchOptions {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Measure nothing; write a page of results that --json printed.
+    #[arg(long, value_name = "FILE.md", requires = "from")]
+    pub page: Option<PathBuf>,
+    /// The file of such results; may be repeated: of a bench that several have, the last counts.
+    #[arg(long, value_name = "FILE.json", requires = "page")]
+    pub from: Vec<PathBuf>,
 }
 
 /// Asks a timing model.
@@ -110,6 +116,9 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     if options.list {
         return list_benches(options.json);
     }
+    if let Some(page) = &options.page {
+        return write_page(page, &options.from);
+    }
     crate::fabric::settle(Some(options.fabric), false)?;
     let asked = options.name.as_deref().unwrap_or(ALL);
     let names: Vec<&str> = match asked {
@@ -127,6 +136,16 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     Ok(())
 }
 
+fn write_page(page: &Path, from: &[PathBuf]) -> Result<()> {
+    let mut lines = String::new();
+    for file in from {
+        lines += &std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+        lines.push('\n');
+    }
+    std::fs::write(page, hanare_bench::page::page(&lines)?).with_context(|| format!("{}", page.display()))
+}
+
+/// Runs one bench, and shows what it does meanwhile.
 pub fn run_bench(name: &str, quick: bool, nodes: Option<u32>, ranks: Option<u32>) -> Result<hanare_bench::Report> {
     let options = hanare_bench::Options { quick, nodes, ranks, ..hanare_bench::Options::here() };
     let mut step = None;

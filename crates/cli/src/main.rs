@@ -37,6 +37,7 @@ mod print;
 mod progress;
 mod prometheus;
 mod queue;
+mod queue_form;
 mod region;
 mod run;
 mod size;

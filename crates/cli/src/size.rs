@@ -1,20 +1,12 @@
 //! Sizes and placements as people write them, and as the command prints them.
 
-use hanare_protocol::id::NodeId;
 use hanare_protocol::place::Placement;
 use hanare_protocol::size::Size;
 pub use hanare_protocol::size::{parse, parse_some};
 
-/// Reads a placement: `local`, `node=K`, or `interleave=CHUNK` with the chunk written as any size.
+/// Reads a placement: `local`, `node=K`, `interleave=CHUNK` or `nodes=K,L-M:CHUNK` with the chunk written as any size.
 pub fn placement(text: &str) -> Result<Placement, String> {
-    let placement = match text.split_once('=') {
-        Some(("interleave", chunk)) => Placement::Interleave(parse(chunk)?),
-        Some(("node", number)) => Placement::Node(NodeId(number.parse().map_err(|_| format!("'{number}' is no node's number"))?)),
-        None if text == "local" => Placement::Local,
-        _ => return Err("write local, node=K, or interleave=CHUNK".to_owned()),
-    };
-    placement.check().map_err(|error| error.to_string())?;
-    Ok(placement)
+    text.parse().map_err(|error: hanare_protocol::Error| error.to_string())
 }
 
 /// Writes a size for people.
@@ -26,6 +18,7 @@ pub fn show(bytes: u64) -> String {
 pub fn show_placement(placement: &Placement) -> String {
     match placement {
         Placement::Interleave(chunk) => format!("interleave={}", show(*chunk).replace(' ', "")),
+        Placement::Nodes(nodes, chunk) => format!("nodes={nodes}:{}", show(*chunk).replace(' ', "")),
         other => other.to_string(),
     }
 }
@@ -33,6 +26,7 @@ pub fn show_placement(placement: &Placement) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hanare_protocol::id::NodeId;
 
     #[test]
     fn an_interleave_chunk_is_a_size() {
@@ -40,5 +34,7 @@ mod tests {
         assert_eq!(placement("node=3"), Ok(Placement::Node(NodeId(3))));
         assert!(placement("interleave=1000").is_err() && placement("near").is_err() && placement("node=x").is_err());
         assert_eq!(show_placement(&Placement::Interleave(65536)), "interleave=64KiB");
+        assert_eq!(show_placement(&placement("nodes=0,2-4:64K").unwrap()), "nodes=0,2-4:64KiB");
+        assert!(placement("nodes=0,0:64K").is_err());
     }
 }

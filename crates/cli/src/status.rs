@@ -2,12 +2,16 @@
 
 use crate::print::{self, Column};
 use crate::size;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use hanare::Pool;
-use hanare_protocol::wire::control::PoolStatus;
+use hanare_protocol::wire::control::{NodeStatus, OwnStatus, PoolStatus};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
+use std::sync::mpsc::channel;
 use std::time::Duration;
+
+/// How long a coordinator may take that this node believes to be there, before what the node knows is shown.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How a watched status begins anew on a terminal: to the corner, and nothing below.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -31,39 +35,84 @@ pub fn run(as_json: bool, every: Option<u64>) -> Result<()> {
     }
 }
 
+/// **Errors**: those of the pool; one that names the coordinator where it is away, after what this node knows.
 fn show(as_json: bool) -> Result<()> {
-    let status = Pool::attach_alone()?.status()?;
-    if as_json {
-        return print::json(&value(&status));
+    let pool = Pool::attach_alone()?;
+    let own = pool.own_status()?;
+    let status = match own.own.alive {
+        true => within(PATIENCE, move || pool.status()),
+        false => None,
+    };
+    match status {
+        Some(status) if as_json => print::json(&value(&status?)),
+        Some(status) => {
+            let status = status?;
+            show_nodes(status.nodes.iter().map(row));
+            print::line(&format!("\n{}", summary(&status)));
+            Ok(())
+        }
+        None => show_own(&own, as_json),
     }
-    let rows = status.nodes.iter().map(|node| {
-        vec![
-            node.node.0.to_string(),
-            node.name.clone(),
-            node.address.clone(),
-            if node.alive { "alive" } else { "lost" }.to_owned(),
-            size::show(node.memory.lent),
-            size::show(node.memory.populated),
-            size::show(node.memory.used),
-            size::show(node.memory.page),
-            node.memory.clients.to_string(),
-        ]
-    });
-    use Column::{Number, Text};
-    let columns = [
-        Number("NODE"),
-        Text("NAME"),
-        Text("ADDRESS"),
-        Text("STATE"),
-        Number("LENT"),
-        Number("POPULATED"),
-        Number("USED"),
-        Number("PAGE"),
-        Number("CLIENTS"),
-    ];
-    print::table(&columns, rows.collect());
-    print::line(&format!("\n{}", summary(&status)));
-    Ok(())
+}
+
+/// What a call gives, if it returns in time; a thread waits for the rest.
+fn within<T: Send + 'static>(bound: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, outcome) = channel();
+    let _waits = std::thread::Builder::new().name("status".to_owned()).spawn(move || sender.send(call()));
+    outcome.recv_timeout(bound).ok()
+}
+
+/// What this host's node knows while the coordinator is away: itself, and where the coordinator was.
+fn show_own(status: &OwnStatus, as_json: bool) -> Result<()> {
+    let OwnStatus { own, regions, coordinator } = status;
+    if as_json {
+        let away = json!({ "node": coordinator.node.0, "address": coordinator.address });
+        print::json(&json!({ "coordinator_away": away, "regions_here": regions, "nodes": [node_value(own)] }))?;
+    } else {
+        let away = [coordinator.node.0.to_string(), "?".to_owned(), coordinator.address.clone(), "away".to_owned()];
+        let unknown = || std::iter::repeat_n("?".to_owned(), COLUMNS.len() - away.len());
+        let mut own = row(own);
+        own[3] = "here".to_owned();
+        show_nodes([away.iter().cloned().chain(unknown()).collect(), own].into_iter());
+    }
+    let plural = if *regions == 1 { "region has" } else { "regions have" };
+    bail!(
+        "the coordinator ({} at {}) does not answer; this is what {} knows, and {regions} {plural} bytes on it. Open regions stay usable; names \
+         and new regions wait for the coordinator",
+        coordinator.node,
+        coordinator.address,
+        status.own.node
+    )
+}
+
+fn row(node: &NodeStatus) -> Vec<String> {
+    vec![
+        node.node.0.to_string(),
+        node.name.clone(),
+        node.address.clone(),
+        if node.alive { "alive" } else { "lost" }.to_owned(),
+        size::show(node.memory.lent),
+        size::show(node.memory.populated),
+        size::show(node.memory.used),
+        size::show(node.memory.page),
+        node.memory.clients.to_string(),
+    ]
+}
+
+const COLUMNS: [Column; 9] = [
+    Column::Number("NODE"),
+    Column::Text("NAME"),
+    Column::Text("ADDRESS"),
+    Column::Text("STATE"),
+    Column::Number("LENT"),
+    Column::Number("POPULATED"),
+    Column::Number("USED"),
+    Column::Number("PAGE"),
+    Column::Number("CLIENTS"),
+];
+
+fn show_nodes(rows: impl Iterator<Item = Vec<String>>) {
+    print::table(&COLUMNS, rows.collect());
 }
 
 fn summary(status: &PoolStatus) -> String {
@@ -79,12 +128,13 @@ fn summary(status: &PoolStatus) -> String {
 }
 
 fn value(status: &PoolStatus) -> Value {
-    let nodes = status.nodes.iter().map(|node| {
-        json!({
-            "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive,
-            "lent": node.memory.lent, "populated": node.memory.populated, "used": node.memory.used,
-            "page": node.memory.page, "clients": node.memory.clients, "plain": node.memory.is_plain,
-        })
-    });
-    json!({ "regions": status.regions, "nodes": nodes.collect::<Vec<_>>() })
+    json!({ "regions": status.regions, "nodes": status.nodes.iter().map(node_value).collect::<Vec<_>>() })
+}
+
+fn node_value(node: &NodeStatus) -> Value {
+    json!({
+        "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive,
+        "lent": node.memory.lent, "populated": node.memory.populated, "used": node.memory.used,
+        "page": node.memory.page, "clients": node.memory.clients, "plain": node.memory.is_plain,
+    })
 }

@@ -67,6 +67,13 @@ fn queues_and_rings() {
 }
 
 #[test]
+fn collectives() {
+    let report = bench("collectives", None);
+    check("collectives", &report);
+    assert_eq!(rows(&report, "all-reduce 4 MiB, 4 ranks, 2 nodes").len(), 2);
+}
+
+#[test]
 fn strided() {
     let report = bench("strided", None);
     check("strided", &report);

@@ -5,9 +5,10 @@
 //! time with a thread on either side; the second is CPU time with both sides on one thread, which other programs on
 //! the machine hardly touch: it shows what the link adds to the system calls.
 
+use hanare_fabric::agree::{self, Choice};
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::{Channel, Greeted, Keys, Listener, Socket, TcpLink, connect};
-use hanare_fabric::ucx::{self, Choice};
+use hanare_fabric::ucx;
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::{Role, Sealing};
@@ -188,7 +189,7 @@ fn ucx_round_trip(len: usize, rounds: usize) -> f64 {
 }
 
 fn upgraded(greeted: Greeted) -> Box<dyn Link> {
-    ucx::agree(greeted, Choice::Ucx, soon()).expect("both sides have UCX").link
+    agree::agree(greeted, Choice::Ucx, soon()).expect("both sides have UCX").link
 }
 
 fn shm_round_trip(len: usize, rounds: usize) -> f64 {

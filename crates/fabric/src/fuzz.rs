@@ -20,7 +20,7 @@ type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All of them, by name.
 pub const TARGETS: &[FuzzTarget] =
-    &[("stream", stream), ("shared", shared), ("greeting", greeting), ("sealed", sealed), ("offer", crate::ucx::fuzz_offer)];
+    &[("stream", stream), ("shared", shared), ("greeting", greeting), ("sealed", sealed), ("offer", offer)];
 
 /// Bodies longer than this are refused, so that a run measures the link and not the allocator.
 const BODY_LEN: u64 = 64 << 10;
@@ -193,6 +193,12 @@ pub fn sealed(bytes: &[u8]) {
     raw.into_iter().for_each(|(raw, _)| reset(raw));
 }
 
+/// What two sides say before they decide on a fabric, and the head of a frame of UCX.
+pub fn offer(bytes: &[u8]) {
+    crate::agree::fuzz_offer(bytes);
+    crate::ucx::fuzz_frame(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +233,6 @@ mod tests {
         drive("greeting", &seeds, MOST, greeting);
         let record = |len: u16| [&[100][..], &len.to_le_bytes(), &vec![6; usize::from(len)]].concat();
         drive("sealed", &[record(48), record(16), [record(17), record(16_400)].concat(), vec![0]], MOST, sealed);
-        drive("offer", &[crate::ucx::fuzz_seed()], MOST, crate::ucx::fuzz_offer);
+        drive("offer", &[crate::agree::fuzz_seed()], MOST, offer);
     }
 }

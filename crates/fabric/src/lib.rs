@@ -6,6 +6,7 @@
 //! | [`tcp`] | links between any two machines: connect, listen, greet, prove |
 //! | [`shm`] | links between two processes of one host: rings in shared memory |
 //! | [`ucx`] | links over UCX, loaded at run time: RDMA where it is there |
+//! | [`agree`] | which fabric a connection between hosts gets |
 //! | [`stream`] | the link that `tcp` is: over any stream of bytes |
 //! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
 //! | [`mod@wait`] | waiting for a link: pause, yield, park |
@@ -30,6 +31,7 @@
 //! What is not here: what messages mean, requests and their answers, names of nodes, threads, and memory of its own
 //! beyond one buffer a link.
 
+pub mod agree;
 mod ending;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

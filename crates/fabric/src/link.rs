@@ -76,6 +76,12 @@ pub trait Link: Send {
         is_hung_up(self.life())
     }
 
+    /// Wakes the peer, though nothing was sent: it may have changed memory of which only they two know. A link that cannot do so does
+    /// nothing.
+    ///
+    /// **Cost**: one system call, which never waits.
+    fn nudge(&self) {}
+
     /// Whether a `progress` that finds nothing is a system call: then whoever waits yields between two of them.
     fn checks_by_call(&self) -> bool {
         false
@@ -253,6 +259,9 @@ impl<L: Link + ?Sized> Link for Box<L> {
     }
     fn life(&self) -> BorrowedFd<'_> {
         (**self).life()
+    }
+    fn nudge(&self) {
+        (**self).nudge();
     }
     fn checks_by_call(&self) -> bool {
         (**self).checks_by_call()

@@ -1,8 +1,9 @@
 //! The small path allocates nothing, on either side, once a link has warmed up.
 
+use hanare_fabric::agree::{self, Choice};
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::{Greeted, Keys, Listener, connect};
-use hanare_fabric::ucx::{self, Choice};
+use hanare_fabric::ucx;
 use hanare_fabric::{Link, Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::{Role, Sealing};
@@ -136,8 +137,8 @@ fn ucx_allocates_nothing() {
         return;
     }
     let (one, other) = greeted(Sealing::Auto);
-    let acceptor = thread::spawn(move || ucx::agree(other, Choice::Ucx, soon()).unwrap().link);
-    let mut one = ucx::agree(one, Choice::Ucx, soon()).unwrap().link;
+    let acceptor = thread::spawn(move || agree::agree(other, Choice::Ucx, soon()).unwrap().link);
+    let mut one = agree::agree(one, Choice::Ucx, soon()).unwrap().link;
     let mut other = acceptor.join().unwrap();
     for len in [0, 8, 4096] {
         assert_eq!(allocations_in_rounds(&mut one, &mut other, len), 0, "{len} bytes");

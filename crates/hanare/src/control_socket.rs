@@ -5,7 +5,9 @@
 //! has them spread over several one-byte messages behind its value. A node takes few of them, and short frames: see [`Most`].
 
 use hanare_memory::fork::Withheld;
-use hanare_protocol::limits::{CONTROL_LEN_MAX, REQUEST_FD_COUNT_MAX, REQUEST_LEN_MAX};
+use hanare_protocol::limits::CONTROL_LEN_MAX;
+#[cfg(feature = "node")]
+use hanare_protocol::limits::{REQUEST_FD_COUNT_MAX, REQUEST_LEN_MAX};
 use hanare_protocol::wire::control;
 use rustix::io::Errno;
 use rustix::net::{
@@ -33,6 +35,7 @@ struct Most {
 const ANSWER: Most = Most { len: CONTROL_LEN_MAX, fds: 1 << 16 };
 
 /// What a node takes from a client.
+#[cfg(feature = "node")]
 const REQUEST: Most = Most { len: REQUEST_LEN_MAX, fds: REQUEST_FD_COUNT_MAX };
 
 /// The address of a node's socket: a path, or `@name` for one without a file.
@@ -100,6 +103,7 @@ impl FrameSocket {
     }
 
     /// Takes over a node's socket, whose calls never wait.
+    #[cfg(feature = "node")]
     pub fn polled(fd: OwnedFd) -> FrameSocket {
         FrameSocket { waits: false, most: REQUEST, ..FrameSocket::waiting(fd) }
     }
@@ -122,6 +126,7 @@ impl FrameSocket {
     }
 
     /// Whether something waits for the peer to read.
+    #[cfg(feature = "node")]
     pub fn has_unsent(&self) -> bool {
         !self.queue.is_empty()
     }

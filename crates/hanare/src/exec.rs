@@ -7,7 +7,8 @@
 //! Operand and result are as they travel, so that a share done here and one done by a node end alike.
 
 use hanare_memory::{Lost, Window, vector};
-use hanare_protocol::element::{RANGE_LEN, Range, Summary};
+use hanare_protocol::Error;
+use hanare_protocol::element::{Element, RANGE_LEN, Range, Summary};
 use hanare_protocol::shape::Checked;
 use hanare_protocol::wire::command::{Op, Update};
 
@@ -59,6 +60,7 @@ impl Exec {
     }
 
     /// The bytes of an operand that is no stream.
+    #[cfg(feature = "node")]
     pub fn held(&self) -> &[u8] {
         &self.held
     }
@@ -122,6 +124,18 @@ impl Exec {
     }
 }
 
+/// Refuses what cannot be done to the blocks of a shape, by the operation or by this machine's processor.
+///
+/// **Errors**: those of [`Op::check`]; [`Error::BadElement`].
+pub(crate) fn check(op: Op, region: &str, shape: &Checked<'_>) -> Result<(), Error> {
+    if op.element() == Some(Element::U128) && !vector::has_wide_words() {
+        let (region, operation, element) = (region.to_owned(), op.name().to_owned(), Element::U128.to_string());
+        let reason = "the processor here has no atomic instructions for them (cmpxchg16b, AVX)".to_owned();
+        return Err(Error::BadElement { region, operation, element, reason });
+    }
+    op.check(region, shape)
+}
+
 /// Does all of an operation at once.
 ///
 /// **Errors**: [`Lost`]; part of it may be done.
@@ -138,7 +152,7 @@ pub(crate) fn run(op: Op, memory: Window, shape: &Checked<'_>, operand: Window, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_protocol::element::{Element, Operator};
+    use hanare_protocol::element::Operator;
     use hanare_protocol::shape::{Indexed, Indices, Shape};
 
     const LEN: usize = 4096;

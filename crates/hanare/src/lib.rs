@@ -15,8 +15,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`Pool`], [`Region`] | the client's side: what a program does |
-//! | [`node`] | the process of one host that lends memory and serves its clients |
+//! | `node` | the process of one host that lends memory and serves its clients; feature `node`, which is on by default |
 //! | [`launch`] | which rank of which job a process is |
+//! | [`last_word`] | how a rank ends its whole job |
 //! | [`settings`] | every `HANARE_…` variable |
 //!
 //! What is not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the
@@ -25,9 +26,11 @@
 mod client;
 mod control_socket;
 mod exec;
-#[cfg(any(test, fuzzing))]
+#[cfg(all(feature = "node", any(test, fuzzing)))]
 pub mod fuzz;
+pub mod last_word;
 pub mod launch;
+#[cfg(feature = "node")]
 pub mod node;
 mod random;
 pub mod settings;
@@ -35,29 +38,45 @@ mod trace;
 
 pub use client::{
     Batch, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, MapOptions, Modify,
-    PageCounts, Part, Pool, Queue, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Unread, WordGuard, WordLock,
-    WritePort,
+    Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Region, SharedMapping, Signal,
+    Unread, WordGuard, WordLock, WritePort,
 };
+#[doc(inline)]
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::ucx;
+#[doc(inline)]
 pub use hanare_memory::Window;
+#[doc(inline)]
 pub use hanare_memory::capacity::available as available_memory;
 /// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
 pub mod userfaultfd {
     pub use hanare_memory::uffd::{Features, PARTS, Part};
 }
+#[doc(inline)]
 pub use hanare_memory::file::Huge;
+#[doc(inline)]
 pub use hanare_protocol::array::Array;
+#[doc(inline)]
 pub use hanare_protocol::attributes::Attributes;
+#[doc(inline)]
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
+#[doc(inline)]
 pub use hanare_protocol::error::Happened;
+#[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
+#[doc(inline)]
 pub use hanare_protocol::page::Consistency;
-pub use hanare_protocol::place::{Extent, Layout, Placement};
+#[doc(inline)]
+pub use hanare_protocol::place::{Extent, Layout, NodeList, Placement};
+#[doc(inline)]
 pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
+#[doc(inline)]
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
-pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, PageStat, PoolStatus, RegionStat};
+#[doc(inline)]
+pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat};
+#[doc(inline)]
 pub use hanare_protocol::wire::sync::{Wait, Word};
+#[doc(inline)]
 pub use hanare_protocol::{Error, Result};
 /// What values must be to lie in a region ([`Region::put_values`]), and how they become bytes for all other commands.
 pub use zerocopy;

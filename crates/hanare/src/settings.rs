@@ -1,8 +1,7 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
-use hanare_fabric::ucx::Choice;
+use hanare_fabric::agree::Choice;
 use hanare_memory::uffd::Features;
-use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result, limits, size};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +35,7 @@ pub const SETTINGS: &[Setting] = &[
         "from the launcher",
         "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
     ),
+    setting("HANARE_LAUNCHER", "set by `hanare run`", "where a rank of this host asks its launcher to end the whole job"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
     setting(
@@ -186,20 +186,6 @@ pub fn userfaultfd() -> Result<Features> {
 /// The first takes half of that at most, the next half of the rest.
 pub(crate) fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
-}
-
-/// Which connections are sealed.
-pub(crate) fn sealing() -> Result<Sealing> {
-    match text("HANARE_SEAL").as_deref() {
-        None | Some("auto") => Ok(Sealing::Auto),
-        Some("always") => Ok(Sealing::Always),
-        Some("plain") => Ok(Sealing::Plain),
-        Some(other) => Err(Error::BadSetting {
-            key: "HANARE_SEAL".to_owned(),
-            value: other.to_owned(),
-            reason: "it must be auto, always or plain".to_owned(),
-        }),
-    }
 }
 
 /// What moves bytes between hosts.

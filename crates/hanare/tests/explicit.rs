@@ -582,12 +582,15 @@ fn a_fault_allocates_nothing_and_keeps_to_a_small_stack() {
 
 #[test]
 fn faults_over_sealed_connections() {
-    support::once_more_sealed(&[
-        "a_pointer_shows_what_is_at_home_wherever_it_lies",
-        "more_pages_than_frames_are_evicted_and_come_back",
-        "a_connection_that_broke_is_made_anew_by_the_next_flush_or_update",
-        "a_fault_allocates_nothing_and_keeps_to_a_small_stack",
-    ]);
+    support::once_more_sealed(
+        module_path!(),
+        &[
+            "a_pointer_shows_what_is_at_home_wherever_it_lies",
+            "more_pages_than_frames_are_evicted_and_come_back",
+            "a_connection_that_broke_is_made_anew_by_the_next_flush_or_update",
+            "a_fault_allocates_nothing_and_keeps_to_a_small_stack",
+        ],
+    );
 }
 
 #[test]

@@ -156,7 +156,8 @@ fn an_honest_program_goes_on_beside_five_hundred_hostile_ones() {
     let region = near.create("honest", 64 << 10, &CreateOptions::default()).unwrap();
     region.put(0, &[7; 64 << 10]).unwrap();
     let before = [p99(&near, "honest"), p99(&far, "honest")];
-    let hostile: Vec<_> = (0..PROCESSES).map(|_| holder::start("hostile", pool.nodes[0].socket())).collect();
+    let hostile: Vec<_> =
+        (0..PROCESSES).map(|_| holder::start(concat!(module_path!(), "::hostile"), pool.nodes[0].socket())).collect();
     // Each is of each kind.
     let until = Instant::now() + TURN * 10;
     let mut beside = [Duration::ZERO; 2];

@@ -201,12 +201,6 @@ fn word_of(op: Op) -> usize {
 }
 
 #[test]
-#[ignore = "a node that other tests start"]
-fn node_process() {
-    processes::node();
-}
-
-#[test]
 #[ignore = "a thread that other tests start"]
 fn thread_process() {
     let Ok(folder) = std::env::var("TEST_FOLDER") else { return };

@@ -12,12 +12,6 @@ mod support;
 use hanare::Consistency;
 
 #[test]
-#[ignore = "a node that other tests start"]
-fn node_process() {
-    processes::node();
-}
-
-#[test]
 #[ignore = "a program that other tests start"]
 fn program_process() {
     random::program::run();
@@ -47,5 +41,5 @@ fn explicit_programs_see_what_was_flushed_and_nothing_else() {
 
 #[test]
 fn coherent_programs_as_on_linux_6_1() {
-    support::once_more_as_on_linux("6.1", &["as_on_linux", "explicit_programs"]);
+    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux", "explicit_programs"]);
 }

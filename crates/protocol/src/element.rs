@@ -4,9 +4,11 @@
 //! bits, floating-point numbers exactly ([`ExactSum`]) and rounded once.
 
 mod exact_sum;
+mod fold;
 mod summary;
 
 pub use exact_sum::ExactSum;
+pub use fold::{fold, folds};
 pub use summary::{RANGE_LEN, Range, SUMMARY_LEN, Summary, Value};
 
 use std::fmt;
@@ -35,11 +37,13 @@ pub enum Element {
     F32 = 9,
     /// IEEE 754 binary64.
     F64 = 10,
+    /// 128 bits, unsigned: for updates, fetches and compare-and-swap, as of a pointer and its count. No reduction takes them.
+    U128 = 11,
 }
 
 impl Element {
     /// All kinds.
-    pub const ALL: [Element; 10] = [
+    pub const ALL: [Element; 11] = [
         Element::U8,
         Element::I8,
         Element::U16,
@@ -50,6 +54,7 @@ impl Element {
         Element::I64,
         Element::F32,
         Element::F64,
+        Element::U128,
     ];
 
     /// Bytes of one.
@@ -59,6 +64,7 @@ impl Element {
             Element::U16 | Element::I16 => 2,
             Element::U32 | Element::I32 | Element::F32 => 4,
             Element::U64 | Element::I64 | Element::F64 => 8,
+            Element::U128 => 16,
         }
     }
 
@@ -91,6 +97,7 @@ impl fmt::Display for Element {
             Element::I64 => "i64",
             Element::F32 => "f32",
             Element::F64 => "f64",
+            Element::U128 => "u128",
         })
     }
 }
@@ -113,19 +120,21 @@ pub enum Operator {
     Xor = 6,
     /// The operand.
     Swap = 7,
+    /// The element as it is: nothing is written, the operand means nothing, and the right to read is enough. For fetches.
+    Load = 8,
 }
 
 impl Operator {
     /// All operators.
-    pub const ALL: [Operator; 7] =
-        [Operator::Add, Operator::Min, Operator::Max, Operator::And, Operator::Or, Operator::Xor, Operator::Swap];
+    pub const ALL: [Operator; 8] =
+        [Operator::Add, Operator::Min, Operator::Max, Operator::And, Operator::Or, Operator::Xor, Operator::Swap, Operator::Load];
 
     /// The operator of that number on the wire.
     pub fn decode(byte: u8) -> Option<Operator> {
         Operator::ALL.into_iter().find(|operator| *operator as u8 == byte)
     }
 
-    /// Whether elements of that kind can be updated so: 32 and 64 bits; bitwise for whole numbers alone.
+    /// Whether elements of that kind can be updated so: 32, 64 and 128 bits; bitwise for whole numbers alone.
     pub fn fits(self, element: Element) -> bool {
         let is_bitwise = matches!(self, Operator::And | Operator::Or | Operator::Xor);
         element.len() >= 4 && !(is_bitwise && element.is_float())
@@ -142,6 +151,7 @@ impl fmt::Display for Operator {
             Operator::Or => "or",
             Operator::Xor => "xor",
             Operator::Swap => "swap",
+            Operator::Load => "load",
         })
     }
 }

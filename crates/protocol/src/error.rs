@@ -143,10 +143,10 @@ pub enum Error {
         /// What the node says of it, if it could be asked.
         happened: Happened,
     },
-    /// The user may not do that to the region.
-    #[error("user {uid} may not {what} region '{region}' (owner {owner}, mode {mode:04o})")]
+    /// The user may not do that to the region, or to the name of a lock or group.
+    #[error("user {uid} may not {what} '{region}' (owner {owner}, mode {mode:04o})")]
     NoPermission {
-        /// The region.
+        /// The region, or the name.
         region: String,
         /// What was refused: read, write, remove …
         what: String,

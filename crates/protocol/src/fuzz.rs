@@ -9,11 +9,11 @@ use crate::member::{self, Member};
 use crate::place::Layout;
 use crate::wire::VERSION;
 use crate::wire::command::{COMMAND_LEN, Command};
-use crate::wire::control::{self, Answer, FromNode, Question, Request, ToNode};
+use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
+use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
 use crate::wire::page::{self, GRANTED_LEN, Granted, Settled, WANT_LEN, Want};
-use crate::wire::sync::{SyncAnswer, SyncRequest};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -23,6 +23,7 @@ type FuzzTarget = (&'static str, fn(&[u8]));
 /// All of them, by name.
 pub const TARGETS: &[FuzzTarget] = &[
     ("head", head),
+    ("exchange", exchange),
     ("hello", hello),
     ("command", command),
     ("control", control),
@@ -36,6 +37,20 @@ pub fn head(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk::<HEAD_LEN>() else { return };
     if let Ok(head) = Head::decode(bytes) {
         assert_eq!(head.encode(), *bytes);
+    }
+}
+
+/// A message of a data link: its head, and its body. Both sides read it as theirs.
+pub fn exchange(bytes: &[u8]) {
+    let Some((head, body)) = bytes.split_first_chunk::<HEAD_LEN>() else { return };
+    let Ok(head) = Head::decode(head) else { return };
+    if let Ok(query) = Query::decode(&head, body) {
+        let (again, bytes) = query.encode(head.seq);
+        assert_eq!(Query::decode(&again, &bytes), Ok(query));
+    }
+    if let Ok(reply) = Reply::decode(&head, body) {
+        let (again, bytes) = reply.encode(head.seq);
+        assert_eq!(Reply::decode(&again, &bytes), Ok(reply));
     }
 }
 
@@ -79,9 +94,6 @@ pub fn control(bytes: &[u8]) {
     survives::<Result<Answer, Error>>(bytes);
     survives::<FromNode>(bytes);
     survives::<ToNode>(bytes);
-    survives::<Question>(bytes);
-    survives::<SyncRequest>(bytes);
-    survives::<SyncAnswer>(bytes);
     survives::<coordinator::Record>(bytes);
     if let Ok((frame, page)) = page::decode_frame(bytes) {
         assert_eq!(page::decode_frame(&page::encode_frame(&frame, Some(page))), Ok((frame, page)));
@@ -165,9 +177,11 @@ mod tests {
     use crate::shape::{Dim, Shape, Strided, Subarray};
     use crate::wire::command::{Op, dims_list};
     use crate::wire::control::{HeldExtent, Memory, NodeAddress, Order, RegionView};
+    use crate::wire::exchange::Question;
     use crate::wire::greeting::{NONCE_LEN, Role};
     use crate::wire::head::Kind;
     use crate::wire::page::{Frame, Letter};
+    use crate::wire::sync::{SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
     #[global_allocator]
@@ -253,6 +267,27 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_data_links() {
+        let want = Want {
+            page: 1,
+            ticket: crate::page::Ticket { seat: 1, number: 1 },
+            access: crate::page::Access::Read,
+            has: None,
+            firm: false,
+            tries: true,
+        };
+        let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
+        let seeds = [
+            packed(Query::Ask(Question { connection: 1, seq: 2 }).encode(1)),
+            packed(Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }).encode(1)),
+            packed(Query::Want(1, vec![want; 2]).encode(1)),
+            packed(Reply::Refused(Error::LimitReached { what: "a".to_owned(), limit: 1 }).encode(1)),
+            packed(Reply::Synced(SyncAnswer::Word { seen: 1 }).encode(1)),
+        ];
+        drive("exchange", &seeds, MOST, exchange);
+    }
+
+    #[test]
     fn control_messages() {
         let write_back = ToHome::WriteBack { version: Version(3), keeps: false };
         let letter = Frame::Letter(9, Letter::ToHome { share: 1, page: Page(2), message: write_back });
@@ -262,7 +297,6 @@ mod tests {
             control::encode(&Request::Prove { hellos: vec![1; 128] }),
             control::encode(&join(1)),
             control::encode(&Ok::<_, Error>(Answer::Region(view()))),
-            control::encode(&SyncRequest::AwaitDeath { job: JobId(1) }),
             page::encode_frame(&letter, Some(&[7; 4096])),
         ];
         drive("control", &seeds, MOST, control);

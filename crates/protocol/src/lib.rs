@@ -18,6 +18,8 @@
 //! | [`request`] | the life of a client's request |
 //! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
+//! | [`names`] | owners and modes of the names of locks and groups |
+//! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
@@ -27,6 +29,7 @@
 
 pub mod array;
 pub mod attributes;
+pub mod collective;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
 pub mod element;
@@ -41,6 +44,7 @@ pub mod limits;
 pub mod lock;
 mod malformed;
 pub mod member;
+pub mod names;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod place;

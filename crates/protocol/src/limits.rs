@@ -19,6 +19,9 @@ pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
 /// Most nodes of a pool: placement lists and status stay a message of a few pages.
 pub const NODE_COUNT_MAX: usize = 1024;
 
+/// Most nodes that one placement names: its text fits in the 192 bytes that C programs get. More are `interleave`, over all.
+pub const PLACEMENT_NODE_COUNT_MAX: usize = 32;
+
 /// Most ranks of a job: a barrier's arrival set is 8 KiB at most.
 pub const RANK_COUNT_MAX: u32 = 65_536;
 
@@ -33,6 +36,12 @@ pub const CLAIM_COUNT_MAX: usize = 1 << 20;
 
 /// Most takings of locks, and as many places in groups, on one connection: no client fills the pool's tables alone.
 pub const LINK_CLAIM_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
+
+/// Most names of locks and groups that have an owner, in use or not: a few hundred bytes each at a pool's home.
+pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
+
+/// Most names of locks and groups of one user: no user takes all locks.
+pub const USER_NAME_COUNT_MAX: usize = LOCK_COUNT_MAX / 4;
 
 /// Most named groups at once.
 pub const GROUP_COUNT_MAX: usize = 65_536;
@@ -89,8 +98,30 @@ pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
 pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 
+/// Most queues with something in one answer to who reads an array on another host.
+pub const QUEUE_READY_COUNT_MAX: usize = 32;
+
+/// Most arrays and single queues of one set: it looks at each of those on its own host in turn, and has a thread for each elsewhere.
+pub const QUEUE_SET_SOURCE_COUNT_MAX: usize = 256;
+
 /// How long a side of a queue sleeps before it looks again unasked: a writer may die between its commit and the wake.
 pub const QUEUE_NAP_MS: u64 = 50;
+
+/// Most parties of a group that does collective operations: each has a lane for each other.
+pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
+
+/// Most bytes of a vector that go from one party to another at once, in groups of at most [`COLLECTIVE_FEW_COUNT`] parties: half of
+/// [`STAGE_LEN`], so that one is taken while the next comes.
+pub const COLLECTIVE_LEN_MAX: u32 = 128 << 10;
+
+/// The same in larger groups, where each party has more lanes.
+pub const COLLECTIVE_LEN_OF_MANY: u32 = 32 << 10;
+
+/// See [`COLLECTIVE_LEN_MAX`]: lanes of a party take 6 MiB then.
+pub const COLLECTIVE_FEW_COUNT: u32 = 16;
+
+/// Vectors below this are not divided among hosts: a second message costs more than it saves.
+pub const COLLECTIVE_SHORT_LEN: usize = 64 << 10;
 
 /// Longest message of what clients share: a name, and a few numbers.
 pub const SYNC_LEN_MAX: u64 = 512;

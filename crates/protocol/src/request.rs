@@ -1,14 +1,15 @@
-//! The life of a client's request: decides when its outcome is known.
+//! The life of a client's request: decides when its outcome is known, and who still waits for it.
 //!
 //! ```text
-//!             Post           Answer, Lose
-//!    Draft ────────> Sent ──────────────────> Over
-//!      ^                                       │
-//!      └───────────────────────────────────────┘
-//!                         Clear
+//!             Post           Answer, Lose           Clear
+//!    Draft ────────> Sent ──────────────────> Over ───────> Draft
+//!                     │ Forsake
+//!                     v      Answer, Lose           Clear
+//!                 Forsaken ────────────────> Spent ───────> Draft
 //! ```
 //!
-//! The outcome is kept until its owner takes it.
+//! The outcome is kept until its owner takes it. A request that nobody waits for stays until its node has answered, because the
+//! answer must find it.
 
 use crate::error::{Error, Result};
 use crate::table::{self, Row};
@@ -22,6 +23,10 @@ pub enum Phase {
     Sent,
     /// Its outcome is known.
     Over,
+    /// Its node has it, or will, and nobody waits for the answer.
+    Forsaken,
+    /// Its outcome is known, and nobody waits for it.
+    Spent,
 }
 
 /// What happens to a request.
@@ -33,6 +38,8 @@ pub enum Event {
     Answer,
     /// Its connection ends without an answer.
     Lose,
+    /// Its owner does not wait any longer.
+    Forsake,
     /// Its owner has the outcome.
     Clear,
 }
@@ -41,8 +48,11 @@ pub enum Event {
 pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Post, from: &[Phase::Draft], to: Phase::Sent },
     Row { event: Event::Answer, from: &[Phase::Sent], to: Phase::Over },
+    Row { event: Event::Answer, from: &[Phase::Forsaken], to: Phase::Spent },
     Row { event: Event::Lose, from: &[Phase::Sent], to: Phase::Over },
-    Row { event: Event::Clear, from: &[Phase::Over], to: Phase::Draft },
+    Row { event: Event::Lose, from: &[Phase::Forsaken], to: Phase::Spent },
+    Row { event: Event::Forsake, from: &[Phase::Sent], to: Phase::Forsaken },
+    Row { event: Event::Clear, from: &[Phase::Over, Phase::Spent], to: Phase::Draft },
 ];
 
 /// Where a request is in its life.
@@ -55,6 +65,8 @@ enum State {
     Draft,
     Sent,
     Over(Result<()>),
+    Forsaken,
+    Spent(Result<()>),
 }
 
 impl Life {
@@ -64,6 +76,8 @@ impl Life {
             State::Draft => Phase::Draft,
             State::Sent => Phase::Sent,
             State::Over(_) => Phase::Over,
+            State::Forsaken => Phase::Forsaken,
+            State::Spent(_) => Phase::Spent,
         }
     }
 
@@ -82,18 +96,28 @@ impl Life {
 
     /// Its answer is whole.
     pub fn on_answer(&mut self, outcome: Result<()>) {
-        self.go(Event::Answer, State::Over(outcome));
+        self.go(Event::Answer, self.end(outcome));
     }
 
     /// Its connection ended without an answer.
     pub fn on_lose(&mut self, error: Error) {
-        self.go(Event::Lose, State::Over(Err(error)));
+        self.go(Event::Lose, self.end(Err(error)));
+    }
+
+    /// Its owner does not wait any longer.
+    pub fn on_forsake(&mut self) {
+        self.go(Event::Forsake, State::Forsaken);
+    }
+
+    /// The state that an outcome leads to.
+    fn end(&self, outcome: Result<()>) -> State {
+        if self.0 == State::Forsaken { State::Spent(outcome) } else { State::Over(outcome) }
     }
 
     /// Its owner takes the outcome.
     pub fn on_clear(&mut self) -> Result<()> {
         match self.go(Event::Clear, State::Draft) {
-            State::Over(outcome) => outcome,
+            State::Over(outcome) | State::Spent(outcome) => outcome,
             other => unreachable!("the table allows no {other:?}"),
         }
     }
@@ -101,14 +125,19 @@ impl Life {
     /// The outcome, once it is known.
     pub fn outcome(&self) -> Option<&Result<()>> {
         match &self.0 {
-            State::Over(outcome) => Some(outcome),
-            _ => None,
+            State::Over(outcome) | State::Spent(outcome) => Some(outcome),
+            State::Draft | State::Sent | State::Forsaken => None,
         }
     }
 
     /// Whether its node may still answer.
     pub fn is_sent(&self) -> bool {
-        self.0 == State::Sent
+        matches!(self.0, State::Sent | State::Forsaken)
+    }
+
+    /// Whether its outcome is known, and nobody waits for it.
+    pub fn is_spent(&self) -> bool {
+        matches!(self.0, State::Spent(_))
     }
 }
 
@@ -124,8 +153,11 @@ mod tests {
             "\
 Post           Draft                              -> Sent
 Answer         Sent                               -> Over
+Answer         Forsaken                           -> Spent
 Lose           Sent                               -> Over
-Clear          Over                               -> Draft
+Lose           Forsaken                           -> Spent
+Forsake        Sent                               -> Forsaken
+Clear          Over, Spent                        -> Draft
 "
         );
     }
@@ -141,6 +173,17 @@ Clear          Over                               -> Draft
         assert_eq!(life.outcome(), Some(&outcome));
         assert_eq!(life.on_clear(), outcome);
         assert_eq!(life, Life::default());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_stays_until_it_is_answered() {
+        let mut life = Life::default();
+        life.on_post();
+        life.on_forsake();
+        assert!(life.is_sent() && !life.is_spent());
+        life.on_answer(Ok(()));
+        assert!(life.is_spent() && !life.is_sent());
+        assert_eq!((life.on_clear(), life), (Ok(()), Life::default()));
     }
 
     #[test]

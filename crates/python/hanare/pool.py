@@ -192,7 +192,7 @@ class Pool:
         name : str, optional
             Its name in the pool; by default one is drawn. The array stays until it is removed, whoever ends.
         place : str
-            Where its bytes go: ``"local"``, ``"node=K"``, or ``"interleave=1MiB"`` over all nodes.
+            Where its bytes go: ``"local"``, ``"node=K"``, ``"interleave=1MiB"`` over all nodes, or ``"nodes=0,2-4:1MiB"`` over those.
         order : {"C", "F"}
             Which axis varies fastest: the last, or the first.
         mode : int
@@ -346,6 +346,19 @@ class Pool:
     def lock(self, name: str, *, shared: bool = False) -> Lock:
         """Return a lock by name, one for the whole pool; it is not taken yet."""
         return Lock(self, name, shared)
+
+    def permit(self, name: str, mode: int) -> None:
+        """Say who may use a name of locks and groups, as a file's mode bits.
+
+        ``r`` shares the lock; ``r`` and ``w`` together take it alone, and join the group. A name belongs to the user that used it first,
+        with mode ``0o600``.
+
+        Raises
+        ------
+        NoPermission
+            The name is another user's.
+        """
+        self._native.permit(name, mode)
 
     def group(self, name: str, parties: int) -> Group:
         """Become one of the `parties` of a group that meet at its `barrier`. **Errors**: `BadGroup`, `NodeLost`."""

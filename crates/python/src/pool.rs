@@ -157,6 +157,11 @@ impl Pool {
         Ok(sync::lock(self.pool.clone(), name, Asked { is_shared, bound }))
     }
 
+    /// Says who may use a name of locks and groups.
+    fn permit(&self, py: Python<'_>, name: &str, mode: u32) -> PyResult<()> {
+        py.detach(|| self.pool.permit(name, mode)).map_err(raise)
+    }
+
     /// Joins a group of parties that meet.
     fn group(&self, py: Python<'_>, name: &str, parties: u32) -> PyResult<Group> {
         sync::join(py, &self.pool, name, parties)

@@ -1,21 +1,21 @@
 //! An array of queues in shared memory: whom to wake when something was committed or freed.
 //!
-//! A queue's bell is a word with three values. Zero, as in memory that nobody has touched, calls for the board: so an idle queue costs its
-//! reader nothing, and a writer finds its way to a reader that waits for a million of them.
+//! A queue's bell is a word with four values. Zero, as in memory that nobody has touched, calls for the board: so an idle queue costs its
+//! reader nothing, and a writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's
+//! node, which no futex wakes: the writer is told to ring the node.
 //!
 //! ```text
-//! reader:  bell = ASLEEP or BOARD; fence; look; park        writer:  commit; fence; if bell != AWAKE { tell the board; bell = AWAKE; wake }
+//! reader:  bell = ASLEEP, AFAR or BOARD; fence; look; park    writer:  commit; fence; if bell != AWAKE { tell the board; bell = AWAKE; wake }
 //! ```
 //!
 //! Either the reader's look sees what was committed, or the writer sees the bell. The writer tells the board before it takes the bell, so
 //! that one that dies in between leaves the bell to the next. A reader that sleeps looks again unasked from time to time.
 
-use crate::bell::Flag;
 use crate::board::Board;
 use crate::lane::Place;
 use crate::layout::WORD_LEN;
 use crate::park;
-use crate::words::{Exchange, Shared};
+use crate::words::{Exchange, Shared, Words};
 use hanare_protocol::queue::layout::{QueueForm, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT};
 use std::time::Duration;
 
@@ -25,6 +25,15 @@ const BOARD: u64 = 0;
 const ASLEEP: u64 = 1;
 /// The queue's reader will look by itself.
 const AWAKE: u64 = 2;
+/// The queue's reader is on another host, and waits at the queue's node until the bell changes.
+pub const AFAR: u64 = 3;
+
+/// The set's bell, and that of writers: somebody of this host sleeps.
+const NEAR_BIT: u64 = 1;
+/// In the same bells: somebody waits at the node until the bell is zero.
+const AFAR_BIT: u64 = 2;
+/// What a side on another host stores to the set's bell, or to that of writers: sleepers of the host are not forgotten by it.
+pub const ALL_ASLEEP: u64 = NEAR_BIT | AFAR_BIT;
 
 /// Whom a commit has to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +44,10 @@ pub enum Wake {
     Reader,
     /// Who waits for any queue of the array.
     Set,
+    /// Who waits for the queue at its node.
+    Afar,
+    /// Who waits for any queue, of whom some do so at the node.
+    SetAfar,
 }
 
 /// An array of queues in words of its own.
@@ -121,42 +134,97 @@ impl<W: Exchange + Clone> Array<W> {
         match self.words.swap(bell, AWAKE) {
             AWAKE => Wake::Nobody,
             ASLEEP => Wake::Reader,
+            AFAR => Wake::Afar,
             _ => {
                 // The bell may have become the board's after the look.
                 self.board.set(queue);
-                if self.set_bell().ring() { Wake::Set } else { Wake::Nobody }
+                match self.ring(SET_WORD) {
+                    0 => Wake::Nobody,
+                    who if who & AFAR_BIT == 0 => Wake::Set,
+                    _ => Wake::SetAfar,
+                }
             }
         }
     }
 
-    /// The bell of who waits for any queue.
-    pub fn set_bell(&self) -> Flag<W> {
-        Flag::at(self.words.clone(), SET_BELL_AT as usize / WORD_LEN)
+    /// Takes what a bell of several sleepers says. What was stored before is visible to their looks.
+    #[inline]
+    fn ring(&self, word: usize) -> u64 {
+        // ORDERING: pairs with the fence in `doze_at`.
+        self.words.fence();
+        if self.words.load(word) == 0 { 0 } else { self.words.swap(word, 0) }
     }
 
-    /// The bell of writers that wait for room in the queue.
-    pub fn room_bell(&self, queue: u64) -> Flag<W> {
-        Flag::at(self.words.clone(), self.word(queue, ROOM_BELL_AT))
+    /// Announces sleep at a bell of several sleepers; those that are there stay.
+    fn doze_at(&self, word: usize) {
+        let mut old = self.words.load(word);
+        while let Err(found) = self.words.compare_exchange(word, old, old | NEAR_BIT) {
+            old = found;
+        }
+        // ORDERING: pairs with the fence in `ring`: the bell is visible before the caller's next look is made.
+        self.words.fence();
+    }
+
+    /// Reader of all queues: announces sleep; takes from the board once more before it parks.
+    pub fn doze_set(&self) {
+        self.doze_at(SET_WORD);
+    }
+
+    /// Reader of all queues: is awake again.
+    pub fn rouse_set(&self) {
+        self.words.store(SET_WORD, 0);
+    }
+
+    /// Writer: announces sleep for want of room; looks once more before it parks.
+    pub fn doze_writer(&self, queue: u64) {
+        self.doze_at(self.word(queue, ROOM_BELL_AT));
+    }
+
+    /// Whether the reader's bell says that it sleeps on this host: nobody has committed since.
+    pub fn is_asleep(&self, queue: u64) -> bool {
+        self.words.load(self.word(queue, READER_BELL_AT)) == ASLEEP
+    }
+
+    /// Whether the bell of who waits for any queue says so still.
+    pub fn is_set_asleep(&self) -> bool {
+        self.words.load(SET_WORD) != 0
     }
 }
 
+/// Word index of the bell of who waits for any queue.
+const SET_WORD: usize = SET_BELL_AT as usize / WORD_LEN;
+
 impl Array<Shared> {
-    /// Writer: has committed something; wakes who has to know.
+    /// Writer: has committed something; wakes who has to know. True: somebody waits at the array's node, which has to be rung.
     #[inline]
-    pub fn tell_reader(&self, queue: u64) {
+    #[must_use]
+    pub fn tell_reader(&self, queue: u64) -> bool {
         match self.committed(queue) {
-            Wake::Nobody => {}
-            Wake::Reader => park::wake(&self.words, self.word(queue, READER_BELL_AT)),
-            Wake::Set => park::wake(&self.words, SET_BELL_AT as usize / WORD_LEN),
+            Wake::Nobody => false,
+            other => self.wake(queue, other),
         }
     }
 
-    /// Reader: has freed something; wakes writers that wait for room.
-    #[inline]
-    pub fn tell_writers(&self, queue: u64) {
-        if self.room_bell(queue).ring() {
-            park::wake(&self.words, self.word(queue, ROOM_BELL_AT));
+    #[cold]
+    fn wake(&self, queue: u64, whom: Wake) -> bool {
+        match whom {
+            Wake::Nobody | Wake::Afar => {}
+            Wake::Reader => park::wake(&self.words, self.word(queue, READER_BELL_AT)),
+            Wake::Set | Wake::SetAfar => park::wake(&self.words, SET_WORD),
         }
+        matches!(whom, Wake::Afar | Wake::SetAfar)
+    }
+
+    /// Reader: has freed something; wakes writers that wait for room. True: one of them waits at the array's node.
+    #[inline]
+    #[must_use]
+    pub fn tell_writers(&self, queue: u64) -> bool {
+        let word = self.word(queue, ROOM_BELL_AT);
+        let who = self.ring(word);
+        if who != 0 {
+            park::wake(&self.words, word);
+        }
+        who & AFAR_BIT != 0
     }
 
     /// Reader: sleeps after [`Array::doze`] until something is committed, for `bound` at most.
@@ -164,13 +232,25 @@ impl Array<Shared> {
         park::park(&self.words, self.word(queue, READER_BELL_AT), ASLEEP, bound);
     }
 
-    /// Writer: sleeps after it has dozed at the [`Array::room_bell`].
+    /// Writer: sleeps after [`Array::doze_writer`].
     pub fn sleep_writer(&self, queue: u64, bound: Duration) {
-        park::park(&self.words, self.word(queue, ROOM_BELL_AT), 1, bound);
+        self.sleep_at(self.word(queue, ROOM_BELL_AT), bound);
     }
 
-    /// Reader of all queues: sleeps after it has dozed at the [`Array::set_bell`].
+    /// Reader of all queues: sleeps after [`Array::doze_set`].
     pub fn sleep_set(&self, bound: Duration) {
-        park::park(&self.words, SET_BELL_AT as usize / WORD_LEN, 1, bound);
+        self.sleep_at(SET_WORD, bound);
+    }
+
+    fn sleep_at(&self, word: usize, bound: Duration) {
+        let value = self.words.load(word);
+        if value != 0 {
+            park::park(&self.words, word, value, bound);
+        }
+    }
+
+    /// Wakes who sleeps at the bells of a queue's reader and of the set, though nothing was committed.
+    pub fn rouse_sleepers(&self, queue: Option<u64>) {
+        park::wake(&self.words, queue.map_or(SET_WORD, |queue| self.word(queue, READER_BELL_AT)));
     }
 }

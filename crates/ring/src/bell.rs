@@ -13,6 +13,9 @@
 
 use crate::words::Words;
 
+/// The flag is the first of its words.
+const WORD: usize = 0;
+
 const AWAKE: u64 = 0;
 const ASLEEP: u64 = 1;
 
@@ -20,30 +23,24 @@ const ASLEEP: u64 = 1;
 #[derive(Clone, Copy, Debug)]
 pub struct Flag<W> {
     words: W,
-    word: usize,
 }
 
 impl<W: Words> Flag<W> {
     /// The flag in the first word of `words`.
     pub fn new(words: W) -> Flag<W> {
-        Flag::at(words, 0)
-    }
-
-    /// The flag in a word of `words`.
-    pub fn at(words: W, word: usize) -> Flag<W> {
-        Flag { words, word }
+        Flag { words }
     }
 
     /// Waiter: announces sleep. The caller looks once more for what it waits for before it parks.
     pub fn doze(&self) {
-        self.words.swap(self.word, ASLEEP);
+        self.words.swap(WORD, ASLEEP);
         // ORDERING: pairs with the fence in `ring`: the flag is visible before the caller's next look is made.
         self.words.fence();
     }
 
     /// Waiter: is awake again (or did not park).
     pub fn rouse(&self) {
-        self.words.store(self.word, AWAKE);
+        self.words.store(WORD, AWAKE);
     }
 
     /// Sender: says whether the other side sleeps and has to be woken; what was stored before is visible to its look.
@@ -51,6 +48,6 @@ impl<W: Words> Flag<W> {
     pub fn ring(&self) -> bool {
         // ORDERING: pairs with the fence in `doze`.
         self.words.fence();
-        self.words.load(self.word) != AWAKE && self.words.swap(self.word, AWAKE) != AWAKE
+        self.words.load(WORD) != AWAKE && self.words.swap(WORD, AWAKE) != AWAKE
     }
 }

@@ -28,10 +28,10 @@ impl<W: Exchange> Board<W> {
         Board { words, levels, count }
     }
 
-    fn set_bit(&self, word: usize, bit: u64) {
+    fn set_bits(&self, word: usize, bits: u64) {
         let mut old = self.words.load(word);
-        while old & bit == 0 {
-            match self.words.compare_exchange(word, old, old | bit) {
+        while old & bits != bits {
+            match self.words.compare_exchange(word, old, old | bits) {
                 Ok(_) => return,
                 Err(found) => old = found,
             }
@@ -42,31 +42,38 @@ impl<W: Exchange> Board<W> {
     pub fn set(&self, queue: u64) {
         let mut index = queue;
         for first in &self.levels {
-            self.set_bit(first + (index / BOARD_BITS) as usize, 1 << (index % BOARD_BITS));
+            self.set_bits(first + (index / BOARD_BITS) as usize, 1 << (index % BOARD_BITS));
             index /= BOARD_BITS;
         }
     }
 
-    /// Takes all queues that have something. **Cost**: a word read, and a swap for each word that is not zero.
-    pub fn take(&self, into: &mut Vec<u64>) {
-        self.take_word(self.levels.len() - 1, 0, into);
+    /// Takes queues that have something, `most` at most; those beyond stay. **Cost**: a word read, and a swap for each word that is not zero.
+    pub fn take(&self, most: usize, into: &mut Vec<u64>) {
+        self.take_word(self.levels.len() - 1, 0, most, into);
     }
 
-    fn take_word(&self, level: usize, index: u64, into: &mut Vec<u64>) {
+    fn take_word(&self, level: usize, index: u64, most: usize, into: &mut Vec<u64>) {
         let word = self.levels[level] + index as usize;
         if self.words.load(word) == 0 {
             return;
         }
         let mut bits = self.words.swap(word, 0);
         while bits != 0 {
+            if into.len() >= most {
+                // The word above was taken too, and whoever took it puts its bit back.
+                return self.set_bits(word, bits);
+            }
             let below = index * BOARD_BITS + u64::from(bits.trailing_zeros());
-            bits &= bits - 1;
             // Bits beyond the last queue are nobody's: whoever may write the region may have set them.
             match level {
                 0 if below < self.count => into.push(below),
                 0 => {}
-                _ if below < self.words_at(level - 1) => self.take_word(level - 1, below, into),
+                _ if below < self.words_at(level - 1) => self.take_word(level - 1, below, most, into),
                 _ => {}
+            }
+            // A word that was not emptied keeps its bit.
+            if level == 0 || into.len() < most {
+                bits &= bits - 1;
             }
         }
     }

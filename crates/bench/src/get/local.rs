@@ -3,13 +3,13 @@
 use super::{SIZES, rounds_of};
 use crate::Options;
 use crate::compare::{bytes, compare};
+use crate::peers::mpi::Mpi;
 use crate::peers::program::{self, Compiled};
 use crate::report::Row;
 use crate::turns::{Contestant, Figures, median, take_turns};
 use anyhow::{Context, Result};
 use hanare::{CreateOptions, Pool, Region};
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 /// Operations of 8 B in one measurement.
@@ -106,21 +106,17 @@ fn memcpy(rounds: usize) -> Result<Figures> {
 }
 
 fn mpi_name() -> String {
-    let output = Command::new("mpirun").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
-    let first = String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned();
-    match first.split_whitespace().last() {
-        Some(version) if first.contains("Open MPI") => format!("Open MPI {version}"),
-        _ => "Open MPI".to_owned(),
-    }
+    Mpi::Open.tools().map_or_else(|_| "Open MPI".to_owned(), |(_, _, version)| format!("Open MPI {version}"))
 }
 
 fn mpi(compiled: &Compiled, rounds: usize) -> Result<impl FnMut() -> Result<Figures> + use<>> {
-    let program = compiled.build("mpicc", "mpi_window", &[])?;
+    let (compiler, launcher, _) = Mpi::Open.tools()?;
+    let program = compiled.build(&compiler, "mpi_window", &[])?;
     let program = program.to_str().context("the folder's name is no text")?.to_owned();
     Ok(move || {
         // Two ranks, wherever there is room; as root only because the user is.
         let arguments = ["--oversubscribe", "-n", "2", &program, &rounds.to_string()];
         let variables = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
-        program::figures(&program::run(Path::new("mpirun"), &arguments, &variables)?)
+        program::figures(&program::run(Path::new(&launcher), &arguments, &variables)?)
     })
 }

@@ -49,8 +49,8 @@ impl Mpi {
         }
     }
 
-    /// Its compiler and launcher. Distributions that have both add the name; else what is called mpirun must say which it is.
-    fn tools(self) -> Result<(String, String, String)> {
+    /// Its compiler, launcher and version. Distributions that have both add the name; else what is called mpirun must say which it is.
+    pub fn tools(self) -> Result<(String, String, String)> {
         let suffix = if self == Mpi::Open { ".openmpi" } else { ".mpich" };
         let mut said = None;
         for suffix in [suffix, ""] {
@@ -82,12 +82,12 @@ impl Mpi {
         }
     }
 
-    /// Words for the launcher and variables for both ranks.
+    /// Words for the launcher, all but the number of ranks, and variables for them.
     fn settings(self, link: Link) -> (Vec<&'static str>, Vec<(&'static str, &'static str)>) {
         match self {
             Mpi::Open => {
-                // Two ranks, wherever there is room; as root only because the user is.
-                let mut words = vec!["--use-hwthread-cpus", "--oversubscribe", "--bind-to", "none", "-n", "2"];
+                // Ranks wherever there is room; as root only because the user is.
+                let mut words = vec!["--use-hwthread-cpus", "--oversubscribe", "--bind-to", "none"];
                 if link == Link::Tcp {
                     words.extend(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "osc", "pt2pt"]);
                 }
@@ -95,10 +95,10 @@ impl Mpi {
             }
             // Debian's has the network module ucx, others ofi: each is told in its own words, and minds no others.
             Mpi::Mpich => match link {
-                Link::Local => (vec!["-n", "2"], vec![]),
+                Link::Local => (vec![], vec![]),
                 Link::Tcp => {
                     let variables = vec![("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self"), ("FI_PROVIDER", "tcp")];
-                    (vec!["-n", "2"], variables)
+                    (vec![], variables)
                 }
             },
         }
@@ -116,12 +116,12 @@ impl Mpi {
         Contestant::peer(&name, session.map(|mut session| move || -> Result<Figures> { session.turn() }))
     }
 
-    /// A contestant that runs `program` anew by two ranks over TCP in each turn, and takes its figures from the first line
+    /// A contestant that runs `program` anew by `ranks` ranks over TCP in each turn, and takes its figures from the first line
     /// that `read` knows; missing where this MPI is. The first turn has the word `--check`.
     ///
     /// A rank that has printed its figures and does not end is ended: MPICH 4.0 over UCX now and then waits in
     /// `MPI_Finalize` for ever.
-    pub fn job<'a>(self, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
+    pub fn job<'a>(self, ranks: u32, compiled: &Compiled, program: &str, words: &[String], read: Read) -> Contestant<'a> {
         let tools = self.tools();
         let name = match &tools {
             Ok((_, _, version)) => format!("{} {version}", self.plain_name()),
@@ -131,7 +131,8 @@ impl Mpi {
             let program = compiled.build(&compiler, program, &["-lm"])?;
             let program = program.to_str().context("the folder's name is no text")?.to_owned();
             let (options, variables) = self.settings(Link::Tcp);
-            let mut all: Vec<String> = options.into_iter().map(str::to_owned).chain([program]).collect();
+            let mut all: Vec<String> = options.into_iter().map(str::to_owned).collect();
+            all.extend(["-n".to_owned(), ranks.to_string(), program]);
             all.extend_from_slice(words);
             let mut check = vec!["--check".to_owned()];
             Ok(move || {
@@ -148,7 +149,7 @@ impl Mpi {
         let program = program.to_str().context("the folder's name is no text")?;
         let (options, variables) = self.settings(link);
         let mut all: Vec<String> = options.into_iter().map(str::to_owned).collect();
-        all.extend([program.to_owned(), link.word().to_owned()]);
+        all.extend(["-n", "2", program, link.word()].map(str::to_owned));
         all.extend_from_slice(words);
         Session::start(Path::new(launcher), &all, &variables)
     }

@@ -1,7 +1,49 @@
 /* Queues among ranks: rank 0 reads, the others write blocks and records; each in its own order. */
 #include "expect.h"
 
+#include <poll.h>
+
 enum { COUNT = 500, LONGEST = 3000 };
+
+/* Queues at an offset of a region, whose reader waits for a descriptor. */
+static void made_in_a_region(hanare_pool *pool)
+{
+    hanare_queue_options options = HANARE_QUEUE_OPTIONS_INIT;
+    hanare_region *region;
+    hanare_queue *queue;
+    hanare_queue_writer *writer;
+    hanare_queue_reader *reader;
+    char unit[64];
+    size_t len;
+    struct pollfd watched = {-1, POLLIN, 0};
+    options.count = 3, options.depth = 2;
+    EXPECT_OK(hanare_create(pool, "made", 1 << 20, NULL, &region));
+    EXPECT_ERROR(hanare_queue_make(region, 4, &options), HANARE_ERR_BAD_USE, "multiple of 64");
+    EXPECT_ERROR(hanare_queue_make(region, 1 << 20, &options), HANARE_ERR_OUT_OF_RANGE, "made");
+    EXPECT_ERROR(hanare_queue_make(region, 0, NULL), HANARE_ERR_BAD_ARGUMENT, "options is NULL");
+    EXPECT_OK(hanare_queue_make(region, 4096, &options));
+    EXPECT_OK(hanare_queue_open(pool, "made", 4096, 2, &queue));
+    EXPECT_OK(hanare_queue_reader_open(queue, &reader));
+    EXPECT_OK(hanare_queue_writer_open(queue, &writer));
+    EXPECT_ERROR(hanare_queue_fd(reader, NULL), HANARE_ERR_BAD_ARGUMENT, "fd is NULL");
+    for (int k = 0; k < 20; k++) {
+        EXPECT_OK(hanare_queue_fd(reader, &watched.fd));
+        EXPECT(poll(&watched, 1, 0) == 0);
+        memset(unit, k, sizeof unit);
+        EXPECT_OK(hanare_queue_send(writer, unit, sizeof unit, 0));
+        EXPECT(poll(&watched, 1, 20000) == 1);
+        EXPECT_OK(hanare_queue_receive(reader, unit, sizeof unit, &len, 0));
+        EXPECT(len == sizeof unit && unit[63] == k);
+    }
+    EXPECT_OK(hanare_queue_send(writer, unit, sizeof unit, 0));
+    EXPECT_OK(hanare_queue_fd(reader, &watched.fd));
+    EXPECT(poll(&watched, 1, 0) == 1);
+    EXPECT_OK(hanare_queue_writer_close(writer));
+    EXPECT_OK(hanare_queue_reader_close(reader));
+    EXPECT_OK(hanare_queue_close(queue));
+    EXPECT_OK(hanare_close(region));
+    EXPECT_OK(hanare_remove(pool, "made"));
+}
 
 static void refusals(hanare_pool *pool)
 {
@@ -126,6 +168,7 @@ int main(void)
     if (rank == 0) {
         hanare_queue_options options = HANARE_QUEUE_OPTIONS_INIT;
         refusals(pool);
+        made_in_a_region(pool);
         options.depth = 16;
         EXPECT_OK(hanare_queue_create(pool, "blocks", &options, &blocks));
         options.block = 0, options.record = LONGEST, options.overflow = HANARE_OVERFLOW_SPILL;

@@ -15,6 +15,9 @@ static void refusals(hanare_pool *pool, hanare_region *region)
     EXPECT_ERROR(hanare_lock(pool, "mine", HANARE_EXCLUSIVE, HANARE_FOREVER, &twice), HANARE_ERR_LOCK_MISUSED, "'mine'");
     EXPECT(twice == NULL);
     EXPECT_OK(hanare_unlock(held));
+    EXPECT_OK(hanare_permit(pool, "mine", 0660));
+    EXPECT_ERROR(hanare_permit(pool, "mine", 07777), HANARE_ERR_BAD_SETTING, "mode");
+    EXPECT_ERROR(hanare_permit(pool, "a/b", 0660), HANARE_ERR_BAD_NAME, "'a/b'");
     EXPECT_OK(hanare_group_barrier(pool, "alone", 1));
     EXPECT_ERROR(hanare_group_barrier(pool, "alone", 2), HANARE_ERR_BAD_GROUP, "of 1 parties");
     EXPECT_ERROR(hanare_wait_word(region, 0, 3, HANARE_WAIT_EQUAL, 0, 0), HANARE_ERR_BAD_ARGUMENT, "size 3");
@@ -77,7 +80,7 @@ static void die(hanare_pool *pool, int rank, int ranks)
     EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
     if (rank == 1)
         _Exit(9);
-    EXPECT_ERROR(hanare_group_barrier(pool, "all", (uint32_t)ranks), HANARE_ERR_PARTY_GONE, "group 'all'");
+    EXPECT_ERROR(hanare_group_barrier(pool, "all", (uint32_t)ranks), HANARE_ERR_PARTY_GONE, "group 'all' (rank 1, process ");
     int got = hanare_lock(pool, "fatal", HANARE_EXCLUSIVE, HANARE_FOREVER, &held);
     EXPECT(got == HANARE_OK || got == HANARE_ABANDONED);
     EXPECT_OK(hanare_unlock(held));

@@ -90,7 +90,7 @@ pub fn check(options: &Options) -> Result<()> {
 
 /// Does the whole of it and prints the table.
 pub fn run(options: &Options, guard: Pid) -> Result<i32> {
-    let events = signals::catch()?;
+    let (own_events, events) = signals::catch_with()?;
     guard::enter(guard)?;
     let n = options.n;
     let matrix_len = n * n * 8;
@@ -129,7 +129,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
             variables: Vec::new(),
             lines: Some(sender),
         };
-        let mut around = job::Surroundings { events: &events, guard, nodes: &mut nodes };
+        let mut around = job::Surroundings { events: &events, sender: &own_events, guard, nodes: &mut nodes };
         if let Some(job::Failure { rank, end }) = job::run(&plan, &mut around)? {
             bail!("the product on {ranks} ranks was not made: {rank} ended with {end}");
         }

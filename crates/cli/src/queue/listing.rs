@@ -1,39 +1,21 @@
 //! Queues as listings show them.
 
 use crate::print::{self, Column};
+use crate::queue_form::{as_value, overflow, unit};
 use crate::size;
 use anyhow::Result;
-use hanare::{Overflow, Pool, Queue, QueueForm, QueueStat, Unit};
+use hanare::{Pool, Queue, QueueStat, Queues};
 use serde_json::{Value, json};
-
-fn overflow(form: &QueueForm) -> &'static str {
-    match form.overflow {
-        Overflow::Refuse => "refuse",
-        Overflow::Wait => "wait",
-        Overflow::Spill => "spill",
-    }
-}
-
-/// What a queue carries: its kind and its length in bytes.
-fn unit(form: &QueueForm) -> (&'static str, u32) {
-    match form.unit {
-        Unit::Blocks { len } => ("block", len),
-        Unit::Records { len_max } => ("record", len_max),
-    }
-}
 
 /// Prints a line for each region that begins with queues, of those that this user may read.
 pub fn list(pool: &Pool, as_json: bool) -> Result<()> {
     let found = pool.list()?.into_iter().filter_map(|region| Some((pool.open_queues(&region.name, 0).ok()?, region.name)));
     let found: Vec<_> = found.collect();
     if as_json {
-        let value = |(queues, name): &(hanare::Queues, String)| {
-            let (kind, len) = unit(queues.form());
-            let form = queues.form();
-            json!({
-                "name": name, "count": queues.count(), "unit": kind, "bytes": len, "depth": form.depth,
-                "ports": form.ports, "overflow": overflow(form),
-            })
+        let value = |(queues, name): &(Queues, String)| {
+            let mut value = as_value(queues);
+            value["name"] = name.as_str().into();
+            value
         };
         return print::json(&Value::Array(found.iter().map(value).collect()));
     }

@@ -19,6 +19,9 @@ pub enum Command {
         name: String,
         #[command(flatten)]
         form: FormArguments,
+        /// So many queues under one name; programs open them by their numbers.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        count: u64,
         #[command(flatten)]
         place: PlaceArguments,
     },
@@ -32,6 +35,9 @@ pub enum Command {
     Stat {
         /// The queue.
         name: String,
+        /// Its number, of several under one name.
+        #[arg(long, default_value_t = 0, value_name = "K")]
+        index: u64,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -174,12 +180,12 @@ fn opened_by_other(pool: &Pool, name: &str) -> Result<Queue> {
 pub fn run(command: &Command) -> Result<()> {
     let pool = Pool::attach_alone()?;
     match command {
-        Command::Create { name, form, place } => {
-            pool.create_queue(name, &form.form()?, &place.options())?;
+        Command::Create { name, form, count, place } => {
+            pool.create_queues(name, *count, &form.form()?, &place.options())?;
             Ok(())
         }
         Command::Ls { json } => listing::list(&pool, *json),
-        Command::Stat { name, json } => listing::describe(&pool.open_queue(name)?, *json),
+        Command::Stat { name, index, json } => listing::describe(&pool.open_queues(name, 0)?.queue(*index)?, *json),
         Command::Send(options) => pipe::send(&open(&pool, &options.name, options.create)?, options),
         Command::Recv(options) => pipe::receive(&open(&pool, &options.name, options.create)?, options),
     }

@@ -1,9 +1,10 @@
 //! Regions as listings show them.
 
 use crate::print::{self, Column};
+use crate::queue_form;
 use crate::size;
 use anyhow::Result;
-use hanare::Array;
+use hanare::{Array, Queues};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::{PageStat, RegionStat};
@@ -33,11 +34,12 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prints all about one region; `pages` says what happened to its pages on this host, if it shares them.
-pub fn describe(region: &RegionStat, pages: Option<&PageStat>, as_json: bool) -> Result<()> {
+/// Prints all about one region; `pages` says what happened to its pages on this host, if it shares them, and `queues` which begin it.
+pub fn describe(region: &RegionStat, pages: Option<&PageStat>, queues: Option<&Queues>, as_json: bool) -> Result<()> {
     if as_json {
         let mut value = value(region);
         value["pages"] = pages.map_or(Value::Null, page_value);
+        value["queues"] = queues.map_or(Value::Null, queue_form::as_value);
         return print::json(&value);
     }
     let lies = region.nodes.iter().map(|(node, bytes)| format!("{:#} on {node}", Size(*bytes))).collect::<Vec<_>>();
@@ -60,6 +62,9 @@ pub fn describe(region: &RegionStat, pages: Option<&PageStat>, as_json: bool) ->
     }
     for (name, value) in region.attributes.iter() {
         print::line(&format!("{:<6} {name} = {}", "kept", value.escape_ascii()));
+    }
+    if let Some(queues) = queues {
+        print::line(&format!("{:<6} {}", "queues", queue_form::in_words(queues)));
     }
     for text in pages.into_iter().flat_map(page_lines) {
         print::line(&format!("{:<6} {text}", "pages"));

@@ -107,7 +107,7 @@ pub struct CreateArguments {
 /// Where a new region goes, and who may use it.
 #[derive(Args, Clone, Debug)]
 pub struct PlaceArguments {
-    /// Where its bytes go: local, node=K, or interleave=CHUNK over all nodes.
+    /// Where its bytes go: local, node=K, interleave=CHUNK over all nodes, or nodes=K,L-M:CHUNK over those.
     #[arg(long, value_name = "PLACE", default_value = "local", value_parser = size::placement)]
     pub place: Placement,
     /// Who may read and write it, as a file's mode.
@@ -160,7 +160,9 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Ls { json } => listing::list(&pool.list()?, *json)?,
         Command::Stat { name, json } => {
             let (region, pages) = (pool.stat(name)?, pool.page_stats()?);
-            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), *json)?;
+            // Who may not read the region is not told what is in it.
+            let queues = pool.open_queues(name, 0).ok();
+            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), queues.as_ref(), *json)?;
         }
         Command::Resize { name, size } => {
             pool.resize(name, *size)?;

@@ -18,6 +18,8 @@ pub enum End {
     Exited(i32),
     /// By this signal.
     Killed(i32),
+    /// By ending the whole job with this status.
+    Aborted(i32),
     /// Nobody knows: the link to its host broke.
     Lost,
 }
@@ -27,6 +29,7 @@ impl End {
     pub fn status(self) -> i32 {
         match self {
             End::Exited(status) => status,
+            End::Aborted(status) => status & 0xff,
             End::Killed(signal) => 128 + signal,
             End::Lost => 1,
         }
@@ -41,6 +44,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             End::Exited(status) => write!(f, "exit status {status}"),
+            End::Aborted(_) => write!(f, "it ended the job with status {}", self.status()),
             End::Lost => f.write_str("its host was lost"),
             End::Killed(signal) => match signal_hook::low_level::signal_name(*signal) {
                 Some(name) => write!(f, "signal {signal}, {name}"),

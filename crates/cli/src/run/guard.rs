@@ -52,7 +52,7 @@ fn wait(launcher: Pid, events: &Receiver<Event>) -> Result<End> {
                 }
             }
             Event::Signal { signal, from_terminal: false } => children::send(launcher, signal),
-            Event::Signal { from_terminal: true, .. } | Event::Said { .. } => {}
+            Event::Signal { from_terminal: true, .. } | Event::Said { .. } | Event::Aborted { .. } => {}
         }
     }
 }

@@ -10,11 +10,13 @@
 use super::children::{self, End};
 use super::guard;
 use super::hosts::link::Frame;
-use super::nodes::Nodes;
+use super::nodes::{self, Nodes};
 use super::rank::Program;
 use super::ranks::{Ranks, Sink};
 use super::signals::Event;
+use super::verdict::{LostNode, Place, RankEnd, Verdict};
 use anyhow::{Result, bail};
+use hanare::Pool;
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::process::{Pid, Signal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -46,6 +48,8 @@ pub struct Plan {
 pub struct Surroundings<'a> {
     /// Signals and ends of children.
     pub events: &'a Receiver<Event>,
+    /// Where other events of them go.
+    pub sender: &'a Sender<Event>,
     /// The process that must stay alive for the job to go on.
     pub guard: Pid,
     /// The nodes that were started for it.
@@ -73,6 +77,10 @@ pub trait Crew {
     fn on_said(&mut self, from: usize, frame: Option<Frame>) -> Result<Vec<(Rank, End)>>;
     /// Ends what the ranks left running, and waits until what they said is out.
     fn finish(&mut self);
+    /// Where a rank ran.
+    fn place(&self, rank: Rank) -> Place;
+    /// The nodes that ended before they were told to.
+    fn lost_nodes(&self) -> Vec<LostNode>;
 }
 
 /// The ranks of a job on this host.
@@ -118,6 +126,20 @@ impl Crew for Here<'_> {
         }
         self.ranks.finish();
     }
+
+    fn place(&self, rank: Rank) -> Place {
+        let socket = rank.0 as usize % self.plan.sockets.len();
+        // The launch's own nodes have its numbers; one that was there before tells its number.
+        let node = match self.nodes.sockets().is_empty() {
+            false => Some(socket as u32),
+            true => Pool::attach_to(&self.plan.sockets[socket], None).ok().map(|pool| pool.node().0),
+        };
+        Place { node, host: nodes::own_host() }
+    }
+
+    fn lost_nodes(&self) -> Vec<LostNode> {
+        self.nodes.lost().to_vec()
+    }
 }
 
 /// Runs a job on this host to its end. `None` where every rank ended well.
@@ -127,37 +149,33 @@ pub fn run(plan: &Plan, around: &mut Surroundings<'_>) -> Result<Option<Failure>
         Some(lines) => Sink::Lines(lines.clone()),
         None => Sink::Own { alone: plan.ranks == 1 },
     };
-    let ranks = Ranks::new(job, &plan.sockets[0], sink)?;
+    let ranks = Ranks::new(job, &plan.sockets[0], sink, around.sender.clone())?;
     let mut here = Here { plan, job, ranks, nodes: around.nodes };
     run_crew(&mut here, plan.ranks, &plan.program.name(), around.events, around.guard)
 }
 
 /// Runs the ranks of a crew to their end. `None` where every rank ended well.
 pub fn run_crew(crew: &mut dyn Crew, ranks: u32, program: &str, events: &Receiver<Event>, guard: Pid) -> Result<Option<Failure>> {
-    let mut job = Job {
-        ranks,
-        running: ranks,
-        program: program.to_owned(),
-        first_failure: None,
-        first_at: None,
-        is_named: false,
-        due: None,
-    };
+    let mut job = Job { ranks, running: ranks, program: program.to_owned(), ..Job::default() };
     let result = crew.start().and_then(|()| job.watch(crew, events, guard));
     if result.is_err() {
         crew.signal(Signal::KILL, false);
     }
     crew.finish();
     job.name_failure();
+    job.show_verdict(crew);
     result.map(|()| job.first_failure)
 }
 
 /// A job that runs.
+#[derive(Default)]
 struct Job {
     ranks: u32,
     /// How many of them have not ended.
     running: u32,
     program: String,
+    /// How those ended that have.
+    ends: Vec<RankEnd>,
     /// The failure that is blamed.
     first_failure: Option<Failure>,
     /// When the first was seen.
@@ -166,6 +184,10 @@ struct Job {
     is_named: bool,
     /// When the next step towards the end is due, and which signal it sends.
     due: Option<(Instant, Signal)>,
+    /// The last signal of the launcher's own that all ranks were sent.
+    told: Option<Signal>,
+    /// Whether the user had a signal sent to all ranks that asks for their end.
+    is_given_up: bool,
 }
 
 impl Job {
@@ -183,7 +205,11 @@ impl Job {
                 Ok(Event::Signal { .. }) if !guard::is_guarded(guard) => {
                     bail!("the launch was killed; its ranks and nodes were ended")
                 }
-                Ok(Event::Signal { signal, from_terminal }) => crew.signal(signal, from_terminal),
+                Ok(Event::Signal { signal, from_terminal }) => {
+                    self.is_given_up |= [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal);
+                    crew.signal(signal, from_terminal);
+                }
+                Ok(Event::Aborted { rank, status }) => self.on_abort(rank, status),
                 Err(RecvTimeoutError::Timeout) => self.on_due(crew),
                 Err(RecvTimeoutError::Disconnected) => bail!("signals cannot be caught any more"),
             }
@@ -194,6 +220,7 @@ impl Job {
     /// Notes a rank's end.
     fn on_end(&mut self, rank: Rank, end: End) {
         self.running -= 1;
+        self.ends.push(RankEnd { rank, end, at: Instant::now(), told: self.told });
         if end == End::Exited(0) {
             return;
         }
@@ -203,7 +230,7 @@ impl Job {
                 self.first_failure = Some(Failure { rank, end });
                 self.due = Some((first_at + TERM_AFTER, Signal::TERM));
             }
-            Some(Failure { end: End::Killed(_), .. }) => {}
+            Some(Failure { end: End::Killed(_) | End::Aborted(_), .. }) => {}
             Some(_) if matches!(end, End::Killed(_)) && first_at.elapsed() <= LOOK_FOR => {
                 self.first_failure = Some(Failure { rank, end });
             }
@@ -211,8 +238,21 @@ impl Job {
         }
     }
 
+    /// Notes that a rank ends the job: all are told to end at once. It is the cause, unless another rank had failed before.
+    fn on_abort(&mut self, rank: Rank, status: i32) {
+        let now = Instant::now();
+        if self.first_failure.is_none() {
+            self.first_failure = Some(Failure { rank, end: End::Aborted(status) });
+            self.first_at = Some(now);
+        }
+        if self.told.is_none() {
+            self.due = Some((now, Signal::TERM));
+        }
+    }
+
     fn on_due(&mut self, crew: &dyn Crew) {
         let Some((_, signal)) = self.due.take() else { return };
+        self.told = Some(signal);
         crew.signal(signal, false);
         if signal == Signal::TERM {
             self.name_failure();
@@ -225,9 +265,28 @@ impl Job {
     /// Names the rank that failed, once, and after what it said itself.
     fn name_failure(&mut self) {
         let unnamed = self.first_failure.filter(|_| !std::mem::replace(&mut self.is_named, true));
-        if let Some(Failure { rank, end }) = unnamed {
-            eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks, self.program);
+        match unnamed {
+            Some(Failure { end: End::Aborted(status), .. }) if status & 0xff == 0 => {}
+            Some(Failure { rank, end: End::Aborted(status) }) => {
+                eprintln!("hanare: {rank} of {} ({}) ended the job with status {}", self.ranks, self.program, status & 0xff);
+            }
+            Some(Failure { rank, end }) => eprintln!("hanare: {rank} of {} ({}) failed: {end}", self.ranks, self.program),
+            None => {}
         }
+    }
+
+    /// Shows how all ranks and the lost nodes ended, where a failure is not told by one line: there are several, and nobody ended the
+    /// job on purpose.
+    fn show_verdict(&mut self, crew: &dyn Crew) {
+        let (Some(failure), Some(first_at)) = (self.first_failure, self.first_at) else { return };
+        let nodes = crew.lost_nodes();
+        let is_alone = self.ranks == 1 && nodes.is_empty();
+        if is_alone || self.is_given_up || matches!(failure.end, End::Aborted(_)) {
+            return;
+        }
+        let ranks = std::mem::take(&mut self.ends);
+        let verdict = Verdict { blamed: failure.rank, first_at, ranks, nodes };
+        eprintln!("{}", verdict.table(|rank| crew.place(rank)));
     }
 }
 
@@ -236,7 +295,7 @@ mod tests {
     use super::*;
 
     fn job() -> Job {
-        Job { ranks: 3, running: 3, program: String::new(), first_failure: None, first_at: None, is_named: false, due: None }
+        Job { ranks: 3, running: 3, ..Job::default() }
     }
 
     fn blamed(job: &Job) -> Option<(u32, i32)> {
@@ -252,6 +311,20 @@ mod tests {
         assert_eq!(blamed(&job), Some((2, 137)));
         job.on_end(Rank(0), End::Killed(7));
         assert_eq!(blamed(&job), Some((2, 137)), "the first of them");
+    }
+
+    #[test]
+    fn a_rank_that_ends_the_job_is_its_status_unless_another_had_failed() {
+        let mut aborted = job();
+        aborted.on_abort(Rank(2), 0);
+        assert_eq!((blamed(&aborted), aborted.due.map(|(_, signal)| signal)), (Some((2, 0)), Some(Signal::TERM)));
+        aborted.on_end(Rank(0), End::Killed(15));
+        aborted.on_end(Rank(2), End::Exited(0));
+        assert_eq!(blamed(&aborted), Some((2, 0)), "the others ended because of it");
+        let mut failed = job();
+        failed.on_end(Rank(1), End::Killed(11));
+        failed.on_abort(Rank(0), 5);
+        assert_eq!(blamed(&failed), Some((1, 139)));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`output`] | its output, line by line |
 //! | [`teller`] | tells the pool of ranks that ended |
 //! | [`record`] | keeps what ranks do, for `hanare what-if` |
+//! | [`verdict`] | the table at the end of a job that failed |
 //! | [`scratch`] | where UCX keeps shared memory of a launch |
 //! | [`children`], [`signals`] | ended processes and signals, as values and events |
 
@@ -26,6 +27,7 @@ mod record;
 mod scratch;
 pub mod signals;
 mod teller;
+mod verdict;
 
 use crate::fabric::Fabric;
 use crate::size;
@@ -147,7 +149,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
         variables.push(record::begin(folder, &options.program, sockets.len(), ranks)?);
     }
     let plan = job::Plan { program, ranks, sockets, variables, lines: None };
-    let mut around = job::Surroundings { events: &events, guard, nodes: &mut nodes };
+    let mut around = job::Surroundings { events: &events, sender: &sender, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
     drop(nodes);
     Ok(failure.map_or(0, |failure| failure.end.status()))

@@ -4,6 +4,7 @@
 //! different machines would.
 
 use super::children::{self, End};
+use super::verdict::LostNode;
 use anyhow::{Context, Result, bail, ensure};
 use hanare_protocol::limits::NODE_COUNT_MAX;
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
@@ -81,6 +82,8 @@ struct NodeProcess {
 #[derive(Default)]
 pub struct Nodes {
     nodes: Vec<NodeProcess>,
+    /// Those that ended before they were told to.
+    lost: Vec<LostNode>,
     /// The last signal by which they were told to end.
     told: Option<Signal>,
 }
@@ -134,7 +137,13 @@ impl Nodes {
         let number = self.note(pid, end).map(|node| node.number);
         if let Some(number) = number.filter(|_| !is_as_told(end, self.told)) {
             eprintln!("hanare: node {number} is lost ({end}); regions with extents there cannot be used any more");
+            self.lost.push(LostNode { number: number as u32, host: own_host(), end, at: Instant::now() });
         }
+    }
+
+    /// The nodes that ended before they were told to, in the order in which that was seen.
+    pub fn lost(&self) -> &[LostNode] {
+        &self.lost
     }
 
     /// Takes note of a child's end; the node whose it was.
@@ -228,13 +237,18 @@ impl Drop for Nodes {
     }
 }
 
+/// The name of this host.
+pub fn own_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Whether a node's end is one that it was told to. One by a signal that was not sent came from elsewhere: its memory may have been
 /// given back for a while before its end was told.
 fn is_as_told(end: End, told: Option<Signal>) -> bool {
     match (end, told) {
         (_, None) => false,
         (End::Killed(signal), Some(told)) => [Signal::TERM, told].iter().any(|sent| sent.as_raw() == signal),
-        (End::Exited(_) | End::Lost, Some(_)) => true,
+        (End::Exited(_) | End::Aborted(_) | End::Lost, Some(_)) => true,
     }
 }
 
@@ -256,7 +270,7 @@ mod tests {
         let mut child = command.args(["-c", "kill -9 $$"]).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         let process = NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None };
-        let mut nodes = Nodes { nodes: vec![process], told: None };
+        let mut nodes = Nodes { nodes: vec![process], lost: Vec::new(), told: None };
         let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
         // It has been waited for.
         let _ = child.wait();

@@ -4,8 +4,10 @@ use super::children::{self, End};
 use super::hosts::mouth::Mouth;
 use super::output::Output;
 use super::rank::{self, Program};
+use super::signals::Event;
 use super::teller::Teller;
 use anyhow::{Context, Result};
+use hanare::last_word::LastWords;
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::process::{Pid, Signal};
 use std::io::IsTerminal;
@@ -40,12 +42,19 @@ pub struct Ranks {
     ranks: Vec<RankProcess>,
     output: Output,
     teller: Teller,
+    /// Tells ranks where to end the job.
+    last_words: (&'static str, String),
 }
 
 impl Ranks {
-    /// None yet; `socket` is that of a node of the pool.
-    pub fn new(job: JobId, socket: &str, sink: Sink) -> Result<Ranks> {
-        Ok(Ranks { job, sink, ranks: Vec::new(), output: Output::new(), teller: Teller::start(socket)? })
+    /// None yet; `socket` is that of a node of the pool. A rank that ends the whole job becomes an event.
+    pub fn new(job: JobId, socket: &str, sink: Sink, events: Sender<Event>) -> Result<Ranks> {
+        let words = LastWords::listen(job).context("cannot listen for the ranks")?;
+        let last_words = words.variable();
+        std::thread::Builder::new()
+            .name("last-words".to_owned())
+            .spawn(move || words.hear(|rank, status| events.send(Event::Aborted { rank, status }).is_ok()))?;
+        Ok(Ranks { job, sink, ranks: Vec::new(), output: Output::new(), teller: Teller::start(socket)?, last_words })
     }
 
     /// Starts one, attached to the node at `socket`, with further variables. Returns its standard input where that is the launcher's.
@@ -57,6 +66,7 @@ impl Ranks {
         variables: &[(String, String)],
     ) -> Result<Option<ChildStdin>> {
         let mut command = program.command(who, socket);
+        command.env(self.last_words.0, &self.last_words.1);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let given = variables.iter().rfind(|(name, _)| name == rank::LIBRARY_PATH).map(|(_, value)| value.as_str());
         command.envs(rank::library_path(given).map(|folders| (rank::LIBRARY_PATH, folders)));

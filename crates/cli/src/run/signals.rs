@@ -2,6 +2,7 @@
 
 use super::hosts::link::Frame;
 use anyhow::Result;
+use hanare_protocol::id::Rank;
 use rustix::process::Signal;
 use signal_hook::consts::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -20,6 +21,13 @@ pub enum Event {
         signal: Signal,
         /// Whether the terminal sent it, to the whole foreground group: the ranks have it already.
         from_terminal: bool,
+    },
+    /// A rank ends the whole job.
+    Aborted {
+        /// Which.
+        rank: Rank,
+        /// The status that it chose.
+        status: i32,
     },
     /// What the other side of a link said: a launcher to its deputy, or the deputy on the host of this number to its launcher.
     Said {

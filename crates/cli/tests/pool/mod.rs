@@ -3,8 +3,9 @@
 
 pub mod remote;
 
+use hanare_fabric::agree;
 use hanare_fabric::tcp::{self, Caller, Keys};
-use hanare_fabric::ucx;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -131,9 +132,9 @@ pub fn data_link(address: &str) -> TcpStream {
         *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
     }
     let (keys, deadline) = (Keys::of(&bytes, Sealing::Auto), Instant::now() + BOUND);
-    let caller = Caller { role: Role::Data, from: 0, client: 1, sealing: Sealing::Auto };
+    let caller = Caller { role: Role::Data, from: 0, client: 1, user: User { uid: 1, gid: 1 }, sealing: Sealing::Auto };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
-    let socket = ucx::take_channel(greeted, deadline).unwrap().into_socket().expect("both ends are on this host");
+    let socket = agree::take_channel(greeted, deadline).unwrap().into_socket().expect("both ends are on this host");
     let socket = TcpStream::from(std::os::fd::OwnedFd::from(socket));
     socket.set_nonblocking(false).unwrap();
     socket

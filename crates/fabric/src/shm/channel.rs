@@ -246,6 +246,10 @@ impl Link for ShmLink {
         !is_news
     }
 
+    fn nudge(&self) {
+        self.side.bell.ring();
+    }
+
     fn peer(&self) -> &str {
         &self.peer
     }
@@ -297,6 +301,18 @@ mod tests {
         assert!(!is_rung(&one), "taking a request does not wake who waits for the answer");
         send(&mut other, 0, &[]).unwrap();
         assert!(is_rung(&one));
+    }
+
+    #[test]
+    fn a_nudge_wakes_a_peer_that_sleeps_and_says_nothing() {
+        let (mut one, parts) = ShmLink::create("the opener").unwrap();
+        let other = ShmLink::open(parts, "the maker").unwrap();
+        assert!(one.doze() && !is_rung(&one));
+        other.nudge();
+        assert!(is_rung(&one));
+        let mut store = Store::new();
+        assert!(one.progress(&mut store).unwrap().is_idle() && store.messages.is_empty());
+        assert!(!is_rung(&one), "it was heard");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn connect(address: &str, caller: Caller, secret: &dyn Fn(&Hellos) -> Result
     let plain = caller.sealing.plain_over(here, there);
     let mut exact = Exact { stream: &mut socket, peer: address, begun, deadline };
 
-    let said = Hello { client: caller.client, plain, ..Hello::new(caller.role, caller.from, random()?) };
+    let said = Hello { client: caller.client, user: caller.user, plain, ..Hello::new(caller.role, caller.from, random()?) };
     let ours = said.encode();
     exact.send(&ours)?;
     let mut theirs = [0; HELLO_LEN];

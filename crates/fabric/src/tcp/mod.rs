@@ -31,6 +31,7 @@ pub use proof::{Keys, PoolKeys};
 pub use socket::Socket;
 
 use crate::stream::StreamLink;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role, SECRET_LEN, Sealing};
 use std::io;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct Caller {
     pub from: u64,
     /// The client that it is, and 0 for a node.
     pub client: u64,
+    /// The client's user, as its node says.
+    pub user: User,
     /// What it would do without sealing for.
     pub sealing: Sealing,
 }

@@ -8,6 +8,7 @@
 //! that both sides have.
 
 use super::{Caller, Hellos, Secret};
+use hanare_protocol::id::User;
 use hanare_protocol::limits::KEY_COUNT_MAX;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
@@ -92,7 +93,7 @@ impl Keys {
 
     /// The node as a connector.
     pub fn caller(&self, role: Role, from: u64) -> Caller {
-        Caller { role, from, client: 0, sealing: self.sealing }
+        Caller { role, from, client: 0, user: User { uid: 0, gid: 0 }, sealing: self.sealing }
     }
 
     /// The acceptor's hello, which names its keys to who has one of them, and to nobody else.
@@ -126,10 +127,10 @@ impl Keys {
 
     /// The secret of a client's own data link.
     ///
-    /// **Errors**: it is not for a data link, or names another client, or a node.
-    pub fn secret_of(&self, client: u64, hellos: &Hellos) -> Result<Secret, Malformed> {
+    /// **Errors**: it is not for a data link, or names another client, another user, or a node.
+    pub fn secret_of(&self, client: u64, user: User, hellos: &Hellos) -> Result<Secret, Malformed> {
         let connector = Hello::decode(split(hellos).0)?;
-        if client == 0 || connector.client != client || connector.role != Role::Data {
+        if client == 0 || (connector.client, connector.user) != (client, user) || connector.role != Role::Data {
             return Err(Malformed("the secret of another than its own data link"));
         }
         self.secret(hellos)
@@ -150,8 +151,10 @@ mod tests {
     use super::*;
     use hanare_protocol::wire::greeting::NONCE_LEN;
 
+    const USER: User = User { uid: 10, gid: 20 };
+
     fn hellos(role: Role, client: u64, nonce: u8) -> Hellos {
-        let hello = Hello { client, ..Hello::new(role, 0, [nonce; NONCE_LEN]) };
+        let hello = Hello { client, user: USER, ..Hello::new(role, 0, [nonce; NONCE_LEN]) };
         super::super::join(&hello.encode(), &hello.encode())
     }
 
@@ -170,13 +173,16 @@ mod tests {
     fn a_client_gets_no_secret_but_of_a_data_link_of_its_own() {
         let keys = Keys::of(&[1; 32], Sealing::Auto);
         let own = hellos(Role::Data, 7, 3);
-        assert_eq!(keys.secret_of(7, &own), keys.secret(&own));
+        assert_eq!(keys.secret_of(7, USER, &own), keys.secret(&own));
         for wrong in [hellos(Role::Control, 0, 3), hellos(Role::Pages, 7, 3), hellos(Role::Data, 0, 3), hellos(Role::Data, 8, 3)]
         {
-            assert!(keys.secret_of(7, &wrong).is_err());
+            assert!(keys.secret_of(7, USER, &wrong).is_err());
         }
-        assert!(keys.secret_of(0, &hellos(Role::Data, 0, 3)).is_err());
-        assert!(keys.secret_of(7, &[9; 2 * HELLO_LEN]).is_err());
+        assert!(keys.secret_of(0, USER, &hellos(Role::Data, 0, 3)).is_err());
+        for user in [User { uid: 0, ..USER }, User { gid: 0, ..USER }] {
+            assert!(keys.secret_of(7, user, &own).is_err(), "another user's");
+        }
+        assert!(keys.secret_of(7, USER, &[9; 2 * HELLO_LEN]).is_err());
         let as_node = hellos(Role::Data, 0, 3);
         let forged = *blake3::keyed_hash(&keys.read()[0].client, &as_node).as_bytes();
         assert_ne!(keys.secret(&as_node), Ok(forged), "the clients' key makes no node's secret");

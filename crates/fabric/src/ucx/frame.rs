@@ -114,6 +114,14 @@ pub(super) fn chunk_len(len: usize) -> usize {
     if len <= CHUNK_LEN_MAX { len } else { CHUNK_LEN }
 }
 
+/// Any bytes are the head of a frame or none.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz_frame(bytes: &[u8]) {
+    if let Some(head) = FrameHead::decode(bytes.get(..FRAME_HEAD_LEN).unwrap_or(bytes)) {
+        assert_eq!(FrameHead::decode(&head.encode()), Some(head));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! Links over UCX: InfiniBand, RoCE and what else it knows between hosts, shared memory on one host, TCP where there is
 //! nothing better. The library is loaded at run time; without it the rest works as ever.
 //!
-//! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]); then [`agree`] decides whether the link goes over
-//! UCX, and makes it. The TCP connection stays open beside it, since the kernel closes it when a process dies.
+//! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]); then [`crate::agree`] decides whether the link goes
+//! over UCX. The TCP connection stays open beside it, since the kernel closes it when a process dies.
 //!
 //! What is used of UCX, and why: active messages for small parts (eager, 8 KiB at most), tagged messages by rendezvous for long parts of
 //! bodies (from the sender's window to the sink's). No put, no get, no lists of pieces: put and get of memory that UCX did
@@ -19,7 +19,7 @@
 //! | `sender`, `receiver` | the two halves of a link |
 //! | `life` | whether the peer lives, as a table |
 //! | `link` | the link |
-//! | `exchange` | how two sides agree on UCX and connect |
+//! | `exchange` | how two sides connect |
 //!
 //! Version 1.13 and later. `HANARE_UCX` names the library, or a folder such as that of the Python package `libucx-cu12`.
 
@@ -37,11 +37,9 @@ mod sender;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use exchange::connect;
 #[cfg(any(test, fuzzing))]
-pub(crate) use exchange::fuzz_offer;
-#[cfg(test)]
-pub(crate) use exchange::fuzz_seed;
-pub use exchange::{Agreed, Choice, agree, open_ahead, take_channel};
+pub(crate) use frame::fuzz_frame;
 pub use link::UcxLink;
 
 use std::path::PathBuf;

@@ -1,12 +1,13 @@
 //! Pairs of links over UCX for the conformance suite, and what UCX would get wrong if it were left to itself.
 
+use super::Reason;
 use super::context::Context;
 use super::endpoint::{Endpoint, Outcome};
 use super::exchange::upgrade;
 use super::frame::{CREDIT, FRAME_LEN, FrameHead, FrameKind};
 use super::link::UcxLink;
 use super::sender::tag;
-use super::{Agreed, Choice, Reason, agree};
+use crate::agree::{Agreed, Choice, agree};
 use crate::conformance::fabrics::sockets;
 use crate::conformance::{Store, body, end_of, head, pump, send};
 use crate::link::{Link, LinkError};

@@ -7,6 +7,7 @@ use super::pool::Shared;
 use super::remote::Remote;
 use super::request::Patience;
 use hanare_protocol::limits::ANSWER_MS;
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,7 +52,7 @@ impl Shared {
             Hearing::Unasked | Hearing::Silent { .. } => {
                 let asked = self.home().and_then(|home| {
                     let mut request = home.draft();
-                    request.set_sync(&SyncRequest::AwaitDeath { job: who.job }, Patience::Endless);
+                    request.set_query(&Query::Sync(SyncRequest::AwaitDeath { job: who.job }), Patience::Endless);
                     // SAFETY: such a request has no memory but its own.
                     unsafe { home.post(request) }.map(|seq| (home, seq))
                 });

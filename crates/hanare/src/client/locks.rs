@@ -158,10 +158,22 @@ impl Drop for LockGuard {
 ///
 /// **Ordering**: who comes first is served first; a shared taking does not overtake an exclusive one that waits.
 /// **Cost**: one message each way to the pool's home, and the wait; the same to give it back.
-/// **Errors** of all: [`Error::BadName`]; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
+/// **Errors** of all: [`Error::BadName`]; [`Error::NoPermission`] where the name is another user's that did not [permit](Pool::permit) it; [`Error::LockMisused`] where this thread has the lock already, shared or not (a
 /// shared lock cannot be made exclusive: two that try would wait for ever); [`Error::LockLost`] once for each lock that this
 /// thread held when the connection to the home broke; [`Error::NodeLost`] where the home is gone.
 impl Pool {
+    /// Says who may use a name of locks and groups, as mode bits: `r` shares the lock, `r` and `w` together take it alone and join the
+    /// group. A name belongs to the user that used it first, with mode 0600, until the pool's home ends; root may do all. Of groups the
+    /// primary one counts.
+    ///
+    /// **Cost**: one message each way. **Errors**: [`Error::NoPermission`] where the name is another user's; [`Error::BadSetting`] for a mode
+    /// that is none; [`Error::LimitReached`].
+    pub fn permit(&self, name: &str, mode: u32) -> Result<()> {
+        check_name(name)?;
+        self.shared.home()?.ask_sync(&SyncRequest::Permit { name: name.to_owned(), mode }, Patience::Usual).map_err(ended)?;
+        Ok(())
+    }
+
     /// Takes a lock, waiting as long as others have it.
     ///
     /// ```no_run

@@ -26,16 +26,18 @@ mod remote;
 mod request;
 mod session;
 mod shared;
+mod threads;
 mod words;
 
-pub use command::{Batch, Command, Completion, Modify};
-pub use group::{Group, Part};
+pub use command::{Batch, Command, Completion, Modify, Signal};
+pub use group::{Group, Number, Part};
 pub use heap::Heap;
 pub use locks::LockGuard;
 pub use mapping::LocalMapping;
 pub use pool::{CreateOptions, Pool};
-pub use queue::{LaneStat, Queue, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
+pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
 pub use shared::{Explicit, MapOptions, PageCounts, SharedMapping};
+#[cfg(feature = "node")]
 pub(crate) use shared::{LOSS_SEAT, seat};
 pub use words::{WordGuard, WordLock};

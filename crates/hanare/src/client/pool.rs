@@ -1,24 +1,26 @@
 //! The pool as a client sees it.
 
 use super::deaths::Deaths;
+use super::group::ExchangeOf;
 use super::locks::Claims;
 use super::region::Region;
 use super::remote::Remote;
 use super::request::Patience;
 use super::session::Session;
 use super::shared::{FaultTraffic, Mapped, Mender};
-use crate::{launch, settings, trace};
+use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
+use hanare_fabric::agree;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
-use hanare_fabric::ucx;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{
-    Answer, Attached, Changes, Existing, NodeCounts, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
+    Answer, Attached, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, RegionView, Request, Which,
 };
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -66,7 +68,7 @@ pub(crate) struct Shared {
     pub deaths: Deaths,
     /// How long a node's answer is waited for.
     pub bound: Duration,
-    fabric: ucx::Choice,
+    fabric: agree::Choice,
     remotes: Mutex<BTreeMap<NodeId, Place>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
@@ -74,6 +76,8 @@ pub(crate) struct Shared {
     pub mapped: Mapped,
     /// The generation of the next barrier.
     barriers: Mutex<u64>,
+    /// What the handles of its job's group share, while there are any.
+    exchange: Mutex<Weak<ExchangeOf>>,
     /// Locks that it holds by name.
     pub claims: Claims,
     /// What moved on connections of mappings.
@@ -107,10 +111,23 @@ impl Pool {
         let (session, attached, fds) = Session::attach(address, job, bound)?;
         let own = attached.node;
         let remotes = Mutex::default();
-        let (deaths, refusals, barriers, mapped, claims, faults, mender) = Default::default();
-        let shared =
-            Shared { session, attached, job, deaths, bound, fabric, remotes, refusals, mapped, claims, faults, barriers, mender };
-        let shared = Arc::new(shared);
+        let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
+        let shared = Arc::new(Shared {
+            session,
+            attached,
+            job,
+            deaths,
+            bound,
+            fabric,
+            remotes,
+            refusals,
+            mapped,
+            barriers,
+            exchange,
+            claims,
+            faults,
+            mender,
+        });
         shared.enter_own(own, fds)?;
         Ok(Pool { shared })
     }
@@ -284,6 +301,14 @@ impl Pool {
         self.shared.mapped.check_stores()
     }
 
+    /// What this host's node knows by itself of the pool: whether it is a member just now, and what it lends. The coordinator is not asked.
+    pub fn own_status(&self) -> Result<OwnStatus> {
+        match self.shared.session.ask(&Request::Own)? {
+            Answer::Own(status) => Ok(status),
+            other => Err(self.shared.session.nonsense(&other)),
+        }
+    }
+
     /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
     ///
     /// **Cost**: one message each way between each rank and the job's home. **Errors**: [`Error::RankGone`] with the rank's number when one
@@ -298,7 +323,7 @@ impl Pool {
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
         let home = self.shared.home()?;
         let mut request = home.draft();
-        request.set_sync(&SyncRequest::Arrive(Arrival { who, generation: *generation }), Patience::Endless);
+        request.set_query(&Query::Sync(SyncRequest::Arrive(Arrival { who, generation: *generation })), Patience::Endless);
         trace::slice("barrier", || {
             // SAFETY: an arrival has no memory of ours.
             let seq = unsafe { home.post(request) }?;
@@ -325,6 +350,29 @@ impl Pool {
         self.tell(&Request::RankEnded { job, rank, reason: reason.to_owned(), died })
     }
 
+    /// Ends this program and the whole job that it is a rank of, with this status: its lowest 8 bits, as of `exit`. Never returns.
+    ///
+    /// Under `hanare run`, here or on other hosts, the launcher has SIGTERM sent to all other ranks at once, and SIGKILL 5 s later; its own
+    /// status is this one, 0 too. Where a rank had failed before, that one's status stays. Other launchers see this rank end with the
+    /// status: `mpirun` ends the job unless it is 0, `srun` where `--kill-on-bad-exit` says so. There the pool is told, so that the
+    /// other ranks' barriers and waits end with [`Error::RankGone`].
+    ///
+    /// **Cost**: as long as the launcher takes to hear of it, half a second at most; under other launchers as a naming call. Other
+    /// threads go on meanwhile. Functions that the program registered for its exit run, as after `main`.
+    pub fn abort(&self, status: i32) -> ! {
+        // What is printed by now must not depend on whether this process ends by itself, or is told to first.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+        // SAFETY: NULL stands for all streams of the process.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        if let Some(who) = self.shared.job
+            && !last_word::tell(who, status)
+        {
+            // The process ends whatever becomes of this.
+            let _ = self.rank_ended(who.job, who.rank, &format!("it ended the job with status {}", status & 0xff), true);
+        }
+        std::process::exit(status)
+    }
+
     fn tell(&self, request: &Request) -> Result<()> {
         match self.shared.session.ask(request)? {
             Answer::Ok => Ok(()),
@@ -341,6 +389,16 @@ impl Pool {
 }
 
 impl Shared {
+    /// What the handles of the job's group share.
+    pub fn exchange(&self) -> Arc<ExchangeOf> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::default();
+            *exchange = Arc::downgrade(&fresh);
+            fresh
+        })
+    }
+
     pub fn open(&self, which: Which, rights: Option<Rights>) -> Result<RegionView> {
         match self.session.ask(&Request::Open { which, rights })? {
             Answer::Region(view) => Ok(view),
@@ -376,19 +434,19 @@ impl Shared {
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
             let greeted = shared.greet(node, &address, Some(series), deadline)?;
-            Ok(ucx::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
+            Ok(agree::agree(greeted, shared.fabric, deadline).map_err(|error| lost_while_greeted(node, error))?.link)
         }))
     }
 
     /// Opens the fabric's library where it may be wanted later: before faults are resolved, not while.
     pub fn open_fabric(&self) {
-        ucx::open_ahead(self.fabric);
+        agree::open_ahead(self.fabric);
     }
 
     /// A fresh connection to a node, greeted and proved; nothing is agreed on yet. It continues a series, or stands by itself.
     pub fn greet(&self, node: NodeId, address: &str, series: Option<Series>, deadline: Instant) -> Result<tcp::Greeted> {
-        let (client, sealing) = (self.attached.client.0, self.attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, sealing };
+        let (client, user, sealing) = (self.attached.client.0, self.attached.user, self.attached.sealing);
+        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         let mut greeted = greeted.map_err(|error| lost_while_greeted(node, error))?;
         // What a thread in a fault has said of pages must arrive, though its program is killed: the home counts on it.

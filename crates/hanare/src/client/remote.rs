@@ -18,7 +18,7 @@ use hanare_memory::fork::{Lineage, Withheld};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
-use hanare_protocol::wire::control::Question;
+use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -163,10 +163,9 @@ impl Remote {
             return Ok(name);
         }
         let name = u128::from_le_bytes(crate::random::bytes()?);
-        let head = Head { detail: name as u64, ..Head::new(Kind::Name, (name >> 64) as u64) };
         let link = inner.link.as_mut().expect("the caller connected");
         // SAFETY: there is no body.
-        if let Err(error) = unsafe { link.send(&head, &[]) } {
+        if let Err(error) = unsafe { link.send(&name_head(name), &[]) } {
             return Err(self.lose(inner, error));
         }
         inner.posted_len += HEAD_LEN as u64;
@@ -206,17 +205,28 @@ impl Remote {
         let until = patience.end();
         let left = |most: Duration| until.map_or(most, |until| most.min(until.saturating_duration_since(Instant::now())));
         let mut request = self.draft();
-        request.set_sync(what, patience);
+        request.set_query(&Query::Sync(what.clone()), patience);
         // SAFETY: such a request has no memory but its own.
         let seq = unsafe { self.post_within(request, left(self.bound)) }?;
         let mut told = (None, None);
-        let outcome = self.settle(seq, self.bound, |request| told = (request.synced(), request.connection));
+        let outcome = self.settle(seq, self.bound, |request| told = (request.take_reply(), request.connection));
         if let (Err(Error::NotInTime { .. }), None, SyncRequest::Lock { number, .. }) = (&outcome, told.1, what) {
             self.withdraw(*number);
         }
         self.explain(outcome, told.1, seq, "a request for what clients share", left(ASK))?;
-        let garbage = || Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() };
-        told.0.zip(told.1).ok_or_else(garbage)
+        match told {
+            (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
+            _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
+        }
+    }
+
+    /// Wakes the node, which then looks at the words that others wait for. Nothing where there is no connection: it looks unasked, later.
+    ///
+    /// **Cost**: one system call.
+    pub fn nudge(&self) {
+        if let Some(link) = self.lock().link.as_ref().filter(|_| self.lineage.is_here()) {
+            link.nudge();
+        }
     }
 
     /// The name of the connection, if there is one and it carried something that must not be repeated.
@@ -232,7 +242,7 @@ impl Remote {
             return;
         }
         let mut request = inner.pending.draft();
-        request.set_sync(&SyncRequest::Withdraw { number }, Patience::UpTo(Duration::ZERO));
+        request.set_query(&Query::Sync(SyncRequest::Withdraw { number }), Patience::UpTo(Duration::ZERO));
         // SAFETY: such a request has no memory but its own.
         if let Ok(seq) = unsafe { self.post_on(&mut inner, request) } {
             inner.pending.forsake(seq);
@@ -277,13 +287,16 @@ impl Remote {
     fn ask_now(&self, question: Question, patience: Duration) -> Result<Happened> {
         let until = Instant::now() + patience;
         let mut request = self.draft();
-        request.set_question(&question);
+        request.set_query(&Query::Ask(question), Patience::Usual);
         // SAFETY: a question has no memory but its own.
         let seq = unsafe { self.post_within(request, patience) }?;
-        let mut told = Happened::Unknown;
+        let mut told = None;
         let left = until.saturating_duration_since(Instant::now());
-        self.settle(seq, left, |request| told = request.told().unwrap_or(Happened::Unknown))?;
-        Ok(told)
+        self.settle(seq, left, |request| told = request.take_reply())?;
+        Ok(match told {
+            Some(Reply::Told(happened)) => happened,
+            _ => Happened::Unknown,
+        })
     }
 
     /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.

@@ -5,12 +5,10 @@ use crate::trace::Sent;
 use hanare_fabric::Refusal;
 use hanare_memory::Window;
 use hanare_protocol::Error;
-use hanare_protocol::error::Happened;
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::request::Life;
-use hanare_protocol::wire::control;
+use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use std::time::{Duration, Instant};
 
 /// A request, and its answer as it comes. Reused, so that the hot path allocates nothing.
@@ -20,18 +18,16 @@ pub(crate) struct Request {
     life: Life,
     /// Its vector commands, if it has some.
     pub message: Message,
-    /// The body of what is no command.
+    /// The body of a query.
     form: Vec<u8>,
-    /// When nobody waits for it any longer, where its patience has an end of its own.
-    until: Option<Instant>,
-    /// Whether nobody waits for it any longer: it stays until its answer is here, or its connection is gone.
-    is_forsaken: bool,
     /// Its number.
     pub seq: u64,
     /// The window of the results that is filled next.
     next: usize,
-    /// A refusal, or what was told.
+    /// The body of a reply that is no results.
     said: Vec<u8>,
+    /// The reply to a query.
+    reply: Option<Reply>,
     /// The name of the connection that it was sent on, where it must not be carried out twice.
     pub connection: Option<u128>,
     /// Bytes given to its link up to its last; none once the link is gone.
@@ -46,12 +42,16 @@ enum What {
     /// Vector commands.
     #[default]
     Commands,
-    /// The outcome of a request of a connection that broke.
-    Question,
-    /// Something that clients share.
-    Sync(Patience),
-    /// As [`What::Sync`] without an end, and may be repeated: a rank arrives at its job's barrier, or waits for the death of another.
-    Repeatable,
+    Query {
+        /// Without its number.
+        head: Head,
+        /// The kind of its answer.
+        reply: Option<Kind>,
+        is_once: bool,
+        patience: Patience,
+        /// When nobody waits for it any longer, where its patience has an end of its own.
+        until: Option<Instant>,
+    },
 }
 
 /// How long an answer may take.
@@ -83,30 +83,21 @@ impl Request {
         self.form.clear();
         self.said.clear();
         (self.what, self.next, self.seq, self.posted_len) = (What::Commands, 0, 0, 0);
-        (self.connection, self.sent) = (None, None);
-        (self.until, self.is_forsaken) = (None, false);
+        (self.connection, self.sent, self.reply) = (None, None, None);
     }
 
-    /// Makes it a question for what became of a request.
-    pub fn set_question(&mut self, question: &control::Question) {
-        (self.form, self.what) = (control::encode(question), What::Question);
-    }
-
-    /// Makes it ask for something that clients share.
-    pub fn set_sync(&mut self, request: &SyncRequest, patience: Patience) {
-        self.what = match request {
-            // It may be repeated.
-            SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. } => What::Repeatable,
-            _ => What::Sync(patience),
-        };
-        (self.form, self.until) = (control::encode(request), patience.end());
+    /// Makes it a query.
+    pub fn set_query(&mut self, query: &Query, patience: Patience) {
+        let head;
+        (head, self.form) = query.encode(0);
+        let (reply, is_once, until) = (query.reply_kind(), query.is_once(), patience.end());
+        self.what = What::Query { head, reply, is_once, patience, until };
     }
 
     fn own_patience(&self) -> Patience {
         match self.what {
-            What::Commands | What::Question => Patience::Usual,
-            What::Repeatable => Patience::Endless,
-            What::Sync(patience) => patience,
+            What::Commands => Patience::Usual,
+            What::Query { patience, .. } => patience,
         }
     }
 
@@ -117,59 +108,55 @@ impl Request {
 
     /// When nobody waits for it any longer, whatever moves.
     pub fn until(&self) -> Option<Instant> {
-        self.until
+        match self.what {
+            What::Commands => None,
+            What::Query { until, .. } => until,
+        }
     }
 
     /// Whether that is over, and its answer not here.
     pub fn is_late(&self) -> bool {
-        !self.is_over() && self.until.is_some_and(|until| Instant::now() >= until)
+        !self.is_over() && self.until().is_some_and(|until| Instant::now() >= until)
     }
 
     /// Nobody waits for it any longer.
     pub fn forsake(&mut self) {
-        self.is_forsaken = true;
+        self.life.on_forsake();
     }
 
     /// Whether nobody waits for it, and neither its node nor its link needs it once that has sent so many bytes.
     pub fn is_spent(&self, sent_len: u64) -> bool {
-        self.is_forsaken && self.is_over() && self.posted_len <= sent_len
+        self.life.is_spent() && self.posted_len <= sent_len
     }
 
     /// Whether it must not be carried out twice.
     pub fn is_once(&self) -> bool {
-        matches!(self.what, What::Sync(_)) || self.message.is_once()
+        match self.what {
+            What::Commands => self.message.is_once(),
+            What::Query { is_once, .. } => is_once,
+        }
     }
 
-    fn has_commands(&self) -> bool {
-        self.what == What::Commands
-    }
-
-    /// What was told in answer to a question.
-    pub fn told(&self) -> Option<Happened> {
-        control::decode(&self.said).ok()
-    }
-
-    /// What was answered where something that clients share was asked for.
-    pub fn synced(&self) -> Option<SyncAnswer> {
-        matches!(self.what, What::Sync(_) | What::Repeatable).then(|| control::decode(&self.said).ok()).flatten()
+    /// Takes the reply to a query.
+    pub fn take_reply(&mut self) -> Option<Reply> {
+        self.reply.take()
     }
 
     pub fn head(&self) -> Head {
-        let (kind, body_len) = match self.what {
-            What::Commands => (Kind::Commands, self.message.len()),
-            What::Question => (Kind::Ask, self.form.len() as u64),
-            What::Sync(_) | What::Repeatable => (Kind::Sync, self.form.len() as u64),
-        };
-        Head { kind, count: self.message.count(), seq: self.seq, body_len, detail: 0 }
+        let Request { message, seq, .. } = self;
+        match self.what {
+            What::Commands => Head { count: message.count(), body_len: message.len(), ..Head::new(Kind::Commands, *seq) },
+            What::Query { head, .. } => Head { seq: *seq, ..head },
+        }
     }
 
     /// The bytes to send.
     pub fn body<'a>(&'a self, windows: &'a mut Vec<Window>) -> &'a [Window] {
         windows.clear();
-        match self.has_commands() {
-            true => self.message.show(windows),
+        match self.what {
+            What::Commands => self.message.show(windows),
             // SAFETY: the form stays in the request, which is not touched until its answer is here or the link is dropped.
-            false => windows.push(unsafe { Window::of(&self.form) }),
+            What::Query { .. } => windows.push(unsafe { Window::of(&self.form) }),
         }
         windows
     }
@@ -189,13 +176,22 @@ impl Request {
                 self.next += 1;
                 results.get(self.next - 1).copied().ok_or_else(|| refusal("an answer with more bytes than were asked for"))
             }
-            Kind::Refused | Kind::Told | Kind::Synced if at == 0 => {
+            kind if at == 0 && self.awaits(kind) => {
                 self.said.resize(head.body_len as usize, 0);
                 // SAFETY: the buffer stays in the request, which is not touched until it is full or the link is dropped.
                 Ok(unsafe { Window::of_mut(&mut self.said) })
             }
             _ => Err(refusal("an answer of another length than was asked for")),
         }
+    }
+
+    /// Whether a reply of that kind, whose body is no results, answers it.
+    fn awaits(&self, kind: Kind) -> bool {
+        let awaited = match self.what {
+            What::Commands => None,
+            What::Query { reply, .. } => reply,
+        };
+        kind == Kind::Refused || awaited == Some(kind)
     }
 
     /// It is given to a connection, by that number.
@@ -206,20 +202,20 @@ impl Request {
 
     /// The whole answer is here. False: it is none that fits what was asked.
     pub fn answered(&mut self, head: &Head) -> bool {
-        let outcome = match head.kind {
-            Kind::Done if self.has_commands() && head.body_len == self.message.result_len() => Ok(()),
-            Kind::Told if self.what == What::Question && self.told().is_some() => Ok(()),
-            Kind::Synced if self.synced().is_some() => Ok(()),
-            Kind::Refused => match control::decode(&self.said) {
-                Ok(error) => {
-                    if self.what == What::Commands {
-                        // The node has said what became of them, and need not be asked.
-                        self.connection = None;
-                    }
-                    Err(error)
+        let Ok(reply) = Reply::decode(head, &self.said) else { return false };
+        let outcome = match (reply, self.what) {
+            (Reply::Done, What::Commands) if head.body_len == self.message.result_len() => Ok(()),
+            (Reply::Refused(error), what) => {
+                if what == What::Commands {
+                    // The node has said what became of them, and need not be asked.
+                    self.connection = None;
                 }
-                Err(_) => return false,
-            },
+                Err(error)
+            }
+            (reply, What::Query { .. }) if self.awaits(head.kind) => {
+                self.reply = Some(reply);
+                Ok(())
+            }
             _ => return false,
         };
         self.note_end(&outcome);

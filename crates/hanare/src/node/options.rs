@@ -71,7 +71,7 @@ impl NodeOptions {
             advertise: settings::text("HANARE_ADVERTISE"),
             join: None,
             key: settings::text("HANARE_KEY").map(PathBuf::from),
-            sealing: settings::sealing()?,
+            sealing: sealing()?,
             name: host_name(),
             number: None,
             socket: settings::node_socket(),
@@ -100,6 +100,20 @@ impl NodeOptions {
             None if bound.ip().is_unspecified() => format!("{}:{}", host_name(), bound.port()),
             None => bound.to_string(),
         }
+    }
+}
+
+/// Which connections are sealed.
+fn sealing() -> Result<Sealing> {
+    match settings::text("HANARE_SEAL").as_deref() {
+        None | Some("auto") => Ok(Sealing::Auto),
+        Some("always") => Ok(Sealing::Always),
+        Some("plain") => Ok(Sealing::Plain),
+        Some(other) => Err(Error::BadSetting {
+            key: "HANARE_SEAL".to_owned(),
+            value: other.to_owned(),
+            reason: "it must be auto, always or plain".to_owned(),
+        }),
     }
 }
 

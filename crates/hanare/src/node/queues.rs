@@ -4,7 +4,7 @@
 
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::id::Gid;
-use hanare_protocol::limits::QUEUE_SPILL_LEN;
+use hanare_protocol::limits::{QUEUE_READY_COUNT_MAX, QUEUE_SPILL_LEN};
 use hanare_protocol::queue::home::{LaneState, ReaderState};
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
 use hanare_protocol::queue::{Appended, Home, PortId, Ring, Store};
@@ -118,8 +118,18 @@ impl QueueHome<'_> {
     pub fn break_lane(&mut self, queue: u64, lane: u32, writer: PortId) {
         if self.home.break_lane(queue, lane, writer) {
             self.show_lane(queue, lane);
-            self.array.tell_reader(queue);
+            self.tell_reader(queue);
         }
+    }
+
+    /// Wakes the reader. Who waits at this node is found after the turn, when it looks at its words.
+    fn tell_reader(&self, queue: u64) {
+        let _ = self.array.tell_reader(queue);
+    }
+
+    /// The same for writers without room.
+    fn tell_writers(&self, queue: u64) {
+        let _ = self.array.tell_writers(queue);
     }
 
     pub fn open_reader(&mut self, first: u64, count: u64, reader: PortId) -> Result<()> {
@@ -133,6 +143,7 @@ impl QueueHome<'_> {
     pub fn close_reader(&mut self, first: u64, reader: PortId) {
         if let Some(count) = self.home.close_reader(first, reader) {
             self.show_reader(first, count, ReaderState::Absent);
+            self.leave_to_board(first, count);
         }
     }
 
@@ -141,9 +152,25 @@ impl QueueHome<'_> {
         if let Some(count) = self.home.break_reader(first, reader) {
             self.show_reader(first, count, ReaderState::Broken);
             if count == 1 {
-                self.array.tell_writers(first);
+                self.tell_writers(first);
             }
+            self.leave_to_board(first, count);
         }
+    }
+
+    /// The reader of one queue has gone, and left its bell as it was: the next may be one that learns of units from the board.
+    fn leave_to_board(&self, first: u64, count: u64) {
+        if count == 1 {
+            self.array.leave(first);
+            self.tell_reader(first);
+        }
+    }
+
+    /// The reader of all leaves a queue to the board.
+    pub fn leave(&mut self, queue: u64, reader: PortId) -> Result<()> {
+        self.check_reader(queue, 0, reader)?;
+        self.leave_to_board(queue, 1);
+        Ok(())
     }
 
     /// The reader has freed a lane up to `head`.
@@ -157,10 +184,20 @@ impl QueueHome<'_> {
             self.home.refill(queue, lane, &mut ring)?;
             // The tail of what came back is there before the writer sees that nothing is spilled.
             self.show_lane(queue, lane);
-            self.array.tell_reader(queue);
+            self.tell_reader(queue);
         }
-        self.array.tell_writers(queue);
+        self.tell_writers(queue);
         Ok(())
+    }
+
+    /// Queues on the board, for the reader of all.
+    pub fn take_ready(&mut self, reader: PortId) -> Result<Vec<u64>> {
+        if !self.home.reads(0, reader) || !self.home.reads(self.count.saturating_sub(1), reader) {
+            return Err(Error::SecondReader { queue: format!("all of {} at {}", self.gid, self.at) });
+        }
+        let mut ready = Vec::with_capacity(QUEUE_READY_COUNT_MAX);
+        self.array.board().take(QUEUE_READY_COUNT_MAX, &mut ready);
+        Ok(ready)
     }
 
     pub fn tell(&mut self, (queue, lane): (u64, u32), reader: PortId) -> Result<()> {
@@ -197,7 +234,7 @@ impl QueueHome<'_> {
         let store = || Spill::new(lender.clone());
         let appended = self.home.append((queue, lane), (writer, seq), units.into_iter(), &mut ring, store)?;
         self.show_lane(queue, lane);
-        self.array.tell_reader(queue);
+        self.tell_reader(queue);
         Ok(appended)
     }
 

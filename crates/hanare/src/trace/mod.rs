@@ -6,6 +6,8 @@
 //! | async slice `command` | a command or batch that was begun, until it was waited for |
 //! | async slice `request` | a request to one node, until its answer was noticed |
 //! | slice `fault, ...` on a thread | a touch of a mapped page that the kernel could not serve: region, offset, access, what it took |
+//! | async slice `write port`, `read port` | a port of a queue, until it closes: units kept or seen, and how often it slept |
+//! | slice `wait for a unit`, `wait for room` | a port of a queue that sleeps |
 //! | slice `mapping` | a flush, update or touch of a range of a mapping |
 //! | instant `faults dropped` | more faults than their room held until it was written: how many |
 //!
@@ -383,6 +385,44 @@ pub(crate) fn slice<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T
     match current() {
         Some(trace) => trace.slice(name, "wait", json!({}), work),
         None => work(),
+    }
+}
+
+/// Runs `work`, a wait of a queue's port, as a slice of its own.
+pub(crate) fn at_queue<T>(name: &str, queue: impl FnOnce() -> String, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    match current() {
+        Some(trace) => trace.slice(name, "queue", json!({ "queue": queue() }), work),
+        None => work(),
+    }
+}
+
+/// The life of a queue's port, as an async slice; what it did is said at its end.
+#[derive(Debug)]
+pub(crate) struct PortLife {
+    id: Option<u64>,
+    name: &'static str,
+    /// Units kept, or seen.
+    pub units: u64,
+    /// Times that it slept.
+    pub waits: u64,
+}
+
+impl PortLife {
+    /// A port of a queue opens.
+    pub fn begin(name: &'static str, queue: impl FnOnce() -> String) -> PortLife {
+        let id = current().map(|trace| {
+            let id = trace.id();
+            trace.async_event("b", name, "queue", trace.now(), id, json!({ "queue": queue() }));
+            id
+        });
+        PortLife { id, name, units: 0, waits: 0 }
+    }
+
+    /// It closes.
+    pub fn end(&self) {
+        if let (Some(trace), Some(id)) = (current(), self.id) {
+            trace.async_event("e", self.name, "queue", trace.now(), id, json!({ "units": self.units, "waits": self.waits }));
+        }
     }
 }
 

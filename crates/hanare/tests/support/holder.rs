@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Runs the ignored test `name` as a program of the node at `socket`, until it says that it is ready.
+/// Runs the ignored test `name`, a path from the binary's root, as a program of the node at `socket`, until it says that it is ready.
 pub fn start(name: &str, socket: &str) -> Child {
     let own = std::env::current_exe().unwrap();
+    let name = name.split_once("::").map_or(name, |(_, name)| name);
     let words = [name, "--exact", "--ignored", "--nocapture"];
     let mut child = Command::new(own).args(words).env("HANARE_NODE", socket).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -3,8 +3,9 @@
 
 use hanare::node::{Node, NodeOptions};
 use hanare::{JobId, JobRank, Pool, Rank};
+use hanare_fabric::agree;
 use hanare_fabric::tcp::{self, Caller, Keys};
-use hanare_fabric::ucx;
+use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -51,13 +52,13 @@ pub fn keys() -> Keys {
 
 /// The socket of a connection that is not sealed: both ends are on this host.
 fn plain_socket(greeted: tcp::Greeted, deadline: Instant) -> std::os::fd::OwnedFd {
-    ucx::take_channel(greeted, deadline).unwrap().into_socket().unwrap().into()
+    agree::take_channel(greeted, deadline).unwrap().into_socket().unwrap().into()
 }
 
 /// A data link to the node there, byte by byte, of client 1.
 pub fn data_link(address: &str) -> TcpStream {
     let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
-    let caller = Caller { role: Role::Data, from: 0, client: 1, sealing: Sealing::Auto };
+    let caller = Caller { role: Role::Data, from: 0, client: 1, user: User { uid: 1, gid: 1 }, sealing: Sealing::Auto };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
     let socket = TcpStream::from(plain_socket(greeted, deadline));
     socket.set_nonblocking(false).unwrap();
@@ -113,18 +114,25 @@ impl TestPool {
 }
 
 /// These tests of this program once more, with all connections sealed.
-pub fn once_more_sealed(those: &[&str]) {
+pub fn once_more_sealed(module: &str, those: &[&str]) {
+    let inside = module.split_once("::").map_or(String::new(), |(_, module)| format!("{module}::"));
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
-    let output = tests.env("HANARE_SEAL", "always").arg("--exact").args(those).output().unwrap();
+    let output = tests
+        .env("HANARE_SEAL", "always")
+        .arg("--exact")
+        .args(those.iter().map(|test| format!("{inside}{test}")))
+        .output()
+        .unwrap();
     let (told, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "sealed:\n{told}\n{why}");
     assert!(told.contains(&format!(" {} passed", those.len())), "{told}");
 }
 
-/// All tests of this program but those in `without`, once more, with what that Linux's userfaultfd has.
-pub fn once_more_as_on_linux(version: &str, without: &[&str]) {
+/// All tests of the module (its path from the binary's root) but those in `without`, once more, with what that Linux's userfaultfd has.
+pub fn once_more_as_on_linux(module: &str, version: &str, without: &[&str]) {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
     tests.env("HANARE_KERNEL", version);
+    tests.args(module.split_once("::").map(|(_, module)| format!("{module}::")));
     for test in without {
         tests.args(["--skip", test]);
     }

@@ -1,6 +1,4 @@
 //! Nodes and programs as processes of their own, which can be killed and stopped: the test's own program, run again.
-//!
-//! A test that starts nodes has `processes::node()` as the body of an ignored test named [`NODE`].
 #![allow(dead_code)]
 
 use hanare::node::{Node, NodeOptions};
@@ -10,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The ignored test that is a node.
-pub const NODE: &str = "node_process";
+const NODE: &str = "processes::node_process";
 
 /// A process of the test. Killed when dropped, and with the thread that started it.
 pub struct Process {
@@ -104,8 +102,9 @@ impl Nodes {
     }
 }
 
-/// The body of a node's process.
-pub fn node() {
+#[test]
+#[ignore = "a node that other tests start"]
+fn node_process() {
     let Ok(join) = std::env::var("TEST_JOIN") else { return };
     end_with_the_test();
     let join = Some(join).filter(|address| !address.is_empty());

@@ -5,6 +5,7 @@
 //! | `runs` | the walk that all kernels share: a part of a stream as lines and lists of blocks |
 //! | `blocks` | loops that move blocks, one for each usual length |
 //! | `gather`, `copy`, `fill`, `compare`, `reduce`, `update`, `word` | the kernels |
+//! | `wide` | words of 128 bits |
 //!
 //! A shape's bytes in order form its *stream*. Every kernel can do a part of the stream, so that a long command is staged
 //! through a small buffer. Shapes come checked; a kernel compares the limit they were checked against with its window, in
@@ -27,6 +28,7 @@ mod gather;
 mod reduce;
 mod runs;
 mod update;
+mod wide;
 mod word;
 
 #[cfg(test)]
@@ -38,6 +40,7 @@ pub use fill::fill_part;
 pub use gather::{gather, gather_part, scatter, scatter_part};
 pub use reduce::reduce_part;
 pub use update::{compare_and_swap_part, update_part, update_word};
+pub use wide::is_here as has_wide_words;
 pub use word::load_word;
 
 use crate::guard::{Lost, Side, check_side};

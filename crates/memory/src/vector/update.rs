@@ -7,7 +7,7 @@
 
 use super::blocks::prefetch;
 use super::runs::{Index, List, Run, Runs};
-use super::{check_runs, enter};
+use super::{check_runs, enter, wide};
 use crate::guard::{Lost, Side, check_side, guarded, is_any_lost};
 use crate::window::Window;
 use hanare_protocol::element::{Element, Operator};
@@ -47,6 +47,7 @@ pub fn update_part(
         Element::I64 => words.whole::<u64, _>(operator, |word| word as i64),
         Element::F32 => words.float::<u32, f32>(operator),
         Element::F64 => words.float::<u64, f64>(operator),
+        Element::U128 => words.whole::<u128, _>(operator, |word| word),
         // Ruled out by `Operator::fits`.
         Element::U8 | Element::I8 | Element::U16 | Element::I16 => true,
     })
@@ -72,6 +73,7 @@ pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) ->
             Operator::Or => word.fetch_or(operand, SeqCst),
             Operator::Xor => word.fetch_xor(operand, SeqCst),
             Operator::Swap => word.swap(operand, SeqCst),
+            Operator::Load => word.load(SeqCst),
         };
     });
     if is_any_lost() {
@@ -101,7 +103,8 @@ pub fn compare_and_swap_part(
         1 => words.swaps::<u8>(),
         2 => words.swaps::<u16>(),
         4 => words.swaps::<u32>(),
-        _ => words.swaps::<u64>(),
+        8 => words.swaps::<u64>(),
+        _ => words.swaps::<u128>(),
     })
 }
 
@@ -159,6 +162,34 @@ word!(u8, AtomicU8);
 word!(u16, AtomicU16);
 word!(u32, AtomicU32);
 word!(u64, AtomicU64);
+
+impl Word for u128 {
+    #[inline(always)]
+    unsafe fn load(at: *mut Self) -> Self {
+        // SAFETY: passed on; whoever runs a command on such words has asked `wide::is_here`.
+        unsafe { wide::load(at) }
+    }
+
+    #[inline(always)]
+    unsafe fn compare_and_swap(at: *mut Self, expected: Self, new: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { wide::compare_and_swap(at, expected, new) }
+    }
+
+    #[inline(always)]
+    unsafe fn bits(at: *mut Self, operator: Operator, operand: Self) -> Self {
+        // SAFETY: passed on.
+        unsafe {
+            change(at, |old| match operator {
+                Operator::Add => old.wrapping_add(operand),
+                Operator::And => old & operand,
+                Operator::Or => old | operand,
+                Operator::Xor => old ^ operand,
+                _ => operand,
+            })
+        }
+    }
+}
 
 /// The word as it was, after it became `change` of itself. **Safety**: as [`Word::load`].
 #[inline(always)]
@@ -276,6 +307,7 @@ impl<'a> Words<'a> {
                 Operator::Or => self.by_one(|at, x| W::bits(at, Operator::Or, x)),
                 Operator::Xor => self.by_one(|at, x| W::bits(at, Operator::Xor, x)),
                 Operator::Swap => self.by_one(|at, x| W::bits(at, Operator::Swap, x)),
+                Operator::Load => self.by_one(|at, _| W::load(at)),
             }
         }
     }
@@ -288,6 +320,7 @@ impl<'a> Words<'a> {
                 Operator::Add => self.by_one(|at, x| change(at, |old| F::of(old).sum(F::of(x)).word())),
                 Operator::Min => self.by_one(|at, x| change(at, |old| F::of(old).lesser(F::of(x)).word())),
                 Operator::Max => self.by_one(|at, x| change(at, |old| F::of(old).greater(F::of(x)).word())),
+                Operator::Load => self.by_one(|at, _| W::load(at)),
                 _ => self.by_one(|at, x| W::bits(at, Operator::Swap, x)),
             }
         }
@@ -383,6 +416,7 @@ mod tests {
                     Operator::Or => a | b,
                     Operator::Xor => a ^ b,
                     Operator::Swap => b,
+                    Operator::Load => a,
                 }
                 .to_le_bytes()
                 .to_vec()
@@ -396,6 +430,7 @@ mod tests {
                     Operator::Add => a + b,
                     Operator::Min => a.min(b),
                     Operator::Max => a.max(b),
+                    Operator::Load => a,
                     _ => b,
                 }
                 .to_le_bytes()
@@ -409,12 +444,18 @@ mod tests {
             Element::I64 => number!(i64),
             Element::F32 => float!(f32),
             Element::F64 => float!(f64),
+            Element::U128 => number!(u128),
             _ => unreachable!("no update fits"),
         }
     }
 
+    /// The kinds of elements that this machine has instructions for.
+    fn kinds() -> Vec<Element> {
+        Element::ALL.into_iter().filter(|element| *element != Element::U128 || wide::is_here()).collect()
+    }
+
     fn updates() -> impl Strategy<Value = Update> {
-        let all = Element::ALL.into_iter().flat_map(|element| Operator::ALL.map(|operator| (operator, element)));
+        let all = kinds().into_iter().flat_map(|element| Operator::ALL.map(|operator| (operator, element)));
         let fitting: Vec<_> = all.filter(|(operator, element)| operator.fits(*element)).collect();
         (proptest::sample::select(fitting), any::<bool>()).prop_map(|((operator, element), is_same)| Update {
             operator,
@@ -438,7 +479,7 @@ mod tests {
     proptest! {
         // FEATURE: D3-F13
         #[test]
-        fn updates_equal_a_plain_loop(update in updates(), shape in shapes(8), cuts in parts(), wants_olds: bool) {
+        fn updates_equal_a_plain_loop(update in updates(), shape in shapes(16), cuts in parts(), wants_olds: bool) {
             let len = update.element.len() as usize;
             shape.check_elements("r", "update", update.element, true).unwrap();
             let before = numbers(LEN);
@@ -469,8 +510,8 @@ mod tests {
 
         #[test]
         fn compare_and_swap_equals_a_plain_loop(
-            element in proptest::sample::select(Element::ALL.to_vec()),
-            shape in shapes(8),
+            element in proptest::sample::select(kinds()),
+            shape in shapes(16),
             cuts in parts(),
             hits in any::<u64>(),
         ) {
@@ -545,6 +586,38 @@ mod tests {
         for at in [0, 8] {
             assert_eq!(f64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()), 2.0 * 2.0 * 1.5 * ROUNDS as f64);
         }
+    }
+
+    #[test]
+    fn wide_words_that_threads_swap_are_never_half_old() {
+        if !wide::is_here() {
+            return;
+        }
+        const ROUNDS: u64 = 20_000;
+        let mut table = Table::new(&[0; LEN]);
+        let memory = table.window();
+        let run = |operator, operand: u128, old: &mut [u8]| {
+            let shape = Shape::contiguous(16, 16).check("r", LEN as u64).unwrap();
+            let update = Update { operator, element: Element::U128, is_same: true };
+            let mut operand = operand.to_le_bytes();
+            update_part(memory, &shape, 0, 16, update, window(&mut operand), Some(window(old))).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for thread in 1..3u64 {
+                scope.spawn(move || {
+                    (0..ROUNDS).for_each(|k| {
+                        let half = u128::from(thread << 32 | k);
+                        run(Operator::Swap, half << 64 | half, &mut [0; 16]);
+                    });
+                });
+            }
+            for _ in 0..ROUNDS {
+                let mut seen = [0; 16];
+                run(Operator::Load, 0, &mut seen);
+                let seen = u128::from_le_bytes(seen);
+                assert_eq!(seen as u64, (seen >> 64) as u64, "both halves are of one swap");
+            }
+        });
     }
 
     #[test]

@@ -179,6 +179,14 @@ impl Coordinator {
                 let rooms: Vec<Room> = self.roster.members().map(|(node, _)| self.room(node)).collect();
                 placement::interleave(&rooms, chunk, len, self.gid_next)
             }
+            Placement::Nodes(list, chunk) => {
+                let member = |node: &NodeId| match self.roster.phase(*node) {
+                    Phase::Member => Ok(self.room(*node)),
+                    Phase::Absent => Err(placement::unknown(placement, *node)),
+                    _ => Err(Error::NodeLost { node: *node, reason: "it is not a member at present".to_owned() }),
+                };
+                placement::over(&list.nodes().iter().map(member).collect::<Result<Vec<_>>>()?, chunk, len)
+            }
         }
     }
 

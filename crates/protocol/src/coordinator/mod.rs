@@ -28,7 +28,7 @@ mod journal;
 mod listing;
 mod naming;
 mod orders;
-mod permission;
+pub(crate) mod permission;
 mod placement;
 mod quota;
 mod ranks;
@@ -401,6 +401,7 @@ impl Coordinator {
             | Request::Map { .. }
             | Request::Pages
             | Request::Counts
+            | Request::Own
             | Request::Release { .. }
             | Request::Share { .. }
             | Request::Hold { .. }

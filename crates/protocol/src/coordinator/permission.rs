@@ -8,7 +8,7 @@ use crate::id::{Asker, Rights, User};
 const MODE_MASK: u32 = 0o777;
 
 /// Refuses bits that mean nothing.
-pub(super) fn check_mode(mode: u32) -> Result<()> {
+pub(crate) fn check_mode(mode: u32) -> Result<()> {
     if mode & !MODE_MASK == 0 {
         return Ok(());
     }
@@ -17,12 +17,21 @@ pub(super) fn check_mode(mode: u32) -> Result<()> {
 }
 
 /// The three bits that apply to a user: the owner's, the group's or everyone's. Root has all.
-fn bits(region: &RegionRecord, user: &Asker) -> u32 {
+pub(crate) fn bits(owner: User, mode: u32, user: &Asker) -> u32 {
     match user.user.uid {
         0 => 0o7,
-        uid if uid == region.owner.uid => region.mode >> 6 & 0o7,
-        _ if user.is_in(region.owner.gid) => region.mode >> 3 & 0o7,
-        _ => region.mode & 0o7,
+        uid if uid == owner.uid => mode >> 6 & 0o7,
+        _ if user.is_in(owner.gid) => mode >> 3 & 0o7,
+        _ => mode & 0o7,
+    }
+}
+
+/// The most rights that three bits give. Writing includes reading, as grants have it, so it needs both bits.
+pub(crate) fn most(bits: u32) -> Option<Rights> {
+    match (bits & 0o4 != 0, bits & 0o2 != 0) {
+        (true, true) => Some(Rights::Write),
+        (true, false) => Some(Rights::Read),
+        _ => None,
     }
 }
 
@@ -37,16 +46,8 @@ fn refusal(region: &RegionRecord, user: &Asker, what: &str) -> Error {
 }
 
 /// The rights that a user gets: those asked for, or the most there are.
-///
-/// Writing includes reading, as grants have it, so it needs both bits.
 pub(super) fn rights(region: &RegionRecord, user: &Asker, asked: Option<Rights>) -> Result<Rights> {
-    let bits = bits(region, user);
-    let most = match (bits & 0o4 != 0, bits & 0o2 != 0) {
-        (true, true) => Some(Rights::Write),
-        (true, false) => Some(Rights::Read),
-        _ => None,
-    };
-    match (asked, most) {
+    match (asked, most(bits(region.owner, region.mode, user))) {
         (None, Some(most)) => Ok(most),
         (Some(asked), Some(most)) if asked <= most => Ok(asked),
         (Some(Rights::Write), _) => Err(refusal(region, user, "write")),
@@ -57,7 +58,7 @@ pub(super) fn rights(region: &RegionRecord, user: &Asker, asked: Option<Rights>)
 /// Refuses to show a region to those who may do nothing with it: its name and size are its owner's matter.
 pub(super) fn may_see(region: &RegionRecord, user: &Asker) -> Result<()> {
     let is_owner = user.user.uid == region.owner.uid;
-    match is_owner || bits(region, user) != 0 {
+    match is_owner || bits(region.owner, region.mode, user) != 0 {
         true => Ok(()),
         false => Err(refusal(region, user, "see")),
     }

@@ -53,6 +53,16 @@ pub(super) fn interleave(rooms: &[Room], chunk: u64, len: u64, turn: u64) -> Res
     Err(full)
 }
 
+/// Puts `len` bytes over these nodes, all that it takes for its chunks and no others, in their order.
+pub(super) fn over(rooms: &[Room], chunk: u64, len: u64) -> Result<Plan> {
+    let count = (rooms.len() as u64).min(len.div_ceil(chunk));
+    let shares = || rooms.iter().zip(Span::shares(len, chunk, count));
+    match shares().find(|(room, share)| room.free < *share) {
+        Some((room, share)) => Err(Error::PoolFull { asked: share, free: room.free }),
+        None => Ok(Plan { chunk, parts: shares().map(|(room, share)| (room.node, share)).collect() }),
+    }
+}
+
 /// The refusal of a node that the pool does not have.
 pub(super) fn unknown(placement: Placement, node: NodeId) -> Error {
     Error::BadPlacement { placement: placement.to_string(), reason: format!("the pool has no {node}; see `hanare status`") }
@@ -84,6 +94,16 @@ mod tests {
     fn a_small_region_needs_no_more_nodes_than_chunks() {
         let plan = interleave(&rooms(&[1 << 20; 5]), 65536, 65537, 0).unwrap();
         assert_eq!(plan.parts, [(NodeId(0), 65536), (NodeId(1), 1)]);
+    }
+
+    #[test]
+    fn named_nodes_are_taken_in_their_order_or_refused() {
+        let rooms = rooms(&[1 << 20, 4096, 1 << 20]);
+        let named = [rooms[2], rooms[0]];
+        let plan = over(&named, 4096, 3 * 4096 + 5).unwrap();
+        assert_eq!(plan.parts, [(NodeId(2), 8192), (NodeId(0), 4101)]);
+        assert_eq!(over(&named, 65536, 10).unwrap().parts, [(NodeId(2), 10)], "as many nodes as chunks");
+        assert_eq!(over(&rooms, 4096, 5 * 4096), Err(Error::PoolFull { asked: 8192, free: 4096 }));
     }
 
     #[test]

@@ -178,7 +178,8 @@ impl Summary {
         let count = word(0)?;
         let bound = |bits: u64| match element {
             Element::F32 | Element::F64 => Value::Float(f64::from_bits(bits)),
-            Element::U8 | Element::U16 | Element::U32 | Element::U64 => Value::Whole(i128::from(bits)),
+            // No summary has 128-bit elements.
+            Element::U8 | Element::U16 | Element::U32 | Element::U64 | Element::U128 => Value::Whole(i128::from(bits)),
             _ => Value::Whole(i128::from(bits as i64)),
         };
         let (min, max) = (bound(word(8)?), bound(word(16)?));

@@ -31,7 +31,7 @@ mod jobs;
 mod named;
 
 pub use jobs::{Jobs, Output};
-pub use named::{Groups, Met, Told};
+pub use named::{Groups, Joined, Met, PartyName, Told};
 
 use crate::error::{Error, Result};
 use crate::table::{self, Row};

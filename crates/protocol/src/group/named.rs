@@ -6,10 +6,43 @@
 
 use super::{Phase, Rounds};
 use crate::error::{Error, Result};
-use crate::id::ClientId;
+use crate::id::{ClientId, NodeId, Rank};
 use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
 use crate::lock::Claimant;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+
+/// What others call a party, should it go; as the party itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartyName {
+    /// The client.
+    pub client: ClientId,
+    /// Its rank, where it is one of a job.
+    pub rank: Option<Rank>,
+    /// Its process on the host of that node.
+    pub process: u32,
+    /// That node.
+    pub node: NodeId,
+}
+
+impl fmt::Display for PartyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rank) = self.rank {
+            write!(f, "{rank}, ")?;
+        }
+        write!(f, "process {} on the host of {}", self.process, self.node)
+    }
+}
+
+/// A party's place in its sitting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The sitting's number: no other of this home's life has it.
+    pub sitting: u64,
+    /// How many parties joined before.
+    pub party: u32,
+}
 
 /// What comes of an arrival at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +70,7 @@ pub struct Told {
 struct Sitting {
     name: String,
     count: u32,
-    parties: BTreeMap<Claimant, ClientId>,
+    parties: BTreeMap<Claimant, PartyName>,
     rounds: Rounds<Claimant>,
 }
 
@@ -50,16 +83,19 @@ impl Sitting {
         Error::BadGroup { name: self.name.clone(), asked, parties: self.count, reason: reason.to_owned() }
     }
 
-    fn on_join(&mut self, who: Claimant, count: u32, client: ClientId) -> Result<()> {
+    /// Returns how many joined before.
+    fn on_join(&mut self, who: Claimant, count: u32, name: PartyName) -> Result<u32> {
         if count != self.count {
             return Err(self.bad(count, "give the number that the others gave, or another name"));
         }
         if self.parties.len() >= self.count as usize {
             return Err(self.bad(count, "all of its parties are there; wait until one leaves, or use another name"));
         }
-        self.parties.insert(who, client);
+        // Nobody joins after one has left, so the number is nobody else's; it is below `count`, a `u32`.
+        let party = self.parties.len() as u32;
+        self.parties.insert(who, name);
         self.rounds.on_join();
-        Ok(())
+        Ok(party)
     }
 
     /// A party arrives; returns whom to release when it was the last.
@@ -73,7 +109,8 @@ impl Sitting {
     /// A party goes; returns the others that wait in vain, and why.
     fn on_go(&mut self, who: Claimant, reason: &str) -> (BTreeSet<Claimant>, Error) {
         let party = self.parties.remove(&who).expect("the caller found it here");
-        let error = Error::PartyGone { group: self.name.clone(), party, reason: reason.to_owned() };
+        let (group, reason) = (self.name.clone(), format!("{party}: {reason}"));
+        let error = Error::PartyGone { group, party: party.client, reason };
         let mut waiting = self.rounds.on_go(error.clone(), self.parties.is_empty());
         waiting.remove(&who);
         (waiting, error)
@@ -108,10 +145,10 @@ impl Groups {
         self.latest.get(name).map_or(Phase::Empty, |sitting| self.sittings[sitting].phase())
     }
 
-    /// One becomes a party of a group of `count`.
+    /// One becomes a party of a group of `count`; returns its place.
     ///
     /// **Errors**: [`Error::BadGroup`] where the group has another number of parties, or all of them; [`Error::LimitReached`].
-    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, client: ClientId) -> Result<()> {
+    pub fn on_join(&mut self, name: &str, count: u32, who: Claimant, party: PartyName) -> Result<Joined> {
         let bad = |reason: &str| {
             Err(Error::BadGroup { name: name.to_owned(), asked: count, parties: count, reason: reason.to_owned() })
         };
@@ -135,9 +172,9 @@ impl Groups {
             Some(sitting) => sitting,
             None => self.begin(name, count)?,
         };
-        self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, client)?;
+        let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
         self.parties.insert(who, id);
-        Ok(())
+        Ok(Joined { sitting: id, party })
     }
 
     fn begin(&mut self, name: &str, count: u32) -> Result<u64> {
@@ -215,8 +252,13 @@ mod tests {
         Claimant { link, number: 0 }
     }
 
-    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<()> {
-        groups.on_join("g", count, who(link), ClientId(100 + link))
+    fn named(client: u64) -> PartyName {
+        let rank = (client % 2 == 0).then_some(Rank(client as u32 - 100));
+        PartyName { client: ClientId(client), rank, process: 4711, node: NodeId(3) }
+    }
+
+    fn join(groups: &mut Groups, count: u32, link: u64) -> Result<Joined> {
+        groups.on_join("g", count, who(link), named(100 + link))
     }
 
     fn told(groups: &mut Groups) -> Vec<(u64, bool)> {
@@ -226,9 +268,9 @@ mod tests {
     #[test]
     fn parties_meet_round_after_round() {
         let mut groups = Groups::new();
-        join(&mut groups, 2, 0).unwrap();
+        let first = join(&mut groups, 2, 0).unwrap();
         assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits), "the other may join later");
-        join(&mut groups, 2, 1).unwrap();
+        assert_eq!(join(&mut groups, 2, 1), Ok(Joined { party: 1, ..first }));
         assert_eq!(groups.on_meet(who(1)), Ok(Met::All));
         assert_eq!(told(&mut groups), [(0, true)]);
         assert_eq!(groups.on_meet(who(1)), Ok(Met::Waits));
@@ -242,11 +284,13 @@ mod tests {
     #[test]
     fn who_goes_is_named_to_those_who_wait_and_those_who_come() {
         let mut groups = Groups::new();
-        (0..3).for_each(|link| join(&mut groups, 3, link).unwrap());
+        for link in 0..3 {
+            join(&mut groups, 3, link).unwrap();
+        }
         groups.on_meet(who(0)).unwrap();
         groups.on_link_gone(2);
-        let gone =
-            Error::PartyGone { group: "g".into(), party: ClientId(102), reason: "its process or its connection ended".into() };
+        let reason = "rank 2, process 4711 on the host of node 3: its process or its connection ended".into();
+        let gone = Error::PartyGone { group: "g".into(), party: ClientId(102), reason };
         assert_eq!(groups.poll(), Some(Told { who: who(0), outcome: Err(gone.clone()) }));
         assert_eq!(groups.on_meet(who(1)), Err(gone));
         groups.on_link_gone(1);
@@ -260,7 +304,7 @@ mod tests {
         join(&mut groups, 3, 1).unwrap();
         join(&mut groups, 3, 2).unwrap();
         let second = Claimant { link: 1, number: 1 };
-        groups.on_join("g", 3, second, ClientId(101)).unwrap();
+        groups.on_join("g", 3, second, named(101)).unwrap();
         groups.on_meet(second).unwrap();
         groups.on_meet(who(2)).unwrap();
         groups.on_link_gone(1);
@@ -270,9 +314,12 @@ mod tests {
     #[test]
     fn who_leaves_and_comes_again_meets_those_who_do_too() {
         let mut groups = Groups::new();
-        (0..2).for_each(|link| join(&mut groups, 2, link).unwrap());
+        for link in 0..2 {
+            join(&mut groups, 2, link).unwrap();
+        }
         groups.on_leave(who(0)).unwrap();
-        join(&mut groups, 2, 0).unwrap();
+        let again = join(&mut groups, 2, 0).unwrap();
+        assert_eq!((again.sitting, again.party), (2, 0), "a sitting and numbers of its own");
         assert_eq!(groups.on_meet(who(0)), Ok(Met::Waits));
         groups.on_leave(who(1)).unwrap();
         assert_eq!(told(&mut groups), [], "that was another sitting");
@@ -289,8 +336,8 @@ mod tests {
         join(&mut groups, 2, 1).unwrap();
         assert!(join(&mut groups, 2, 2).unwrap_err().to_string().contains("all of its parties"));
         assert!(join(&mut groups, 2, 1).unwrap_err().to_string().contains("used before"));
-        assert!(matches!(groups.on_join("h", 0, who(3), ClientId(3)), Err(Error::BadGroup { .. })));
-        assert!(matches!(groups.on_join("h", u32::MAX, who(3), ClientId(3)), Err(Error::LimitReached { .. })));
+        assert!(matches!(groups.on_join("h", 0, who(3), named(103)), Err(Error::BadGroup { .. })));
+        assert!(matches!(groups.on_join("h", u32::MAX, who(3), named(103)), Err(Error::LimitReached { .. })));
         groups.on_meet(who(0)).unwrap();
         assert!(groups.on_meet(who(0)).unwrap_err().to_string().contains("already"));
         assert!(matches!(groups.on_meet(who(9)), Err(Error::BadGroup { .. })));

@@ -116,6 +116,7 @@ fn describe(what: &Request) -> String {
         | Request::Map { .. }
         | Request::Pages
         | Request::Counts
+        | Request::Own
         | Request::Release { .. }
         | Request::Share { .. }
         | Request::Hold { .. }

@@ -32,11 +32,11 @@ use crate::error::{Error, Result};
 use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot};
 use crate::limits;
 use crate::table::{self, Row};
-use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, Order, Request, ToNode};
+use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, NodeStatus, Order, OwnStatus, Request, ToNode};
 use asks::{Asks, GivenUp};
 use clients::Clients;
 use orders::{Arrived, Orders};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The states of a node's membership, as the table names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +273,15 @@ impl Member {
     /// Where the coordinator's own node is, once known.
     pub fn home(&self) -> Option<&NodeAddress> {
         self.home.as_ref()
+    }
+
+    /// What the node knows of itself and the pool, once it has been welcomed.
+    pub fn own_status(&self) -> Option<OwnStatus> {
+        let ((node, epoch), coordinator) = (self.was?, self.home.clone()?);
+        let (name, address) = (self.settings.name.clone(), self.settings.address.clone());
+        let own = NodeStatus { node, name, address, epoch, alive: self.phase() == Phase::Member, memory: self.memory };
+        let regions: BTreeSet<Gid> = self.held.values().map(|extent| extent.gid).collect();
+        Some(OwnStatus { own, regions: regions.len() as u64, coordinator })
     }
 
     /// The extents that the node holds.

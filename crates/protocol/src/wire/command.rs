@@ -80,12 +80,17 @@ pub struct Update {
 impl Op {
     /// Whether it changes memory, and so needs the right to write.
     pub fn writes(self) -> bool {
-        !matches!(self, Op::Get | Op::CopyFrom { .. } | Op::Compare | Op::Reduce(_))
+        !matches!(self, Op::Get | Op::CopyFrom { .. } | Op::Compare | Op::Reduce(_)) && !self.is_load()
     }
 
     /// Whether running it twice is another thing than running it once.
     pub fn is_once(self) -> bool {
-        matches!(self, Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_))
+        matches!(self, Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_)) && !self.is_load()
+    }
+
+    /// Whether it only tells elements, each read in one step.
+    fn is_load(self) -> bool {
+        matches!(self, Op::Fetch(Update { operator: Operator::Load, .. }))
     }
 
     /// The kind of elements, where the command has one.
@@ -154,9 +159,11 @@ impl Op {
             };
         };
         let reason = match self {
-            Op::CompareAndSwap(_) if element.len() < 4 => Some("it takes elements of 32 and 64 bits"),
+            Op::Reduce(Element::U128) => Some("reductions take elements of up to 64 bits"),
+            Op::CompareAndSwap(_) if element.len() < 4 => Some("it takes elements of 32, 64 and 128 bits"),
+            Op::Update(Update { operator: Operator::Load, .. }) => Some("a load tells elements, so it is a fetch"),
             Op::Update(update) | Op::Fetch(update) if !update.operator.fits(element) => {
-                Some("updates take elements of 32 and 64 bits, and/or/xor whole numbers")
+                Some("updates take elements of 32, 64 and 128 bits, and/or/xor whole numbers")
             }
             _ => None,
         };
@@ -165,7 +172,7 @@ impl Op {
             other => other.name().to_owned(),
         };
         match reason {
-            None => shape.check_elements(region, &operation, element, self.is_once()),
+            None => shape.check_elements(region, &operation, element, !matches!(self, Op::Reduce(_))),
             Some(reason) => {
                 let (region, element) = (region.to_owned(), element.to_string());
                 Err(Error::BadElement { region, operation, element, reason: reason.to_owned() })

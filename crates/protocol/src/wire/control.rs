@@ -79,6 +79,8 @@ pub enum Request {
     },
     /// Describes the pool; answered by [`Answer::Status`].
     Status,
+    /// Asks what this host's node knows of itself and its pool, without asking its coordinator; answered by [`Answer::Own`].
+    Own,
     /// Asks what this host's node has done of commands; answered by [`Answer::Counts`].
     Counts,
     /// Takes a node that is gone for good out of the list; answered by [`Answer::Ok`].
@@ -197,6 +199,8 @@ pub enum Answer {
     },
     /// To `Status`.
     Status(PoolStatus),
+    /// To `Own`.
+    Own(OwnStatus),
     /// To `Map`: the extent's bytes lie one after another in these files, whose descriptors come along.
     Files(Vec<FilePart>),
     /// To `Share`: descriptors of the page words, of the frames, and of the files of extents on this node come along.
@@ -341,6 +345,8 @@ pub struct SharedHome {
 pub struct Attached {
     /// Its id.
     pub client: ClientId,
+    /// Its user, as its node's kernel says.
+    pub user: User,
     /// Its host's node.
     pub node: NodeId,
     /// Its node's epoch.
@@ -441,6 +447,17 @@ pub struct NodeStatus {
     pub alive: bool,
     /// What it said of its memory when it last renewed.
     pub memory: Memory,
+}
+
+/// What a node knows by itself, whether its coordinator answers or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnStatus {
+    /// The node; alive where it is a member just now.
+    pub own: NodeStatus,
+    /// Regions that have bytes on it.
+    pub regions: u64,
+    /// The coordinator's own node.
+    pub coordinator: NodeAddress,
 }
 
 /// What a node lends.
@@ -639,15 +656,6 @@ pub struct HeldExtent {
     pub read: Grant,
     /// The grant to read and write it.
     pub write: Grant,
-}
-
-/// What a client asks after a connection has broken: did that request happen? The connection ends where it has not yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
-    /// The connection's name.
-    pub connection: u128,
-    /// The request's number on it.
-    pub seq: u64,
 }
 
 /// The bytes of a control value.

@@ -12,6 +12,7 @@
 //! The magic and the version keep their place for ever, so that any two builds can refuse each other in one line.
 
 use super::{Malformed, VERSION};
+use crate::id::User;
 use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -23,7 +24,10 @@ pub const HELLO_LEN: usize = 64;
 pub const SECRET_LEN: usize = 32;
 
 /// Random bytes of a hello: two of them never meet again.
-pub const NONCE_LEN: usize = 24;
+pub const NONCE_LEN: usize = 16;
+
+/// The user of a node's own connections: a node is trusted with any.
+const ROOT: User = User { uid: 0, gid: 0 };
 
 const MAGIC: [u8; 8] = *b"HANARE\r\n";
 
@@ -61,6 +65,9 @@ pub struct Hello {
     /// Of a node's messages about pages: the node's number. Of commands: the [series](crate::session::Series) that the connection
     /// continues, so that the node ends the one before; 0 where it continues none. Of an acceptor: the names of its first two keys.
     pub from: u64,
+    /// The user whose program the client is, as its node's kernel says; of no meaning where there is no client. The client's proof says it,
+    /// because its node proves no other user.
+    pub user: User,
     /// Fresh random bytes.
     pub nonce: [u8; NONCE_LEN],
     /// The client that the connection is for, and 0 for a node's own. Each has another key, so a client's proof says which it is. Of an
@@ -77,6 +84,8 @@ struct Raw {
     version: U32,
     role: U32,
     from: U64,
+    uid: U32,
+    gid: U32,
     nonce: [u8; NONCE_LEN],
     client: U64,
     plain: U64,
@@ -87,12 +96,17 @@ const _: () = assert!(size_of::<Raw>() == HELLO_LEN);
 impl Hello {
     /// A hello of this build, of a node that insists on sealing.
     pub fn new(role: Role, from: u64, nonce: [u8; NONCE_LEN]) -> Hello {
-        Hello { version: VERSION, role, from, nonce, client: 0, plain: 0 }
+        Hello { version: VERSION, role, from, user: ROOT, nonce, client: 0, plain: 0 }
     }
 
     /// Whether both sides would do without sealing, for the same reason.
     pub fn is_plain_with(&self, other: &Hello) -> bool {
         self.plain != 0 && self.plain == other.plain
+    }
+
+    /// The user for whom the connector asks, once it has proved what it says: a node asks for nobody in particular, and may do all.
+    pub fn asks_for(&self) -> User {
+        if self.client == 0 { ROOT } else { self.user }
     }
 
     /// The bytes to send.
@@ -102,6 +116,8 @@ impl Hello {
             version: self.version.into(),
             role: (self.role as u32).into(),
             from: self.from.into(),
+            uid: self.user.uid.into(),
+            gid: self.user.gid.into(),
             nonce: self.nonce,
             client: self.client.into(),
             plain: self.plain.into(),
@@ -120,7 +136,8 @@ impl Hello {
         match role {
             Some(role) => {
                 let (client, plain) = (raw.client.get(), raw.plain.get());
-                Ok(Hello { version, role, from: raw.from.get(), nonce: raw.nonce, client, plain })
+                let user = User { uid: raw.uid.get(), gid: raw.gid.get() };
+                Ok(Hello { version, role, from: raw.from.get(), user, nonce: raw.nonce, client, plain })
             }
             // Another version may know more roles: its number is what matters.
             None if version != VERSION => Ok(Hello { version, ..Hello::new(Role::Data, 0, raw.nonce) }),

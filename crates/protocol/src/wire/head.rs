@@ -4,13 +4,13 @@ use super::Malformed;
 use super::page::{GRANTED_LEN, WANT_COUNT_MAX, WANT_LEN};
 use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, PAGE_LEN, SYNC_LEN_MAX};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
 /// Bytes of a head.
 pub const HEAD_LEN: usize = 32;
 
-/// What a message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a message is. Its body is what [`super::exchange`], [`super::command`] or [`super::control`] makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u8)]
 pub enum Kind {
     /// Vector commands; `count` of them, then the bytes of the puts.
@@ -27,7 +27,7 @@ pub enum Kind {
     Pong = 8,
     /// Names the connection, by `seq` and `detail`: a client may ask after its end what became of its requests.
     Name = 9,
-    /// Asks what became of request `detail` of a connection; the body is a postcard [`super::control::Question`].
+    /// Asks what became of a request of another connection; the body is a postcard [`super::exchange::Question`].
     Ask = 10,
     /// Answer to `Ask`: the body is a postcard [`crate::error::Happened`].
     Told = 11,
@@ -106,7 +106,7 @@ impl Head {
             return Err(Malformed("not the head of a message"));
         }
         let head = Head {
-            kind: Kind::decode(raw.kind).ok_or(Malformed("unknown kind of message"))?,
+            kind: Kind::try_read_from_bytes(&[raw.kind]).map_err(|_| Malformed("unknown kind of message"))?,
             count: raw.count.get(),
             seq: raw.seq.get(),
             body_len: raw.body_len.get(),
@@ -125,15 +125,6 @@ impl Head {
             Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
-    }
-}
-
-impl Kind {
-    fn decode(byte: u8) -> Option<Kind> {
-        use Kind::*;
-        [Commands, Done, Refused, Control, Ping, Pong, Name, Ask, Told, Working, Sync, Synced, Want, Granted, Settled, Crowded]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its
 //! [`command::Command`]s, then the bytes of its puts in order; the body of a reply is the bytes of its gets in order.
-//! Control messages ([`control`]) and what clients ask of each other ([`sync`], [`queue`]) are one postcard value in the body. A stream begins with a [`greeting`].
+//! What else goes over a data link is a query or a reply of [`exchange`], with what clients share ([`sync`], [`queue`]) and what threads
+//! say of pages ([`page`]) in it. Control messages ([`control`]) are one postcard value in the body. A stream begins with a [`greeting`].
 
 pub mod command;
 pub mod control;
+pub mod exchange;
 pub mod greeting;
 pub mod head;
 pub mod page;
@@ -13,6 +15,6 @@ pub mod queue;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 pub use crate::malformed::Malformed;

@@ -85,6 +85,18 @@ pub enum QueueRequest {
         /// The lane's head.
         head: u64,
     },
+    /// The reader of all queues leaves one to the board, whether or not it has something.
+    Leave {
+        /// The queue.
+        queue: u64,
+        /// The reader.
+        reader: u64,
+    },
+    /// The reader of all queues takes from the board those that have something; answered by their numbers.
+    TakeReady {
+        /// The reader.
+        reader: u64,
+    },
     /// The reader was told of a writer's death.
     Tell {
         /// The queue.

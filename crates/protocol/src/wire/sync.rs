@@ -6,7 +6,9 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
-use crate::id::{ClientId, Grant, JobId, JobRank, Slot};
+use crate::group::PartyName;
+use crate::id::{Grant, JobId, JobRank, Slot};
+use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 
 /// Whether others may have a lock at the same time.
@@ -39,7 +41,7 @@ pub enum SyncRequest {
         /// The number it was taken by.
         number: u64,
     },
-    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Done`].
+    /// Becomes a party of a group, at the pool's home; answered by [`SyncAnswer::Joined`].
     Join {
         /// The group's name.
         name: String,
@@ -48,7 +50,14 @@ pub enum SyncRequest {
         /// The client's number of this place.
         number: u64,
         /// What others call it, should it go.
-        client: ClientId,
+        client: PartyName,
+    },
+    /// Says who may use a name of locks and groups, at the pool's home; answered by [`SyncAnswer::Done`].
+    Permit {
+        /// The name.
+        name: String,
+        /// As a file's mode bits.
+        mode: u32,
     },
     /// Arrives at its group's barrier; answered by [`SyncAnswer::Done`] when all have.
     Meet {
@@ -115,6 +124,13 @@ pub enum SyncRequest {
     },
 }
 
+impl SyncRequest {
+    /// Whether it must not be carried out twice.
+    pub fn is_once(&self) -> bool {
+        !matches!(self, SyncRequest::Arrive(_) | SyncRequest::AwaitDeath { .. })
+    }
+}
+
 /// A rank's arrival at its job's barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
@@ -146,12 +162,26 @@ pub enum SyncAnswer {
         /// Its first byte in the region.
         offset: u64,
     },
+    /// A place in a group.
+    Joined {
+        /// The number of its sitting.
+        sitting: u64,
+        /// The party's number in it, from 0.
+        party: u32,
+    },
     /// A writer's lane.
     Lane {
         /// Its number.
         lane: u32,
         /// Units that count, of those that it appended there before its connection broke.
         accepted: u64,
+    },
+    /// Queues that have something.
+    Ready {
+        /// How many there are: of more than [`QUEUE_READY_COUNT_MAX`] the others come the next time.
+        count: u8,
+        /// Their numbers, and zeros.
+        queues: [u64; QUEUE_READY_COUNT_MAX],
     },
 }
 
@@ -235,6 +265,14 @@ mod tests {
         let name = "x".repeat(NAME_LEN_MAX);
         let longest =
             SyncRequest::Lock { name, mode: Mode::Shared, number: u64::MAX, thread: u64::MAX, bound_ms: Some(u64::MAX) };
+        let bytes = control::encode(&longest);
+        assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
+        assert_eq!(control::decode(&bytes), Ok(longest));
+    }
+
+    #[test]
+    fn the_longest_answer_is_within_its_limit() {
+        let longest = SyncAnswer::Ready { count: u8::MAX, queues: [u64::MAX; QUEUE_READY_COUNT_MAX] };
         let bytes = control::encode(&longest);
         assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
         assert_eq!(control::decode(&bytes), Ok(longest));

@@ -5,7 +5,8 @@
 use super::*;
 use crate::check::check;
 use crate::dice::Dice;
-use hanare_protocol::id::ClientId;
+use hanare_protocol::group::PartyName;
+use hanare_protocol::id::{ClientId, NodeId};
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::wire::sync::Mode;
 use std::collections::BTreeSet;
@@ -109,7 +110,7 @@ impl LockWorld {
             (None, None) if begins && self.course.dice.chance(1_500) => {
                 let (name, parties) = self.course.dice.pick(&GROUPS);
                 let name = name.to_owned();
-                Some(SyncRequest::Join { name, parties, number, client: ClientId(client) })
+                Some(SyncRequest::Join { name, parties, number, client: named(client) })
             }
             (None, _) if begins => {
                 let name = self.course.dice.pick(&LOCKS);
@@ -171,7 +172,7 @@ impl LockWorld {
                 self.judge_belief(name)?;
             }
             (SyncRequest::Unlock { .. }, Ok(SyncAnswer::Done)) => {}
-            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Done)) => me.place = Some(*number),
+            (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Joined { .. })) => me.place = Some(*number),
             (SyncRequest::Leave { .. }, Ok(SyncAnswer::Done)) => me.place = None,
             (SyncRequest::Lock { bound_ms: Some(0), .. }, Ok(SyncAnswer::Busy)) | (SyncRequest::Meet { .. }, Ok(_)) => {}
             (SyncRequest::Lock { bound_ms: Some(_), .. }, Err(Error::NotInTime { .. })) => {}
@@ -227,4 +228,9 @@ fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest 
     let mode = if dice.chance(5_000) { Mode::Exclusive } else { Mode::Shared };
     let bound_ms = dice.pick(&[None, None, None, Some(0), Some(20), Some(1_000)]);
     SyncRequest::Lock { name: name.to_owned(), mode, number, thread: thread as u64, bound_ms }
+}
+
+/// What a party of this client is called.
+fn named(client: u64) -> PartyName {
+    PartyName { client: ClientId(client), rank: None, process: 0, node: NodeId(0) }
 }

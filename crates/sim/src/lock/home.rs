@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::check;
-use hanare_protocol::group::{Groups, Met};
+use hanare_protocol::group::{Groups, Joined, Met};
 use hanare_protocol::lock::{Claim, Claimed, Locks};
 use hanare_protocol::wire::sync::Mode;
 use std::collections::BTreeSet;
@@ -136,7 +136,7 @@ impl LockWorld {
                 if joined.is_ok() {
                     self.model.on_joined(&name, parties, who(number))?;
                 }
-                joined.map(done)
+                joined.map(|Joined { sitting, party }| Some(SyncAnswer::Joined { sitting, party }))
             }
             SyncRequest::Meet { number } => match home.groups.on_meet(who(number)) {
                 Ok(Met::All) => {

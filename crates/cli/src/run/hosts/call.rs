@@ -281,6 +281,10 @@ fn hear(number: usize, stdout: ChildStdout, events: &Sender<Event>, credit: &Sen
             }
             Kind::Output | Kind::Errors => {}
             Kind::Took => credit.send(()).unwrap_or_default(),
+            Kind::Aborted => {
+                let status = frame.value().map_err(io::Error::other)?;
+                events.send(Event::Aborted { rank: Rank(frame.number), status }).map_err(io::Error::other)?;
+            }
             _ => event(frame)?,
         }
     }

@@ -11,11 +11,12 @@
 
 use super::link::{Frame, Kind, Setup, Work, greeting};
 use super::mouth::Mouth;
+use crate::run::children::{self, End};
+use crate::run::guard;
 use crate::run::nodes::{self, Nodes};
 use crate::run::rank::Program;
 use crate::run::ranks::{Ranks, Sink};
 use crate::run::signals::{self, Event};
-use crate::run::{children, guard};
 use anyhow::{Context, Result, bail, ensure};
 use hanare_protocol::id::{JobId, JobRank, Rank};
 use rustix::process::{Pid, Signal};
@@ -35,6 +36,8 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 /// What a deputy has begun.
 struct Deputy {
     mouth: Mouth,
+    /// Where events of its ranks go.
+    events: Sender<Event>,
     setup: Option<Setup>,
     nodes: Nodes,
     ranks: Option<Ranks>,
@@ -49,6 +52,7 @@ pub fn serve(guard: Pid) -> Result<i32> {
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", greeting()).and_then(|()| stdout.flush()).context("nobody listens to this host's deputy")?;
     let (mouth, silence) = Mouth::open(stdout)?;
+    let own_events = sender.clone();
     std::thread::Builder::new().name("orders".to_owned()).spawn(move || {
         let mut stdin = std::io::stdin().lock();
         loop {
@@ -59,7 +63,7 @@ pub fn serve(guard: Pid) -> Result<i32> {
             }
         }
     })?;
-    let mut deputy = Deputy { mouth, setup: None, nodes: Nodes::default(), ranks: None, input: None };
+    let mut deputy = Deputy { mouth, events: own_events, setup: None, nodes: Nodes::default(), ranks: None, input: None };
     loop {
         match deputy.on_event(events.recv()?) {
             Ok(true) => {}
@@ -82,6 +86,7 @@ impl Deputy {
             Event::Said { frame: Some(frame), .. } => return self.on_order(&frame),
             Event::Said { frame: None, .. } => return Ok(false),
             Event::ChildEnded => self.on_children(),
+            Event::Aborted { rank, status } => self.mouth.say(Frame::of(Kind::Aborted, rank.0, &status)),
             // To a deputy itself, or the kernel's word that its guard is gone.
             Event::Signal { signal: Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT, .. } => return Ok(false),
             Event::Signal { .. } => {}
@@ -143,7 +148,7 @@ impl Deputy {
         let program = Program::find(&words)?;
         let socket = self.nodes.sockets().swap_remove(0);
         let job = JobId(work.job);
-        let ranks = self.ranks.insert(Ranks::new(job, &socket, Sink::Launcher(self.mouth.clone()))?);
+        let ranks = self.ranks.insert(Ranks::new(job, &socket, Sink::Launcher(self.mouth.clone()), self.events.clone())?);
         for number in work.first..work.first + work.count {
             let who = JobRank { job, rank: Rank(number), ranks: work.ranks };
             if let Some(stdin) = ranks.start(&program, who, &socket, &setup.variables)? {
@@ -157,7 +162,7 @@ impl Deputy {
         for (pid, end) in std::iter::from_fn(children::reap) {
             match self.ranks.as_mut().and_then(|ranks| ranks.on_end(pid, end)) {
                 Some(rank) => self.mouth.say(Frame::of(Kind::Ended, rank.0, &end)),
-                None => self.nodes.on_end(pid, end),
+                None => self.on_node(pid, end),
             }
         }
         if self.ranks.as_ref().is_some_and(Ranks::have_ended) {
@@ -169,10 +174,19 @@ impl Deputy {
         }
     }
 
+    /// Takes note of a child's end that is no rank's; the launcher is told where its node is lost.
+    fn on_node(&mut self, pid: Pid, end: End) {
+        let before = self.nodes.lost().len();
+        self.nodes.on_end(pid, end);
+        for lost in &self.nodes.lost()[before..] {
+            self.mouth.say(Frame::of(Kind::NodeEnded, lost.number, &lost.end));
+        }
+    }
+
     /// Ends what the ranks left running.
     fn sweep(&mut self) {
         for (pid, end) in children::sweep(&self.nodes.pids()) {
-            self.nodes.on_end(pid, end);
+            self.on_node(pid, end);
         }
     }
 }

@@ -46,6 +46,10 @@ pub enum Kind {
     Ended,
     /// From the deputy: all of its ranks have ended, and all they said was sent.
     Over,
+    /// From the deputy: the rank of this number ends the whole job with this status (`i32`).
+    Aborted,
+    /// From the deputy: its node has ended so ([`End`]), and nobody had told it to.
+    NodeEnded,
 }
 
 const KINDS: &[Kind] = &[
@@ -64,6 +68,8 @@ const KINDS: &[Kind] = &[
     Kind::Took,
     Kind::Ended,
     Kind::Over,
+    Kind::Aborted,
+    Kind::NodeEnded,
 ];
 
 /// One thing said.
@@ -132,7 +138,7 @@ impl Frame {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The end of a rank.
+    /// The end of a rank, or of a node.
     pub fn end(&self) -> Result<End> {
         self.value()
     }

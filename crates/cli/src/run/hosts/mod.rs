@@ -26,6 +26,7 @@ use super::children::{self, End};
 use super::guard;
 use super::job::Crew;
 use super::signals::Event;
+use super::verdict::{LostNode, Place};
 use anyhow::{Context, Result, bail, ensure};
 use call::{Call, Phase, Step};
 use hanare_protocol::id::Rank;
@@ -49,8 +50,17 @@ const END_MAX: Duration = Duration::from_secs(8);
 const INPUT_LEN_MAX: usize = 32 << 10;
 
 /// Variables of this host that mean nothing, or something else, on another.
-const OWN_VARIABLES: &[&str] =
-    &["HANARE_NODE", "HANARE_RANK", "HANARE_RANKS", "HANARE_JOB", "HANARE_KEY", "HANARE_ADVERTISE", "HANARE_STATE", "HANARE_SSH"];
+const OWN_VARIABLES: &[&str] = &[
+    "HANARE_NODE",
+    "HANARE_RANK",
+    "HANARE_RANKS",
+    "HANARE_JOB",
+    "HANARE_KEY",
+    "HANARE_ADVERTISE",
+    "HANARE_STATE",
+    "HANARE_SSH",
+    "HANARE_LAUNCHER",
+];
 
 /// What is to run on the hosts.
 pub struct Plan {
@@ -75,6 +85,8 @@ pub struct Hosts<'a> {
     guard: Pid,
     /// A word for each piece of input that was taken.
     credits: Option<Receiver<()>>,
+    /// Nodes that ended before they were told to; at most one for each host.
+    lost_nodes: Vec<LostNode>,
 }
 
 /// The program's words as text: that is what can be sent.
@@ -90,7 +102,7 @@ impl<'a> Hosts<'a> {
     pub fn start(plan: &'a Plan, events: &'a Receiver<Event>, sender: &Sender<Event>, guard: Pid) -> Result<Hosts<'a>> {
         let blocks = plan.list.blocks(plan.ranks)?;
         let (credit, credits) = channel();
-        let mut hosts = Hosts { calls: Vec::new(), blocks, plan, events, guard, credits: Some(credits) };
+        let mut hosts = Hosts { calls: Vec::new(), blocks, plan, events, guard, credits: Some(credits), lost_nodes: Vec::new() };
         for (number, host) in plan.list.hosts.iter().enumerate() {
             hosts.calls.push(Call::start(number, &host.name, sender.clone(), credit.clone())?);
         }
@@ -134,7 +146,7 @@ impl<'a> Hosts<'a> {
                 Ok(Event::Signal { signal: Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT, .. }) => {
                     bail!("told to end before all hosts were ready")
                 }
-                Ok(Event::Signal { .. }) => {}
+                Ok(Event::Signal { .. } | Event::Aborted { .. }) => {}
                 Err(RecvTimeoutError::Timeout) => bail!("host {} was not ready within {READY_MAX:?}", late.name),
                 Err(RecvTimeoutError::Disconnected) => bail!("signals cannot be caught any more"),
             }
@@ -171,6 +183,13 @@ impl<'a> Hosts<'a> {
                 return Ok(Some((rank, frame.end()?)));
             }
             Kind::Over => call.step(Step::Over)?,
+            Kind::NodeEnded => {
+                let (host, end) = (call.name.clone(), frame.end()?);
+                // A host speaks of its own node alone, and once.
+                if self.lost_nodes.iter().all(|lost| lost.number != from as u32) {
+                    self.lost_nodes.push(LostNode { number: from as u32, host, end, at: Instant::now() });
+                }
+            }
             other => bail!("host {} says {other:?}, which is an order; it runs another build", call.name),
         }
         Ok(None)
@@ -218,7 +237,7 @@ impl<'a> Hosts<'a> {
                 Ok(Event::Said { from, frame: None }) => drop(self.calls[from].step(Step::Close)),
                 Ok(Event::ChildEnded) => self.reap(),
                 // It ends anyway.
-                Ok(Event::Signal { .. }) => {}
+                Ok(Event::Signal { .. } | Event::Aborted { .. }) => {}
                 Err(_) => return false,
             }
         }
@@ -262,6 +281,15 @@ impl Crew for Hosts<'_> {
 
     fn finish(&mut self) {
         self.settle(OVER_MAX, |calls| calls.iter().all(|call| call.phase() != Phase::Working));
+    }
+
+    fn place(&self, rank: Rank) -> Place {
+        let host = self.blocks.iter().position(|block| block.contains(&rank.0)).unwrap_or_default();
+        Place { node: Some(host as u32), host: self.calls[host].name.clone() }
+    }
+
+    fn lost_nodes(&self) -> Vec<LostNode> {
+        self.lost_nodes.clone()
     }
 }
 

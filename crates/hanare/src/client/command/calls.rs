@@ -11,7 +11,7 @@ use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator, Range, Summary};
 use hanare_protocol::id::Rights;
 use hanare_protocol::shape::{Shape, Strided};
-use hanare_protocol::wire::command::Op;
+use hanare_protocol::wire::command::{Op, Update};
 use std::sync::Arc;
 
 impl Region {
@@ -162,13 +162,22 @@ impl Region {
     pub fn fetch_word(&self, offset: u64, operator: Operator, operand: u64) -> Result<u64> {
         let is_inside = offset.is_multiple_of(8) && offset < self.len() && self.len() - offset >= 8;
         if let Some(here) = self.mapped_whole().filter(|_| is_inside) {
-            self.check_rights(Op::Put)?;
+            self.check_rights(Op::Fetch(Update { operator, element: Element::U64, is_same: false }))?;
             return vector::update_word(here, offset, operator, operand).map_err(|lost| self.lost(lost));
         }
         let mut old = [0; 8];
         let modify = Modify { operator, element: Element::U64 };
         self.fetch(Strided::contiguous(offset, 8), modify, &operand.to_le_bytes(), &mut old)?;
         Ok(u64::from_le_bytes(old))
+    }
+
+    /// Reads the 64-bit word at `offset`, a multiple of 8, in one step: a value that somebody put there by an update, a fetch, a swap or an
+    /// atomic store, never a mix of two. A [`Region::get`] promises that for single bytes alone.
+    ///
+    /// **Ordering**: what was written before the word that is seen is seen after it. **Cost**: on this host a load; else one message each
+    /// way. **Errors**: as for [`Region::get`]; [`Error::BadElement`] at an odd offset.
+    pub fn read_word(&self, offset: u64) -> Result<u64> {
+        self.fetch_word(offset, Operator::Load, 0)
     }
 
     /// Swaps the 64-bit word at `offset` for `new` if it is `expected`; returns the word before.

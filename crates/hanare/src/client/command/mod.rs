@@ -16,10 +16,12 @@ mod calls;
 mod completion;
 mod copy;
 mod draft;
+mod signal;
 mod what;
 
 pub use batch::Batch;
 pub use completion::Completion;
+pub use signal::Signal;
 
 use super::drafts::{self, Drafts, Tickets};
 use super::region::Region;

@@ -3,8 +3,9 @@
 
 use super::{Command, Modify};
 use crate::client::region::Region;
+use crate::exec;
 use hanare_memory::Window;
-use hanare_protocol::element::{Element, Range, Summary};
+use hanare_protocol::element::{Element, Operator, Range, Summary};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::{Error, Result};
@@ -178,7 +179,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
         let op = what.op(&shape);
         // The region of a copy is that which is read.
         region.check_rights(if op == Op::CopyTo { Op::CopyFrom { address_len: 0 } } else { op })?;
-        op.check(region.name(), &shape)?;
+        exec::check(op, region.name(), &shape)?;
         let len = |what: &str, window: Window| check_len(&region, &shape, what, window.len() as u64, shape.len());
         let none = Window::empty();
         let with = match what {
@@ -235,7 +236,10 @@ const OLDS: &str = "the buffer for old values";
 impl<R> What<'_, R> {
     /// Whether running it twice is another thing than running it once.
     pub(super) fn is_once(&self) -> bool {
-        matches!(self, What::Update { .. } | What::Fetch { .. } | What::CompareAndSwap { .. })
+        match self {
+            What::Fetch { modify, .. } => modify.operator != Operator::Load,
+            other => matches!(other, What::Update { .. } | What::CompareAndSwap { .. }),
+        }
     }
 
     /// The operation as nodes know it.

@@ -4,7 +4,7 @@ use super::afar::{Afar, LaneWords};
 use super::reach::QueueReach;
 use hanare_memory::Window;
 use hanare_protocol::queue::PortId;
-use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, SPILLED_AT, TAIL_AT, WORD_LEN};
+use hanare_protocol::queue::layout::{HEADS_AT, LANE_STATE_AT, LINE_LEN, QueueForm, SPILLED_AT, TAIL_AT, WORD_LEN};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::{Error, Result};
@@ -18,6 +18,8 @@ const BROKEN: u64 = 2;
 /// A unit that was committed and is not freed yet: where it is, for the port that gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct Unread {
+    /// Of a set, the number of what it came from.
+    source: u32,
     queue: u64,
     lane: u32,
     seen: Seen,
@@ -26,6 +28,15 @@ pub struct Unread {
 }
 
 impl Unread {
+    /// What it came from, of a set: the number that [`super::QueueSet::add`] or [`super::QueueSet::add_queue`] gave.
+    pub fn source(&self) -> usize {
+        self.source as usize
+    }
+
+    pub(super) fn from_source(self, source: usize) -> Unread {
+        Unread { source: source as u32, ..self }
+    }
+
     /// Its queue's number in the array.
     pub fn queue(&self) -> u64 {
         self.queue
@@ -52,11 +63,32 @@ impl Unread {
     }
 }
 
+/// Who reads, as the queues' node knows it.
+#[derive(Clone, Copy)]
+pub(super) struct Reads {
+    pub id: PortId,
+    /// The first of its queues.
+    pub first: u64,
+    pub count: u64,
+}
+
+impl Reads {
+    /// Comes as the reader.
+    pub fn open(&self) -> QueueRequest {
+        QueueRequest::OpenReader { first: self.first, count: self.count, reader: self.id.0 }
+    }
+
+    /// Leaves.
+    pub fn close(&self) -> QueueRequest {
+        QueueRequest::CloseReader { first: self.first, reader: self.id.0 }
+    }
+}
+
 /// The lanes of a queue, for its reader.
 pub(super) struct QueueLanes {
     reach: Arc<QueueReach>,
     queue: u64,
-    reader: PortId,
+    reads: Reads,
     lanes: Vec<QueueLane>,
     /// The lane that is looked at first.
     turn: usize,
@@ -70,6 +102,15 @@ struct QueueLane {
     told_head: u64,
 }
 
+/// Whether a queue has something, or a writer of it has died: by the bytes of its heads and its lanes' lines, as they were got.
+pub(super) fn may_have(form: &QueueForm, bytes: &[u8]) -> bool {
+    let word = |at: u64| bytes.get(at as usize..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word));
+    (0..form.ports).any(|lane| {
+        let (head, line) = (form.head_at(lane) - HEADS_AT, form.lane_at(lane) - HEADS_AT);
+        word(line + TAIL_AT) != word(head) || word(line + SPILLED_AT) > 0 || word(line + LANE_STATE_AT) == BROKEN
+    })
+}
+
 /// The words of a lane's line that others write.
 struct LaneLine {
     tail: u64,
@@ -78,7 +119,7 @@ struct LaneLine {
 }
 
 impl QueueLanes {
-    pub fn new(reach: Arc<QueueReach>, queue: u64, reader: PortId) -> Result<QueueLanes> {
+    pub fn new(reach: Arc<QueueReach>, queue: u64, reads: Reads) -> Result<QueueLanes> {
         let at = reach.form().queue_at(reach.count(), queue);
         let ports = reach.form().ports;
         let heads = match reach.here()? {
@@ -104,7 +145,7 @@ impl QueueLanes {
             Ok(QueueLane { reader, afar, told_head: head })
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
-        Ok(QueueLanes { reach, queue, reader, lanes, turn: 0 })
+        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0 })
     }
 
     pub fn queue(&self) -> u64 {
@@ -129,7 +170,7 @@ impl QueueLanes {
     #[inline]
     fn give(&self, lane: usize, seen: Seen) -> Unread {
         let offset = self.reach.at() + seen.at() as u64;
-        Unread { queue: self.queue, lane: lane as u32, seen, offset }
+        Unread { source: 0, queue: self.queue, lane: lane as u32, seen, offset }
     }
 
     /// After nothing was found: fetches what is elsewhere, has spilled units come back, and looks for writers that died. Whether there may
@@ -164,12 +205,10 @@ impl QueueLanes {
 
     /// Asks the node; where the connection broke meanwhile, the reader takes its place again before.
     fn ask(&self, lane: usize, request: impl FnOnce(u64, u32, u64) -> QueueRequest) -> Result<()> {
-        let request = request(self.queue, lane as u32, self.reader.0);
+        let request = request(self.queue, lane as u32, self.reads.id.0);
         match self.reach.ask(self.queue, request) {
-            // All queues of an array have their reader on their own host, whose connection does not come again.
-            Err(Error::SecondReader { .. }) if self.reach.here()?.is_none() => {
-                let open = QueueRequest::OpenReader { first: self.queue, count: 1, reader: self.reader.0 };
-                self.reach.ask(self.queue, open)?;
+            Err(Error::SecondReader { .. }) => {
+                self.reach.ask(self.queue, self.reads.open())?;
                 self.reach.ask(self.queue, request).map(drop)
             }
             other => other.map(drop),
@@ -256,7 +295,7 @@ impl QueueLanes {
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
         self.lanes[unread.lane as usize].reader.free(&unread.seen);
         match self.reach.here()? {
-            Some(array) => array.tell_writers(self.queue),
+            Some(array) => self.reach.tell_writers(array, self.queue),
             // Half a lane is a batch.
             None => self.tell_heads(self.reach.form().lane_len() / 2)?,
         }
@@ -283,7 +322,7 @@ impl QueueLanes {
         Ok(false)
     }
 
-    /// The reader leaves: what it has freed is told, what was given is there again for the next.
+    /// Tells what was freed of a queue elsewhere; what was given is there again for the next reader.
     pub fn end(&mut self) -> Result<()> {
         self.tell_heads(0)
     }

@@ -9,21 +9,26 @@
 //! |---|---|
 //! | `reach` | an array of queues as a program reaches it: mapped, or by its node |
 //! | `afar` | lanes of other hosts: what a port knows of one without its memory |
-//! | `writer`, `reader`, `set` | the ports |
+//! | `writer`, `reader`, `all` | the ports: of one queue, and of all of an array |
+//! | `set` | several of those for one thread |
+//! | `watch` | waiting at a bell, and event descriptors |
 //! | `lanes` | the lanes of one queue, read in turns |
 //!
 //! Who writes which lane and who reads is decided by the queue's node ([`hanare_protocol::queue::home`]).
 
 mod afar;
+mod all;
 mod lanes;
 mod reach;
 mod reader;
 mod set;
+mod watch;
 mod writer;
 
 pub use lanes::Unread;
 pub use reader::ReadPort;
 pub use set::QueueSet;
+pub use watch::QueueEvent;
 pub use writer::WritePort;
 
 use super::pool::{CreateOptions, Pool};
@@ -167,9 +172,11 @@ impl Queues {
         Ok(Queue { reach: self.reach.clone(), index })
     }
 
-    /// Becomes the reader of all of them. **Errors**: as for [`Queue::reader`]; [`Error::BadUse`] where they lie on another host.
+    /// Becomes the reader of all of them. **Errors**: as for [`Queue::reader`].
     pub fn set(&self) -> Result<QueueSet> {
-        QueueSet::new(self.reach.clone())
+        let mut set = QueueSet::default();
+        set.add(self)?;
+        Ok(set)
     }
 }
 

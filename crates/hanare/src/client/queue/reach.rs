@@ -9,7 +9,7 @@ use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::request::Patience;
 use hanare_memory::Window;
-use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, SET_BELL_AT, WORD_LEN};
+use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_BELL_AT, SET_BELL_AT, WORD_LEN};
 use hanare_protocol::queue::{Appended, PortId};
 use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::command::{Command, Op};
@@ -141,6 +141,28 @@ impl QueueReach {
         Ok(decode_appended(&result))
     }
 
+    /// On the queues' host: something was committed; wakes the reader, wherever it is.
+    #[inline]
+    pub fn tell_reader(&self, array: &Array<Shared>, queue: u64) {
+        if array.tell_reader(queue) {
+            self.nudge();
+        }
+    }
+
+    /// On the queues' host: something was freed; wakes writers that wait for room, wherever they are.
+    #[inline]
+    pub fn tell_writers(&self, array: &Array<Shared>, queue: u64) {
+        if array.tell_writers(queue) {
+            self.nudge();
+        }
+    }
+
+    /// Has the queues' node look at once at the words that others wait for there.
+    #[cold]
+    fn nudge(&self) {
+        self.region.door(0).remote.nudge();
+    }
+
     /// Asks the queues' node whether it lives. **Errors**: [`Error::NodeLost`].
     pub fn ping(&self, queue: u64) -> Result<()> {
         // Nobody has this number: nothing is closed.
@@ -175,7 +197,17 @@ impl QueueReach {
     /// The state of who reads all queues of the array at once, as a word.
     pub fn reader_of_all(&self) -> Result<u64> {
         let mut word = [0; WORD_LEN as usize];
-        self.region.get(self.at + SET_BELL_AT + WORD_LEN, &mut word)?;
+        self.region.get(self.set_bell() + WORD_LEN, &mut word)?;
         Ok(u64::from_le_bytes(word))
+    }
+
+    /// In the region: the bell of who reads all queues of the array.
+    pub fn set_bell(&self) -> u64 {
+        self.at + SET_BELL_AT
+    }
+
+    /// In the region: the bell of who reads one queue.
+    pub fn reader_bell(&self, queue: u64) -> u64 {
+        self.offset(queue) + READER_BELL_AT
     }
 }

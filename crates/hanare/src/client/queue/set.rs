@@ -1,143 +1,197 @@
-//! Many queues and one reader: whichever has something comes next.
+//! Many queues and one reader thread: whichever has something comes next.
 
-use super::lanes::{QueueLanes, Unread};
+use super::all::ArrayPort;
+use super::lanes::Unread;
 use super::reach::QueueReach;
+use super::reader::ReadPort;
+use super::watch::{QueueEvent, Watch, wait_once};
+use super::{Queue, Queues};
 use crate::client::locks::milliseconds;
-use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS};
-use hanare_protocol::queue::PortId;
-use hanare_protocol::wire::queue::QueueRequest;
+use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS, QUEUE_SET_SOURCE_COUNT_MAX};
 use hanare_protocol::{Error, Result};
-use hanare_ring::Shared;
-use hanare_ring::array::Array;
 use hanare_ring::wait::{Backoff, Step};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Queues whose lanes are kept at hand though they have nothing: as many as a program uses at once. **Source**: [VQ §2], 4 to 16.
-const KEPT_COUNT: usize = 64;
-
-/// Units of one queue before the next has its turn.
+/// Units of one source before the next has its turn.
 const TURN_COUNT: usize = 32;
 
-/// The reader of all queues of an array on this host. Leaves them when dropped.
+/// The reader of all queues of some arrays, and of some single queues, on any hosts. Leaves them when dropped.
 ///
-/// **Cost**: that of the queues that have something, however many there are: a bit for each, found through words of bits.
+/// **Cost**: of an array that of its queues that have something, however many there are: a bit for each, found through words of bits; and a
+/// load for each array and each single queue on this host, which are looked at in turn. Those of other hosts are looked at when their
+/// nodes say so. A set of several, or with queues elsewhere, waits by one thread for each array and each single queue.
 ///
 /// FEATURE: VQ-F14
+#[derive(Default)]
 pub struct QueueSet {
-    reach: Arc<QueueReach>,
-    id: PortId,
-    /// Queues that may have something, the next first.
-    ready: VecDeque<u64>,
-    /// The same, to be found by their numbers.
-    is_ready: BTreeSet<u64>,
-    /// Lanes of those, and of some that had. **Source**: [VQ §2] the context caches.
-    at_hand: BTreeMap<u64, QueueLanes>,
-    /// Units that the first of them may still give before the next.
+    sources: Vec<Source>,
+    /// The one that is looked at first, and how many units it may give before the next.
+    first: usize,
     turn: usize,
-    found: Vec<u64>,
+    /// Once several are waited for, or a descriptor was asked for.
+    event: Option<QueueEvent>,
+}
+
+struct Source {
+    port: Port,
+    is_here: bool,
+    watch: Option<Watch>,
+}
+
+enum Port {
+    All(ArrayPort),
+    One(Box<ReadPort>),
+}
+
+impl Source {
+    fn try_see(&mut self) -> Result<Option<Unread>> {
+        match &mut self.port {
+            Port::All(port) => port.try_see(),
+            Port::One(port) => port.try_see(),
+        }
+    }
+
+    /// The queues, and what waits at their bell.
+    fn bell(&self) -> (Arc<QueueReach>, Option<u64>) {
+        match &self.port {
+            Port::All(port) => (port.reach().clone(), None),
+            Port::One(port) => port.bell(),
+        }
+    }
+
+    /// Announces sleep. Whether something is there already.
+    fn doze(&mut self) -> Result<bool> {
+        match &mut self.port {
+            Port::All(port) => port.doze(),
+            Port::One(port) => port.doze(),
+        }
+    }
+
+    /// Whether a look would cost messages, and the node has not said that there may be something.
+    fn is_asleep(&self) -> bool {
+        !self.is_here && self.watch.as_ref().is_some_and(Watch::is_waiting)
+    }
+
+    /// Has its thread wait. Whether something is there already.
+    fn arm(&mut self, event: &QueueEvent) -> Result<bool> {
+        if self.is_asleep() {
+            return Ok(false);
+        }
+        let is_ready = self.doze()?;
+        let watch = match &mut self.watch {
+            Some(watch) => watch,
+            none => {
+                let (reach, queue) = match &self.port {
+                    Port::All(port) => (port.reach().clone(), None),
+                    Port::One(port) => port.bell(),
+                };
+                none.insert(Watch::start(reach, queue, event.clone())?)
+            }
+        };
+        if !is_ready {
+            watch.arm()?;
+        }
+        Ok(is_ready)
+    }
 }
 
 impl QueueSet {
-    pub(super) fn new(reach: Arc<QueueReach>) -> Result<QueueSet> {
-        const BROKEN: u64 = 2;
-        let id = QueueReach::port()?;
-        if reach.here()?.is_none() {
-            let reason = "one reader waits for many queues on their own host; elsewhere open each by itself".to_owned();
-            return Err(Error::BadUse { region: reach.region().name().to_owned(), reason });
-        }
-        let has_died = reach.reader_of_all()? == BROKEN;
-        reach.ask(0, QueueRequest::OpenReader { first: 0, count: reach.count(), reader: id.0 })?;
-        let mut set = QueueSet {
-            reach,
-            id,
-            ready: VecDeque::new(),
-            is_ready: BTreeSet::new(),
-            at_hand: BTreeMap::new(),
-            turn: TURN_COUNT,
-            found: Vec::new(),
-        };
-        if has_died {
-            // The dead one had taken some from the board.
-            set.ready.extend(0..set.reach.count());
-            set.is_ready.extend(0..set.reach.count());
-        }
-        Ok(set)
+    /// A set of nothing yet.
+    pub fn new() -> QueueSet {
+        QueueSet::default()
     }
 
-    fn array(&self) -> Result<&Array<Shared>> {
-        let gone = || Error::BadUse { region: self.reach.region().name().to_owned(), reason: "it is not mapped".to_owned() };
-        self.reach.here()?.ok_or_else(gone)
+    /// Becomes the reader of all queues of an array too. Gives its number in the set, which [`Unread::source`] says of its units.
+    ///
+    /// **Cost**: a message each way. **Errors**: as for [`Queue::reader`]; [`Error::LimitReached`].
+    pub fn add(&mut self, queues: &Queues) -> Result<usize> {
+        self.check_room()?;
+        let is_here = queues.reach.here()?.is_some();
+        self.push(Port::All(ArrayPort::new(queues.reach.clone())?), is_here)
     }
 
-    /// The next unit of any queue, if there is one; never waits. Queues take turns.
+    /// Becomes the reader of one queue too. Many queues are better made as an array: each single one on this host is looked at in turn.
+    ///
+    /// **Cost**, **Errors**: as for [`QueueSet::add`].
+    pub fn add_queue(&mut self, queue: &Queue) -> Result<usize> {
+        self.check_room()?;
+        let is_here = queue.reach.here()?.is_some();
+        self.push(Port::One(Box::new(queue.reader()?)), is_here)
+    }
+
+    fn check_room(&self) -> Result<()> {
+        if self.sources.len() < QUEUE_SET_SOURCE_COUNT_MAX {
+            return Ok(());
+        }
+        Err(Error::LimitReached {
+            what: "arrays and single queues of a set".to_owned(),
+            limit: QUEUE_SET_SOURCE_COUNT_MAX as u64,
+        })
+    }
+
+    fn push(&mut self, port: Port, is_here: bool) -> Result<usize> {
+        self.sources.push(Source { port, is_here, watch: None });
+        Ok(self.sources.len() - 1)
+    }
+
+    /// Whether a look at all costs no message, so that one thread waits at one bell.
+    fn is_simple(&self) -> bool {
+        self.sources.len() == 1 && self.event.is_none()
+    }
+
+    /// The next unit of any queue, if there is one; never waits for a writer. Arrays, single queues and queues of an array take turns.
     ///
     /// **Errors**: as for [`super::ReadPort::try_see`].
     #[inline]
     pub fn try_see(&mut self) -> Result<Option<Unread>> {
-        loop {
-            let Some(queue) = self.ready.front().copied() else {
-                if !self.take_ready()? {
-                    return Ok(None);
-                }
-                continue;
-            };
+        for _ in 0..self.sources.len() {
             if self.turn == 0 {
-                self.ready.rotate_left(1);
-                self.turn = TURN_COUNT;
-                continue;
+                self.next_source();
             }
-            if let Some(unread) = self.lanes(queue)?.try_next()? {
+            let (first, source) = (self.first, &mut self.sources[self.first]);
+            if !source.is_asleep()
+                && let Some(unread) = source.try_see()?
+            {
                 self.turn -= 1;
-                return Ok(Some(unread));
+                return Ok(Some(unread.from_source(first)));
             }
-            self.leave_queue(queue)?;
+            self.next_source();
         }
+        if self.is_simple() { Ok(None) } else { self.arm_afar() }
     }
 
-    /// Takes from the board which have something.
-    fn take_ready(&mut self) -> Result<bool> {
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        self.array()?.board().take(&mut found);
-        for queue in &found {
-            if self.is_ready.insert(*queue) {
-                self.ready.push_back(*queue);
-            }
-        }
-        self.found = found;
-        Ok(!self.ready.is_empty())
-    }
-
-    fn lanes(&mut self, queue: u64) -> Result<&mut QueueLanes> {
-        if !self.at_hand.contains_key(&queue) {
-            let lanes = QueueLanes::new(self.reach.clone(), queue, self.id)?;
-            self.at_hand.insert(queue, lanes);
-        }
-        Ok(self.at_hand.get_mut(&queue).expect("it was just made"))
-    }
-
-    /// Nothing is left in a queue: it is left to the board, unless something comes meanwhile.
-    #[cold]
-    fn leave_queue(&mut self, queue: u64) -> Result<()> {
-        if self.lanes(queue)?.look_further()? {
-            return Ok(());
-        }
-        self.array()?.leave(queue);
-        if self.lanes(queue)?.has_more()? {
-            return Ok(());
-        }
-        self.ready.pop_front();
-        self.is_ready.remove(&queue);
+    fn next_source(&mut self) {
+        self.first = if self.first + 1 >= self.sources.len() { 0 } else { self.first + 1 };
         self.turn = TURN_COUNT;
-        if self.at_hand.len() > KEPT_COUNT && !self.lanes(queue)?.has_given() {
-            self.at_hand.remove(&queue);
-        }
-        Ok(())
     }
 
-    /// The next unit of any queue; waits for one, `bound` at most. **Errors**: [`Error::NotInTime`]; as for [`QueueSet::try_see`].
+    /// Sources elsewhere that have nothing are not asked again until their nodes say so.
+    #[cold]
+    fn arm_afar(&mut self) -> Result<Option<Unread>> {
+        let event = self.make_event()?;
+        for index in 0..self.sources.len() {
+            let source = &mut self.sources[index];
+            if !source.is_here
+                && source.arm(&event)?
+                && let Some(unread) = source.try_see()?
+            {
+                return Ok(Some(unread.from_source(index)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn make_event(&mut self) -> Result<QueueEvent> {
+        if let Some(event) = &self.event {
+            return Ok(event.clone());
+        }
+        Ok(self.event.insert(QueueEvent::new()?).clone())
+    }
+
+    /// The next unit of any queue; waits for one, `bound` at most. **Errors**: [`Error::NotInTime`]; [`Error::BadUse`] for a set of nothing; as
+    /// for [`QueueSet::try_see`].
     pub fn see(&mut self, bound: Option<Duration>) -> Result<Unread> {
         let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
         loop {
@@ -146,69 +200,105 @@ impl QueueSet {
             }
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
             if left == Some(Duration::ZERO) {
-                let what = format!("something in the queues of '{}'", self.reach.region().name());
-                return Err(Error::NotInTime { what, after_ms: bound.map_or(0, milliseconds) });
+                return Err(Error::NotInTime { what: self.what(), after_ms: bound.map_or(0, milliseconds) });
             }
-            if backoff.step() == Step::Again {
+            let was_call = self.is_simple() && !self.sources.iter().all(|source| source.is_here);
+            if backoff.step_after(was_call) == Step::Again {
                 continue;
             }
             let nap = Duration::from_millis(QUEUE_NAP_MS);
-            let bell = self.array()?.set_bell();
-            bell.doze();
-            if !self.take_ready()? {
-                self.array()?.sleep_set(left.map_or(nap, |left| left.min(nap)));
-            }
-            bell.rouse();
+            self.sleep(left.map_or(nap, |left| left.min(nap)))?;
             if asked.elapsed() >= Duration::from_millis(LEASE_MS) {
                 asked = Instant::now();
-                self.reach.ping(0)?;
+                self.sources.iter().try_for_each(|source| {
+                    let (reach, queue) = source.bell();
+                    reach.ping(queue.unwrap_or(0))
+                })?;
             }
         }
+    }
+
+    fn what(&self) -> String {
+        let names: Vec<String> = self.sources.iter().map(|source| source.bell().0.region().name().to_owned()).collect();
+        format!("something in the queues of '{}'", names.join("', '"))
+    }
+
+    fn sleep(&mut self, nap: Duration) -> Result<()> {
+        if self.sources.is_empty() {
+            let reason = "a set of no queues waits for ever: add some".to_owned();
+            return Err(Error::BadUse { region: String::new(), reason });
+        }
+        if !self.is_simple() {
+            self.arm()?;
+            let event = self.make_event()?;
+            let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: i64::from(nap.subsec_nanos()) };
+            // The next look says more than the outcome.
+            let wait = || {
+                let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&nap));
+                Ok(())
+            };
+            return crate::trace::at_queue("wait for a unit", || self.what(), wait);
+        }
+        let what = self.what();
+        let source = &mut self.sources[0];
+        if !source.doze()? {
+            let (reach, queue) = source.bell();
+            crate::trace::at_queue("wait for a unit", || what, || wait_once(&reach, queue, nap))?;
+        }
+        if let Port::All(port) = &mut source.port { port.rouse() } else { Ok(()) }
+    }
+
+    /// A descriptor for `poll`, `epoll` and event loops: see [`super::ReadPort::event`].
+    pub fn event(&mut self) -> Result<QueueEvent> {
+        self.make_event()
+    }
+
+    /// Before a program waits for [`QueueSet::event`]: see [`super::ReadPort::arm`]. **Cost**: as there, for each array and each single queue.
+    pub fn arm(&mut self) -> Result<()> {
+        let event = self.make_event()?;
+        event.clear();
+        let mut is_ready = false;
+        for source in &mut self.sources {
+            is_ready |= source.arm(&event)?;
+            // A thread may have been told before the event was cleared.
+            is_ready |= !source.watch.as_ref().is_some_and(Watch::is_waiting);
+        }
+        if is_ready {
+            event.raise();
+        }
+        Ok(())
     }
 
     /// Copies bytes of a unit out, from byte `at` of it on. Panics beyond its end.
     #[inline]
     pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
-        self.at_hand[&unread.queue()].read(unread, at, into);
+        match &self.sources[unread.source()].port {
+            Port::All(port) => port.read(unread, at, into),
+            Port::One(port) => port.read(unread, at, into),
+        }
     }
 
     /// Gives the room of a unit, and of those of its lane that were seen before, back to the writer. Panics where it was freed before.
     #[inline]
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
-        self.at_hand.get_mut(&unread.queue()).expect("the unit was seen, and its queue is kept").free(unread)
-    }
-
-    /// Leaves the queues. **Errors**: those of the node.
-    pub fn close(mut self) -> Result<()> {
-        self.leave()
-    }
-
-    fn leave(&mut self) -> Result<()> {
-        let in_hand = std::mem::take(&mut self.at_hand);
-        if self.id == PortId(0) {
-            return Ok(());
+        match &mut self.sources[unread.source()].port {
+            Port::All(port) => port.free(unread),
+            Port::One(port) => port.free(unread),
         }
-        let request = QueueRequest::CloseReader { first: 0, reader: self.id.0 };
-        self.id = PortId(0);
-        // The next finds on the board what this one had taken from it.
-        for queue in in_hand.keys().chain(&self.ready) {
-            let array = self.array()?;
-            array.leave(*queue);
-            array.tell_reader(*queue);
-        }
-        self.reach.ask(0, request).map(drop)
     }
-}
 
-impl Drop for QueueSet {
-    fn drop(&mut self) {
-        // Who wants to know calls `close`.
-        let _ = self.leave();
+    /// Leaves the queues. **Errors**: those of the nodes.
+    pub fn close(self) -> Result<()> {
+        let close = |source: Source| match source.port {
+            Port::All(mut port) => port.leave(),
+            Port::One(port) => port.close(),
+        };
+        self.sources.into_iter().map(close).fold(Ok(()), Result::and)
     }
 }
 
 impl std::fmt::Debug for QueueSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueueSet").field("region", &self.reach.region().name()).finish_non_exhaustive()
+        f.debug_struct("QueueSet").field("sources", &self.sources.len()).finish_non_exhaustive()
     }
 }

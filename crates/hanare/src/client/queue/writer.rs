@@ -3,6 +3,7 @@
 use super::afar::{Afar, LaneWords};
 use super::reach::QueueReach;
 use crate::client::locks::milliseconds;
+use crate::trace::PortLife;
 use hanare_memory::Window;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, STAGE_LEN};
 use hanare_protocol::queue::layout::{READER_AT, ROOM_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
@@ -10,7 +11,7 @@ use hanare_protocol::queue::{Appended, Overflow, PortId, Unit};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::{SyncAnswer, Wait, Word};
 use hanare_protocol::{Error, Result};
-use hanare_ring::array::Array;
+use hanare_ring::array::{ALL_ASLEEP, Array};
 use hanare_ring::lane::{Place, Writer};
 use hanare_ring::wait::{Backoff, Step};
 use hanare_ring::{Shared, Words};
@@ -42,6 +43,7 @@ pub struct WritePort {
     /// Whether units of this lane may be in the spill: further ones go behind them.
     is_behind: bool,
     claimed: Filling,
+    life: PortLife,
     is_open: bool,
 }
 
@@ -72,7 +74,7 @@ impl WritePort {
             (None, None) => unreachable!("it is here, or afar"),
         };
         let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
-        let batch = vec![0; APPEND_FRONT_LEN];
+        let (batch, name) = (vec![0; APPEND_FRONT_LEN], reach.name(queue));
         let mut port = WritePort {
             reach,
             queue,
@@ -85,6 +87,7 @@ impl WritePort {
             seq: 0,
             is_behind: false,
             claimed: Filling::Nothing,
+            life: PortLife::begin("write port", || name),
             is_open: true,
         };
         port.is_behind = port.spilled()? > 0;
@@ -217,20 +220,30 @@ impl WritePort {
         self.check_reader()?;
         let Some(array) = self.here()?.cloned() else {
             let bell = self.reach.offset(self.queue) + ROOM_BELL_AT;
-            self.reach.region().put(bell, &1u64.to_le_bytes())?;
+            self.reach.region().put(bell, &ALL_ASLEEP.to_le_bytes())?;
             if self.try_claim(len)? {
                 return Ok(());
             }
-            return match self.reach.region().wait_until(bell, Wait::Equal(Word::U64(0)), Some(nap)) {
+            self.life.waits += 1;
+            let wait = || self.reach.region().wait_until(bell, Wait::Equal(Word::U64(0)), Some(nap));
+            return match crate::trace::at_queue("wait for room", || self.reach.name(self.queue), wait) {
                 Ok(_) | Err(Error::NotInTime { .. }) => Ok(()),
                 Err(error) => Err(error),
             };
         };
-        array.room_bell(self.queue).doze();
-        if !self.try_claim(len)? {
-            array.sleep_writer(self.queue, nap);
+        array.doze_writer(self.queue);
+        if self.try_claim(len)? {
+            return Ok(());
         }
-        Ok(())
+        self.life.waits += 1;
+        crate::trace::at_queue(
+            "wait for room",
+            || self.reach.name(self.queue),
+            || {
+                array.sleep_writer(self.queue, nap);
+                Ok(())
+            },
+        )
     }
 
     /// **Errors**: [`Error::ReaderGone`].
@@ -287,9 +300,10 @@ impl WritePort {
     #[inline]
     pub fn keep(&mut self) {
         match std::mem::replace(&mut self.claimed, Filling::Nothing) {
-            Filling::Lane => drop(self.writer.keep()),
+            Filling::Lane => self.life.units += u64::from(self.writer.keep()),
             Filling::Batch(..) => {
                 self.writer.keep();
+                self.life.units += 1;
                 self.batch_units += 1;
             }
             Filling::Nothing => {}
@@ -315,7 +329,7 @@ impl WritePort {
         if self.afar.is_none() {
             self.writer.publish();
             if let Some(array) = self.reach.here()? {
-                array.tell_reader(self.queue);
+                self.reach.tell_reader(array, self.queue);
             }
         }
         if self.batch_units > 0 { self.flush() } else { Ok(()) }
@@ -401,6 +415,7 @@ impl WritePort {
             return Ok(());
         }
         let published = self.publish();
+        self.life.end();
         let request = QueueRequest::CloseLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
         published.and(self.reach.ask(self.queue, request).map(drop))
     }

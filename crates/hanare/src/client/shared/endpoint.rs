@@ -13,8 +13,8 @@
 
 use super::counters::{FaultTraffic, count};
 use crate::client::pool::{Shared, lost_while_greeted};
+use hanare_fabric::agree;
 use hanare_fabric::tcp::Channel;
-use hanare_fabric::ucx;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -98,7 +98,7 @@ impl Endpoint {
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
         let greeted = shared.greet(node, address, None, deadline)?;
-        let channel = ucx::take_channel(greeted, deadline).map_err(|error| lost_while_greeted(node, error))?;
+        let channel = agree::take_channel(greeted, deadline).map_err(|error| lost_while_greeted(node, error))?;
         Ok(Endpoint::over(node, channel, shared.bound, shared.faults.clone()))
     }
 

@@ -10,6 +10,7 @@
 
 use super::endpoint::Endpoint;
 use crate::client::pool::Shared;
+use crate::client::threads;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -150,8 +151,7 @@ fn start(shared: Weak<Shared>) -> Result<Arc<Desk>> {
     let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| system("make an event", &errno.into()))?;
     let desk = Arc::new(Desk { bell: Arc::new(bell), orders: Mutex::default(), is_over: AtomicBool::new(false) });
     let its = desk.clone();
-    let thread = std::thread::Builder::new().name("hanare-mender".to_owned()).stack_size(STACK_LEN);
-    without_signals(|| thread.spawn(move || run(&its, &shared))).map_err(|error| system("start a thread", &error))?;
+    threads::start("hanare-mender", STACK_LEN, move || run(&its, &shared))?;
     Ok(desk)
 }
 
@@ -176,19 +176,6 @@ impl Drop for Mender {
             desk.is_over.store(true, Release);
             let _ = rustix::io::write(&*desk.bell, &1u64.to_ne_bytes());
         }
-    }
-}
-
-/// Starts something that takes none of the program's signals.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: the sets are this function's own, and initialised before they are read.
-    unsafe {
-        let (mut all, mut before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
     }
 }
 

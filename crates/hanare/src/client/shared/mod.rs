@@ -21,8 +21,10 @@ mod options;
 mod report;
 mod streams;
 
+pub(crate) use counters::FaultTraffic;
 pub use counters::PageCounts;
-pub(crate) use counters::{FaultTraffic, LOSS_SEAT, seat};
+#[cfg(feature = "node")]
+pub(crate) use counters::{LOSS_SEAT, seat};
 pub use explicit::Explicit;
 pub(crate) use mapped::{DirectHold, Mapped};
 pub(crate) use mender::Mender;

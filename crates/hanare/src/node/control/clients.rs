@@ -170,10 +170,16 @@ impl Desk {
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
             Request::Pages => self.wish(key, Wish::Stat),
+            Request::Own => {
+                let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
+                Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))
+            }
             Request::Counts => Some(plain(Ok(Answer::Counts(self.extents.counts.read())))),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
-                Ok(hellos) => self.keys.secret_of(client.id.0, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0)),
+                Ok(hellos) => {
+                    self.keys.secret_of(client.id.0, client.user, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0))
+                }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             other => {
@@ -212,12 +218,12 @@ impl Desk {
             Err(error) => return plain(Err(error)),
         };
         client.attached = Some(job);
-        let id = client.id;
-        self.service.post(Mail::Serve { link: Box::new(link), series: None });
+        let (id, user) = (client.id, client.user);
+        self.service.post(Mail::Serve { link: Box::new(link), series: None, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
-        let attached = Attached { client: id, node, epoch, home, sealing: self.keys.sealing() };
+        let attached = Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing() };
         (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell])
     }
 

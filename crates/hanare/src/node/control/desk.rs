@@ -17,7 +17,7 @@ use hanare_fabric::Link;
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
-use hanare_protocol::id::{ClientId, Epoch, NodeId};
+use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
 use hanare_protocol::session::Series;
@@ -38,7 +38,7 @@ pub(crate) enum Letter {
     /// Another node wants to be a member.
     Greeted(Greeted),
     /// A client elsewhere, or a node that copies, has a link for commands.
-    Linked { link: Box<dyn Link>, series: Option<Series> },
+    Linked { link: Box<dyn Link>, series: Option<Series>, user: User },
     /// Another node has a connection for letters about pages.
     Wired(Box<dyn Link>),
     /// What a client asked of a shared region.
@@ -391,7 +391,7 @@ impl Desk {
         for letter in self.post.take() {
             match letter {
                 Letter::Greeted(greeted) => self.welcome(greeted),
-                Letter::Linked { link, series } => self.service.post(Mail::Serve { link, series }),
+                Letter::Linked { link, series, user } => self.service.post(Mail::Serve { link, series, user }),
                 Letter::Wired(link) => self.service.post(Mail::Wired { node: None, link: Ok(link) }),
                 Letter::Shared { client, result, fds } => self.shared(client, &result, fds),
                 Letter::Dialed(outcome) => self.dialed(outcome),

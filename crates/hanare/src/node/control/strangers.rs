@@ -6,7 +6,7 @@
 use super::desk::Letter;
 use crate::node::post::Post;
 use hanare_fabric::tcp::{Greeted, Incoming, Keys, Listener, Step};
-use hanare_fabric::{Link, ucx};
+use hanare_fabric::{Link, agree};
 use hanare_protocol::limits::{AGREEING_COUNT_MAX, GREETING_COUNT_MAX, GREETING_MS, HOST_GREETING_COUNT_MAX, PROVING_MS};
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::greeting::{Hello, Role};
@@ -32,7 +32,7 @@ pub(crate) struct Terms {
     /// How long agreeing on a fabric may take.
     pub bound: Duration,
     /// What commands travel by.
-    pub fabric: ucx::Choice,
+    pub fabric: agree::Choice,
 }
 
 /// The thread that greets; it ends when this is dropped.
@@ -262,10 +262,11 @@ impl Porter {
             return self.complain("a connection was closed: too many agree on a fabric at once");
         }
         let (post, agreeing, fabric, bound) = (self.post.clone(), self.agreeing.clone(), self.terms.fabric, self.terms.bound);
+        let user = greeted.hello.asks_for();
         let series = (greeted.hello.from > 0).then_some(Series(greeted.hello.from));
         let agree = move || {
-            match ucx::agree(greeted, fabric, Instant::now() + bound) {
-                Ok(agreed) => post.send(Letter::Linked { link: agreed.link, series }),
+            match agree::agree(greeted, fabric, Instant::now() + bound) {
+                Ok(agreed) => post.send(Letter::Linked { link: agreed.link, series, user }),
                 Err(error) => tracing::warn!("a connection was refused: {error}"),
             }
             agreeing.fetch_sub(1, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX, STAGE
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, dims_list, index_bytes};
-use hanare_protocol::wire::control;
+use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
@@ -355,10 +355,11 @@ impl Arrivals {
     }
 
     fn outcome(&mut self, head: &Head, len: u64) -> Result<()> {
-        match head.kind {
-            Kind::Refused => Err(control::decode::<Error>(&self.refusal).unwrap_or_else(|malformed| garbage(malformed.0))),
-            Kind::Done if head.body_len == len => self.lost.take().map_or(Ok(()), Err),
-            _ => Err(garbage("an answer that fits nothing that was asked")),
+        match Reply::decode(head, &self.refusal) {
+            Ok(Reply::Refused(error)) => Err(error),
+            Ok(Reply::Done) if head.body_len == len => self.lost.take().map_or(Ok(()), Err),
+            Ok(_) => Err(garbage("an answer that fits nothing that was asked")),
+            Err(malformed) => Err(garbage(malformed.0)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::session::{Epitaph, Session};
 use hanare_protocol::error::Happened;
-use hanare_protocol::wire::control::Question;
+use hanare_protocol::wire::exchange::Question;
 use std::collections::VecDeque;
 
 /// Connections remembered: a client asks at once, so these are the last seconds' breaks.

@@ -16,47 +16,30 @@
 use super::sums::{Sums, unpaired};
 use super::work::Work;
 use crate::node::extents::Extents;
-use crate::node::pages::{Ask, Need, Sealed};
+use crate::node::pages::Need;
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::Gid;
 use hanare_protocol::limits::{LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
-use hanare_protocol::wire::control::{self, Question};
+use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind};
-use hanare_protocol::wire::page::{Settled, WANT_LEN, Want};
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// A message that has arrived whole.
+/// A message that has arrived whole, or why it is refused.
 pub(crate) struct Finished {
     pub seq: u64,
-    pub asks: Asks,
+    pub arrived: Result<Arrived>,
 }
 
-/// What it asks for.
-pub(crate) enum Asks {
-    /// What could be done as it came is done; the rest of these, and their results, are left.
-    Work(Vec<Work>),
-    /// It was refused.
-    Refused(Error),
-    /// What became of a request of a connection that broke.
-    Question(Question),
-    /// Something that clients share.
-    Sync(SyncRequest),
-    /// The answer to that.
-    Synced(SyncAnswer),
-    /// The answer to a question.
-    Told(Happened),
-    /// A sign of life.
-    Pong,
-    /// A thread wants or has pages of the share, or the region, of that number.
-    Pages(u64, Ask),
-    /// What became of pages that were wanted: that many records, and the pages behind them.
-    Granted(Sealed),
+/// What has arrived.
+pub(crate) enum Arrived {
+    /// Commands. What could be done as they came is done; the rest of these, and their results, are left.
+    Commands(Vec<Work>),
+    /// Anything else.
+    Query(Query),
 }
 
 /// Puts of up to this many bytes in a row are asked of a link at once.
@@ -99,7 +82,7 @@ enum StageWait {
 pub(crate) struct Inbox {
     extents: Arc<Extents>,
     taking: Taking,
-    /// Commands of the message under way, or the body of what is none.
+    /// Commands of the message under way, or the body of a query.
     front: Vec<u8>,
     lists: Vec<u64>,
     work: Vec<Work>,
@@ -340,52 +323,31 @@ impl Inbox {
         }
     }
 
-    fn asks(&mut self, head: &Head) -> Option<Asks> {
-        Some(match head.kind {
-            Kind::Name => {
-                self.name = Some(u128::from(head.seq) << 64 | u128::from(head.detail));
-                return None;
+    /// The commands of the message that is here.
+    fn take_commands(&mut self) -> Result<Arrived> {
+        match std::mem::take(&mut self.taking) {
+            Taking::Refused(error) | Taking::Lost(error) => {
+                self.work.clear();
+                Err(error)
             }
-            Kind::Ping => Asks::Pong,
-            Kind::Ask => self.decoded().map_or_else(Asks::Refused, Asks::Question),
-            Kind::Want | Kind::Settled | Kind::Crowded => {
-                self.pages(head).map_or_else(Asks::Refused, |ask| Asks::Pages(head.detail, ask))
+            Taking::Commands | Taking::Lists | Taking::Operands { .. } => {
+                self.work.iter_mut().for_each(Work::conclude);
+                self.work.retain(|work| work.is_left() || work.op == Op::CopyTo || work.result_len() > 0);
+                Ok(Arrived::Commands(std::mem::take(&mut self.work)))
             }
-            Kind::Sync => {
-                self.last = head.seq;
-                self.decoded().map_or_else(Asks::Refused, Asks::Sync)
-            }
-            Kind::Commands => match std::mem::take(&mut self.taking) {
-                Taking::Refused(error) | Taking::Lost(error) => {
-                    self.work.clear();
-                    Asks::Refused(error)
-                }
-                Taking::Commands | Taking::Lists | Taking::Operands { .. } => {
-                    self.work.iter_mut().for_each(Work::conclude);
-                    self.work.retain(|work| work.is_left() || work.op == Op::CopyTo || work.result_len() > 0);
-                    Asks::Work(std::mem::take(&mut self.work))
-                }
-            },
-            _ => Asks::Refused(garbage("a message that only nodes send")),
-        })
-    }
-
-    /// What a thread says of pages.
-    fn pages(&self, head: &Head) -> Result<Ask> {
-        let (records, rest) = self.front.as_chunks::<WANT_LEN>();
-        if !rest.is_empty() || records.len() != head.count as usize {
-            return Err(garbage("records of pages that are not as many as announced"));
         }
-        let nonsense = |malformed: hanare_protocol::wire::Malformed| garbage(malformed.0);
-        Ok(match head.kind {
-            Kind::Want => Ask::Wants(records.iter().map(Want::decode).collect::<Result<_, _>>().map_err(nonsense)?),
-            Kind::Settled => Ask::Settled(records.iter().map(Settled::decode).collect::<Result<_, _>>().map_err(nonsense)?),
-            _ => Ask::Crowded(Gid(head.detail)),
-        })
     }
 
-    fn decoded<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        control::decode(&self.front).map_err(|malformed| garbage(malformed.0))
+    /// The query that is here.
+    fn take_query(&mut self, head: &Head) -> Result<Arrived> {
+        if head.kind == Kind::Sync {
+            self.last = head.seq;
+        }
+        let query = Query::decode(head, &self.front).map_err(|malformed| garbage(malformed.0))?;
+        if let Query::Name(name) = query {
+            self.name = Some(name);
+        }
+        Ok(Arrived::Query(query))
     }
 }
 
@@ -409,23 +371,26 @@ fn direct_place(work: &Work, left: u64) -> Option<Window> {
 unsafe impl Sink for Inbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         match head.kind {
-            Kind::Ask | Kind::Sync | Kind::Want | Kind::Settled if at == 0 => Ok(self.place_front(head.body_len)),
             Kind::Commands => self.place_commands(head, at),
+            kind if Query::is_of(kind) && at == 0 => Ok(self.place_front(head.body_len)),
             _ => Err(refusal("a message that only nodes send")),
         }
     }
 
     fn message(&mut self, head: &Head) {
-        if head.kind == Kind::Commands {
-            self.end_commands(head);
-        }
-        let asks = self.asks(head);
+        let arrived = match head.kind {
+            Kind::Commands => {
+                self.end_commands(head);
+                self.take_commands()
+            }
+            _ => self.take_query(head),
+        };
         self.front.clear();
-        self.finished.extend(asks.map(|asks| Finished { seq: head.seq, asks }));
+        self.finished.push(Finished { seq: head.seq, arrived });
     }
 
     fn may_begin(&self) -> bool {
-        let reads = |finished: &Finished| matches!(&finished.asks, Asks::Work(work) if !work.is_empty());
+        let reads = |finished: &Finished| matches!(&finished.arrived, Ok(Arrived::Commands(work)) if !work.is_empty());
         !self.held_back && !self.finished.iter().any(reads)
     }
 }
@@ -463,6 +428,6 @@ mod tests {
         assert_eq!(inbox.fate(), Some((5, Happened::No)), "no such extent");
         inbox.message(&head);
         assert_eq!(inbox.fate(), None);
-        assert!(matches!(inbox.finished.pop().unwrap().asks, Asks::Refused(Error::GrantRefused { .. })));
+        assert!(matches!(inbox.finished.pop().unwrap().arrived, Err(Error::GrantRefused { .. })));
     }
 }

@@ -2,10 +2,11 @@
 
 use super::sync::{Answered, Waiter, deadline};
 use hanare_protocol::coordinator::check_name;
-use hanare_protocol::group::{Groups, Jobs, Met, Output};
-use hanare_protocol::id::{ClientId, JobId, Rank};
+use hanare_protocol::group::{self, Groups, Jobs, Joined, Met, Output, PartyName};
+use hanare_protocol::id::{JobId, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
-use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
+use hanare_protocol::names::Names;
+use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -15,6 +16,7 @@ use std::time::Instant;
 pub(crate) struct Locks {
     locks: lock::Locks,
     groups: Groups,
+    names: Names,
     /// Those that wait for a lock.
     waiting: HashMap<Claimant, Waiting>,
     /// Those that wait for their group, and the number of their request.
@@ -45,9 +47,26 @@ impl Locks {
         Locks { locks, ..Locks::default() }
     }
 
+    /// Refuses a user the names of others.
+    pub fn may(&mut self, user: User, request: &SyncRequest) -> Result<()> {
+        let Locks { locks, groups, names, .. } = self;
+        let is_used = |name: &str| {
+            matches!(locks.phase(name), lock::Phase::Shared | lock::Phase::Alone) || groups.phase(name) != group::Phase::Empty
+        };
+        let (name, rights) = match request {
+            SyncRequest::Lock { name, mode: Mode::Shared, .. } => (name, Rights::Read),
+            SyncRequest::Lock { name, .. } | SyncRequest::Join { name, .. } => (name, Rights::Write),
+            SyncRequest::Permit { name, mode } => {
+                return check_name(name).and_then(|()| names.on_permit(name, user, *mode, is_used));
+            }
+            _ => return Ok(()),
+        };
+        check_name(name)?;
+        names.on_use(name, user, rights, is_used)
+    }
+
     /// A client would have a lock.
     pub fn lock(&mut self, name: &str, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
-        check_name(name)?;
         match self.locks.on_lock(name, claim, bound_ms != Some(0))? {
             Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned })),
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
@@ -81,10 +100,9 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
-    pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: ClientId) -> AtOnce {
-        check_name(name)?;
-        self.groups.on_join(name, parties, who, client)?;
-        Ok(Some(SyncAnswer::Done))
+    pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: PartyName) -> AtOnce {
+        let Joined { sitting, party } = self.groups.on_join(name, parties, who, client)?;
+        Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
     pub fn meet(&mut self, who: Claimant, seq: u64) -> AtOnce {

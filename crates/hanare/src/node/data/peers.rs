@@ -5,7 +5,7 @@ use super::service::Mail;
 use crate::node::post::Post;
 use crate::node::proving;
 use hanare_fabric::tcp::{self, Keys};
-use hanare_fabric::{Link, ucx};
+use hanare_fabric::{Link, agree};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
@@ -23,7 +23,7 @@ pub(crate) struct Dial {
     pub keys: Keys,
     /// How long they are waited for.
     pub bound: Duration,
-    pub fabric: ucx::Choice,
+    pub fabric: agree::Choice,
     pub post: Arc<Post<Mail>>,
 }
 
@@ -88,7 +88,7 @@ impl Peers {
             let greeted = tcp::connect(&address, keys.caller(Role::Data, 0), &proving(&keys), deadline);
             let link = greeted.and_then(|mut greeted| {
                 greeted.end_by_reset(bound)?;
-                ucx::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
+                agree::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
             });
             post.send(Mail::Dialed { address, link });
         };

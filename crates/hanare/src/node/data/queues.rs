@@ -2,7 +2,7 @@
 
 use crate::node::extents::{Extents, Held};
 use hanare_protocol::id::Rights;
-use hanare_protocol::limits::QUEUE_LINK_PORT_COUNT_MAX;
+use hanare_protocol::limits::{QUEUE_LINK_PORT_COUNT_MAX, QUEUE_READY_COUNT_MAX};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::queue::{ArrayAt, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
@@ -70,6 +70,15 @@ impl QueuePorts {
             }
             QueueRequest::Free { queue, lane, reader, head } => {
                 held.with_queues(offset, |home| home.free((queue, lane), PortId(reader), head))?;
+            }
+            QueueRequest::Leave { queue, reader } => {
+                held.with_queues(offset, |home| home.leave(queue, PortId(reader)))?;
+            }
+            QueueRequest::TakeReady { reader } => {
+                let ready = held.with_queues(offset, |home| home.take_ready(PortId(reader)))?;
+                let mut queues = [0; QUEUE_READY_COUNT_MAX];
+                queues.iter_mut().zip(&ready).for_each(|(to, from)| *to = *from);
+                return Ok(SyncAnswer::Ready { count: ready.len() as u8, queues });
             }
             QueueRequest::Tell { queue, lane, reader } => {
                 held.with_queues(offset, |home| home.tell((queue, lane), PortId(reader)))?;

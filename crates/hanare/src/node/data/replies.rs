@@ -5,7 +5,7 @@
 //! hosts have, nothing else of this link is answered; others are.
 
 use super::fetches::Fetch;
-use super::inbox::{Asks, Finished, lost_memory};
+use super::inbox::lost_memory;
 use super::reach;
 use super::work::{Place, Work};
 use crate::node::pages::{Need, Sealed};
@@ -15,7 +15,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::wire::command::Op;
-use hanare_protocol::wire::control;
+use hanare_protocol::wire::exchange::{Reply, granted_head};
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
@@ -39,9 +39,19 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Failures remembered for clients that ask after their connection broke.
 const FAILURES_MAX: usize = 256;
 
+/// What goes out in answer to a message.
+pub(crate) enum Outgoing {
+    /// Commands: what is left of them is done first, and their results are sent.
+    Work(Vec<Work>),
+    Reply(Reply),
+    /// What was granted to a thread, and the pages that go with it.
+    Granted(Sealed),
+}
+
 #[derive(Default)]
 pub(crate) struct Replies {
-    queue: VecDeque<Finished>,
+    /// Each with the number of its message.
+    queue: VecDeque<(u64, Outgoing)>,
     current: Option<Current>,
     /// Gathered bytes of gets, one filled while the other leaves; of full length once used.
     stages: [Vec<u8>; 2],
@@ -49,7 +59,7 @@ pub(crate) struct Replies {
     next_stage: usize,
     /// Bytes given to the link last: what was given before has left when no more than these are unsent.
     given_len: u64,
-    /// A refusal's bytes.
+    /// A reply's bytes.
     small: Vec<u8>,
     /// What was granted to a thread, and the pages that go with it.
     granted: Option<Sealed>,
@@ -114,11 +124,11 @@ enum Step {
 }
 
 impl Replies {
-    pub fn push(&mut self, finished: Finished) {
-        if let Asks::Refused(error) = &finished.asks {
-            self.note_failure(finished.seq, error.happened());
+    pub fn push(&mut self, seq: u64, what: Outgoing) {
+        if let Outgoing::Reply(Reply::Refused(error)) = &what {
+            self.note_failure(seq, error.happened());
         }
-        self.queue.push_back(finished);
+        self.queue.push_back((seq, what));
     }
 
     fn note_failure(&mut self, seq: u64, happened: Happened) {
@@ -142,9 +152,9 @@ impl Replies {
     pub fn fates(&self) -> Vec<(u64, Happened)> {
         let is_left = |work: &[Work]| work.iter().any(Work::is_left);
         let failed = self.failed.iter().copied();
-        let queued = self.queue.iter().filter(|finished| matches!(&finished.asks, Asks::Work(work) if is_left(work)));
+        let queued = self.queue.iter().filter(|(_, what)| matches!(what, Outgoing::Work(work) if is_left(work)));
         let current = self.current.iter().filter(|current| is_left(&current.work) || current.fetching > 0);
-        let partly = queued.map(|finished| finished.seq).chain(current.map(|current| current.seq));
+        let partly = queued.map(|(seq, _)| *seq).chain(current.map(|current| current.seq));
         failed.chain(partly.map(|seq| (seq, Happened::Unknown))).collect()
     }
 
@@ -176,8 +186,8 @@ impl Replies {
                 return Ok(pumped);
             }
             if self.current.is_none() {
-                let Some(finished) = self.queue.pop_front() else { break };
-                self.begin(finished, link)?;
+                let Some((seq, what)) = self.queue.pop_front() else { break };
+                self.begin(seq, what, link)?;
             } else if self.step(link)? {
                 return Ok(Pumped::Work);
             }
@@ -205,11 +215,10 @@ impl Replies {
         unsafe { link.send(&Head::new(Kind::Working, current.seq), &[]) }
     }
 
-    fn begin(&mut self, finished: Finished, link: &mut dyn Link) -> Result<(), LinkError> {
-        let seq = finished.seq;
-        match finished.asks {
-            Asks::Work(work) if work.is_empty() => self.send_small(link, Head::new(Kind::Done, seq), &[]),
-            Asks::Work(mut work) => {
+    fn begin(&mut self, seq: u64, what: Outgoing, link: &mut dyn Link) -> Result<(), LinkError> {
+        match what {
+            Outgoing::Work(work) if work.is_empty() => self.reply(link, seq, &Reply::Done),
+            Outgoing::Work(mut work) => {
                 let fetches = Fetch::all(&mut work);
                 let fetching = fetches.len();
                 self.fetches.extend(fetches);
@@ -218,14 +227,8 @@ impl Replies {
                 self.current = Some(Current { seq, work, index: 0, at: 0, fetching, pages, failed, begun: false, heard });
                 Ok(())
             }
-            Asks::Refused(error) => self.refuse(link, seq, &error),
-            Asks::Pong => self.send_small(link, Head::new(Kind::Pong, seq), &[]),
-            Asks::Told(happened) => {
-                let body = control::encode(&happened);
-                self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Told, seq) }, &body)
-            }
-            Asks::Granted(answers) => {
-                let head = Head { count: answers.count, body_len: answers.len(), ..Head::new(Kind::Granted, seq) };
+            Outgoing::Reply(reply) => self.reply(link, seq, &reply),
+            Outgoing::Granted(answers) => {
                 let granted = self.granted.insert(answers);
                 self.windows.clear();
                 // SAFETY: the records are not touched again before they have left.
@@ -233,24 +236,18 @@ impl Replies {
                 self.windows.extend_from_slice(&granted.pages);
                 // SAFETY: the answers, which keep what is shown, are replaced only when the link has nothing unsent; the session drops
                 // the link before them.
-                unsafe { link.send(&head, &self.windows) }
+                unsafe { link.send(&granted_head(seq, granted.count, granted.pages_len()), &self.windows) }
             }
-            Asks::Synced(answer) => {
-                let body = control::encode(&answer);
-                self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Synced, seq) }, &body)
-            }
-            Asks::Question(_) | Asks::Sync(_) | Asks::Pages(..) => unreachable!("the service answers them"),
         }
     }
 
-    fn refuse(&mut self, link: &mut dyn Link, seq: u64, error: &Error) -> Result<(), LinkError> {
-        let body = control::encode(error);
-        self.send_small(link, Head { body_len: body.len() as u64, ..Head::new(Kind::Refused, seq) }, &body)
+    fn refuse(&mut self, link: &mut dyn Link, seq: u64, error: Error) -> Result<(), LinkError> {
+        self.reply(link, seq, &Reply::Refused(error))
     }
 
-    fn send_small(&mut self, link: &mut dyn Link, head: Head, body: &[u8]) -> Result<(), LinkError> {
-        self.small.clear();
-        self.small.extend_from_slice(body);
+    fn reply(&mut self, link: &mut dyn Link, seq: u64, reply: &Reply) -> Result<(), LinkError> {
+        let head;
+        (head, self.small) = reply.encode(seq);
         // SAFETY: the buffer is used again only when the link has nothing unsent; the session drops the link before it.
         unsafe { link.send(&head, &[Window::of(&self.small)]) }
     }
@@ -275,7 +272,7 @@ impl Replies {
                 let seq = current.seq;
                 self.current = None;
                 self.note_failure(seq, Happened::Unknown);
-                self.refuse(link, seq, &error).map(|()| false)
+                self.refuse(link, seq, error).map(|()| false)
             }
             Step::Nothing => self.send_some(link).map(|()| false),
         }
@@ -288,7 +285,7 @@ impl Replies {
         let stage = &mut self.stages[self.next_stage];
         let gathered = match current.fill(stage, &mut self.windows, total) {
             Ok(gathered) => gathered,
-            Err(error) => return self.fail(link, &error),
+            Err(error) => return self.fail(link, error),
         };
         if gathered > 0 {
             // SAFETY: the stage is filled again after the other one, when no more than that is unsent; the session drops the link first.
@@ -313,7 +310,7 @@ impl Replies {
     }
 
     /// The memory went away while an answer was read from it: too late for a refusal if its head has left.
-    fn fail(&mut self, link: &mut dyn Link, error: &Error) -> Result<(), LinkError> {
+    fn fail(&mut self, link: &mut dyn Link, error: Error) -> Result<(), LinkError> {
         let current = self.current.take().expect("the caller looked");
         match current.begun {
             false => self.refuse(link, current.seq, error),

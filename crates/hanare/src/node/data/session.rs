@@ -1,16 +1,16 @@
 //! One link of a client, with what it asks and what it is told.
 
 use super::fetches::Fetch;
-use super::inbox::{Asks, Finished, Inbox};
-use super::replies::{Pumped, Replies};
+use super::inbox::{Arrived, Inbox};
+use super::replies::{Outgoing, Pumped, Replies};
 use crate::node::extents::Extents;
-use crate::node::pages::{Ask, Need};
+use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
-use hanare_protocol::wire::control::Question;
+use hanare_protocol::id::User;
+use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
-use hanare_protocol::wire::sync::SyncRequest;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -22,8 +22,9 @@ pub(crate) struct Session {
     link: Box<dyn Link>,
     inbox: Inbox,
     replies: Replies,
-    /// What was asked of what clients share and is not acted on yet, with the number of the request.
-    syncs: Vec<(u64, SyncRequest)>,
+    /// Queries that are not acted on yet, with the number of each.
+    queries: Vec<(u64, Query)>,
+    user: User,
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
 }
@@ -33,12 +34,8 @@ pub(crate) struct Session {
 pub(crate) struct Turn {
     /// Whether anything moved.
     pub moved: bool,
-    /// Questions for what became of requests, with the number of theirs.
-    pub questions: Vec<(u64, Question)>,
-    /// What threads say of pages, with the number of their request.
-    pub pages: Vec<(u64, u64, Ask)>,
-    /// What is asked of what clients share, with the number of the request.
-    pub syncs: Vec<(u64, SyncRequest)>,
+    /// Queries of the client, with the number of each.
+    pub queries: Vec<(u64, Query)>,
     /// Bytes to fetch from other nodes.
     pub fetches: Vec<Fetch>,
     /// Pages to bring home, for [`Session::recalled`].
@@ -46,8 +43,13 @@ pub(crate) struct Turn {
 }
 
 impl Session {
-    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, looks: bool) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), syncs: Vec::new(), looks }
+    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
+        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), queries: Vec::new(), user, looks }
+    }
+
+    /// Whose program the client is.
+    pub fn user(&self) -> User {
+        self.user
     }
 
     /// Whether the client has closed its end, or its process is gone.
@@ -76,11 +78,10 @@ impl Session {
             self.inbox.held_back = !self.replies.is_idle();
             let progress = self.link.progress(&mut self.inbox)?;
             for finished in self.inbox.finished.drain(..) {
-                match finished.asks {
-                    Asks::Pages(about, ask) => turn.pages.push((finished.seq, about, ask)),
-                    Asks::Question(question) => turn.questions.push((finished.seq, question)),
-                    Asks::Sync(request) => self.syncs.push((finished.seq, request)),
-                    _ => self.replies.push(finished),
+                match finished.arrived {
+                    Ok(Arrived::Commands(work)) => self.replies.push(finished.seq, Outgoing::Work(work)),
+                    Ok(Arrived::Query(query)) => self.queries.push((finished.seq, query)),
+                    Err(error) => self.replies.push(finished.seq, Outgoing::Reply(Reply::Refused(error))),
                 }
             }
             let pumped = self.replies.pump(&mut *self.link)?;
@@ -94,13 +95,13 @@ impl Session {
         }
         turn.fetches = std::mem::take(&mut self.replies.fetches);
         turn.need = self.need();
-        turn.syncs = std::mem::take(&mut self.syncs);
+        turn.queries = std::mem::take(&mut self.queries);
         Ok(turn)
     }
 
-    /// Answers a question, or a request for what clients share.
-    pub fn answer(&mut self, seq: u64, asks: Asks) -> Result<(), LinkError> {
-        self.replies.push(Finished { seq, asks });
+    /// Answers a query.
+    pub fn answer(&mut self, seq: u64, what: Outgoing) -> Result<(), LinkError> {
+        self.replies.push(seq, what);
         self.replies.pump(&mut *self.link).map(|_| ())
     }
 
@@ -141,8 +142,8 @@ impl Session {
         let mut replies = self.replies.fates();
         replies.extend(self.inbox.fate());
         // What came with the link's end was not acted on.
-        let unheard = self.inbox.finished.iter().filter(|finished| matches!(finished.asks, Asks::Sync(_)));
-        let unheard = unheard.map(|finished| finished.seq).chain(self.syncs.iter().map(|(seq, _)| *seq));
+        let unheard = self.inbox.finished.iter().filter(|finished| matches!(finished.arrived, Ok(Arrived::Query(_))));
+        let unheard = unheard.map(|finished| finished.seq).chain(self.queries.iter().map(|(seq, _)| *seq));
         replies.extend(unheard.map(|seq| (seq, Happened::No)));
         Epitaph { last: self.inbox.last, forgotten: self.replies.forgotten, replies }
     }

@@ -7,7 +7,7 @@ use super::words::{Watched, Words};
 use crate::node::extents::Extents;
 use crate::node::pages::Pages;
 use hanare_protocol::Result;
-use hanare_protocol::id::{JobId, Rank, Rights};
+use hanare_protocol::id::{JobId, Rank, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::page::Face;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
@@ -44,8 +44,9 @@ impl Sync {
     }
 
     /// A client asks for something.
-    pub fn on_request(&mut self, waiter: Waiter, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) {
-        match self.begin(waiter, request, extents, pages) {
+    pub fn on_request(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) {
+        let outcome = self.locks.may(user, &request).and_then(|()| self.begin(waiter, request, extents, pages));
+        match outcome {
             Ok(None) => {}
             Ok(Some(answer)) => self.answers.push_back((waiter, Ok(answer))),
             Err(error) => self.answers.push_back((waiter, Err(error))),
@@ -61,6 +62,7 @@ impl Sync {
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
             SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
+            SyncRequest::Permit { .. } => Ok(Some(SyncAnswer::Done)),
             SyncRequest::Meet { number } => self.locks.meet(who(number), waiter.seq),
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),

@@ -5,7 +5,7 @@
 
 use super::inbox::lost_memory;
 use super::reach::Reached;
-use crate::exec::{Exec, Stage};
+use crate::exec::{self, Exec, Stage};
 use crate::node::counts::Timing;
 use crate::node::extents::{Extents, Opened, Writing};
 use crate::node::pages::Need;
@@ -85,7 +85,7 @@ impl Work {
                 refuse("more bytes than another node gives in one message")
             }
             _ if self.op.gives_old() && self.op.result_len(len) > OLD_LEN_MAX => refuse("more old values than a node holds"),
-            op => op.check(name, &self.shape),
+            op => exec::check(op, name, &self.shape),
         }
     }
 

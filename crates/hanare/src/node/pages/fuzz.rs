@@ -101,7 +101,7 @@ pub(crate) fn pages(bytes: &[u8]) {
                 Some(Ok(want)) => {
                     let mut share = 0;
                     drawn(&mut share, pages.shares.keys());
-                    pages.on_ask(9, 1, share, Ask::Wants(vec![want]));
+                    pages.on_wants(9, 1, share, &[want]);
                 }
                 _ => pages.on_client_gone(ClientId(u64::from(what / 8))),
             },

@@ -104,7 +104,8 @@ enum Bytes {
 
 /// Answers as they leave.
 pub(crate) struct Sealed {
-    pub count: u32,
+    /// Number of records.
+    pub count: usize,
     pub records: Vec<u8>,
     /// The pages, where they lie.
     pub pages: Vec<Window>,
@@ -145,7 +146,7 @@ impl Answers {
 
     /// Ready to leave.
     pub fn seal(self) -> Sealed {
-        let mut sealed = Sealed { count: self.records.len() as u32, records: Vec::new(), pages: Vec::new(), _answers: self };
+        let mut sealed = Sealed { count: self.records.len(), records: Vec::new(), pages: Vec::new(), _answers: self };
         for answer in &sealed._answers.records {
             sealed.records.extend_from_slice(&answer.granted.encode());
             match &answer.bytes {
@@ -160,9 +161,9 @@ impl Answers {
 }
 
 impl Sealed {
-    /// Bytes of records and pages.
-    pub fn len(&self) -> u64 {
-        self.records.len() as u64 + self.pages.len() as u64 * PAGE_LEN
+    /// Bytes of the pages.
+    pub fn pages_len(&self) -> u64 {
+        self.pages.len() as u64 * PAGE_LEN
     }
 }
 

@@ -1,6 +1,6 @@
 //! Shared regions on this node: the homes of pages that lie here, and the hosts' side of regions that clients here map.
 //!
-//! Runs in the service thread. What clients' threads ask comes over links of their own ([`Pages::on_ask`]); everything between
+//! Runs in the service thread. What clients' threads ask comes over links of their own ([`Pages::on_wants`]); everything between
 //! hosts and homes is a [`Letter`], to another node or to this very one.
 //!
 //! | module | holds |
@@ -45,14 +45,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use wires::{Brought, Errand, Wires};
-
-/// What a thread of a client asks or says over its link.
-pub(crate) enum Ask {
-    Wants(Vec<Want>),
-    Settled(Vec<Settled>),
-    /// The host's frames of a region are more than they may be.
-    Crowded(Gid),
-}
 
 /// What a client asks of its node about shared regions.
 pub(crate) enum Wish {
@@ -187,26 +179,33 @@ impl Pages {
             || self.wires.waits()
     }
 
-    /// A thread of a client asks something.
-    pub fn on_ask(&mut self, session: u64, seq: u64, share: u64, ask: Ask) {
-        let outcome = match ask {
-            Ask::Crowded(gid) => {
-                let those: Vec<HostKey> = self.hosts.keys().filter(|key| key.gid == gid).copied().collect();
-                those.into_iter().for_each(|key| self.with_host(key, Host::on_crowded));
-                Ok(())
-            }
-            Ask::Wants(wants) => self.on_wants(session, seq, share, &wants),
-            Ask::Settled(settled) => self.with_home(share, |home, host, posts| {
-                settled.iter().try_for_each(|settled| home.on_settled(host, settled, posts))
-            }),
-        };
-        if let Err(error) = outcome {
-            self.deeds.push_back(Deed::End { session, error });
-        }
+    /// A thread of a client wants pages of a share; answered by [`Deed::Grant`].
+    pub fn on_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) {
+        let outcome = self.begin_wants(session, seq, share, wants);
+        self.end_ask(session, outcome);
+    }
+
+    /// A thread of a client has installed grants of a share.
+    pub fn on_settled(&mut self, session: u64, share: u64, settled: &[Settled]) {
+        let outcome = self
+            .with_home(share, |home, host, posts| settled.iter().try_for_each(|settled| home.on_settled(host, settled, posts)));
+        self.end_ask(session, outcome);
+    }
+
+    /// Clients of this host have more frames of a region than they may.
+    pub fn on_crowded(&mut self, gid: Gid) {
+        let those: Vec<HostKey> = self.hosts.keys().filter(|key| key.gid == gid).copied().collect();
+        those.into_iter().for_each(|key| self.with_host(key, Host::on_crowded));
         self.settle();
     }
 
-    fn on_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) -> Result<()> {
+    /// A thread that asked for what it may not have loses its link.
+    fn end_ask(&mut self, session: u64, outcome: Result<()>) {
+        self.deeds.extend(outcome.err().map(|error| Deed::End { session, error }));
+        self.settle();
+    }
+
+    fn begin_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) -> Result<()> {
         let (gid, host) = self.shares.get(&share).copied().ok_or_else(not_shared)?;
         let home = self.homes.get_mut(&gid).filter(|home| !home.is_returning()).ok_or_else(not_shared)?;
         let mut posts = Vec::new();

@@ -57,7 +57,7 @@ fn bounds(element: Element) -> (i128, i128) {
         Element::I32 => (i32::MIN.into(), i32::MAX.into()),
         Element::U64 => (0, u64::MAX.into()),
         Element::I64 => (i64::MIN.into(), i64::MAX.into()),
-        Element::F32 | Element::F64 => panic!("a range of whole numbers for {element}"),
+        Element::F32 | Element::F64 | Element::U128 => panic!("a range of whole numbers for {element}"),
     }
 }
 

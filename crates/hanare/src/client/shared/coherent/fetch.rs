@@ -11,7 +11,7 @@ use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::word::{Fault, Fill, Installed, State};
 use hanare_protocol::page::{Access, Ticket, Version};
-use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, settled_head, wants_head};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, Settled, WANT_LEN, Want};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -235,8 +235,7 @@ impl Resolver {
     /// Sends the records in `message`.
     fn send_wants(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         tools.seq += 1;
-        let body_len = (count * WANT_LEN) as u64;
-        let head = Head { count: count as u32, body_len, detail: self.homes[home].share, ..Head::new(Kind::Want, tools.seq) };
+        let head = wants_head(tools.seq, self.homes[home].share, count);
         tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * WANT_LEN]])
     }
 
@@ -244,12 +243,7 @@ impl Resolver {
     fn receive_records(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         let endpoint = &tools.endpoints[home];
         let head = endpoint.receive_head(tools.seq)?;
-        let records_len = (count * GRANTED_LEN) as u64;
-        let pages_len =
-            head.body_len.checked_sub(records_len).filter(|len| len % PAGE_LEN == 0 && *len <= count as u64 * PAGE_LEN);
-        let (Kind::Granted, Some(pages_len), true) = (head.kind, pages_len, head.count as usize == count) else {
-            return Err(endpoint.give_up(Broken::Nonsense));
-        };
+        let Some(pages_len) = granted_pages_len(&head, count) else { return Err(endpoint.give_up(Broken::Nonsense)) };
         endpoint.receive(&mut tools.operands[..count * GRANTED_LEN])?;
         let mut with_bytes = 0;
         for record in tools.operands[..count * GRANTED_LEN].as_chunks().0 {
@@ -306,8 +300,7 @@ impl Resolver {
             }
         }
         if settled > 0 {
-            let (body_len, detail) = ((settled * WANT_LEN) as u64, self.homes[home].share);
-            let head = Head { count: settled as u32, body_len, detail, ..Head::new(Kind::Settled, 0) };
+            let head = settled_head(self.homes[home].share, settled);
             let sent = tools.endpoints[home].send(&[&head.encode(), &tools.message[..settled * WANT_LEN]]);
             sent.map_err(|broken| Denied::Home(home, broken))?;
         }
@@ -439,9 +432,8 @@ impl Resolver {
             return;
         }
         if self.frames.present_count().is_ok_and(|present| present > self.frames_max) {
-            let head = Head { detail: self.gid.0, ..Head::new(Kind::Crowded, 0) };
             // Where it cannot be told, the node is gone, and so is the region soon.
-            let _ = tools.endpoints[self.own].send(&[&head.encode()]);
+            let _ = tools.endpoints[self.own].send(&[&crowded_head(self.gid).encode()]);
         }
     }
 }

@@ -7,16 +7,8 @@ impl Desk {
     pub(super) fn act(&mut self, id: u64, did: Did) -> bool {
         match did {
             Did::Client(turn) => {
-                for (seq, question) in turn.questions {
-                    let happened = self.inquire(question);
-                    self.answer(id, seq, Asks::Told(happened));
-                }
-                for (seq, about, ask) in turn.pages {
-                    self.pages.on_ask(id, seq, about, ask);
-                    self.serve_pages();
-                }
-                for (seq, request) in turn.syncs {
-                    self.sync.on_request(Waiter { session: id, seq }, request, (&self.extents, &mut self.pages));
+                for (seq, query) in turn.queries {
+                    self.on_query(id, seq, query);
                 }
                 for fetch in turn.fetches {
                     self.fetch(id, fetch);
@@ -41,6 +33,32 @@ impl Desk {
                 moved
             }
         }
+    }
+
+    /// Acts on what a client asks beside commands.
+    fn on_query(&mut self, id: u64, seq: u64, query: Query) {
+        // A query before may have ended the link, and with it what was taken on it.
+        if !self.places.contains_key(&id) {
+            return;
+        }
+        match query {
+            Query::Ping => self.answer(id, seq, Outgoing::Reply(Reply::Pong)),
+            // Its inbox keeps the name.
+            Query::Name(_) => {}
+            Query::Ask(question) => {
+                let happened = self.inquire(question);
+                self.answer(id, seq, Outgoing::Reply(Reply::Told(happened)));
+            }
+            Query::Sync(request) => {
+                let Some(Place { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
+                let user = session.user();
+                self.sync.on_request(Waiter { session: id, seq }, user, request, (&self.extents, &mut self.pages));
+            }
+            Query::Want(share, wants) => self.pages.on_wants(id, seq, share, &wants),
+            Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
+            Query::Crowded(gid) => self.pages.on_crowded(gid),
+        }
+        self.serve_pages();
     }
 
     /// What became of a request of another connection, which ends here if it has not yet.
@@ -102,13 +120,14 @@ impl Desk {
     /// Tells those who waited for what clients share. A link that ends meanwhile may leave more to tell.
     pub(super) fn answer_syncs(&mut self) {
         while let Some((waiter, outcome)) = self.sync.poll() {
-            self.answer(waiter.session, waiter.seq, outcome.map_or_else(Asks::Refused, Asks::Synced));
+            let reply = outcome.map_or_else(Reply::Refused, Reply::Synced);
+            self.answer(waiter.session, waiter.seq, Outgoing::Reply(reply));
         }
     }
 
-    pub(super) fn answer(&mut self, id: u64, seq: u64, asks: Asks) {
+    pub(super) fn answer(&mut self, id: u64, seq: u64, what: Outgoing) {
         let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
-        match session.answer(seq, asks) {
+        match session.answer(seq, what) {
             Ok(()) => self.wake(id),
             Err(_) => self.close(id),
         }
@@ -131,7 +150,7 @@ impl Desk {
                     }
                 }
                 Deed::Close { place } => drop(self.unseat(place)),
-                Deed::Grant { session, seq, answers } => self.answer(session, seq, Asks::Granted(answers)),
+                Deed::Grant { session, seq, answers } => self.answer(session, seq, Outgoing::Granted(answers)),
                 Deed::End { session, error } => {
                     tracing::warn!("a thread's link was closed: {error}");
                     self.close(session);

@@ -15,8 +15,8 @@ mod seats;
 
 use super::fetches::{Ended, Fetch};
 use super::graves::Graves;
-use super::inbox::Asks;
 use super::peers::{Dial, Peers};
+use super::replies::Outgoing;
 use super::seat::{Did, Seat};
 use super::session::Session;
 use super::sync::{Sync, Waiter};
@@ -25,14 +25,14 @@ use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
 use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall, Wish};
 use crate::node::post::Post;
+use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
-use hanare_fabric::ucx::Choice;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank};
+use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
-use hanare_protocol::wire::control::Question;
+use hanare_protocol::wire::exchange::{Query, Question, Reply};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::buffer::spare_capacity;
@@ -46,8 +46,8 @@ use std::time::{Duration, Instant};
 
 /// What other threads tell the service.
 pub(crate) enum Mail {
-    /// Serve this link. It ends the one before of its series.
-    Serve { link: Box<dyn Link>, series: Option<Series> },
+    /// Serve this link, for that user. It ends the one before of its series.
+    Serve { link: Box<dyn Link>, series: Option<Series>, user: User },
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A connection for letters about pages: of another node's making, or what came of a try to reach that node.
@@ -329,6 +329,10 @@ impl Desk {
                 id => self.wake(id),
             }
         }
+        if !events.is_empty() {
+            // A client may have changed words of mapped memory, and woken this thread for nothing else.
+            self.sync.on_turn(&self.extents, &mut self.pages);
+        }
         if events.is_empty() && patience.is_some_and(|patience| patience.tv_nsec > 0) {
             let blocked: Vec<u64> = self.places.iter().filter(|(_, place)| place.seat.is_blocked()).map(|(id, _)| *id).collect();
             blocked.into_iter().for_each(|id| self.wake(id));
@@ -338,7 +342,7 @@ impl Desk {
     fn read_mail(&mut self) {
         for letter in self.post.take() {
             match letter {
-                Mail::Serve { link, series } => self.serve(link, series),
+                Mail::Serve { link, series, user } => self.serve(link, series, user),
                 Mail::Dialed { address, link } => self.dialed(&address, link),
                 Mail::Wired { node, link } => self.wired(node, link),
                 Mail::Identity { node, epoch } => self.pages.set_identity(node, epoch),

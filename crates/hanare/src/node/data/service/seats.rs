@@ -27,10 +27,11 @@ impl Desk {
     }
 
     /// Serves a link of a client, and ends the one that it gave up before.
-    pub(super) fn serve(&mut self, link: Box<dyn Link>, series: Option<Series>) {
+    pub(super) fn serve(&mut self, link: Box<dyn Link>, series: Option<Series>, user: User) {
         // A ring is looked at after pauses alone: there a system call costs as much as a message.
         let looks = series.is_some();
-        let Some(id) = self.seat(Seat::Client(Box::new(Session::new(link, self.extents.clone(), looks)))) else { return };
+        let session = Session::new(link, self.extents.clone(), user, looks);
+        let Some(id) = self.seat(Seat::Client(Box::new(session))) else { return };
         if let Some(earlier) = self.sessions.on_greeted(id, series) {
             self.close(earlier);
         }

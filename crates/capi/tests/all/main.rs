@@ -1,0 +1,30 @@
+//! C programs over the library: a module a subject.
+
+#[path = "../stage/mod.rs"]
+mod stage;
+
+mod abort;
+mod apps;
+mod book;
+mod collectives;
+mod commands;
+mod dimmnet;
+mod examples;
+mod first;
+mod headers;
+mod himeno;
+mod kit;
+mod launched;
+mod lost_node;
+mod lu;
+mod mapped_by_others;
+mod matmul;
+mod naming;
+mod queue;
+mod quicksort;
+mod ranks;
+mod refusals;
+mod shapes;
+mod signal;
+mod sync;
+mod table4;

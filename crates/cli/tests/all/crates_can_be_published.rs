@@ -1,0 +1,135 @@
+//! What `cargo publish` asks for is there, and a program that only attaches to nodes builds without the node.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Crates that only a node needs.
+const OF_NODES: &[&str] = &["argon2", "redb"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn cargo(words: &[&str]) -> Result<String, String> {
+    let output = Command::new(env!("CARGO")).args(words).current_dir(root()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// The workspace's crates, those that go out and those that do not.
+fn packages() -> Vec<Value> {
+    let told = cargo(&["metadata", "--no-deps", "--offline", "--format-version", "1"]).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    told["packages"].as_array().unwrap().clone()
+}
+
+fn goes_out(package: &Value) -> bool {
+    package["publish"].is_null()
+}
+
+/// What a registry would refuse a crate for, or who looks for it would miss.
+fn missing(package: &Value, published: &BTreeSet<&str>) -> Vec<String> {
+    let mut missing = Vec::new();
+    for key in ["description", "license", "documentation", "readme"] {
+        if package[key].as_str().is_none_or(str::is_empty) {
+            missing.push(format!("no {key}"));
+        }
+    }
+    for (key, most) in [("keywords", 5), ("categories", 5)] {
+        let count = package[key].as_array().map_or(0, Vec::len);
+        if count == 0 || count > most {
+            missing.push(format!("{count} {key}: at least 1, at most {most}"));
+        }
+    }
+    if let Some(readme) = package["readme"].as_str() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        if !manifest.parent().unwrap().join(readme).is_file() {
+            missing.push(format!("no file {readme}"));
+        }
+    }
+    for dependency in package["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["path"].is_string()) {
+        let name = dependency["name"].as_str().unwrap();
+        // A dependency of tests alone that has no version is left out of what is published.
+        let is_left_out = dependency["kind"] == "dev" && dependency["req"] == "*";
+        if !is_left_out && (dependency["req"] == "*" || !published.contains(name)) {
+            missing.push(format!("{name} has no version, or is not published"));
+        }
+    }
+    missing
+}
+
+#[test]
+fn each_crate_that_goes_out_has_what_a_registry_asks_for() {
+    let packages = packages();
+    let published: BTreeSet<&str> =
+        packages.iter().filter(|package| goes_out(package)).map(|package| package["name"].as_str().unwrap()).collect();
+    assert!(published.contains("hanare") && published.contains("hanare-cli") && !published.contains("hanare-fuzz"));
+    let mut wrong = Vec::new();
+    for package in packages.iter().filter(|package| goes_out(package)) {
+        wrong.extend(missing(package, &published).into_iter().map(|what| format!("{}: {what}", package["name"])));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The crates that the library needs, by name and version.
+fn needed(features: &[&str]) -> Result<BTreeSet<String>, String> {
+    let words = [&["tree", "--offline", "--locked", "-p", "hanare", "-e", "normal", "--prefix", "none"][..], features].concat();
+    Ok(cargo(&words)?.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
+}
+
+#[test]
+fn a_program_that_only_attaches_builds_fewer_crates() {
+    let (all, client) = match (needed(&[]), needed(&["--no-default-features"])) {
+        (Ok(all), Ok(client)) => (all, client),
+        (Err(why), _) | (_, Err(why)) => {
+            eprintln!("skipped: cargo cannot tell of all dependencies without a network: {why}");
+            return;
+        }
+    };
+    let has = |set: &BTreeSet<String>, name: &str| set.iter().any(|line| line.starts_with(&format!("{name} v")));
+    for name in OF_NODES {
+        assert!(has(&all, name) && !has(&client, name), "{name}");
+    }
+    println!("{} crates with the node, {} without", all.len(), client.len());
+    assert!(client.len() + 8 < all.len(), "{} crates with the node, {} without", all.len(), client.len());
+}
+
+/// All files of Rust beneath a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            files(&entry, found);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            found.push(entry);
+        }
+    }
+}
+
+/// `make check` builds the library without the node; here its rule is held without a build.
+#[test]
+fn nothing_but_the_node_and_its_targets_names_the_node() {
+    let source = root().join("crates/hanare/src");
+    let mut found = Vec::new();
+    files(&source, &mut found);
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for file in found {
+        let inside = file.strip_prefix(&source).unwrap();
+        // The fuzz targets are compiled with the node only.
+        if inside.starts_with("node") || inside == Path::new("fuzz.rs") {
+            count += 1;
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let of_node = ["crate::node", "super::node"].iter().any(|name| line.contains(name))
+                || OF_NODES.iter().any(|name| line.contains(&format!("{name}::")));
+            if of_node {
+                wrong.push(format!("{}: {}", inside.display(), line.trim()));
+            }
+        }
+    }
+    assert!(count > 10 && wrong.is_empty(), "{wrong:#?}");
+    assert!(std::fs::read_to_string(root().join("Makefile")).unwrap().contains("clippy -p hanare --no-default-features"));
+}

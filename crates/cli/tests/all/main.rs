@@ -1,0 +1,53 @@
+//! The command, the launcher, what dies and comes back: a module a behaviour.
+//!
+//! Files beside this folder have a process of their own:
+//!
+//! | file | why |
+//! |---|---|
+//! | `benches_run_quickly` | benches would measure the other tests |
+//! | `fault_matrix` | its cells have bounds, and its programs are this binary again |
+//! | `tidy` | it parses the sources: nothing of it is linked with the others |
+
+#[path = "../pool/mod.rs"]
+mod pool;
+
+mod a_key_always;
+mod absence;
+mod bad_input_one_line;
+mod commands_over_ucx;
+mod copies_of_what_others_map;
+mod crates_can_be_published;
+mod demo_in_a_minute;
+mod demo_multiplies_from_files_to_files;
+mod disks_by_nbdkit;
+mod doctor_tries;
+mod failing_rank_is_named;
+mod first_put_and_get;
+mod installed_program_finds_its_library;
+mod journal_is_checked;
+mod kill_node_is_reported;
+mod kill_rank_fails_barrier;
+mod launch_uses_the_running_pool;
+mod licences;
+mod manual_from_one_definition;
+mod mounted_files;
+mod node_ends_in_good_order;
+mod node_keeps_its_bytes;
+mod nothing_is_left_behind;
+mod nothing_is_left_on_hosts;
+mod npy_round_trip;
+mod output_of_ranks;
+mod prometheus_metrics;
+mod queue_commands;
+mod ranks_under_other_launchers;
+mod region_commands;
+mod run_on_hosts;
+mod run_on_hosts_apart;
+mod run_on_hosts_by_sshd;
+mod signals_are_passed_on;
+mod sim_explores_every_world;
+mod status_at_once;
+mod two_versions_refuse;
+mod what_goes_and_comes_back;
+mod what_if_counts;
+mod words_of_run;

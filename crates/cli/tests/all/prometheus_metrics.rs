@@ -1,0 +1,64 @@
+//! A node with `--prometheus` gives its pool's status to scrapers, and nothing else.
+
+use crate::pool;
+
+use pool::Node;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+fn ask(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(pool::BOUND)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_scraper_gets_the_status() {
+    // A port that was free a moment ago; the node needs one that the test knows.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let _node = Node::start(None, &["--prometheus", &address, "--name", "measured"]);
+    let answer = ask(&address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("hanare_node_lent_bytes{node=\"0\",name=\"measured\"} "), "{answer}");
+    assert!(answer.contains("hanare_node_up{node=\"0\",name=\"measured\"} 1\n"), "{answer}");
+    assert!(
+        answer.contains("# TYPE hanare_commands_total counter")
+            && answer.contains("hanare_command_seconds_bucket{command=\"get\",le=\"+Inf\"}")
+    );
+    assert!(ask(&address, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(ask(&address, "GET /readyz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nok\n"));
+    assert!(ask(&address, "GET /secret HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn a_token_is_asked_for_and_needed_beyond_this_host() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let _node = Node::start(None, &["--prometheus", &address, "--prometheus-token", token.to_str().unwrap()]);
+    // Who connects and says nothing keeps nobody out.
+    let _idle: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let answer = |header: &str| ask(&address, &format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{header}\r\n"));
+    assert!(answer("").starts_with("HTTP/1.1 401"));
+    assert!(answer("Authorization: Bearer 0123456789abcdeX\r\n").starts_with("HTTP/1.1 401"));
+    assert!(answer("Authorization: Bearer 0123456789abcdef0\r\n").starts_with("HTTP/1.1 401"));
+    assert!(answer("authorization: Bearer 0123456789abcdef\r\n").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn without_a_token_only_this_host_is_served() {
+    let socket = format!("@hanare-test-prometheus-{}", std::process::id());
+    let state = tempfile::tempdir().unwrap();
+    let mut node = Command::new(env!("CARGO_BIN_EXE_hanare"));
+    node.args(["node", "--memory", "16M", "--listen", "127.0.0.1:0", "--socket", &socket, "--prometheus", "0.0.0.0:0"]);
+    let output = node.env("HANARE_STATE", state.path()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("--prometheus-token"), "{told}");
+}

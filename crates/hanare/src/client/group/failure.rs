@@ -1,0 +1,62 @@
+//! Why a group cannot go on. Who finds out tells all: nobody waits for what does not come.
+
+use hanare_protocol::collective::note::NoteKind;
+use hanare_protocol::{Error, Result};
+
+/// Why an operation failed.
+#[derive(Clone, Debug)]
+pub(super) enum Failure {
+    /// A party is gone.
+    Gone {
+        party: u32,
+        reason: String,
+        /// Another party has told all.
+        is_told: bool,
+    },
+    /// The parties' calls do not fit together, or one of them cannot go on.
+    Unlike { reason: String, is_told: bool },
+    /// Anything else that happened to this party.
+    Own(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::RankGone { rank, reason } => Failure::Gone { party: rank.0, reason, is_told: false },
+            other => Failure::Own(other),
+        }
+    }
+}
+
+/// What an operation comes to inside of this party.
+pub(super) type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    pub fn gone(party: u32, reason: &str) -> Failure {
+        Failure::Gone { party, reason: reason.to_owned(), is_told: false }
+    }
+
+    pub fn unlike(reason: String) -> Failure {
+        Failure::Unlike { reason, is_told: false }
+    }
+
+    /// An error at the way to a party: where that is gone, the party is.
+    pub fn on_the_way(party: u32, error: Error) -> Failure {
+        match error {
+            Error::ReaderGone { .. } => Failure::gone(party, "its process or its connection ended"),
+            Error::UnknownRegion { .. } => Failure::gone(party, "it left"),
+            error @ (Error::NodeLost { .. } | Error::RegionLost { .. }) => Failure::gone(party, &error.to_string()),
+            other => Failure::from(other),
+        }
+    }
+
+    /// What others are told: the kind, the party that is gone, and words. `None` where they know.
+    pub fn news(&self) -> Option<(NoteKind, u32, String)> {
+        match self {
+            Failure::Gone { party, reason, is_told: false } => Some((NoteKind::Gone, *party, reason.clone())),
+            Failure::Unlike { reason, is_told: false } => Some((NoteKind::Unlike, 0, reason.clone())),
+            Failure::Own(error) => Some((NoteKind::Unlike, 0, error.to_string())),
+            Failure::Gone { .. } | Failure::Unlike { .. } => None,
+        }
+    }
+}

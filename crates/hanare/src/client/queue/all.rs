@@ -1,0 +1,236 @@
+//! The reader of all queues of one array: whichever has something comes next.
+
+use super::lanes::{QueueLanes, Reads, Unread, may_have};
+use super::reach::QueueReach;
+use hanare_protocol::Result;
+use hanare_protocol::queue::layout::HEADS_AT;
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::queue::QueueRequest;
+use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_ring::array::ALL_ASLEEP;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Queues whose lanes are kept at hand though they have nothing: as many as a program uses at once. **Source**: [VQ §2], 4 to 16.
+const KEPT_COUNT: usize = 64;
+
+/// Units of one queue before the next has its turn.
+const TURN_COUNT: usize = 32;
+
+/// Bytes of one look at the heads and tails of many queues.
+const LOOK_LEN: u64 = 1 << 20;
+
+/// In a queue's bell: its reader learns of units from the board.
+const BOARD: u64 = 0;
+
+/// The reader of all queues of an array.
+pub(super) struct ArrayPort {
+    reach: Arc<QueueReach>,
+    reads: Reads,
+    /// Queues that may have something, the next first.
+    ready: VecDeque<u64>,
+    /// The same, to be found by their numbers.
+    is_ready: BTreeSet<u64>,
+    /// Lanes of those, and of some that had. **Source**: [VQ §2] the context caches.
+    at_hand: BTreeMap<u64, QueueLanes>,
+    /// Units that the first of them may still give before the next.
+    turn: usize,
+    is_open: bool,
+}
+
+impl ArrayPort {
+    pub fn new(reach: Arc<QueueReach>) -> Result<ArrayPort> {
+        const ABSENT: u64 = 0;
+        let reads = Reads { id: QueueReach::port()?, first: 0, count: reach.count() };
+        reach.here()?;
+        // One that is there now refuses this one, or dies before it is asked for.
+        let has_died = reach.reader_of_all()? != ABSENT;
+        reach.ask(0, reads.open())?;
+        let (ready, is_ready, at_hand) = Default::default();
+        let mut port = ArrayPort { reach, reads, ready, is_ready, at_hand, turn: TURN_COUNT, is_open: true };
+        if has_died {
+            // The dead one had taken some from the board.
+            port.look_at_all()?;
+        }
+        Ok(port)
+    }
+
+    /// Finds the queues that have something without the board. **Cost**: reads the heads and tails of all.
+    fn look_at_all(&mut self) -> Result<()> {
+        let (form, count) = (*self.reach.form(), self.reach.count());
+        let block = form.bytes_at(0) - HEADS_AT;
+        let step = (LOOK_LEN / block).max(1);
+        let mut bytes = vec![0; (step.min(count) * block) as usize];
+        let mut first = 0;
+        while first < count {
+            let many = step.min(count - first);
+            let shape = Strided { offset: self.reach.offset(first) + HEADS_AT, block, count: many, stride: form.queue_len() };
+            let bytes = &mut bytes[..(many * block) as usize];
+            self.reach.region().get_strided(shape, bytes)?;
+            let looks = (first..).zip(bytes.chunks_exact(block as usize));
+            let found: Vec<u64> = looks.filter(|(_, bytes)| may_have(&form, bytes)).map(|(queue, _)| queue).collect();
+            self.note(&found);
+            first += many;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, found: &[u64]) {
+        for queue in found {
+            if self.is_ready.insert(*queue) {
+                self.ready.push_back(*queue);
+            }
+        }
+    }
+
+    pub fn reach(&self) -> &Arc<QueueReach> {
+        &self.reach
+    }
+
+    /// The next unit of any queue, if there is one. Queues take turns.
+    #[inline]
+    pub fn try_see(&mut self) -> Result<Option<Unread>> {
+        loop {
+            let Some(queue) = self.ready.front().copied() else {
+                if !self.take_ready()? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if self.turn == 0 {
+                self.ready.rotate_left(1);
+                self.turn = TURN_COUNT;
+                continue;
+            }
+            if let Some(unread) = self.lanes(queue)?.try_next()? {
+                self.turn -= 1;
+                return Ok(Some(unread));
+            }
+            self.leave_queue(queue)?;
+        }
+    }
+
+    /// Takes from the board which have something; a queue that lies elsewhere is asked for by message.
+    fn take_ready(&mut self) -> Result<bool> {
+        let mut found = Vec::new();
+        match self.reach.here()? {
+            Some(array) => array.board().take(usize::MAX, &mut found),
+            None => found = self.ask_ready()?,
+        }
+        found.retain(|queue| *queue < self.reach.count());
+        self.note(&found);
+        Ok(!self.ready.is_empty())
+    }
+
+    fn ask_ready(&self) -> Result<Vec<u64>> {
+        let take = QueueRequest::TakeReady { reader: self.reads.id.0 };
+        let answer = match self.reach.ask(0, take) {
+            Err(hanare_protocol::Error::SecondReader { .. }) => {
+                // The connection broke meanwhile.
+                self.reach.ask(0, self.reads.open())?;
+                self.reach.ask(0, take)?
+            }
+            other => other?,
+        };
+        let SyncAnswer::Ready { count, queues } = answer else { return Ok(Vec::new()) };
+        Ok(queues.into_iter().take(count.into()).collect())
+    }
+
+    fn lanes(&mut self, queue: u64) -> Result<&mut QueueLanes> {
+        if !self.at_hand.contains_key(&queue) {
+            let lanes = QueueLanes::new(self.reach.clone(), queue, self.reads)?;
+            self.at_hand.insert(queue, lanes);
+        }
+        Ok(self.at_hand.get_mut(&queue).expect("it was just made"))
+    }
+
+    /// Nothing is left in a queue: it is left to the board, unless something comes meanwhile.
+    #[cold]
+    fn leave_queue(&mut self, queue: u64) -> Result<()> {
+        if self.lanes(queue)?.look_further()? {
+            return Ok(());
+        }
+        let is_here = match self.reach.here()? {
+            Some(array) => {
+                array.leave(queue);
+                true
+            }
+            None => {
+                self.reach.region().put(self.reach.reader_bell(queue), &BOARD.to_le_bytes())?;
+                false
+            }
+        };
+        let lanes = self.lanes(queue)?;
+        if if is_here { lanes.has_more()? } else { lanes.look_further()? } {
+            return Ok(());
+        }
+        self.ready.pop_front();
+        self.is_ready.remove(&queue);
+        self.turn = TURN_COUNT;
+        if self.at_hand.len() > KEPT_COUNT && !self.lanes(queue)?.has_given() {
+            self.lanes(queue)?.end()?;
+            self.at_hand.remove(&queue);
+        }
+        Ok(())
+    }
+
+    /// Announces sleep at the bell of all queues. Whether something is there already.
+    pub fn doze(&mut self) -> Result<bool> {
+        match self.reach.here()? {
+            Some(array) => array.doze_set(),
+            None => self.reach.region().put(self.reach.set_bell(), &ALL_ASLEEP.to_le_bytes())?,
+        }
+        Ok(!self.ready.is_empty() || self.take_ready()?)
+    }
+
+    /// Is awake again.
+    pub fn rouse(&mut self) -> Result<()> {
+        if let Some(array) = self.reach.here()? {
+            array.rouse_set();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
+        self.at_hand[&unread.queue()].read(unread, at, into);
+    }
+
+    #[inline]
+    pub fn free(&mut self, unread: &Unread) -> Result<()> {
+        self.at_hand.get_mut(&unread.queue()).expect("the unit was seen, and its queue is kept").free(unread)
+    }
+
+    /// Leaves the queues. **Errors**: those of the node.
+    pub fn leave(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.is_open, false) {
+            return Ok(());
+        }
+        let mut at_hand = std::mem::take(&mut self.at_hand);
+        let told: Result<()> = at_hand.values_mut().try_for_each(QueueLanes::end);
+        // The next finds on the board what this one had taken from it.
+        let mut left = Ok(());
+        for queue in at_hand.keys().chain(&self.ready) {
+            match self.reach.here()? {
+                Some(array) => {
+                    array.leave(*queue);
+                    self.reach.tell_reader(array, *queue);
+                }
+                None => left = left.and_then(|()| self.leave_afar(*queue)),
+            }
+        }
+        told.and(left).and(self.reach.ask(0, self.reads.close()).map(drop))
+    }
+
+    /// Puts a queue of another host back on its board.
+    fn leave_afar(&self, queue: u64) -> Result<()> {
+        self.reach.ask(queue, QueueRequest::Leave { queue, reader: self.reads.id.0 }).map(drop)
+    }
+}
+
+impl Drop for ArrayPort {
+    fn drop(&mut self) {
+        // Who wants to know calls `QueueSet::close`.
+        let _ = self.leave();
+    }
+}

@@ -1,0 +1,95 @@
+//! A region as a heap: any client takes blocks and gives them back, at the same offsets everywhere.
+
+use crate::support;
+
+use hanare::{CreateOptions, Error, NodeId, Placement, Pool, Rights};
+use support::{TestPool, pattern};
+
+fn placed(placement: Placement) -> CreateOptions {
+    CreateOptions { placement, ..CreateOptions::default() }
+}
+
+#[test]
+fn what_one_client_takes_another_reads_and_gives_back() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let here = near.create("heap", 1 << 20, &placed(Placement::Node(NodeId(1)))).unwrap();
+    let block = here.heap().allocate(1000, 16).unwrap();
+    assert!(block >= 64 && block.is_multiple_of(16));
+    here.put(block, &pattern(1000, 1)).unwrap();
+    let there = far.open("heap").unwrap();
+    let mut back = vec![0; 1000];
+    there.get(block, &mut back).unwrap();
+    assert_eq!(back, pattern(1000, 1));
+    there.heap().free(block).unwrap();
+    assert_eq!(here.heap().free(block), Err(Error::NoBlock { region: "heap".to_owned(), offset: block }));
+}
+
+#[test]
+fn threads_of_two_clients_never_get_the_same_bytes() {
+    let pool = TestPool::start(2, 64 << 20);
+    let clients = [pool.client(0), pool.client(1)];
+    clients[0].create("heap", 4 << 20, &placed(Placement::Interleave(65536))).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let client = &clients[thread as usize % 2];
+            scope.spawn(move || {
+                let region = client.open("heap").unwrap();
+                let mut blocks = Vec::new();
+                for round in 0..100u64 {
+                    let len = (thread * 7919 + round * 104_729) % 5000 + 1;
+                    let offset = region.heap().allocate(len, 8).unwrap();
+                    let seed = thread << 32 | round;
+                    region.put(offset, &pattern(len as usize, seed)).unwrap();
+                    blocks.push((offset, len, seed));
+                    if round % 3 == 2 {
+                        give_back(&region, blocks.swap_remove(round as usize % blocks.len()));
+                    }
+                }
+                blocks.into_iter().for_each(|block| give_back(&region, block));
+            });
+        }
+    });
+    let region = clients[1].open("heap").unwrap();
+    region.heap().allocate(3 << 20, 4096).expect("all of it is free again");
+}
+
+/// Looks whether the block's bytes are as they were written, and frees it.
+fn give_back(region: &hanare::Region, (offset, len, seed): (u64, u64, u64)) {
+    let mut back = vec![0; len as usize];
+    region.get(offset, &mut back).unwrap();
+    assert!(back == pattern(len as usize, seed), "another wrote into the block at {offset}");
+    region.heap().free(offset).unwrap();
+}
+
+#[test]
+fn what_cannot_be_had_or_given_back_is_an_error_that_names_the_region() {
+    let pool = TestPool::start(2, 32 << 20);
+    let client = pool.client(0);
+    let region = client.create("heap", 1 << 20, &placed(Placement::Node(NodeId(1)))).unwrap();
+    let heap = region.heap();
+    let block = heap.allocate(1 << 19, 1).unwrap();
+    let full = heap.allocate(1 << 20, 1).unwrap_err();
+    assert!(matches!(&full, Error::HeapFull { region, asked, .. } if region == "heap" && *asked == 1 << 20), "{full}");
+    for offset in [0, 1, block + 64, 1 << 40] {
+        assert!(matches!(heap.free(offset), Err(Error::NoBlock { .. })));
+    }
+    assert!(matches!(heap.allocate(0, 1), Err(Error::BadSetting { .. })));
+    assert!(matches!(heap.allocate(1, 3), Err(Error::BadSetting { .. })));
+    let reader = client.open_for("heap", Rights::Read).unwrap();
+    assert!(matches!(reader.heap().allocate(8, 8), Err(Error::BadUse { .. })));
+    heap.free(block).unwrap();
+}
+
+#[test]
+fn a_heap_goes_with_its_region() {
+    let pool = TestPool::start(1, 32 << 20);
+    let client: Pool = pool.client(0);
+    let first = client.create("heap", 1 << 20, &CreateOptions::default()).unwrap();
+    let block = first.heap().allocate(1 << 19, 1).unwrap();
+    client.remove("heap").unwrap();
+    assert!(matches!(first.heap().allocate(8, 8), Err(Error::UnknownRegion { .. })));
+    let second = client.create("heap", 1 << 20, &CreateOptions::default()).unwrap();
+    assert!(matches!(second.heap().free(block), Err(Error::NoBlock { .. })));
+    second.heap().allocate(1 << 19, 1).unwrap();
+}

@@ -1,0 +1,203 @@
+//! Waits for a word of a region, and locks that are words: here and elsewhere, changed by commands and by stores.
+
+use crate::intruder;
+use crate::support;
+
+use hanare::{CreateOptions, Error, JobId, JobRank, NodeId, Operator, Placement, Pool, Rank, Region, Wait, Word};
+use hanare_protocol::wire::VERSION;
+use hanare_protocol::wire::control::{Answer, Request};
+use intruder::Intruder;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use support::TestPool;
+
+fn region(client: &Pool, name: &str, len: u64, node: u32) -> Region {
+    let options = CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() };
+    client.create(name, len, &options).unwrap()
+}
+
+#[test]
+fn a_word_is_passed_to_and_fro() {
+    let pool = TestPool::start(2, 32 << 20);
+    // Both sides near and far by turns; one region too small to be mapped at once.
+    for (name, len, node) in [("large", 1 << 20, 0), ("far", 1 << 20, 1), ("small", 4096, 1)] {
+        let (near, far) = (pool.client(0), pool.client(1));
+        let ping = region(&near, name, len, node);
+        let pong = far.open(name).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..100 {
+                    ping.wait_until(8, Wait::Equal(Word::U64(2 * round)), None).unwrap();
+                    ping.put(8, &(2 * round + 1).to_le_bytes()).unwrap();
+                }
+            });
+            for round in 0..100 {
+                let seen = pong.wait_until(8, Wait::AtLeast(Word::U64(2 * round + 1)), None).unwrap();
+                assert_eq!(seen, 2 * round + 1, "{name}");
+                pong.fetch_word(8, Operator::Add, 1).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_store_that_no_node_sees_ends_a_wait_from_elsewhere() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let here = region(&far, "a", 1 << 20, 1);
+    let map = here.map_local().unwrap();
+    let there = near.open("a").unwrap();
+    let sent = near.traffic().messages_sent;
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| there.wait_until(4, Wait::NotEqual(Word::U32(0)), Some(Duration::from_secs(10))).unwrap());
+        while near.traffic().messages_sent == sent {
+            std::thread::yield_now();
+        }
+        // The question has left. Were it slow to arrive, it would be answered at once, and this test prove less.
+        std::thread::sleep(Duration::from_millis(20));
+        // SAFETY: a word of the map, aligned, and atomic to all who change it.
+        unsafe { AtomicU32::from_ptr(map.window().ptr().cast::<u32>().add(1)) }.store(77, Ordering::SeqCst);
+        assert_eq!(waits.join().unwrap(), 77);
+        // Where nobody looked, the client would have asked anew after its bound and that of an answer.
+        assert!(begun.elapsed() < Duration::from_secs(9), "nobody looked at the word");
+    });
+}
+
+#[test]
+fn what_does_not_come_within_the_bound_is_said() {
+    let pool = TestPool::start(2, 32 << 20);
+    for node in [0, 1] {
+        let region = region(&pool.client(0), &format!("r{node}"), 1 << 20, node);
+        let late = region.wait_until(16, Wait::Equal(Word::U64(1)), Some(Duration::from_millis(5))).unwrap_err();
+        assert!(matches!(&late, Error::NotInTime { what, after_ms: 5 } if what.contains("offset 16")), "{late}");
+        let now = region.wait_until(16, Wait::NotEqual(Word::U32(0)), Some(Duration::ZERO)).unwrap_err();
+        assert!(matches!(now, Error::NotInTime { .. }), "{now}");
+        assert_eq!(region.wait_until(16, Wait::Equal(Word::U64(0)), Some(Duration::ZERO)), Ok(0));
+        for (offset, word) in [(4, Word::U64(0)), (2, Word::U32(0))] {
+            assert!(matches!(region.wait_until(offset, Wait::Equal(word), None), Err(Error::BadElement { .. })));
+        }
+        let beyond = region.wait_until(1 << 20, Wait::Equal(Word::U32(0)), None);
+        assert!(matches!(beyond, Err(Error::OutOfRange { .. })));
+    }
+}
+
+#[test]
+fn a_wait_elsewhere_ends_when_the_region_is_removed() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let region = region(&near, "a", 1 << 20, 1);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| region.wait_until(0, Wait::Equal(Word::U64(1)), None));
+        far.remove("a").unwrap();
+        assert!(matches!(waits.join().unwrap(), Err(Error::UnknownRegion { .. })));
+    });
+}
+
+#[test]
+fn a_wait_elsewhere_ends_when_the_node_goes() {
+    let mut pool = TestPool::start(2, 32 << 20);
+    let client = pool.client(0);
+    let region = region(&client, "a", 1 << 20, 1);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| region.wait_until(0, Wait::Equal(Word::U64(1)), None));
+        drop(pool.nodes.remove(1));
+        assert!(matches!(waits.join().unwrap(), Err(Error::NodeLost { node, .. }) if node.0 == 1));
+    });
+}
+
+#[test]
+fn a_word_in_the_middle_of_an_interleaved_region_is_found() {
+    let pool = TestPool::start(2, 32 << 20);
+    let client = pool.client(0);
+    let options = CreateOptions { placement: Placement::Interleave(4096), ..CreateOptions::default() };
+    let region = client.create("a", 1 << 20, &options).unwrap();
+    for offset in [4088, 4096, 8192, 12_288 + 8] {
+        region.put(offset, &offset.to_le_bytes()).unwrap();
+        assert_eq!(region.wait_until(offset, Wait::Equal(Word::U64(offset)), None), Ok(offset));
+    }
+}
+
+#[test]
+fn a_word_as_a_lock_lets_one_in() {
+    let pool = TestPool::start(2, 32 << 20);
+    let clients: Vec<Pool> = (0..3).map(|k| pool.client(k % 2)).collect();
+    region(&clients[0], "a", 1 << 20, 1);
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let client = &clients[thread % 3];
+            scope.spawn(move || {
+                let region = client.open("a").unwrap();
+                for _ in 0..40 {
+                    let lock = region.word_lock(64).lock().unwrap();
+                    assert_eq!(region.word_lock(64).owner().unwrap(), Some(client.client()));
+                    let mut count = [0; 8];
+                    region.get(0, &mut count).unwrap();
+                    region.put(0, &(u64::from_le_bytes(count) + 1).to_le_bytes()).unwrap();
+                    lock.unlock().unwrap();
+                }
+            });
+        }
+    });
+    let region = clients[0].open("a").unwrap();
+    assert_eq!(region.wait_until(0, Wait::Equal(Word::U64(240)), Some(Duration::ZERO)), Ok(240));
+    assert_eq!(region.word_lock(64).owner().unwrap(), None);
+}
+
+#[test]
+fn a_dead_owners_word_can_be_broken_and_its_holder_finds_out() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let (here, there) = (region(&near, "a", 1 << 20, 0), far.open("a").unwrap());
+    let guard = there.word_lock(8).lock().unwrap();
+    assert!(here.word_lock(8).try_lock().unwrap().is_none());
+    let late = here.word_lock(8).lock_within(Duration::from_millis(5)).unwrap_err();
+    assert!(matches!(late, Error::NotInTime { .. }), "{late}");
+    let owner = here.word_lock(8).owner().unwrap().unwrap();
+    assert_eq!(owner, far.client());
+    assert!(!here.word_lock(8).break_from(near.client()).unwrap(), "it is not this one's");
+    assert!(here.word_lock(8).break_from(owner).unwrap());
+    let taken = here.word_lock(8).try_lock().unwrap().unwrap();
+    assert!(matches!(guard.unlock(), Err(Error::LockLost { .. })));
+    taken.unlock().unwrap();
+}
+
+#[test]
+fn a_rank_hears_that_another_died_and_not_that_one_detached() {
+    let pool = TestPool::start(2, 32 << 20);
+    let who = |rank| JobRank { job: JobId(u128::MAX), rank: Rank(rank), ranks: 4 };
+    let rank = |node: usize, number| Pool::attach_to(pool.nodes[node].socket(), Some(who(number))).unwrap();
+    let (near, far, detached) = (rank(0, 0), rank(1, 1), rank(1, 2));
+    let mut dies = Intruder::connect(pool.nodes[1].socket());
+    assert!(matches!(dies.ask(&Request::Attach { version: VERSION, job: Some(who(3)) }), Ok(Answer::Attached(_))));
+    // A word here and one elsewhere, and the lock that is a word.
+    let here = region(&near, "a", 1 << 20, 0);
+    let there = far.open("a").unwrap();
+    let alone = pool.client(0).open("a").unwrap();
+    let taken = here.word_lock(64).lock().unwrap();
+    let wanted = Wait::Equal(Word::U64(1));
+    drop(detached);
+    let second = Some(Duration::from_secs(1));
+    for region in [&here, &there] {
+        let late = region.wait_until(8, wanted, second).unwrap_err();
+        assert!(matches!(late, Error::NotInTime { after_ms: 1000, .. }), "{late}");
+    }
+    std::thread::scope(|scope| {
+        let waits = [
+            scope.spawn(|| here.wait_until(8, wanted, None).map(drop)),
+            scope.spawn(|| there.wait_until(8, wanted, None).map(drop)),
+            scope.spawn(|| there.word_lock(64).lock().map(drop)),
+        ];
+        let not_of_the_job = scope.spawn(|| alone.wait_until(8, wanted, None));
+        drop(dies);
+        for wait in waits {
+            let told = wait.join().unwrap().unwrap_err();
+            assert!(matches!(&told, Error::RankGone { rank, .. } if rank.0 == 3), "{told}");
+        }
+        here.put(8, &1u64.to_le_bytes()).unwrap();
+        assert_eq!(not_of_the_job.join().unwrap(), Ok(1));
+    });
+    // What is there already needs nobody.
+    assert_eq!(there.wait_until(8, wanted, None), Ok(1));
+    taken.unlock().unwrap();
+}

@@ -1,0 +1,101 @@
+//! What each party of a group sends, and what it makes of what comes, in a collective operation. Pure plans, without bytes.
+//!
+//! Bytes are divided into *parts*. A plan is a list of steps; a party does them one after another, and in a step first sends, then
+//! *folds*: it takes one part from each of several parties, in a fixed order, whatever the order of arrival. So a result
+//! is the same, bit for bit, each time, and at every party.
+//!
+//! ```text
+//! all-reduce   parties of a host ──> its first party ──> first parties of the other hosts ──> back to the parties of each host
+//!              folded in order of number                folded in order of hosts
+//! ```
+//!
+//! | operation | messages between hosts |
+//! |---|---|
+//! | broadcast | one to each host, along a binomial tree |
+//! | reduce | one from each host |
+//! | all-reduce | one between any two hosts; of long vectors on more than two hosts two, each with a part |
+//! | all-gather | one between any two hosts, with the blocks of its parties |
+//! | gather, scatter, all-to-all | one for each block |
+//!
+//! | module | holds |
+//! |---|---|
+//! | `plan` | the plans |
+//! | [`note`] | what comes before the bytes of a part |
+
+pub mod note;
+mod plan;
+
+#[cfg(test)]
+mod tests;
+
+pub use plan::{Fold, Plan, Source, Step};
+
+use std::collections::BTreeMap;
+
+/// What all parties do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Collective {
+    /// All have the root's vector. One part.
+    Broadcast {
+        /// Whose.
+        root: u32,
+    },
+    /// The root has the fold of all vectors. One part.
+    Reduce {
+        /// Who.
+        root: u32,
+    },
+    /// All have the fold of all vectors.
+    AllReduce {
+        /// Whether the vector is so short that dividing it gains nothing. Does not change the result.
+        is_short: bool,
+    },
+    /// The root has a block of each party. A part for each party.
+    Gather {
+        /// Who.
+        root: u32,
+    },
+    /// Each has a block of the root's. A part for each party.
+    Scatter {
+        /// Whose.
+        root: u32,
+    },
+    /// All have a block of each party. A part for each party.
+    AllGather,
+    /// Each has a block of each party's, meant for it. What is sent is the part by its receiver, what is folded that by its sender.
+    AllToAll,
+}
+
+/// Which parties share a host. Hosts are in the order of their first parties, and parties of a host in the order of their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    host_of: Vec<usize>,
+    members: Vec<Vec<u32>>,
+}
+
+impl Hosts {
+    /// Of parties on those nodes, one for each party; at most as many as a `u32` counts.
+    pub fn new(nodes: &[u64]) -> Hosts {
+        let mut hosts = Hosts { host_of: Vec::with_capacity(nodes.len()), members: Vec::new() };
+        let mut known = BTreeMap::new();
+        for (party, node) in (0..).zip(nodes) {
+            let host = *known.entry(*node).or_insert(hosts.members.len());
+            if host == hosts.members.len() {
+                hosts.members.push(Vec::new());
+            }
+            hosts.members[host].push(party);
+            hosts.host_of.push(host);
+        }
+        hosts
+    }
+
+    /// How many parties there are.
+    pub fn party_count(&self) -> usize {
+        self.host_of.len()
+    }
+
+    /// How many hosts they are on.
+    pub fn host_count(&self) -> usize {
+        self.members.len()
+    }
+}

@@ -1,0 +1,203 @@
+//! Every order in which writers and a reader can meet in the lanes of a queue and at its board, by loom.
+
+use crate::ordered;
+
+use hanare_protocol::queue::layout::{Overflow, QueueForm, READER_BELL_AT, SET_BELL_AT, Unit};
+use hanare_ring::Words;
+use hanare_ring::array::{AFAR, ALL_ASLEEP, Array, Wake};
+use hanare_ring::lane::{Place, Reader, Writer};
+use loom::thread;
+use ordered::Ordered;
+
+/// Lanes of blocks of two words.
+fn form(depth: u32, ports: u32) -> QueueForm {
+    QueueForm { unit: Unit::Blocks { len: 16 }, depth, ports, overflow: Overflow::Refuse }
+}
+
+fn memory(form: &QueueForm) -> Ordered {
+    Ordered::new(form.queue_len() as usize / 8)
+}
+
+fn block(number: u8) -> [u8; 16] {
+    [number; 16]
+}
+
+fn read(reader: &mut Reader<Ordered>) -> Option<u8> {
+    let seen = reader.next().unwrap()?;
+    let mut bytes = [0; 16];
+    reader.read(&seen, 0, &mut bytes);
+    reader.free(&seen);
+    assert_eq!(bytes, block(bytes[0]), "a block is whole");
+    Some(bytes[0])
+}
+
+/// A writer of three blocks in a lane of one: what is read is a beginning of what was written, and no block is overwritten unread.
+#[test]
+fn blocks_are_whole_in_order_and_once_in_every_order() {
+    loom::model(|| {
+        let form = form(1, 1);
+        let (memory, place) = (memory(&form), Place::new(&form, 0, 0));
+        let mut writer = Writer::new(memory.clone(), place).unwrap();
+        let mut reader = Reader::new(memory, place).unwrap();
+        let writing = thread::spawn(move || {
+            let mut written = 0;
+            for _ in 0..3 {
+                written += u8::from(writer.push(&block(written + 1)).unwrap());
+            }
+            written
+        });
+        let mut wanted = 1;
+        for _ in 0..2 {
+            if let Some(number) = read(&mut reader) {
+                assert_eq!(number, wanted);
+                wanted += 1;
+            }
+        }
+        let written = writing.join().unwrap();
+        while let Some(number) = read(&mut reader) {
+            assert_eq!(number, wanted);
+            wanted += 1;
+        }
+        assert_eq!(wanted, written + 1);
+    });
+}
+
+/// Two writers, each in its own lane, and a reader: neither hinders the other.
+#[test]
+fn lanes_of_two_writers_are_apart_in_every_order() {
+    loom::model(|| {
+        let form = form(1, 2);
+        let memory = memory(&form);
+        let writers = [0u32, 1].map(|lane| {
+            let mut writer = Writer::new(memory.clone(), Place::new(&form, 0, lane)).unwrap();
+            thread::spawn(move || assert!(writer.push(&block(lane as u8 + 1)).unwrap()))
+        });
+        let mut readers = [0, 1].map(|lane| Reader::new(memory.clone(), Place::new(&form, 0, lane)).unwrap());
+        let seen = [0, 1].map(|lane: usize| read(&mut readers[lane]));
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for lane in 0..2 {
+            let number = seen[lane].or_else(|| read(&mut readers[lane]));
+            assert_eq!(number, Some(lane as u8 + 1));
+        }
+    });
+}
+
+/// A reader that leaves its queue to the board and looks again never misses a block: the board tells, or it saw the block.
+#[test]
+fn a_queue_with_something_is_on_the_board_or_was_seen() {
+    loom::model(|| {
+        let form = form(1, 1);
+        let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+        let (memory, place, theirs) = (array.words().clone(), array.place(0, 0), array.clone());
+        array.attend(0);
+        let mut writer = Writer::new(memory.clone(), place).unwrap();
+        let mut reader = Reader::new(memory, place).unwrap();
+        let writing = thread::spawn(move || {
+            assert!(writer.push(&block(1)).unwrap());
+            theirs.committed(0);
+        });
+        array.leave(0);
+        let saw = read(&mut reader).is_some();
+        writing.join().unwrap();
+        let mut ready = Vec::new();
+        array.board().take(1, &mut ready);
+        assert!(saw || ready == [0], "the block is there, nobody saw it, and the board does not tell");
+    });
+}
+
+/// The same for one on another host, which has only its words stored at the queue's node and looks there once more.
+#[test]
+fn a_reader_that_waits_at_the_node_is_told_or_saw_the_block() {
+    loom::model(|| {
+        let form = form(1, 1);
+        let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+        array.attend(0);
+        let theirs = array.clone();
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.words().clone(), theirs.place(0, 0)).unwrap();
+            assert!(writer.push(&block(1)).unwrap());
+            theirs.committed(0)
+        });
+        let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
+        array.words().swap(READER_BELL_AT as usize / 8, AFAR);
+        array.words().fence();
+        let saw = read(&mut reader).is_some();
+        let wake = writing.join().unwrap();
+        assert!(saw || wake == Wake::Afar, "{wake:?}: it waits, and nobody rings the node");
+    });
+}
+
+/// One who waits for all queues of an array, on this host or at the node, is told by the writer that finds its queue left to the board.
+#[test]
+fn a_set_that_sleeps_is_told_or_took_the_queue_from_the_board() {
+    for is_afar in [false, true] {
+        loom::model(move || {
+            let form = form(1, 1);
+            let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+            let theirs = array.clone();
+            let writing = thread::spawn(move || {
+                let mut writer = Writer::new(theirs.words().clone(), theirs.place(0, 0)).unwrap();
+                assert!(writer.push(&block(1)).unwrap());
+                theirs.committed(0)
+            });
+            if is_afar {
+                array.words().swap(SET_BELL_AT as usize / 8, ALL_ASLEEP);
+                array.words().fence();
+            } else {
+                array.doze_set();
+            }
+            let mut ready = Vec::new();
+            array.board().take(1, &mut ready);
+            let wake = writing.join().unwrap();
+            let wanted = if is_afar { Wake::SetAfar } else { Wake::Set };
+            assert!(ready == [0] || wake == wanted, "{wake:?}: it waits, and nobody wakes it");
+        });
+    }
+}
+
+/// A reader with an event descriptor: a thread of its own waits at the bell, and makes the descriptor readable when the bell has changed.
+/// The reader looks, arms, and looks again; the thread sees the bell change whenever the reader saw nothing.
+#[test]
+fn an_armed_reader_s_bell_changes_or_it_saw_the_block() {
+    loom::model(|| {
+        let form = form(1, 1);
+        let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+        array.attend(0);
+        let (theirs, watched) = (array.clone(), array.clone());
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.words().clone(), theirs.place(0, 0)).unwrap();
+            assert!(writer.push(&block(1)).unwrap());
+            theirs.committed(0) == Wake::Reader
+        });
+        let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
+        array.doze(0);
+        let saw = read(&mut reader).is_some();
+        // The thread begins to watch after the reader has armed; it parks only while the bell says that nobody has committed.
+        let parks = thread::spawn(move || watched.is_asleep(0));
+        let (parks, woke) = (parks.join().unwrap(), writing.join().unwrap());
+        assert!(saw || !parks || woke, "the block is there, the thread parks, and nobody wakes it");
+    });
+}
+
+/// The same for one that sleeps at its queue, with two writers.
+#[test]
+fn a_reader_that_sleeps_is_woken_or_saw_the_block() {
+    loom::model(|| {
+        let form = form(1, 2);
+        let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
+        array.attend(0);
+        let writers = [0, 1].map(|lane| {
+            let array = array.clone();
+            thread::spawn(move || {
+                let mut writer = Writer::new(array.words().clone(), array.place(0, lane)).unwrap();
+                assert!(writer.push(&block(1)).unwrap());
+                array.committed(0) == Wake::Reader
+            })
+        });
+        let mut readers = [0, 1].map(|lane| Reader::new(array.words().clone(), array.place(0, lane)).unwrap());
+        array.doze(0);
+        let saw = readers.iter_mut().filter_map(read).count();
+        let woke = writers.map(|writer| writer.join().unwrap());
+        assert!(saw == 2 || woke != [false; 2], "it parked with {saw} seen, and nobody wakes it");
+    });
+}
