@@ -59,6 +59,8 @@ pub(crate) enum What {
     Returned,
     /// A host has sent all that it had of it.
     Leave,
+    /// A host does not know what it had of it.
+    Forgot,
 }
 
 #[derive(Clone, Debug)]
@@ -164,6 +166,8 @@ struct Truth {
     last: u64,
     /// Who was ever granted writing.
     writers: BTreeSet<Life>,
+    /// One of them forgot what it had.
+    is_forgotten: bool,
 }
 
 defects! {
@@ -175,6 +179,8 @@ defects! {
     KeepDead,
     /// A home that is back forgets who had newer bytes.
     ForgetOwners,
+    /// A host that forgot what it had of a home says that it has sent all.
+    ForgetShares,
     /// The coordinator's next life is taken for the one before.
     TakeForOld,
     /// A stage asks for a page when it holds the one before, in any order.

@@ -802,37 +802,37 @@ const NONE: Left = Left { maps: 0, stores: 0, ends: 0, refusals: 0, gives_up: 0,
 
 #[test]
 fn a_host_that_comes_and_goes() {
-    holds(1, Left { maps: 3, stores: 2, ends: 1, refusals: 1, ..NONE }, 100);
-    holds(2, Left { maps: 2, stores: 1, ends: 1, refusals: 1, ..NONE }, 100);
+    holds(1, Left { maps: 3, stores: 2, ends: 1, refusals: 1, ..NONE }, 7_000);
+    holds(2, Left { maps: 2, stores: 1, ends: 1, refusals: 1, ..NONE }, 8_000);
 }
 
 #[test]
 fn a_region_that_is_given_up_while_homes_are_asked() {
-    holds(2, Left { maps: 3, stores: 1, gives_up: 1, ..NONE }, 100);
+    holds(2, Left { maps: 3, stores: 1, gives_up: 1, ..NONE }, 15_000);
 }
 
 #[test]
 fn a_home_that_is_taken_for_lost_and_comes_back() {
-    holds(1, Left { maps: 2, stores: 1, silences: 2, ends: 1, ..NONE }, 100);
-    holds(2, Left { maps: 2, stores: 1, silences: 1, ..NONE }, 100);
+    holds(1, Left { maps: 2, stores: 1, silences: 2, ends: 1, ..NONE }, 200_000);
+    holds(2, Left { maps: 2, stores: 1, silences: 1, ..NONE }, 400_000);
 }
 
 #[test]
 fn a_home_that_is_lost_for_good() {
-    holds(2, Left { maps: 2, stores: 1, deaths: 1, ..NONE }, 100);
-    holds(1, Left { maps: 2, stores: 1, deaths: 1, silences: 1, ..NONE }, 100);
+    holds(2, Left { maps: 2, stores: 1, deaths: 1, ..NONE }, 9_000);
+    holds(1, Left { maps: 2, stores: 1, deaths: 1, silences: 1, ..NONE }, 20_000);
 }
 
 #[test]
 fn a_home_that_does_without_its_host() {
-    holds(1, Left { maps: 3, stores: 1, dismissals: 1, ..NONE }, 100);
-    holds(2, Left { maps: 2, stores: 1, dismissals: 1, ..NONE }, 100);
+    holds(1, Left { maps: 3, stores: 1, dismissals: 1, ..NONE }, 8_000);
+    holds(2, Left { maps: 2, stores: 1, dismissals: 1, ..NONE }, 50_000);
 }
 
 #[test]
 fn a_host_that_is_taken_for_lost() {
-    holds(1, Left { maps: 3, stores: 1, cuts: 1, silences: 1, ..NONE }, 100);
-    holds(2, Left { maps: 2, stores: 1, cuts: 1, gives_up: 1, ..NONE }, 100);
+    holds(1, Left { maps: 3, stores: 1, cuts: 1, silences: 1, ..NONE }, 130_000);
+    holds(2, Left { maps: 2, stores: 1, cuts: 1, gives_up: 1, ..NONE }, 14_000);
 }
 
 #[track_caller]

@@ -31,6 +31,8 @@ pub mod guests;
 pub mod life;
 pub mod sharing;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
 pub use guests::{Guest, Guests, Joiner};
 pub use life::{Life, Over};

@@ -241,7 +241,7 @@ impl<W: Wants, E: Clone> Sharing<W, E> {
     }
 
     /// A home, by that process, takes this host in by that share, and allows so much. Returns whether it was asked; one that was not
-    /// is to be told [`Action::Tell`], because it has a guest that does not know it.
+    /// is to hear `Forgot`, because it has a guest that does not know it: this host cannot say what that guest had.
     pub fn on_accepted(&mut self, home: usize, process: Incarnation, (share, rights): (u64, Rights)) -> bool {
         let door = &mut self.doors[home];
         if !door.take(HomeEvent::Accept) {
