@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use hanare::Pool;
-use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, NodeCounts, PageStat, PoolStatus};
+use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts, PageStat, PoolStatus};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -145,7 +145,7 @@ fn metrics(socket: &str) -> hanare::Result<String> {
 fn commands(counts: &NodeCounts) -> String {
     let mut text = String::new();
     let of_kinds = |value: fn(&CommandCount) -> u64| {
-        counts.commands.iter().map(move |command| (format!("{{command=\"{}\"}}", command.kind), value(command)))
+        counts.commands.iter().map(move |command| (format!("{{{}}}", labels(command)), value(command)))
     };
     metric(
         &mut text,
@@ -165,20 +165,30 @@ fn commands(counts: &NodeCounts) -> String {
     metric(&mut text, MetricKind::Counter, "hanare_commands_refused_total", "Commands that this node refused.", refused);
     let name = "hanare_command_seconds";
     let _ = writeln!(text, "# HELP {name} Time from a command's admission to the end of its answer.\n# TYPE {name} histogram");
-    for CommandCount { kind, count, micros, buckets, .. } in &counts.commands {
-        let mut sum = 0;
+    for command in &counts.commands {
+        let CommandCount { count, micros, buckets, .. } = command;
+        let (labels, mut sum) = (labels(command), 0);
         for (most, bucket) in BUCKETS_US.iter().zip(buckets) {
             sum += bucket;
-            let _ = writeln!(text, "{name}_bucket{{command=\"{kind}\",le=\"{}\"}} {sum}", *most as f64 / 1e6);
+            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{}\"}} {sum}", *most as f64 / 1e6);
         }
-        let _ = writeln!(text, "{name}_bucket{{command=\"{kind}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
         let _ = writeln!(
             text,
-            "{name}_sum{{command=\"{kind}\"}} {}\n{name}_count{{command=\"{kind}\"}} {count}",
+            "{name}_sum{{{labels}}} {}\n{name}_count{{{labels}}} {count}",
             *micros as f64 / 1e6
         );
     }
     text
+}
+
+/// What a command's metrics are told apart by.
+fn labels(command: &CommandCount) -> String {
+    let from = match command.from {
+        CommandOrigin::OwnHost => "own_host",
+        CommandOrigin::OtherHost => "other_host",
+    };
+    format!("command=\"{}\",from=\"{from}\"", command.kind)
 }
 
 fn page(status: &PoolStatus) -> String {

@@ -1,14 +1,57 @@
 //! How much memory this process may use: what the machine has free, within the limits of its control groups.
 
+use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// One of the things that bound a process's memory: the machine, or the folder of a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Group {
+    /// The machine itself.
+    pub const MACHINE: Group = Group { device: 0, inode: 0 };
+
+    /// By number, since every container calls its own group by the same name.
+    fn of(folder: &Path) -> Option<Group> {
+        let about = std::fs::metadata(folder).ok()?;
+        Some(Group { device: about.dev(), inode: about.ino() })
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.device, self.inode)
+    }
+}
+
+impl FromStr for Group {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Group, ()> {
+        let (device, inode) = text.split_once(':').ok_or(())?;
+        let number = |text: &str| text.parse().map_err(|_| ());
+        Ok(Group { device: number(device)?, inode: number(inode)? })
+    }
+}
+
+/// Bytes that the machine, and each control group with a limit, have left.
+pub(crate) fn left() -> Vec<(Group, u64)> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text));
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let left = |folder: PathBuf| Some((Group::of(&folder)?, left_in_group(&folder)?));
+    group_folders(&groups).into_iter().filter_map(left).chain(machine.map(|left| (Group::MACHINE, left))).collect()
+}
 
 /// Bytes that can still be used: the machine's available memory, or what a control group leaves, whichever is less.
 ///
 /// `None` where the system says neither.
 pub fn available() -> Option<u64> {
-    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text));
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    group_folders(&groups).iter().filter_map(|folder| left_in_group(folder)).chain(machine).min()
+    left().into_iter().map(|(_, left)| left).min()
 }
 
 /// Bytes that this process could use at most: the machine's memory, or a control group's limit, whichever is less.

@@ -27,6 +27,7 @@ pub mod frames;
 pub mod guard;
 pub mod lender;
 pub mod mapping;
+mod promise;
 pub mod uffd;
 pub mod vector;
 pub mod vital;

@@ -30,6 +30,7 @@ mod kill_rank_fails_barrier;
 mod launch_uses_the_running_pool;
 mod licences;
 mod manual_from_one_definition;
+mod memory_in_order;
 mod mounted_files;
 mod node_ends_in_good_order;
 mod node_keeps_its_bytes;

@@ -28,11 +28,35 @@ fn a_scraper_gets_the_status() {
     assert!(answer.contains("hanare_node_up{node=\"0\",name=\"measured\"} 1\n"), "{answer}");
     assert!(
         answer.contains("# TYPE hanare_commands_total counter")
-            && answer.contains("hanare_command_seconds_bucket{command=\"get\",le=\"+Inf\"}")
+            && answer.contains("hanare_command_seconds_bucket{command=\"get\",from=\"other_host\",le=\"+Inf\"}")
     );
     assert!(ask(&address, "GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
     assert!(ask(&address, "GET /readyz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nok\n"));
     assert!(ask(&address, "GET /secret HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn commands_are_counted_by_the_host_that_they_come_from() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let home = Node::start(None, &["--prometheus", &address]);
+    let other = Node::start(Some(&home.address), &[]);
+    let nodes = pool::Nodes { nodes: vec![home, other] };
+    // Small ones are reached by commands from the own host too.
+    nodes.hanare(&["region", "create", "small", "1000"]).done();
+    let put = |node: usize| {
+        let client = hanare::Pool::attach_to(&nodes.nodes[node].socket, None).unwrap();
+        let region = client.open("small").unwrap();
+        (0..=2 * node).for_each(|_| region.put(0, &[7; 100]).unwrap());
+    };
+    (0..2).for_each(put);
+    let answer = ask(&address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    for line in [
+        "hanare_commands_total{command=\"put\",from=\"own_host\"} 1\n",
+        "hanare_commands_total{command=\"put\",from=\"other_host\"} 3\n",
+        "hanare_command_bytes_total{command=\"put\",from=\"other_host\"} 300\n",
+    ] {
+        assert!(answer.contains(line), "no {line} in {answer}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use hanare_protocol::Error;
 use hanare_protocol::wire::command::Op;
-use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, NodeCounts};
+use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,10 +26,14 @@ fn kind(op: &Op) -> usize {
     }
 }
 
+/// Where commands come from, in the order of the counts.
+const ORIGINS: [CommandOrigin; 2] = [CommandOrigin::OwnHost, CommandOrigin::OtherHost];
+
 /// The counts, which only grow.
 #[derive(Default)]
 pub(crate) struct Counts {
-    kinds: [Kind; KINDS.len()],
+    /// For each origin.
+    kinds: [[Kind; KINDS.len()]; ORIGINS.len()],
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -45,14 +49,15 @@ struct Kind {
 pub(crate) struct Timing {
     counts: Arc<Counts>,
     kind: usize,
+    from: CommandOrigin,
     bytes: u64,
     begun: Instant,
 }
 
 impl Counts {
     /// A command of so many bytes was admitted.
-    pub fn watch(self: &Arc<Counts>, op: &Op, bytes: u64) -> Timing {
-        Timing { counts: self.clone(), kind: kind(op), bytes, begun: Instant::now() }
+    pub fn watch(self: &Arc<Counts>, op: &Op, from: CommandOrigin, bytes: u64) -> Timing {
+        Timing { counts: self.clone(), kind: kind(op), from, bytes, begun: Instant::now() }
     }
 
     /// A command was refused.
@@ -63,8 +68,9 @@ impl Counts {
     /// All of them.
     pub fn read(&self) -> NodeCounts {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let command = |(name, kind): (&&str, &Kind)| CommandCount {
-            kind: (*name).to_owned(),
+        let command = |from: CommandOrigin, name: &str, kind: &Kind| CommandCount {
+            kind: name.to_owned(),
+            from,
             count: load(&kind.count),
             bytes: load(&kind.bytes),
             micros: load(&kind.micros),
@@ -72,7 +78,11 @@ impl Counts {
         };
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         NodeCounts {
-            commands: KINDS.iter().zip(&self.kinds).map(command).collect(),
+            commands: ORIGINS
+                .iter()
+                .zip(&self.kinds)
+                .flat_map(|(from, kinds)| KINDS.iter().zip(kinds).map(|(name, kind)| command(*from, name, kind)))
+                .collect(),
             refused: refused.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
         }
     }
@@ -81,7 +91,7 @@ impl Counts {
 impl Drop for Timing {
     fn drop(&mut self) {
         let micros = self.begun.elapsed().as_micros() as u64;
-        let kind = &self.counts.kinds[self.kind];
+        let kind = &self.counts.kinds[self.from as usize][self.kind];
         for (number, more) in [(&kind.count, 1), (&kind.bytes, self.bytes), (&kind.micros, micros)] {
             number.fetch_add(more, Ordering::Relaxed);
         }
@@ -110,13 +120,15 @@ mod tests {
     #[test]
     fn a_command_is_counted_once_when_its_watch_ends() {
         let counts = Arc::new(Counts::default());
-        let watch = counts.watch(&Op::Get, 4096);
-        assert_eq!(counts.read().commands[0].count, 0);
+        let watch = counts.watch(&Op::Get, CommandOrigin::OtherHost, 4096);
+        assert!(counts.read().commands.iter().all(|command| command.count == 0));
         drop(watch);
         counts.refused(&Error::IsMapped { gid: hanare_protocol::id::Gid(1) });
         let read = counts.read();
-        assert_eq!((read.commands[0].kind.as_str(), read.commands[0].count, read.commands[0].bytes), ("get", 1, 4096));
+        let counted: Vec<&CommandCount> = read.commands.iter().filter(|command| command.count > 0).collect();
+        let [get] = counted[..] else { panic!("{read:?}") };
+        assert_eq!((get.kind.as_str(), get.from, get.count, get.bytes), ("get", CommandOrigin::OtherHost, 1, 4096));
         assert_eq!(read.refused, [("is_mapped".to_owned(), 1)]);
-        assert!(read.commands[0].buckets.iter().sum::<u64>() <= 1 && read.commands[1].count == 0);
+        assert!(get.buckets.iter().sum::<u64>() <= 1);
     }
 }

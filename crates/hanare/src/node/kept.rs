@@ -322,7 +322,7 @@ mod tests {
     const LIFE: Incarnation = Incarnation(7);
 
     fn extents() -> Extents {
-        let options = LenderOptions { bytes: 64 << 20, slab_len: None, huge: Huge::Never, ahead: 0 };
+        let options = LenderOptions { bytes: 64 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
         Extents::new(Arc::new(Lender::new(&options).unwrap()))
     }
 
@@ -414,7 +414,8 @@ mod tests {
         drop(first);
         let other = Keeper::open(folder.path(), LIFE, "m").unwrap();
         assert!(matches!(other.restore(&extents()), Err(Error::BadSetting { .. })));
-        let small = Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0 }).unwrap();
+        let small =
+            Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None }).unwrap();
         drop(other);
         assert!(matches!(keeper(folder.path()).restore(&Extents::new(Arc::new(small))), Err(Error::PoolFull { .. })));
     }

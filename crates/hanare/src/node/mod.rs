@@ -83,6 +83,7 @@ impl Node {
             slab_len: None,
             huge: options.huge,
             ahead: options.ahead,
+            promises: options.promises.clone(),
         })?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
@@ -151,6 +152,7 @@ impl Node {
             .name("hanare-control".to_owned())
             .spawn(move || {
                 hanare_memory::vital::is_vital();
+                hanare_memory::vital::is_prompt();
                 desk.run()
             })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;

@@ -47,6 +47,8 @@ pub struct NodeOptions {
     pub huge: Huge,
     /// Bytes of the lent memory that are taken from the machine at the start; the rest is as regions are made.
     pub ahead: u64,
+    /// Folder where this user's nodes on this host tell each other of the memory that they may take; `None` leaves this one out.
+    pub promises: Option<PathBuf>,
     /// Who besides its user may connect to the socket.
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
@@ -66,6 +68,7 @@ impl NodeOptions {
         Ok(NodeOptions {
             memory,
             ahead: memory,
+            promises: None,
             access: SocketAccess::default(),
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),

@@ -17,8 +17,32 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Arrays of queues of one extent that somebody uses, by their first byte.
+///
+/// - No two overlap: so what is kept of them is bounded by the extent's length.
 #[derive(Default)]
-pub(crate) struct QueueHomes(BTreeMap<u64, Home<Spill>>);
+pub(crate) struct QueueHomes(BTreeMap<u64, InUse>);
+
+/// An array as it was when somebody began to use it. Its first line is memory of its users, and may say something else later.
+struct InUse {
+    home: Home<Spill>,
+    count: u64,
+    /// Its first byte after the end.
+    end: u64,
+}
+
+impl QueueHomes {
+    /// What is known of the array that the memory shows. Whoever overwrites a queue in use has lost it; what it spilled goes with it.
+    fn home(&mut self, gid: Gid, at: u64, (form, count, len): (QueueForm, u64, u64)) -> &mut Home<Spill> {
+        let is_same = |known: &InUse| known.home.form() == form && known.count == count;
+        if !self.0.get(&at).is_some_and(is_same) {
+            let end = at.saturating_add(len);
+            let first = self.0.range(..at).next_back().filter(|(_, before)| before.end > at).map_or(at, |(begin, _)| *begin);
+            self.0.extract_if(first..end, |_, _| true).for_each(drop);
+            self.0.insert(at, InUse { home: Home::new(format!("{gid} at {at}"), form), count, end });
+        }
+        &mut self.0.get_mut(&at).expect("it is there").home
+    }
+}
 
 impl QueueHomes {
     /// Runs `with` on the array that begins at `at` of the extent.
@@ -42,14 +66,10 @@ impl QueueHomes {
         if len > extent.len() as u64 - at {
             return Err(no_queue("it is longer than its region"));
         }
-        let home = self.0.entry(at).or_insert_with(|| Home::new(format!("{gid} at {at}"), form));
-        if home.form() != form {
-            // Whoever overwrites a queue in use has lost it; what it spilled goes with it.
-            *home = Home::new(format!("{gid} at {at}"), form);
-        }
+        let home = self.home(gid, at, (form, count, len));
         let array = Array::new(Shared::new(extent.slice(at as usize, len as usize)), form, count);
         let outcome = with(&mut QueueHome { home, array, count, lender, gid, at });
-        if self.0.get(&at).is_some_and(Home::is_idle) {
+        if self.0.get(&at).is_some_and(|known| known.home.is_idle()) {
             self.0.remove(&at);
         }
         outcome
@@ -339,5 +359,74 @@ impl Store for Spill {
 
     fn count(&self) -> u64 {
         self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_memory::LenderOptions;
+    use hanare_memory::file::Huge;
+    use hanare_protocol::queue::{Overflow, Unit};
+
+    const LEN: u64 = 1 << 20;
+    const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 2, overflow: Overflow::Wait };
+
+    struct Memory {
+        lender: Arc<Lender>,
+        extent: Extent,
+        homes: QueueHomes,
+    }
+
+    impl Memory {
+        fn new() -> Memory {
+            let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+            let lender = Arc::new(Lender::new(&options).unwrap());
+            Memory { extent: lender.make(LEN).unwrap(), lender, homes: QueueHomes::default() }
+        }
+
+        fn window(&self) -> Window {
+            // SAFETY: the extent lives as long as this, which makes the window anew for each use.
+            unsafe { self.extent.window() }
+        }
+
+        fn write(&self, at: u64, form: QueueForm, count: u64) {
+            self.window().slice(at as usize, LINE_LEN as usize).write_from(&form.encode(count)).unwrap();
+        }
+
+        fn with<T>(&mut self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
+            let window = self.window();
+            self.homes.with(Gid(1), at, window, &self.lender.clone(), with)
+        }
+    }
+
+    #[test]
+    fn who_writes_another_number_of_queues_over_one_in_use_reaches_no_memory_beyond() {
+        let mut memory = Memory::new();
+        let count = (1..).take_while(|count| FORM.array_len(*count).unwrap() <= LEN).last().unwrap();
+        memory.write(0, FORM, count);
+        let last = count - 1;
+        memory.with(0, |home| home.open_lane(last, PortId(1))).unwrap();
+        memory.with(0, |home| home.open_reader(last, 1, PortId(2))).unwrap();
+        memory.write(0, FORM, 1);
+        memory.with(0, |home| Ok(home.close_lane(last, 0, PortId(1)))).unwrap();
+        memory.with(0, |home| Ok(home.break_lane(last, 0, PortId(1)))).unwrap();
+        memory.with(0, |home| Ok(home.break_reader(last, PortId(2)))).unwrap();
+        memory.with(0, |home| Ok(home.close_reader(last, PortId(2)))).unwrap();
+        assert!(memory.with(0, |home| home.resume_lane(last, 0, PortId(1))).is_err());
+    }
+
+    #[test]
+    fn arrays_that_overlap_are_not_kept_beside_each_other() {
+        let mut memory = Memory::new();
+        for at in (0..LEN / 2).step_by(LINE_LEN as usize) {
+            memory.write(at, FORM, 4);
+            memory.with(at, |home| home.open_lane(0, PortId(at))).unwrap();
+            memory.with(at, |home| Ok(home.break_lane(0, 0, PortId(at)))).unwrap();
+        }
+        let most = LEN / 2 / FORM.array_len(4).unwrap() + 1;
+        assert!(memory.homes.0.len() as u64 <= most, "{} of {most}", memory.homes.0.len());
+        let overlap = memory.homes.0.iter().zip(memory.homes.0.keys().skip(1)).find(|((_, one), next)| one.end > **next);
+        assert!(overlap.is_none());
     }
 }

@@ -393,6 +393,33 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     assert_eq!(raw.0.read(&mut [0; 1]).unwrap_or(0), 0);
 }
 
+/// The first line of an array is memory of those who use it: they write another number of queues there, and leave queues beyond it.
+#[test]
+fn a_queue_that_is_no_more_is_left_without_a_store_beyond_the_array() {
+    let pool = TestPool::start(1, 64 << 20);
+    let (view, _session) = region(pool.nodes[0].socket(), LEN);
+    let form = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 4, ports: 2, overflow: Overflow::Refuse };
+    let count = (1..).take_while(|count| form.array_len(*count).unwrap() <= LEN).last().unwrap();
+    let opened = pool.client(0).open(&view.name).unwrap();
+    let at = ArrayAt { slot: view.layout.extents().next().unwrap().slot, grant: view.grants[0], offset: 0 };
+    let last = count - 1;
+    for leaves in [true, false] {
+        opened.make_queues(0, count, &form).unwrap();
+        let mut raw = Raw::connect(pool.nodes[0].address());
+        let mut ask = |request| raw.ask(&SyncRequest::Queue(at, request));
+        ask(QueueRequest::OpenLane { queue: last, writer: 1 }).unwrap();
+        ask(QueueRequest::OpenReader { first: last, count: 1, reader: 2 }).unwrap();
+        opened.put(0, &form.encode(1)).unwrap();
+        if leaves {
+            ask(QueueRequest::CloseLane { queue: last, lane: 0, writer: 1 }).unwrap();
+            ask(QueueRequest::CloseReader { first: last, reader: 2 }).unwrap();
+        }
+        drop(raw);
+        opened.get(0, &mut [0; 8]).unwrap();
+    }
+    pool.client(0).status().unwrap();
+}
+
 /// The node looks at each request and each append anew: at the right to write the region, at who it is, and at what it says.
 // FEATURE: VQ-F16
 #[test]

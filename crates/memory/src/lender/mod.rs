@@ -26,10 +26,12 @@ pub use extent::Extent;
 
 use crate::capacity;
 use crate::file::{self, HUGE_PAGE_LEN, Huge, Pages};
+use crate::promise::{NoPromise, Promise};
 use hanare_protocol::limits::{PAGE_LEN, SMALL_REGION_LEN};
 use hanare_protocol::size::Size;
 use hanare_protocol::wire::control::Memory;
 use hanare_protocol::{Error, Result};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stock::Stock;
 
@@ -50,6 +52,8 @@ pub struct LenderOptions {
     pub huge: Huge,
     /// Bytes that are populated before anybody asks for them; the rest is when a region is made.
     pub ahead: u64,
+    /// Where this user's nodes on this host tell each other of the memory that they may take; `None` tells nobody.
+    pub promises: Option<PathBuf>,
 }
 
 /// Lends memory. Extents may outlive it; nothing is populated or wiped any more then.
@@ -69,11 +73,12 @@ impl Lender {
         check_bytes(options.bytes, capacity::available())?;
         let slab_len = options.slab_len.unwrap_or_else(|| usual_slab_len(bytes));
         check_slab_len(slab_len)?;
+        let promise = options.promises.as_deref().map(|folder| promise(folder, options.bytes)).transpose()?.flatten();
         let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len), options.ahead));
         let for_worker = Arc::clone(&stock);
         let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || {
             crate::vital::is_vital();
-            worker::run(&for_worker);
+            worker::run(&for_worker, promise.as_ref());
         });
         let worker =
             worker.map_err(|error| Error::System { what: "starting the lender".to_owned(), reason: error.to_string() })?;
@@ -129,6 +134,19 @@ fn check_bytes(bytes: u64, available: Option<u64>) -> Result<()> {
             Err(bad_setting("memory", bytes, format!("this machine (or its control group) has {} free", Size(available))))
         }
         _ => Ok(()),
+    }
+}
+
+/// Tells others of the memory that this node may take. Where nobody can be told there is no promise.
+fn promise(folder: &Path, bytes: u64) -> Result<Option<Promise>> {
+    match Promise::make(folder, bytes) {
+        Ok(promise) => Ok(Some(promise)),
+        Err(NoPromise::Nowhere) => Ok(None),
+        Err(NoPromise::Full(free)) => {
+            let free = Size(free);
+            let reason = format!("this machine (or its control group) has {free} that other nodes of this user may not take");
+            Err(bad_setting("memory", bytes, reason))
+        }
     }
 }
 

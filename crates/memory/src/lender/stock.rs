@@ -92,10 +92,15 @@ impl Stock {
         self.pages.store(pages as u8, Ordering::Relaxed);
     }
 
+    /// Bytes that the machine has supplied.
+    pub fn populated(&self) -> u64 {
+        self.populated.load(Ordering::Relaxed)
+    }
+
     pub fn memory(&self) -> Memory {
         let used = self.lock().used;
         let page = if self.pages() == Pages::Small { PAGE_LEN } else { HUGE_PAGE_LEN };
-        Memory { lent: self.bytes, populated: self.populated.load(Ordering::Relaxed), used, page, clients: 0, is_plain: false }
+        Memory { lent: self.bytes, populated: self.populated(), used, page, clients: 0, is_plain: false }
     }
 
     /// A file for a whole slab, of the best pages that there are.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const SLAB: u64 = 64 << 10;
 
 fn lender(bytes: u64) -> Lender {
-    Lender::new(&LenderOptions { bytes, slab_len: Some(SLAB), huge: Huge::Auto, ahead: u64::MAX }).unwrap()
+    Lender::new(&LenderOptions { bytes, slab_len: Some(SLAB), huge: Huge::Auto, ahead: u64::MAX, promises: None }).unwrap()
 }
 
 /// Waits for the worker, which has no clock of its own: the condition comes, or the test fails after a long while.
@@ -176,12 +176,17 @@ fn makers_on_many_threads_never_share_a_byte_nor_exceed_what_is_lent() {
 
 #[test]
 fn lending_what_the_machine_has_not_is_refused() {
-    let refused = Lender::new(&LenderOptions { bytes: 1 << 50, slab_len: None, huge: Huge::Auto, ahead: u64::MAX }).unwrap_err();
+    let refused =
+        Lender::new(&LenderOptions { bytes: 1 << 50, slab_len: None, huge: Huge::Auto, ahead: u64::MAX, promises: None })
+            .unwrap_err();
     assert!(matches!(&refused, Error::BadSetting { key, .. } if key == "memory"), "{refused}");
     assert!(check_bytes(100 << 20, Some(99 << 20)).is_err());
     assert!(check_bytes(100 << 20, Some(100 << 20)).is_ok());
     assert!(check_bytes(0, None).is_err());
-    assert!(Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: Some(5000), huge: Huge::Never, ahead: u64::MAX }).is_err());
+    assert!(
+        Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: Some(5000), huge: Huge::Never, ahead: u64::MAX, promises: None })
+            .is_err()
+    );
 }
 
 #[test]

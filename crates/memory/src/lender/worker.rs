@@ -6,6 +6,7 @@ use super::slab::{Slab, SlabFile};
 use super::stock::{State, Stock};
 use crate::file::Pages;
 use crate::mapping::Mapping;
+use crate::promise::Promise;
 use hanare_protocol::limits::PAGE_LEN;
 use rustix::mm::{Advice, madvise};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -65,10 +66,13 @@ fn populate(mapping: &Mapping, at: usize, len: usize) -> bool {
 }
 
 /// Works until the stock is stopped.
-pub fn run(stock: &Stock) {
+pub fn run(stock: &Stock, promise: Option<&Promise>) {
     let (mut urgent, mut growing) = (None, None);
     let mut state = stock.lock();
     while !state.is_stopped {
+        if let Some(promise) = promise {
+            promise.on_taken(stock.populated());
+        }
         state = if let Some(slab) = state.dirty.pop() {
             wipe(stock, state, slab)
         } else if let Some(job) = urgent.take().or_else(|| next_urgent(&mut state)) {

@@ -34,7 +34,7 @@ pub fn shapes(unit: u64) -> impl Strategy<Value = Checked<'static>> {
     let indices = proptest::collection::vec(any::<prop::sample::Index>(), 0..60);
     let indexed =
         (0..50u64, block(), 1..80u64, indices, any::<bool>()).prop_map(move |(offset, block, scale, picks, is_narrow)| {
-            let most = (limit - offset - block) / scale + 1;
+            let most = limit.saturating_sub(offset + block) / scale + 1;
             let indices = picks.iter().map(|pick| pick.index(most as usize) as u64);
             let indices = match is_narrow {
                 true => Indices::Narrow(indices.map(|index| index as u32).collect::<Vec<_>>().into()),
@@ -97,18 +97,18 @@ pub fn window(bytes: &mut [u8]) -> Window {
 }
 
 /// A table of [`LEN`] bytes where words lie at multiples of their length.
-pub struct Table(Vec<u64>);
+pub struct Table(Vec<u128>);
 
 impl Table {
     /// A table of these bytes.
     pub fn new(bytes: &[u8]) -> Table {
-        Table(bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect())
+        Table(bytes.chunks_exact(16).map(|word| u128::from_ne_bytes(word.try_into().unwrap())).collect())
     }
 
     /// Its window.
     pub fn window(&mut self) -> Window {
         // SAFETY: as in `window`.
-        unsafe { Window::new(self.0.as_mut_ptr().cast(), self.0.len() * 8) }
+        unsafe { Window::new(self.0.as_mut_ptr().cast(), self.0.len() * 16) }
     }
 
     /// Its bytes.

@@ -48,9 +48,24 @@ pub(super) unsafe fn load(at: *mut u128) -> u128 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) unsafe fn compare_and_swap(at: *mut u128, expected: u128, new: u128) -> u128 {
-    use std::sync::atomic::Ordering::SeqCst;
-    // SAFETY: the word is writable and aligned, and the processor has the instruction (invariant 1).
-    unsafe { std::arch::x86_64::cmpxchg16b(at, expected, new, SeqCst, SeqCst) }
+    let (low, high): (u64, u64);
+    // The compiler's own function becomes a call of a library that is not linked, where it is inlined into code for any processor.
+    // SAFETY: the word is writable and aligned, and the processor has the instruction (invariant 1). rbx, which the compiler keeps for
+    // itself, is as before afterwards.
+    unsafe {
+        std::arch::asm!(
+            "xchg rsi, rbx",
+            "lock cmpxchg16b [rdi]",
+            "mov rbx, rsi",
+            in("rdi") at,
+            inout("rsi") new as u64 => _,
+            in("rcx") (new >> 64) as u64,
+            inout("rax") expected as u64 => low,
+            inout("rdx") (expected >> 64) as u64 => high,
+            options(nostack),
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// # Safety

@@ -237,13 +237,15 @@ impl<S: Store> Home<S> {
             return Err(Error::Garbage { peer: "a reader".to_owned(), reason: "it reads no queue".to_owned() });
         }
         let end = first.saturating_add(count);
-        let overlaps = |(at, reading): &(&u64, &Reading)| **at < end && first < at.saturating_add(reading.count);
+        // Those that are there do not overlap, so only one of those before may reach in.
+        let before = self.readers.range(..first).next_back().filter(|(at, reading)| first < at.saturating_add(reading.count));
+        let from = before.map_or(first, |(at, _)| *at);
         if let Some(reading) = self.readers.get_mut(&first).filter(|reading| reading.port == port) {
             // The same reader goes on over another connection.
             reading.state = ReaderState::Held;
             return Ok(());
         }
-        if let Some((at, _)) = self.readers.iter().filter(overlaps).find(|(_, reading)| reading.state == ReaderState::Held) {
+        if let Some((at, _)) = self.readers.range(from..end).find(|(_, reading)| reading.state == ReaderState::Held) {
             return Err(Error::SecondReader { queue: format!("{at} of {}", self.name) });
         }
         if self.readers.len() >= QUEUE_CLAIM_COUNT_MAX {
@@ -251,7 +253,7 @@ impl<S: Store> Home<S> {
             return Err(Error::LimitReached { what: format!("readers of all queues of {}", self.name), limit });
         }
         // A successor has the queues of the dead; of those that it leaves, nobody is told any more.
-        self.readers.retain(|at, reading| !(*at < end && first < at.saturating_add(reading.count)));
+        self.readers.extract_if(from..end, |_, _| true).for_each(drop);
         self.readers.insert(first, Reading { count, port, state: ReaderState::Held });
         Ok(())
     }

@@ -314,11 +314,22 @@ pub struct NodeCounts {
     pub refused: Vec<(String, u64)>,
 }
 
+/// Where a command came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CommandOrigin {
+    /// A program of the node's own host, by shared memory.
+    OwnHost,
+    /// A program or node of another host.
+    OtherHost,
+}
+
 /// Commands of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandCount {
     /// Their kind: get, put ...
     pub kind: String,
+    /// Whose programs sent them: those of this host, or of others.
+    pub from: CommandOrigin,
     /// How many were done.
     pub count: u64,
     /// Bytes of regions that they touched.

@@ -22,6 +22,7 @@ use hanare_memory::Window;
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::{LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
+use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
@@ -81,6 +82,7 @@ enum StageWait {
 /// The sink of one link.
 pub(crate) struct Inbox {
     extents: Arc<Extents>,
+    from: CommandOrigin,
     taking: Taking,
     /// Commands of the message under way, or the body of a query.
     front: Vec<u8>,
@@ -98,9 +100,10 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new(extents: Arc<Extents>) -> Inbox {
+    pub fn new(extents: Arc<Extents>, from: CommandOrigin) -> Inbox {
         Inbox {
             extents,
+            from,
             taking: Taking::Commands,
             front: Vec::new(),
             lists: Vec::new(),
@@ -138,7 +141,7 @@ impl Inbox {
             let shape = command.shape(&self.lists[list_at..list_at + words]).map_err(|malformed| refusal(malformed.0))?;
             list_at += words;
             if refused.is_none() {
-                match Work::admit(&command, shape, &self.extents) {
+                match Work::admit(&command, shape, self.from, &self.extents) {
                     Ok(work) => {
                         sums.add(&work);
                         self.work.push(work);
@@ -418,8 +421,10 @@ mod tests {
 
     #[test]
     fn a_message_that_was_refused_and_then_cut_off_did_nothing() {
-        let lender = Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 1 << 20 }).unwrap();
-        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))));
+        let lender =
+            Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 1 << 20, promises: None })
+                .unwrap();
+        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost);
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
         inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();

@@ -82,7 +82,8 @@ mod tests {
     const LEN: u64 = 16 << 20;
 
     fn opened() -> Opened {
-        let lender = Lender::new(&LenderOptions { bytes: LEN, slab_len: None, huge: Huge::Never, ahead: 0 }).unwrap();
+        let lender =
+            Lender::new(&LenderOptions { bytes: LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None }).unwrap();
         let extents = Extents::new(Arc::new(lender));
         let made = extents.make(Gid(1), &[LEN]).unwrap().remove(0);
         extents.open(made.slot, made.read, Rights::Read).unwrap()

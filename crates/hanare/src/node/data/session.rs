@@ -9,6 +9,7 @@ use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::User;
+use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -44,7 +45,9 @@ pub(crate) struct Turn {
 
 impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
-        Session { link, inbox: Inbox::new(extents), replies: Replies::default(), queries: Vec::new(), user, looks }
+        // Programs of this host have no series: their link ends with them.
+        let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
+        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), user, looks }
     }
 
     /// Whose program the client is.

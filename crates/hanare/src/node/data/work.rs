@@ -14,6 +14,7 @@ use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::{Error, Result};
 
 /// Longest address of a node.
@@ -50,11 +51,11 @@ pub(crate) enum Place {
 
 impl Work {
     /// Admits a command, if its grant allows it, its shape lies inside the extent, and its parts fit each other.
-    pub fn admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
-        Work::try_admit(command, shape, extents).inspect_err(|error| extents.counts.refused(error))
+    pub fn admit(command: &Command, shape: Shape<'static>, from: CommandOrigin, extents: &Extents) -> Result<Work> {
+        Work::try_admit(command, shape, from, extents).inspect_err(|error| extents.counts.refused(error))
     }
 
-    fn try_admit(command: &Command, shape: Shape<'static>, extents: &Extents) -> Result<Work> {
+    fn try_admit(command: &Command, shape: Shape<'static>, from: CommandOrigin, extents: &Extents) -> Result<Work> {
         let (place, shape, writing) = match command.op {
             Op::CopyFrom { address_len: 1..=ADDRESS_LEN_MAX } => {
                 (Place::Elsewhere(*command), shape.check("of another node", u64::MAX)?, None)
@@ -65,7 +66,7 @@ impl Work {
             }
         };
         let (op, exec) = (command.op, Exec::new(command.op));
-        let (result, rest, _watch) = (Vec::new(), Vec::new(), extents.counts.watch(&op, shape.len()));
+        let (result, rest, _watch) = (Vec::new(), Vec::new(), extents.counts.watch(&op, from, shape.len()));
         let work = Work { op, shape, place, exec, taken: 0, result, done: 0, rest, asked: 0, writing, _watch };
         work.check()?;
         Ok(work)

@@ -152,6 +152,7 @@ mod tests {
             Element::I64 => whole!(i64),
             Element::F32 => float!(f32),
             Element::F64 => float!(f64),
+            Element::U128 => unreachable!("no reduction takes them"),
         }
         summary
     }

@@ -1,8 +1,7 @@
 //! Collective operations over real nodes: what a plain loop over all vectors gives, the same bits at every party; and who is gone is named.
 
-#[path = "support/holder.rs"]
-mod holder;
-mod support;
+use crate::holder;
+use crate::support;
 
 use hanare::{Error, Group, Operator, Pool, Result};
 use std::time::{Duration, Instant};
@@ -165,7 +164,7 @@ fn a_party_that_is_killed_is_named_to_all() {
     let clients: Vec<Pool> = (0..3).map(|party| pool.client(party % 2)).collect();
     let groups: Vec<Group> = clients.iter().map(|client| client.group("g", 4).unwrap()).collect();
     let socket = pool.nodes[1].socket().to_owned();
-    let starting = std::thread::spawn(move || holder::start("takes_part_and_dies", &socket));
+    let starting = std::thread::spawn(move || holder::start(concat!(module_path!(), "::takes_part_and_dies"), &socket));
     let once = at_all(&groups, |group| {
         let mut value = [1u64];
         group.all_reduce(Operator::Add, &mut value).map(|()| value)

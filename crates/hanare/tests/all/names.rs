@@ -1,11 +1,9 @@
 //! Names of locks and groups belong to the user that used them first: others are refused, at the home's host and over the wire, until they
 //! are permitted.
 
-mod support;
-
+use crate::support::TestPool;
 use hanare::{Error, Pool};
 use std::time::Duration;
-use support::TestPool;
 
 const OWNER: u32 = 65_533;
 const OTHER: u32 = 65_534;

@@ -1,8 +1,7 @@
 //! One reader of many queues: of several arrays, of queues of other hosts, by waiting and by an event descriptor.
 
-#[path = "support/holder.rs"]
-mod holder;
-mod support;
+use crate::holder;
+use crate::support;
 
 use hanare::{CreateOptions, Error, NodeId, Overflow, Placement, Pool, QueueForm, QueueSet, Unit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -192,7 +191,7 @@ fn the_successor_of_a_dead_set_finds_what_it_left() {
         for number in 0..3 {
             writers.iter_mut().for_each(|writer| writer.send(&block(number)).unwrap());
         }
-        holder::kill(holder::start("reads_a_set_and_dies", pool.nodes[dying].socket()));
+        holder::kill(holder::start(concat!(module_path!(), "::reads_a_set_and_dies"), pool.nodes[dying].socket()));
         let theirs = pool.client(next).open_queues("many", 0).unwrap();
         let begun = std::time::Instant::now();
         let mut set = loop {

@@ -1,0 +1,242 @@
+//! Memory that a process may take later, told to the user's other processes on this host before it is taken.
+//!
+//! A node takes its memory as regions are made, so what the machine or a control group has free says nothing about what other nodes will
+//! take. Each node keeps a file with that number and its control groups, locked as long as the process lives. Who comes adds up the
+//! others' files, compares and writes its own, all behind one lock: of two that start together the second sees the first.
+//!
+//! The folder and the files are the user's own; those of anybody else are not believed. Nodes of other users are not seen.
+
+use crate::capacity::{self, Group};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use std::fs::{DirBuilder, File};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long others are waited for that are between their look and their promise. One that was stopped there holds nobody up for longer.
+const ORDER_MAX: Duration = Duration::from_secs(2);
+
+/// Most files that are looked at: the machine has fewer nodes.
+const FILE_COUNT_MAX: usize = 4096;
+
+/// Longest file that is read: a number, and some control groups.
+const FILE_LEN_MAX: u64 = 4096;
+
+/// A difference that is not worth a system call.
+const STEP: u64 = 1 << 20;
+
+/// What is promised and not taken yet, as long as it lives.
+#[derive(Debug)]
+pub struct Promise {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    said: AtomicU64,
+}
+
+/// Why there is no promise.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoPromise {
+    /// Only so many bytes are neither used nor promised.
+    Full(u64),
+    /// The folder cannot be used, so nobody can be told.
+    Nowhere,
+}
+
+impl Promise {
+    /// Promises to take no more than so many bytes, if they are neither used nor promised. Waits for others that do the same, some seconds
+    /// at most.
+    pub fn make(folder: &Path, bytes: u64) -> Result<Promise, NoPromise> {
+        Promise::make_beside(folder, bytes, &capacity::left())
+    }
+
+    fn make_beside(folder: &Path, bytes: u64, left: &[(Group, u64)]) -> Result<Promise, NoPromise> {
+        let _order = own_folder(folder).and_then(|()| in_order(folder)).ok_or(NoPromise::Nowhere)?;
+        let others = others(folder);
+        let free = left.iter().map(|(group, left)| {
+            let promised = others.iter().filter(|(_, groups)| groups.contains(group)).map(|(bytes, _)| *bytes);
+            promised.fold(*left, u64::saturating_sub)
+        });
+        match free.min() {
+            Some(free) if free < bytes => return Err(NoPromise::Full(free)),
+            _ => {}
+        }
+        let groups: Vec<String> = left.iter().map(|(group, _)| group.to_string()).collect();
+        let (file, path) = fresh(folder).ok_or(NoPromise::Nowhere)?;
+        let promise = Promise { file, path, bytes, said: AtomicU64::new(u64::MAX) };
+        let text = format!("{}{}\n", line(bytes), groups.join("\n"));
+        promise.file.write_all_at(text.as_bytes(), 0).map_err(|_| NoPromise::Nowhere)?;
+        Ok(promise)
+    }
+
+    /// So many of the bytes have been taken: the system counts them now. **Cost**: a system call where that has changed by a MiB.
+    pub fn on_taken(&self, taken: u64) {
+        if self.said.load(Ordering::Relaxed).abs_diff(taken) >= STEP {
+            self.said.store(taken, Ordering::Relaxed);
+            // What is not written counts twice, which errs on the safe side.
+            let _ = self.file.write_all_at(line(self.bytes.saturating_sub(taken)).as_bytes(), 0);
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A line of the same length for any number, so that it is written over in place.
+fn line(bytes: u64) -> String {
+    format!("{bytes:020}\n")
+}
+
+/// Makes the folder, and the one above it, where they are not there; says nothing unless both are this user's alone to change.
+fn own_folder(folder: &Path) -> Option<()> {
+    let uid = rustix::process::geteuid().as_raw();
+    for folder in [folder.parent()?, folder] {
+        let _ = DirBuilder::new().mode(0o700).create(folder);
+        let about = std::fs::symlink_metadata(folder).ok()?;
+        if !about.is_dir() || about.uid() != uid || about.mode() & 0o022 != 0 {
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Holds the lock behind which promises are made, until it is dropped.
+fn in_order(folder: &Path) -> Option<File> {
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = File::from(open(folder.join("order"), flags, Mode::from_raw_mode(0o600)).ok()?);
+    let until = Instant::now() + ORDER_MAX;
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Some(file)
+}
+
+/// The promises of others that live, and their groups. Files of processes that have died are removed.
+fn others(folder: &Path) -> Vec<(u64, Vec<Group>)> {
+    let uid = rustix::process::geteuid().as_raw();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(FILE_COUNT_MAX);
+    let promises = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "promise"));
+    let read = |path: PathBuf| {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(open(&path, flags, Mode::empty()).ok()?);
+        let about = file.metadata().ok()?;
+        if !about.is_file() || about.uid() != uid {
+            return None;
+        }
+        if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+            let _ = std::fs::remove_file(&path);
+            return None;
+        }
+        let mut text = String::new();
+        file.take(FILE_LEN_MAX).read_to_string(&mut text).ok()?;
+        let mut lines = text.lines();
+        Some((lines.next()?.parse().ok()?, lines.filter_map(|line| line.parse().ok()).collect()))
+    };
+    promises.filter_map(|entry| read(entry.path())).collect()
+}
+
+/// A locked file of a name that nobody has.
+fn fresh(folder: &Path) -> Option<(File, PathBuf)> {
+    for number in 0..FILE_COUNT_MAX {
+        let path = folder.join(format!("{}-{number}.promise", std::process::id()));
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match open(&path, flags, Mode::from_raw_mode(0o600)) {
+            Ok(file) => {
+                let file = File::from(file);
+                flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+                return Some((file, path));
+            }
+            Err(rustix::io::Errno::EXIST) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Group = Group::MACHINE;
+    const INNER: Group = Group { device: 7, inode: 8 };
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("hanare-promise-{}-{name}", std::process::id()));
+            DirBuilder::new().mode(0o700).create(&path).unwrap();
+            Folder(path.join("memory"))
+        }
+
+        fn make(&self, bytes: u64, left: &[(Group, u64)]) -> Result<Promise, NoPromise> {
+            Promise::make_beside(&self.0, bytes, left)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(self.0.parent().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_others_have_promised_and_not_taken_is_not_free() {
+        let folder = Folder::new("sum");
+        let left = [(MACHINE, 100 << 20), (INNER, 40 << 20)];
+        let first = folder.make(30 << 20, &left).unwrap();
+        assert_eq!(folder.make(30 << 20, &left).unwrap_err(), NoPromise::Full(10 << 20));
+        first.on_taken(20 << 20);
+        let after = [(MACHINE, 80 << 20), (INNER, 20 << 20)];
+        assert_eq!(folder.make(30 << 20, &after).unwrap_err(), NoPromise::Full(10 << 20));
+        // Beside the group there is more.
+        let outside = folder.make(60 << 20, &[(MACHINE, 80 << 20)]).unwrap();
+        assert_eq!(folder.make(11 << 20, &after).unwrap_err(), NoPromise::Full(10 << 20), "both levels count");
+        drop((first, outside));
+        folder.make(40 << 20, &left).unwrap();
+    }
+
+    #[test]
+    fn of_many_that_come_together_only_as_many_get_in_as_have_room() {
+        let folder = Folder::new("race");
+        let made = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| folder.make(30, &[(INNER, 100)]).ok())).collect();
+            all.into_iter().filter_map(|one| one.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(made.len(), 3);
+    }
+
+    #[test]
+    fn files_of_the_dead_and_of_nonsense_are_not_counted() {
+        let folder = Folder::new("dead");
+        let promise = folder.make(30, &[(INNER, 100)]).unwrap();
+        std::fs::write(folder.0.join("1-1.promise"), format!("{}{INNER}\n", line(90))).unwrap();
+        std::fs::write(folder.0.join("1-2.promise"), [0xff; 9]).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.0.join("1-3.promise")).unwrap();
+        std::fs::create_dir(folder.0.join("1-4.promise")).unwrap();
+        folder.make(70, &[(INNER, 100)]).unwrap();
+        assert!(!folder.0.join("1-1.promise").exists(), "nobody holds its lock");
+        drop(promise);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_change_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = Folder::new("open");
+        let above = folder.0.parent().unwrap();
+        std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(folder.make(1, &[(INNER, 100)]).unwrap_err(), NoPromise::Nowhere);
+        std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink("/tmp", &folder.0).unwrap();
+        assert_eq!(folder.make(1, &[(INNER, 100)]).unwrap_err(), NoPromise::Nowhere);
+        std::fs::remove_file(&folder.0).unwrap();
+    }
+}
