@@ -62,14 +62,14 @@ impl PageWorld {
 
     pub(super) fn on_parcel(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
         self.note(format!("{from} to {to}: page {} of {}: {:?} {:?}", parcel.page.0, parcel.home, parcel.what, parcel.value));
-        if matches!(parcel.what, What::ToHome(_) | What::Leave | What::Forgot) && parcel.home != to {
+        if matches!(parcel.what, What::ToHome(_) | What::Leave) && parcel.home != to {
             return self.hear_of_before(from, to, parcel);
         }
         let Parcel { home, page, what, value } = parcel;
         let process = self.processes.get_mut(&to).expect("it lives");
         match what {
             What::Returned => self.on_returned(from, to, home),
-            What::Leave | What::Forgot => Err(format!("life {to} is left by {from}, which it never asked")),
+            What::Leave => Err(format!("life {to} is left by {from}, which it never asked")),
             What::ToHome(message) => {
                 let heard = process.directory.handle(HostId(from), page, message).map_err(|error| error.to_string())?;
                 if heard == Heard::Acted && message.has_bytes() && from != to {

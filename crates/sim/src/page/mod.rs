@@ -59,8 +59,6 @@ pub(crate) enum What {
     Returned,
     /// A host has sent all that it had of it.
     Leave,
-    /// A host does not know what it had of it.
-    Forgot,
 }
 
 #[derive(Clone, Debug)]

@@ -35,7 +35,6 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "commands given up",
         "homes that came back",
         "pages that came home",
-        "shares forgotten",
         "stores while the home is away",
         "next lives that nobody was told of",
     ];
