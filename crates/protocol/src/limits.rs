@@ -235,6 +235,9 @@ pub const PAUSE_MS: u64 = 10;
 /// How long after its bound the answer to a bounded wait may come: a live node says itself that the bound is over. Longer than a round
 /// trip and a pause of a busy machine, and short beside what a user takes for the bound.
 pub const LATE_MS: u64 = 500;
+
+/// How often a home tells a host that it is back, or that it did without it, until the host answers: a few times within a lease.
+pub const ASK_AGAIN_MS: u64 = 1_000;
 /// Most keys of a pool at once: one, and those that it takes the place of while hosts learn of it. An acceptor's hello names as many.
 pub const KEY_COUNT_MAX: usize = 4;
 

@@ -12,6 +12,8 @@
 //! | `word` | a page on one host in 64 bits: what each thing that happens to it makes of its word |
 //! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
+//! | `direct` | grants that went to threads themselves, until they are acknowledged |
+//! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `consistency` | what a mapping promises |
 //!
@@ -88,11 +90,13 @@
 
 pub mod consistency;
 pub mod courier;
+pub mod direct;
 pub mod directory;
 mod entries;
 pub mod host;
 pub mod hosts;
 pub mod message;
+pub mod share;
 pub mod word;
 
 #[cfg(test)]
@@ -102,6 +106,7 @@ mod tests;
 
 pub use consistency::Consistency;
 pub use courier::{Answering, Courier, Receipt};
+pub use direct::{Again, Directs};
 pub use directory::{Directory, Face, Heard, Returning};
 pub use host::{Host, Place, Plain, Say};
 pub use hosts::{HostId, Hosts};

@@ -26,10 +26,10 @@ impl PageWorld {
         Ok(())
     }
 
-    /// A page of a home that lives is refused: then one is dead that was granted writing.
+    /// A page of a home that lives is refused: then one that was granted writing is dead, or forgot what it had.
     pub(super) fn judge_refusal(&self, home: Life, page: Page) -> Check {
         let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
-        let is_due = truth.writers.iter().any(|writer| self.dead.contains(writer));
+        let is_due = truth.is_forgotten || truth.writers.iter().any(|writer| self.dead.contains(writer));
         check(is_due, || format!("page {} of {home} is refused, and all who were granted writing live: {truth:?}", page.0))
     }
 

@@ -164,6 +164,8 @@ struct Truth {
     last: u64,
     /// Who was ever granted writing.
     writers: BTreeSet<Life>,
+    /// One of them forgot what it had.
+    is_forgotten: bool,
 }
 
 defects! {
@@ -175,6 +177,8 @@ defects! {
     KeepDead,
     /// A home that is back forgets who had newer bytes.
     ForgetOwners,
+    /// A host that forgot what it had of a home says that it has sent all.
+    ForgetShares,
     /// The coordinator's next life is taken for the one before.
     TakeForOld,
     /// A stage asks for a page when it holds the one before, in any order.

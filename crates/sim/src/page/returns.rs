@@ -85,6 +85,12 @@ impl PageWorld {
 
     /// A home is back: it gets all that is here.
     pub(super) fn on_returned(&mut self, from: Life, life: Life, home: Life) -> Check {
+        // Honest hosts forget in the explorer of `page::share`: here the pages that go with them would be most of a run's.
+        if self.has(Defect::ForgetShares) && self.is_rough && self.dice.chance(1_500) {
+            self.forget(life, home);
+            self.send(life, from, Parcel { home, page: Page(0), what: What::Leave, value: None });
+            return Ok(());
+        }
         let process = self.processes.get_mut(&life).expect("it lives");
         process.back.insert(home, from);
         process.lost.insert(home);
@@ -113,6 +119,21 @@ impl PageWorld {
         process.mapped.remove(&home);
         process.farewells.insert(home);
         Ok(())
+    }
+
+    /// A host gives an extent up, with all that it had of it: its programs wrote nonsense into the words of its pages.
+    fn forget(&mut self, life: Life, home: Life) {
+        self.note(format!("life {life} forgets what it had of {home}"));
+        self.count("shares forgotten");
+        let process = self.processes.get_mut(&life).expect("it lives");
+        process.lost.insert(home);
+        process.couriers.remove(&home);
+        process.kept.remove(&home);
+        process.mapped.remove(&home);
+        process.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| waiting.home == home)));
+        for ((of, _), truth) in &mut self.truths {
+            truth.is_forgotten |= *of == home && truth.writers.contains(&life);
+        }
     }
 
     /// Homes that have all that was sent to them are told that there is no more.

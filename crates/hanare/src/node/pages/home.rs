@@ -8,14 +8,15 @@ use hanare_memory::Window;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::directory::Output;
-use hanare_protocol::page::{Access, Consistency, Directory, Face, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost};
+use hanare_protocol::page::share::{Guest, Guests, Joiner, Over};
+use hanare_protocol::page::{
+    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost,
+};
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
 use hanare_protocol::{Error, Result};
-pub(crate) use returning::Life;
-pub(crate) use returning::Over;
 use returning::Return;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The home's own host, whether or not its clients map the region.
@@ -34,35 +35,13 @@ pub(crate) struct Home {
     consistency: Consistency,
     memory: Arc<HomeMemory>,
     directory: Directory,
-    /// By number; a host that left leaves a hole, since a number is not used twice.
-    hosts: Vec<Option<Guest>>,
+    guests: Guests,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
-    direct: BTreeMap<(HostId, u16), Direct>,
+    direct: Directs<u64>,
     /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
     returning: Option<Return>,
     /// What the directory says to stages of commands.
     news: VecDeque<(Page, Face, Option<Refusal>)>,
-}
-
-/// A host that maps the region.
-struct Guest {
-    node: NodeId,
-    life: Life,
-    address: String,
-    key: u64,
-    share: u64,
-    rights: Rights,
-    /// The user whose programs it shares the region with, where they only read it.
-    readers: Option<u32>,
-    /// The others that it knows.
-    knows: BTreeSet<HostId>,
-}
-
-struct Direct {
-    session: u64,
-    number: u32,
-    page: Page,
-    grant: ToHost,
 }
 
 /// A letter of a home to a host, on its node.
@@ -177,8 +156,8 @@ impl Home {
             consistency: join.consistency,
             directory: Directory::after_return(memory.page_count(), OWN, lost),
             memory,
-            hosts: vec![None],
-            direct: BTreeMap::new(),
+            guests: Guests::new(OWN),
+            direct: Directs::default(),
             returning: None,
             news: VecDeque::new(),
         }
@@ -202,14 +181,14 @@ impl Home {
         if self.consistency == join.consistency {
             return Ok(());
         }
-        let (mode, count) = (self.consistency, self.hosts.iter().flatten().count());
+        let (mode, count) = (self.consistency, self.guests.count());
         let reason = format!("{count} host(s) map it {mode}; it is mapped in one way at a time: unmap it there first");
         Err(Error::BadUse { region: self.name.clone(), reason })
     }
 
     /// Whether nobody maps it.
     pub fn is_left(&self) -> bool {
-        self.returning.is_none() && self.hosts.iter().all(Option::is_none)
+        self.returning.is_none() && self.guests.is_empty()
     }
 
     /// Whether nothing of it need be known any more: pages that are lost are not forgotten as long as there is the region.
@@ -226,83 +205,59 @@ impl Home {
         self.directory.lost().collect()
     }
 
-    fn guests(&self) -> impl Iterator<Item = (HostId, &Guest)> {
-        self.hosts.iter().enumerate().filter_map(|(at, guest)| Some((HostId(at as u16), guest.as_ref()?)))
-    }
-
     /// Takes a host in; `is_own` if it is this very node. A host that is here already keeps its number, and may come to write.
-    pub fn join(&mut self, join: &Join, life: Life, (share, rights): (u64, Rights), is_own: bool) -> Joined {
-        if let Some(at) = self.hosts.iter().position(|guest| guest.as_ref().is_some_and(|guest| guest.key == join.key)) {
-            let guest = self.hosts[at].as_mut().expect("just found");
-            guest.rights = guest.rights.max(rights);
-            return Joined { host: HostId(at as u16), share: guest.share, rights };
-        }
-        let (node, address, key, readers) = (join.node, join.address.clone(), join.key, join.readers);
-        let guest = Some(Guest { node, life, address, key, share, rights, readers, knows: BTreeSet::new() });
-        let host = if is_own { OWN } else { HostId(self.hosts.len() as u16) };
-        if is_own {
-            self.hosts[0] = guest;
-        } else {
-            self.hosts.push(guest);
-        }
+    pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), is_own: bool) -> Joined {
+        let (host, share) = self.guests.join(who, (share, rights), is_own);
         Joined { host, share, rights }
     }
 
     /// Whether as many hosts have mapped it as can be numbered.
     pub fn is_full(&self) -> bool {
-        self.hosts.len() > usize::from(u16::MAX)
-    }
-
-    /// The hosts of a node, in all its lives.
-    fn hosts_of(&self, node: NodeId) -> impl Iterator<Item = (HostId, &Guest)> {
-        self.guests().filter(move |(_, guest)| guest.node == node)
+        self.guests.is_full()
     }
 
     /// The hosts of those lives of a node that are over.
     pub fn hosts_over(&self, node: NodeId, over: Over) -> Vec<HostId> {
-        self.hosts_of(node).filter(|(_, guest)| guest.life.is_over(over)).map(|(host, _)| host).collect()
+        self.guests.over(node, over)
     }
 
     /// Whether a life of a node that goes on maps it.
     pub fn has_live(&self, node: NodeId, over: Over) -> bool {
-        self.hosts_of(node).any(|(_, guest)| !guest.life.is_over(over))
+        self.guests.has_live(node, over)
     }
 
     /// Whether a host is called so.
     pub fn knows(&self, key: u64) -> bool {
-        self.guests().any(|(_, guest)| guest.key == key)
+        self.guests.knows(key)
     }
 
     /// The hosts by which the node that joins was known before.
-    pub fn earlier_hosts(&self, join: &Join) -> Vec<HostId> {
-        let was = |guest: &Guest| guest.key != join.key && (guest.life.epoch != join.epoch || guest.readers == join.readers);
-        let is_other = |(host, guest): &(HostId, &Guest)| *host != OWN && was(guest);
-        self.hosts_of(join.node).filter(is_other).map(|(host, _)| host).collect()
+    pub fn earlier_hosts(&self, who: &Joiner) -> Vec<HostId> {
+        self.guests.earlier(who)
     }
 
-    /// Whether a host that has let go of everything may leave: what it passed on has come.
-    pub fn may_leave(&self, host: HostId) -> bool {
-        !self.directory.is_passing_on(host)
+    /// The shares of hosts that leave when what they passed on has come.
+    pub fn draining(&self) -> impl Iterator<Item = u64> {
+        self.guests.draining().filter_map(|host| Some(self.guests.get(host)?.share))
     }
 
-    /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives.
+    /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives; nothing while
+    /// pages that it passed on are on their way.
     pub fn leave(&mut self, host: HostId, is_lost: bool, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
-        let guest = self.hosts.get_mut(usize::from(host.0))?.take()?;
-        self.direct.retain(|(who, _), _| *who != host);
+        let gone = match is_lost {
+            true => self.guests.lose(host),
+            false => self.guests.leave(host, self.directory.is_passing_on(host)),
+        }?;
+        self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
         self.drain(posts);
-        if host == OWN {
-            // When it comes again it keeps its number, but not its key.
-            for other in self.hosts.iter_mut().flatten() {
-                other.knows.remove(&OWN);
-            }
-        } else if is_lost {
+        if host != OWN && is_lost {
             // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
-            for other in self.hosts.iter().flatten() {
-                posts.push(other.post(Letter::HostGone { key: other.key }, None));
+            for (_, other) in self.guests.iter() {
+                posts.push(post_to(other, Letter::HostGone { key: other.who.key }, None));
             }
         }
-        Some((guest.share, guest.post(Letter::Left { key: guest.key }, None)))
+        Some((gone.share, post_to(&gone, Letter::Left { key: gone.who.key }, None)))
     }
 
     /// Records of a thread: what can be granted at once is, the rest goes to its node later.
@@ -365,12 +320,12 @@ impl Home {
 
     /// A grant goes to a thread itself, which is to acknowledge it.
     pub fn await_thread(&mut self, host: HostId, session: u64, page: Page, ticket: Ticket, grant: ToHost) {
-        self.direct.insert((host, ticket.seat), Direct { session, number: ticket.number, page, grant });
+        self.direct.give(host, session, page, ticket, grant);
     }
 
     /// What a host is called in letters to it.
     pub fn key_of(&self, host: HostId) -> Option<u64> {
-        Some(self.guest(host)?.key)
+        Some(self.guest(host)?.who.key)
     }
 
     /// A thread has installed what it was granted.
@@ -400,15 +355,8 @@ impl Home {
             return self.on_message_in_return(host, page, message, bytes);
         }
         let heard = self.directory.handle(host, page, message)?;
-        match message {
-            ToHome::Done { ticket, .. } => {
-                self.direct.retain(|(who, seat), direct| (*who, *seat, direct.number) != (host, ticket.seat, ticket.number));
-            }
-            ToHome::WriteBack { .. } => {
-                self.direct.retain(|(who, _), direct| *who != host || direct.page != page);
-            }
-            ToHome::Want { ticket, .. } if heard == Heard::Stale => self.send_again(host, ticket, posts)?,
-            _ => {}
+        if let Some(Again { host, page, grant }) = self.direct.on_message(host, page, &message, heard) {
+            self.act(Output::Send(host, page, grant), posts)?;
         }
         if heard == Heard::Acted
             && host != OWN
@@ -422,20 +370,8 @@ impl Home {
 
     /// A thread's connection has ended: what it was granted and has not acknowledged goes to its node.
     pub fn on_session_closed(&mut self, session: u64, posts: &mut Vec<Post>) -> Result<()> {
-        let open: Vec<(HostId, Ticket)> = self
-            .direct
-            .iter()
-            .filter(|(_, direct)| direct.session == session)
-            .map(|((host, seat), direct)| (*host, Ticket { seat: *seat, number: direct.number }))
-            .collect();
-        open.into_iter().try_for_each(|(host, ticket)| self.send_again(host, ticket, posts))
-    }
-
-    /// A grant that went to a thread, once more, to its node.
-    fn send_again(&mut self, host: HostId, ticket: Ticket, posts: &mut Vec<Post>) -> Result<()> {
-        let direct = self.direct.get(&(host, ticket.seat)).filter(|direct| direct.number == ticket.number);
-        let Some((page, grant)) = direct.map(|direct| (direct.page, direct.grant.clone())) else { return Ok(()) };
-        self.act(Output::Send(host, page, grant), posts)
+        let again = self.direct.on_session_closed(session).into_iter();
+        again.map(|Again { host, page, grant }| Output::Send(host, page, grant)).try_for_each(|output| self.act(output, posts))
     }
 
     fn drain(&mut self, posts: &mut Vec<Post>) {
@@ -469,23 +405,22 @@ impl Home {
         }
         let bytes = message.has_bytes().then(|| self.memory.read_page(page.0)).transpose()?;
         if let Some(guest) = self.guest(to) {
-            posts.push(guest.post(Letter::ToHost { key: guest.key, page, message }, bytes));
+            posts.push(post_to(guest, Letter::ToHost { key: guest.who.key, page, message }, bytes));
         }
         Ok(())
     }
 
     fn introduce(&mut self, to: HostId, named: HostId, posts: &mut Vec<Post>) {
-        let Some((node, address, its_key)) = self.guest(named).map(|other| (other.node, other.address.clone(), other.key)) else {
-            return;
-        };
-        let Some(Some(guest)) = self.hosts.get_mut(usize::from(to.0)) else { return };
-        if guest.knows.insert(named) {
-            posts.push(guest.post(Letter::Introduce { key: guest.key, host: named, node, address, its_key }, None));
+        let Some(other) = self.guests.introduce(to, named) else { return };
+        if let Some(guest) = self.guest(to) {
+            let Joiner { node, address, key: its_key, .. } = other.who;
+            let letter = Letter::Introduce { key: guest.who.key, host: named, node, address, its_key };
+            posts.push(post_to(guest, letter, None));
         }
     }
 
     fn guest(&self, host: HostId) -> Option<&Guest> {
-        self.hosts.get(usize::from(host.0))?.as_ref()
+        self.guests.get(host)
     }
 
     /// What happened to its pages, as their home knows it; added to what the host knows.
@@ -496,7 +431,7 @@ impl Home {
             name: self.name.clone(),
             consistency: self.consistency,
             programs: 0,
-            hosts: self.hosts.iter().flatten().count() as u32,
+            hosts: self.guests.count() as u32,
             frames: 0,
             faults: 0,
             fetched: 0,
@@ -522,10 +457,9 @@ impl Home {
     }
 }
 
-impl Guest {
-    fn post(&self, letter: Letter, bytes: Option<PageBytes>) -> Post {
-        Post { node: self.node, address: self.address.clone(), letter, bytes }
-    }
+/// A letter to a host that maps the region.
+fn post_to(guest: &Guest, letter: Letter, bytes: Option<PageBytes>) -> Post {
+    Post { node: guest.who.node, address: guest.who.address.clone(), letter, bytes }
 }
 
 fn garbage(reason: String) -> Error {

@@ -1,7 +1,7 @@
 //! How clients begin and end to share a region: their host joins all homes of its pages, and leaves them when the last client
 //! has gone and all that only this host had is home.
 
-use super::home::{Home, Life, Over, Post};
+use super::home::{Home, Post};
 use super::host::{HomeDoor, Host};
 use super::memory::HomeMemory;
 use super::{Deed, Pages, Wish};
@@ -10,12 +10,13 @@ use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights};
 use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
 use hanare_protocol::name::check_name;
+use hanare_protocol::page::share::{Action, Joiner, Life, Over, Refused, Sharing, Wants};
 use hanare_protocol::page::{Consistency, HostId};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
 use hanare_protocol::wire::page::{Join, Joined, Letter};
 use hanare_protocol::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,7 @@ pub(super) struct HostKey {
 }
 
 /// What a client wants to map.
+#[derive(Debug)]
 pub(super) struct Wanted {
     client: ClientId,
     uid: u32,
@@ -46,66 +48,13 @@ impl Wanted {
     }
 }
 
-/// The homes of a region are being asked what the grants of a client allow.
-pub(super) struct Joining {
-    wanted: Wanted,
-    waits: BTreeSet<usize>,
-    /// The most that every home that has answered allows.
-    rights: Rights,
-    /// The client has ended.
-    is_void: bool,
-    failed: Option<Error>,
-    /// Who is next.
-    then: VecDeque<Wanted>,
-}
-
-/// A region whose homes are being left.
-pub(super) struct Leaving {
-    since: Instant,
-    /// Whether all pages are home, and the homes were told.
-    is_told: bool,
-    waits: BTreeSet<usize>,
-    replies: Vec<ClientId>,
-    /// Why not all that was stored is home.
-    failed: Option<Error>,
-    /// Who wants to map it again.
-    then: Vec<Wanted>,
-}
-
-impl Joining {
-    /// The programs that wait.
-    pub fn into_clients(self) -> impl Iterator<Item = ClientId> {
-        std::iter::once(self.wanted).chain(self.then).map(|wanted| wanted.client)
-    }
-}
-
-impl PendingJoin {
-    pub fn join(&self) -> &Join {
-        &self.join
-    }
-}
-
-impl Leaving {
-    /// Whether the homes were told.
-    pub fn is_told(&self) -> bool {
-        self.is_told
+impl Wants for Wanted {
+    fn client(&self) -> ClientId {
+        self.client
     }
 
-    /// Not all that was stored is kept.
-    pub fn fail(&mut self, error: Error) {
-        self.failed.get_or_insert(error);
-    }
-
-    /// The homes know nothing of it any more.
-    pub fn begin_again(&mut self) {
-        (self.is_told, self.waits) = (false, BTreeSet::new());
-    }
-}
-
-impl Default for Leaving {
-    fn default() -> Leaving {
-        let (waits, replies, then) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Leaving { since: Instant::now(), is_told: false, waits, replies, failed: None, then }
+    fn rights(&self) -> Rights {
+        self.view.rights
     }
 }
 
@@ -113,7 +62,7 @@ impl Default for Leaving {
 pub(super) struct PendingJoin {
     from: NodeId,
     life: Life,
-    join: Join,
+    pub join: Join,
     until: Instant,
 }
 
@@ -140,13 +89,7 @@ impl Pages {
 
     /// A client has ended.
     pub fn on_client_gone(&mut self, client: ClientId) {
-        for joining in self.joining.values_mut() {
-            joining.is_void |= joining.wanted.client == client;
-            joining.then.retain(|wanted| wanted.client != client);
-        }
-        for leaving in self.leaving.values_mut() {
-            leaving.then.retain(|wanted| wanted.client != client);
-        }
+        self.hosts.values_mut().for_each(|host| host.sharing.on_client_gone(client));
         let shared: Vec<Gid> = self.hosts.values().filter(|host| host.has(client)).map(Host::gid).collect();
         for gid in shared {
             self.unshare(client, gid, false);
@@ -156,10 +99,12 @@ impl Pages {
 
     /// The node ends in good order: what only this host had goes home, as if all clients had unmapped.
     pub fn stop(&mut self) {
-        let all: Vec<HostKey> = self.hosts.keys().copied().collect();
+        let (all, now_ms): (Vec<HostKey>, u64) = (self.hosts.keys().copied().collect(), self.now_ms());
         for key in all {
-            self.with_host(key, Host::part_all);
-            self.leaving.entry(key).or_default();
+            self.with_host(key, |host, says| {
+                host.part_all(says);
+                host.sharing.give_up(now_ms);
+            });
         }
         self.settle();
         self.go_on_leaving();
@@ -176,23 +121,21 @@ impl Pages {
     }
 
     fn share(&mut self, wanted: Wanted) {
-        let key = wanted.key();
-        if let Some(leaving) = self.leaving.get_mut(&key) {
-            return leaving.then.push(wanted);
-        }
-        if let Some(joining) = self.joining.get_mut(&key) {
-            return joining.then.push_back(wanted);
-        }
-        let client = wanted.client;
+        let (key, client) = (wanted.key(), wanted.client);
+        let its_turn = match self.hosts.get_mut(&key) {
+            Some(host) => host.sharing.share_with(wanted),
+            None => Some(wanted),
+        };
+        let Some(wanted) = its_turn else { return };
         if let Err(error) = self.begin_share(wanted) {
             self.reply(client, Err(error), Vec::new());
-            self.leave_if_unused(key);
         }
+        self.act(key);
     }
 
-    /// Asks the homes for a client, each time: nobody else can say what its grants are good for.
+    /// Has the homes asked for a client, each time: nobody else can say what its grants are good for.
     fn begin_share(&mut self, wanted: Wanted) -> Result<()> {
-        let (key, view) = (wanted.key(), &wanted.view);
+        let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
         check_view(view)?;
         let bad_use = |reason: String| Err(Error::BadUse { region: view.name.clone(), reason });
         let others = self.hosts.iter().filter(|(other, host)| other.gid == key.gid && !host.is_unused());
@@ -208,10 +151,13 @@ impl Pages {
             }
         }
         let is_other = |host: &Host| host.consistency != wanted.consistency || *host.layout() != view.layout;
-        if self.hosts.get(&key).is_some_and(|host| host.is_unused() && is_other(host)) {
+        if let Some(host) = self.hosts.get_mut(&key).filter(|host| host.is_unused() && is_other(host)) {
             // Somebody who was not let in said something else of it.
-            self.leaving.entry(key).or_default().then.push(wanted);
+            host.sharing.leave_for(wanted, now_ms);
             return Ok(());
+        }
+        if self.me.is_none() {
+            return Err(Error::NoCoordinator { reason: "this node has not joined its pool".to_owned() });
         }
         if !self.hosts.contains_key(&key) {
             let host = self.make_host(&wanted)?;
@@ -220,32 +166,101 @@ impl Pages {
             }
             self.hosts.insert(key, host);
         }
-        let host = &self.hosts[&key];
+        let Some(host) = self.hosts.get_mut(&key) else { unreachable!("just made") };
         if *host.layout() != view.layout {
             return bad_use("programs of this host map it as it was before it was resized; let them unmap it first".to_owned());
         }
-        if let Some(home) = host.homes.iter().find(|home| home.is_lost) {
+        if let Some(at) = host.sharing.lost() {
             // Its directory begins anew, and knows nothing of the copies that are here.
             let reason =
                 "programs of this host have mapped it since before that node was lost: let them unmap it first".to_owned();
-            return Err(Error::NodeLost { node: home.node, reason });
+            return Err(Error::NodeLost { node: host.homes[at].node, reason });
         }
-        self.join_all(wanted)
-    }
-
-    /// Asks all homes, with the grants of this client.
-    fn join_all(&mut self, wanted: Wanted) -> Result<()> {
-        let (node, epoch) =
-            self.me.ok_or_else(|| Error::NoCoordinator { reason: "this node has not joined its pool".to_owned() })?;
-        let (place, view) = (wanted.key(), &wanted.view);
-        let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just looked") };
-        for door in host.homes.iter_mut().filter(|door| door.share.is_none()) {
+        for (at, door) in host.homes.iter_mut().enumerate() {
             // A home that is back may be reached elsewhere.
-            if let Some(known) = view.nodes.iter().find(|known| known.node == door.node) {
-                (door.address, door.life) = (known.address.clone(), Life { epoch: known.epoch, process: None });
+            let known = view.nodes.iter().find(|known| known.node == door.node && host.sharing.share(at).is_none());
+            if let Some(known) = known {
+                door.address = known.address.clone();
+                host.sharing.meet(at, known.epoch);
             }
         }
-        let waits = (0..host.homes.len()).collect();
+        host.sharing.ask(wanted);
+        Ok(())
+    }
+
+    /// Does what the rules of a region on this host want.
+    pub(super) fn act(&mut self, place: HostKey) {
+        while let Some(action) = self.hosts.get_mut(&place).and_then(|host| host.sharing.poll()) {
+            match action {
+                Action::Ask => self.join_all(place),
+                Action::Admit(wanted) => {
+                    let (result, fds) = match self.admit(wanted.client, place) {
+                        Ok((view, fds)) => (Ok(Answer::Shared(view)), fds),
+                        Err(error) => (Err(error), Vec::new()),
+                    };
+                    self.reply(wanted.client, result, fds);
+                }
+                Action::Refuse(wanted, refused) => {
+                    let error = self.why(place, refused);
+                    self.reply(wanted.client, Err(error), Vec::new());
+                }
+                Action::Again(wanted) => self.share(wanted),
+                Action::Tell { home, share } => self.tell(place, home, Letter::Leave { share }),
+                Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
+                Action::Rename(home) => self.begin_anew_with(place, home),
+                Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                Action::End => return self.end(place),
+            }
+        }
+        let now_ms = self.now_ms();
+        if let Some(host) = self.hosts.get_mut(&place).filter(|host| host.is_unused()) {
+            host.sharing.on_unused(now_ms);
+        }
+    }
+
+    /// No home knows this host any more; who wants the region meanwhile asks again.
+    fn end(&mut self, place: HostKey) {
+        let Some(mut host) = self.hosts.remove(&place) else { return };
+        for door in &host.homes {
+            self.keys.remove(&door.key);
+        }
+        while let Some(action) = host.sharing.poll() {
+            match action {
+                Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                Action::Again(wanted) => self.share(wanted),
+                other => tracing::error!("{} has ended, and its rules want {other:?}", place.gid),
+            }
+        }
+    }
+
+    fn tell(&mut self, place: HostKey, home: usize, letter: Letter) {
+        let Some(door) = self.hosts.get(&place).and_then(|host| host.homes.get(home)) else { return };
+        let (node, address) = (door.node, door.address.clone());
+        self.send(Post { node, address, letter, bytes: None });
+    }
+
+    /// The error for a program that may not map a region.
+    fn why(&self, place: HostKey, refused: Refused<Error>) -> Error {
+        let node = |home: usize| self.hosts.get(&place).map_or(NodeId(0), |host| host.homes[home].node);
+        match refused {
+            Refused::ByHome(error) => error,
+            Refused::Rights(home) => Error::GrantRefused { gid: place.gid, node: node(home) },
+            Refused::Lost(home) => {
+                let reason = "it was lost while a region of it was being mapped".to_owned();
+                Error::NodeLost { node: node(home), reason }
+            }
+            Refused::CutOff => {
+                let node = self.me.map_or(NodeId(0), |(me, _)| me);
+                let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
+                Error::NodeLost { node, reason }
+            }
+        }
+    }
+
+    /// Asks all homes, with the grants of the client whose turn it is.
+    fn join_all(&mut self, place: HostKey) {
+        let (Some(host), Some((node, epoch))) = (self.hosts.get(&place), self.me) else { return };
+        let Some(Wanted { view, .. }) = host.sharing.wanted() else { return };
         let join = |key: u64| {
             Letter::Join(Join {
                 gid: view.gid,
@@ -260,17 +275,13 @@ impl Pages {
                 key,
             })
         };
-        let letters: Vec<_> = host.homes.iter().map(|door| (door.node, door.address.clone(), join(door.key))).collect();
-        let joining = Joining { wanted, waits, rights: Rights::Write, is_void: false, failed: None, then: VecDeque::new() };
-        self.joining.insert(place, joining);
-        for (node, address, letter) in letters {
-            self.send(Post { node, address, letter, bytes: None });
-        }
-        Ok(())
+        let post = |door: &HomeDoor| Post { node: door.node, address: door.address.clone(), letter: join(door.key), bytes: None };
+        let posts: Vec<Post> = host.homes.iter().map(post).collect();
+        self.post(posts);
     }
 
     fn make_host(&self, Wanted { view, consistency, .. }: &Wanted) -> Result<Host> {
-        let mut homes: Vec<HomeDoor> = Vec::new();
+        let (mut homes, mut lives): (Vec<HomeDoor>, Vec<Life>) = (Vec::new(), Vec::new());
         for extent in view.layout.extents() {
             if homes.iter().any(|home| home.node == extent.node) {
                 continue;
@@ -280,22 +291,21 @@ impl Pages {
             homes.push(HomeDoor {
                 node: extent.node,
                 address: known.address.clone(),
-                life: Life { epoch: known.epoch, process: None },
                 unsent: Vec::new(),
                 key: u64::from_le_bytes(crate::random::bytes()?),
-                share: None,
                 me: HostId(0),
                 peers: BTreeMap::new(),
-                is_lost: false,
                 memory: None,
             });
+            lives.push(Life { epoch: known.epoch, process: None });
         }
         let frames_max = match consistency {
             Consistency::Coherent => self.reserve_frames(view.layout.len().div_ceil(PAGE_LEN))?,
             // Its programs have copies of their own.
             Consistency::Explicit => 0,
         };
-        Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), homes, frames_max))
+        let sharing = Sharing::new(lives, self.bound.as_millis() as u64 / 2);
+        Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))
     }
 
     /// Frames for a region of so many pages, from what mappings that came before have left: as many as it has pages, or half of the rest,
@@ -311,50 +321,40 @@ impl Pages {
     }
 
     /// A home's answer.
-    pub(super) fn on_joined(&mut self, key: u64, process: Incarnation, result: Result<Joined>) {
-        let Some((place, at)) = self.keys.get(&key).copied() else { return };
-        let (Some(host), Some(joining)) = (self.hosts.get_mut(&place), self.joining.get_mut(&place)) else { return };
-        if !joining.waits.remove(&at) {
-            return;
-        }
+    pub(super) fn on_joined(&mut self, key: u64, (from, process): (NodeId, Incarnation), result: Result<Joined>) {
+        let Some((place, at)) = self.keys.get(&key).copied() else { return self.give_back(from, result) };
+        let Some(host) = self.hosts.get_mut(&place) else { return };
         match result {
             Ok(Joined { host: me, share, rights }) => {
+                if !host.sharing.on_accepted(at, process, (share, rights)) {
+                    return self.give_back(from, result);
+                }
                 let maps_own = self.maps_own && place.readers.is_none();
                 let is_own = maps_own && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
                 let own = self.homes.get(&place.gid).filter(|_| is_own);
                 let door = &mut host.homes[at];
-                (door.me, door.share, door.life.process) = (me, Some(share), Some(process));
+                door.me = me;
                 door.memory = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
-                joining.rights = joining.rights.min(rights);
-                if joining.wanted.view.rights > rights {
-                    joining.failed = Some(Error::GrantRefused { gid: place.gid, node: door.node });
-                }
             }
-            Err(error) => joining.failed = joining.failed.take().or(Some(error)),
+            Err(error) => host.sharing.on_refused(at, error),
         }
-        if !joining.waits.is_empty() {
-            return;
+        self.act(place);
+    }
+
+    /// A home has taken in a host that there is no more: it is told so.
+    fn give_back(&mut self, from: NodeId, result: Result<Joined>) {
+        if let (Ok(Joined { share, .. }), Some(address)) = (result, self.wires.address_of(from)) {
+            self.send(Post { node: from, address, letter: Letter::Forgot { share }, bytes: None });
         }
-        let Some(Joining { wanted, is_void, failed, then, .. }) = self.joining.remove(&place) else { return };
-        if !is_void {
-            let admitted = failed.map_or_else(|| self.admit(wanted.client, place), Err);
-            let (result, fds) = match admitted {
-                Ok((view, fds)) => (Ok(Answer::Shared(view)), fds),
-                Err(error) => (Err(error), Vec::new()),
-            };
-            self.reply(wanted.client, result, fds);
-        }
-        then.into_iter().for_each(|wanted| self.share(wanted));
-        self.leave_if_unused(place);
     }
 
     fn admit(&mut self, client: ClientId, place: HostKey) -> Result<(SharedView, Vec<std::os::fd::OwnedFd>)> {
         let Some(host) = self.hosts.get_mut(&place) else { unreachable!("the caller has just joined") };
         let admission = host.admit(client)?;
-        let homes = host.homes.iter().map(|door| SharedHome {
+        let homes = host.homes.iter().enumerate().map(|(at, door)| SharedHome {
             node: door.node,
             address: door.address.clone(),
-            share: door.share.unwrap_or_default(),
+            share: host.sharing.share(at).unwrap_or_default(),
         });
         let view = SharedView {
             seat_first: admission.seat_first,
@@ -386,121 +386,70 @@ impl Pages {
             }
             return;
         };
-        self.with_host(place, |host, says| host.part(client, says));
-        if !self.hosts[&place].is_unused() || self.joining.contains_key(&place) {
+        let now_ms = self.now_ms();
+        self.with_host(place, |host, says| {
+            host.part(client, says);
             if has_asked {
-                self.reply(client, Ok(Answer::Ok), Vec::new());
+                host.sharing.unmap(client, host.is_unused(), now_ms);
             }
-            return;
-        }
-        let leaving = self.leaving.entry(place).or_default();
-        leaving.replies.extend(has_asked.then_some(client));
-    }
-
-    /// A region that nobody here maps, nor is about to, is left.
-    pub(super) fn leave_if_unused(&mut self, place: HostKey) {
-        let is_unused = self.hosts.get(&place).is_some_and(Host::is_unused) && !self.joining.contains_key(&place);
-        if is_unused {
-            self.leaving.entry(place).or_default();
-        }
+        });
+        self.act(place);
     }
 
     /// Regions that are being left: when all pages are home, the homes are told.
     pub(super) fn go_on_leaving(&mut self) {
-        let waiting: Vec<HostKey> =
-            self.leaving.iter().filter(|(_, leaving)| !leaving.is_told).map(|(place, _)| *place).collect();
-        for place in waiting {
-            if self.is_handing(place) {
-                continue;
-            }
-            let (mut is_empty, is_late) = (true, self.leaving[&place].since.elapsed() > self.bound / 2);
-            self.note_unsaved(place);
+        let emptying = self.hosts.iter().filter(|(_, host)| host.sharing.may_empty());
+        let (emptying, now_ms): (Vec<HostKey>, u64) = (emptying.map(|(place, _)| *place).collect(), self.now_ms());
+        for place in emptying {
+            self.note_unsaved(place, &[]);
+            let mut is_empty = true;
             self.with_host(place, |host, says| is_empty = host.is_lost() || host.empty(None, says));
-            if !is_empty && !is_late {
-                continue;
-            }
-            let Some(host) = self.hosts.get(&place) else { continue };
-            if !is_empty {
-                let reason =
-                    format!("a program that stands still keeps pages of region '{}' from it, and they are lost", host.name);
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
+            let node = host.homes.first().map_or(NodeId(0), |door| door.node);
+            let name = &host.name;
+            host.sharing.on_emptied(is_empty, now_ms, || {
+                let reason = format!("a program that stands still keeps pages of region '{name}' from it, and they are lost");
                 tracing::error!("{reason}");
-                let node = host.homes.first().map_or(NodeId(0), |door| door.node);
-                self.leaving.entry(place).or_default().fail(Error::NodeLost { node, reason });
-            }
-            let is_there = |door: &HomeDoor| door.share.filter(|_| !door.is_lost);
-            let letters: Vec<_> = host
-                .homes
-                .iter()
-                .enumerate()
-                .filter_map(|(at, door)| Some((at, door.node, door.address.clone(), is_there(door)?)))
-                .collect();
-            let Some(leaving) = self.leaving.get_mut(&place) else { continue };
-            leaving.is_told = true;
-            leaving.waits = letters.iter().map(|(at, ..)| *at).collect();
-            let is_left = leaving.waits.is_empty();
-            for (_, node, address, share) in letters {
-                self.send(Post { node, address, letter: Letter::Leave { share }, bytes: None });
-            }
-            if is_left {
-                self.left(place);
-            }
+                Error::NodeLost { node, reason }
+            });
+            self.note_unsaved(place, &[]);
+            self.act(place);
         }
     }
 
     /// A home has all that this host had.
     pub(super) fn on_left(&mut self, key: u64) {
         let Some((place, at)) = self.keys.get(&key).copied() else { return };
-        self.left_one(place, at);
-    }
-
-    pub(super) fn left_one(&mut self, place: HostKey, at: usize) {
-        let Some(leaving) = self.leaving.get_mut(&place) else { return };
-        leaving.waits.remove(&at);
-        if leaving.is_told && leaving.waits.is_empty() {
-            self.left(place);
+        self.note_unsaved(place, &[]);
+        if let Some(host) = self.hosts.get_mut(&place) {
+            host.sharing.on_left(at);
         }
+        self.act(place);
     }
 
-    /// A home that is lost has not got all that was stored here: that is said to who unmaps.
-    fn note_unsaved(&mut self, place: HostKey) {
-        let Some(host) = self.hosts.get(&place) else { return };
-        let (Some(node), Some(leaving)) = (host.unsaved(), self.leaving.get_mut(&place)) else { return };
+    /// A home that is lost, or is one of these, has not got all that was stored here: who unmaps is told.
+    fn note_unsaved(&mut self, place: HostKey, lost: &[usize]) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let Some(node) = host.unsaved(lost) else { return };
         let reason = format!("it has not got all that programs of this host stored to region '{}', and they unmap it", host.name);
-        leaving.fail(Error::NodeLost { node, reason });
+        host.sharing.fail(Error::NodeLost { node, reason });
     }
 
-    /// No home knows this host any more.
-    pub(super) fn left(&mut self, place: HostKey) {
-        self.note_unsaved(place);
-        if let Some(host) = self.hosts.remove(&place) {
-            host.homes.iter().for_each(|door| {
-                self.keys.remove(&door.key);
-            });
-        }
-        let Some(Leaving { replies, then, failed, .. }) = self.leaving.remove(&place) else { return };
-        for client in replies {
-            self.reply(client, failed.clone().map_or(Ok(Answer::Ok), Err), Vec::new());
-        }
-        // It was given up while homes were asked for more clients: what they say is for nobody here any more.
-        if let Some(Joining { wanted, is_void, then, .. }) = self.joining.remove(&place) {
-            Some(wanted).filter(|_| !is_void).into_iter().chain(then).for_each(|wanted| self.share(wanted));
-        }
-        then.into_iter().for_each(|wanted| self.share(wanted));
-    }
-
-    /// A home is lost: it is not waited for.
-    pub(super) fn fail_joins(&mut self, node: NodeId, over: Over) {
-        let is_over = |door: &HomeDoor| door.node == node && door.life.is_over(over);
-        let at_node =
-            |host: &Host| host.homes.iter().enumerate().find(|(_, door)| is_over(door)).map(|(at, door)| (at, door.key));
-        let doors: Vec<(HostKey, usize, u64)> =
-            self.hosts.iter().filter_map(|(place, host)| at_node(host).map(|(at, key)| (*place, at, key))).collect();
-        for (place, at, key) in doors {
-            if self.joining.get(&place).is_some_and(|joining| joining.waits.contains(&at)) {
-                let reason = "it was lost while a region of it was being mapped".to_owned();
-                self.on_joined(key, Incarnation(0), Err(Error::NodeLost { node, reason }));
+    /// Homes of this node's regions are lost: they are not waited for.
+    pub(super) fn lose_homes(&mut self, node: NodeId, over: Over) {
+        let places: Vec<HostKey> = self.hosts.keys().copied().collect();
+        for place in places {
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
+            let is_over = |at: &usize| host.homes[*at].node == node && host.sharing.is_over(*at, over);
+            let over: Vec<usize> = (0..host.homes.len()).filter(is_over).collect();
+            if over.is_empty() {
+                continue;
             }
-            self.left_one(place, at);
+            self.note_unsaved(place, &over);
+            if let Some(host) = self.hosts.get_mut(&place) {
+                over.iter().for_each(|at| host.on_home_lost(*at));
+            }
+            self.act(place);
         }
         for gone in self.pending.extract_if(.., |pending| pending.from == node && pending.life.is_over(over)) {
             want_no_more(&self.extents, self.me, &gone.join);
@@ -544,7 +493,7 @@ impl Pages {
         if join.readers.is_some() {
             rights = Rights::Read;
         }
-        self.leave_for(join);
+        self.leave_for(join, life);
         if let Some(home) = self.homes.get(&join.gid) {
             home.check(join)?;
         }
@@ -563,7 +512,7 @@ impl Pages {
         if home.is_full() {
             return Err(Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) });
         }
-        let joined = home.join(join, life, (share, rights), self.maps_own && join.node == me && join.readers.is_none());
+        let joined = home.join(joiner(join, life), (share, rights), self.maps_own && join.node == me && join.readers.is_none());
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
     }
@@ -581,10 +530,10 @@ impl Pages {
     }
 
     /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
-    fn leave_for(&mut self, join: &Join) {
+    fn leave_for(&mut self, join: &Join, life: Life) {
         let Some(home) = self.homes.get_mut(&join.gid).filter(|home| !home.is_returning()) else { return };
         let mut posts = Vec::new();
-        for host in home.earlier_hosts(join) {
+        for host in home.earlier_hosts(&joiner(join, life)) {
             let left = home.leave(host, true, &mut posts);
             left.map(|(share, _)| self.shares.remove(&share));
         }
@@ -601,22 +550,20 @@ impl Pages {
             self.post(post.into_iter().collect());
             return self.end_returns();
         }
-        if !home.may_leave(host) {
-            return self.leavers.push(share);
-        }
-        self.shares.remove(&share);
         let mut posts = Vec::new();
-        let left = home.leave(host, false, &mut posts);
-        posts.extend(left.map(|(_, post): (u64, Post)| post));
+        // One that drains is asked again by the time.
+        if let Some((share, post)) = home.leave(host, false, &mut posts) {
+            self.shares.remove(&share);
+            posts.push(post);
+        }
         self.post(posts);
         self.drop_left_homes();
     }
 
     /// Hosts whose last pages were still on their way to others, once more.
     pub(super) fn let_leavers_go(&mut self) {
-        for share in std::mem::take(&mut self.leavers) {
-            self.on_leave(share);
-        }
+        let draining: Vec<u64> = self.homes.values().flat_map(Home::draining).collect();
+        draining.into_iter().for_each(|share| self.on_leave(share));
     }
 
     /// Regions that no host maps any more are reached in all ways again.
@@ -624,6 +571,11 @@ impl Pages {
         self.hear_of_recalls(None);
         self.homes.retain(|_, home| !home.is_done_with());
     }
+}
+
+/// Who a host is that wants to join.
+fn joiner(join: &Join, life: Life) -> Joiner {
+    Joiner { node: join.node, life, address: join.address.clone(), key: join.key, readers: join.readers }
 }
 
 /// Refuses what a client says of a region where no coordinator said it.

@@ -29,21 +29,22 @@ use crate::node::extents::Extents;
 use asking::Asking;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
+pub(crate) use hanare_protocol::page::share::Over;
 use hanare_protocol::page::{Face, HostId, Say};
 use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
+pub(crate) use home::Sealed;
 use home::{Answers, Home, PageBytes, Post};
-pub(crate) use home::{Over, Sealed};
-use host::{HomeDoor, Host};
-use joins::{HostKey, Joining, Leaving, PendingJoin};
+use host::Host;
+use joins::{HostKey, PendingJoin};
 use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
-use returns::{Dismissed, Handed, Handing};
+use returns::{Dismissed, Handed};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wires::{Brought, Errand, Wires};
 
 /// What a client asks of its node about shared regions.
@@ -91,6 +92,8 @@ pub(crate) struct Pages {
     address: String,
     extents: Arc<Extents>,
     bound: Duration,
+    /// What the times of rules are counted from.
+    began: Instant,
     frames_max: u64,
     /// Whether programs of this host map its own memory as it is: where the kernel maps what is in a file without asking (Linux
     /// 6.1) this host is to its home like any other.
@@ -100,13 +103,8 @@ pub(crate) struct Pages {
     shares: HashMap<u64, (Gid, HostId)>,
     hosts: HashMap<HostKey, Host>,
     keys: HashMap<u64, (HostKey, usize)>,
-    joining: BTreeMap<HostKey, Joining>,
-    leaving: BTreeMap<HostKey, Leaving>,
     pending: Vec<PendingJoin>,
-    /// Shares of hosts that leave, and whose last pages are on their way to others.
-    leavers: Vec<u64>,
-    /// Homes that are back, and get what is here; and those that have got it.
-    handing: Vec<Handing>,
+    /// Homes that are back, and have got what was here.
     handed: VecDeque<Handed>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
     dismissed: Vec<Dismissed>,
@@ -132,6 +130,7 @@ impl Pages {
             address,
             extents,
             bound,
+            began: Instant::now(),
             frames_max,
             maps_own,
             wires: Wires::new(life),
@@ -139,11 +138,7 @@ impl Pages {
             shares: HashMap::new(),
             hosts: HashMap::new(),
             keys: HashMap::new(),
-            joining: BTreeMap::new(),
-            leaving: BTreeMap::new(),
             pending: Vec::new(),
-            leavers: Vec::new(),
-            handing: Vec::new(),
             handed: VecDeque::new(),
             dismissed: Vec::new(),
             local: VecDeque::new(),
@@ -161,6 +156,11 @@ impl Pages {
             self.begin_anew(was);
             self.settle();
         }
+    }
+
+    /// The time, as rules are told it.
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
     }
 
     /// The next thing to do; drained after every input.
@@ -181,12 +181,9 @@ impl Pages {
     /// Whether [`Pages::tick`] has to be called soon.
     pub fn waits(&self) -> bool {
         !self.pending.is_empty()
-            || !self.joining.is_empty()
-            || !self.leaving.is_empty()
-            || !self.leavers.is_empty()
-            || !self.handing.is_empty()
+            || self.hosts.values().any(|host| host.sharing.waits())
             || !self.dismissed.is_empty()
-            || self.homes.values().any(Home::is_returning)
+            || self.homes.values().any(|home| home.is_returning() || home.draining().next().is_some())
             || self.recalls.any_wait()
             || self.wires.waits()
     }
@@ -298,7 +295,7 @@ impl Pages {
         self.let_leavers_go();
         self.go_on_leaving();
         self.go_on_handing();
-        self.dismiss_again();
+        self.ask_again();
         self.end_returns();
         self.tick_recalls();
         self.settle();
@@ -353,8 +350,12 @@ impl Pages {
     /// Lives of a node are over, as the membership says, or because it cannot be reached any more, or another process is there.
     pub fn on_node_lost(&mut self, node: NodeId, over: Over) {
         let goes_on = |home: &Home| home.has_live(node, over);
-        let is_door = |door: &HomeDoor| door.node == node && !door.is_lost && door.share.is_some() && !door.life.is_over(over);
-        let is_reached = self.hosts.values().any(|host| host.homes.iter().any(is_door));
+        // Late news of a life before: what is said to the one that goes on is said still.
+        let is_met = |host: &Host| {
+            let mut doors = host.homes.iter().enumerate();
+            doors.any(|(at, door)| door.node == node && !host.sharing.is_over(at, over))
+        };
+        let is_reached = self.hosts.values().any(is_met);
         if !is_reached && !self.homes.values().any(goes_on) {
             let mut errands = Vec::new();
             let unheard = self.wires.forget(node, &mut errands);
@@ -375,17 +376,10 @@ impl Pages {
             }
         }
         self.post(posts);
-        for host in self.hosts.values_mut() {
-            for at in 0..host.homes.len() {
-                if host.homes[at].node == node && host.homes[at].life.is_over(over) {
-                    host.on_home_lost(at);
-                }
-            }
-        }
         if over != Over::All {
             self.dismissed.retain(|dismissed| !dismissed.is_at(node));
         }
-        self.fail_joins(node, over);
+        self.lose_homes(node, over);
         self.end_returns();
         self.drop_left_homes();
         self.settle();
@@ -436,7 +430,7 @@ impl Pages {
                 Ok(())
             }
             Letter::Joined { key, result } => {
-                self.on_joined(key, life, result);
+                self.on_joined(key, (from, life), result);
                 Ok(())
             }
             Letter::Returned { key, share, address, takes } => {
@@ -501,16 +495,16 @@ impl Pages {
     }
 
     fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<Say<PageBytes>>)) {
+        let now_ms = self.now_ms();
         let Some(host) = self.hosts.get_mut(&key) else { return };
         let mut says = Vec::new();
         with(host, &mut says);
         let is_left = host.part_stuck(&mut says) && host.is_unused();
-        let is_given_up = host.is_given_up() || is_left;
-        self.say(key, says);
-        if is_given_up {
+        if host.is_given_up() || is_left {
             // The homes must not wait for what it does not know any more.
-            self.leaving.entry(key).or_default();
+            host.sharing.give_up(now_ms);
         }
+        self.say(key, says);
     }
 
     /// Letters of a host to its homes, and to other hosts.
@@ -519,8 +513,8 @@ impl Pages {
             let Some(host) = self.hosts.get(&key) else { return };
             let (node, address, letter, bytes) = match say {
                 Say::Home { page, message, bytes } => {
-                    let door = &host.homes[host.home_of_page(page.0)];
-                    let Some(share) = door.share else { continue };
+                    let home = host.home_of_page(page.0);
+                    let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else { continue };
                     (door.node, door.address.clone(), Letter::ToHome { share, page, message }, bytes)
                 }
                 Say::Host { to, page, message, bytes } => {

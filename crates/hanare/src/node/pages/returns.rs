@@ -17,40 +17,33 @@
 use super::home::Post;
 use super::joins::{HostKey, want_no_more};
 use super::wires::Sheet;
-use super::{Home, PageBytes, Pages};
+use super::{Home, Host, PageBytes, Pages};
 use hanare_protocol::Error;
 use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::ASK_AGAIN_MS;
+use hanare_protocol::page::share::Handed as HandedOver;
+use hanare_protocol::page::share::table::HomePhase;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::Letter;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a page that is under way between two hosts is waited for when all hosts have answered: as long as a node that cannot be
 /// reached counts as there.
 const UNDER_WAY: Duration = Duration::from_millis(3500);
 
-/// How often a host that was taken for lost is told so, until it answers.
-const DISMISS_AGAIN: Duration = Duration::from_secs(1);
-
 /// Shares at homes that were left at their return, and may still be spoken of.
 const HANDED_COUNT_MAX: usize = 256;
-
-/// A home that gets what is here.
-pub(super) struct Handing {
-    place: HostKey,
-    at: usize,
-    since: Instant,
-}
 
 /// A host that could not be reached, and is to be told.
 pub(super) struct Dismissed {
     post: Post,
-    told: Option<Instant>,
+    told_ms: Option<u64>,
 }
 
 impl Dismissed {
     pub fn new(post: Post) -> Dismissed {
-        Dismissed { post, told: None }
+        Dismissed { post, told_ms: None }
     }
 
     pub fn is_at(&self, node: NodeId) -> bool {
@@ -78,28 +71,18 @@ impl Pages {
     /// what they have.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
         for gone in std::mem::take(&mut self.pending) {
-            want_no_more(&self.extents, self.me, gone.join());
+            want_no_more(&self.extents, self.me, &gone.join);
         }
-        self.leavers.clear();
         let mut errands = Vec::new();
         let unheard = self.wires.begin_anew(&mut errands);
         self.run(errands);
         self.keep_unsent(unheard);
-        let (mut posts, is) = (Vec::new(), self.me.map_or(was, |(is, _)| is));
-        self.homes.values_mut().for_each(|home| home.begin_return(was, (is, &self.address), &mut posts));
+        let is = self.me.map_or(was, |(is, _)| is);
+        self.homes.values_mut().for_each(|home| home.begin_return(was, is));
         self.recalls.ask_anew();
         let all: Vec<HostKey> = self.hosts.keys().copied().collect();
         all.into_iter().for_each(|place| self.leave_others_homes(place));
-        for (place, joining) in std::mem::take(&mut self.joining) {
-            for client in joining.into_clients() {
-                let reason = "this host's node was taken for lost while a region was being mapped; map it again".to_owned();
-                self.reply(client, Err(Error::NodeLost { node: is, reason }), Vec::new());
-            }
-            self.leave_if_unused(place);
-        }
-        // Other homes would not answer to a farewell.
-        self.leaving.values_mut().for_each(super::Leaving::begin_again);
-        self.post(posts);
+        self.ask_again();
         self.end_returns();
     }
 
@@ -109,23 +92,24 @@ impl Pages {
         let home = self.homes.get(&place.gid);
         let is_others = |at: &usize| !home.is_some_and(|home| home.knows(host.homes[*at].key));
         let others: BTreeSet<usize> = (0..host.homes.len()).filter(is_others).collect();
-        let has_lost = host.drop_pages(&others);
-        if has_lost {
+        if host.drop_pages(&others) {
             self.note_lost(place);
         }
-        self.handing.retain(|handing| handing.place != place || !others.contains(&handing.at));
-        others.into_iter().for_each(|at| self.begin_anew_with(place, at));
+        if let Some(host) = self.hosts.get_mut(&place) {
+            host.sharing.begin_anew(others);
+        }
+        self.act(place);
     }
 
     /// Stores of this host were lost while its last program unmaps the region: that one is told by its answer.
     fn note_lost(&mut self, place: HostKey) {
-        let (Some(leaving), Some((node, _))) = (self.leaving.get_mut(&place), self.me) else { return };
+        let (Some(host), Some((node, _))) = (self.hosts.get_mut(&place), self.me) else { return };
         let reason = format!("it was cut off, and stores of its programs to {} were lost meanwhile", place.gid);
-        leaving.fail(Error::NodeLost { node, reason });
+        host.sharing.fail(Error::NodeLost { node, reason });
     }
 
     /// A home is another's, or its next life's: it knows this host by no name yet.
-    fn begin_anew_with(&mut self, place: HostKey, at: usize) {
+    pub(super) fn begin_anew_with(&mut self, place: HostKey, at: usize) {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let before = host.homes[at].key;
         let key = crate::random::bytes().map_or(before.wrapping_add(1), u64::from_le_bytes);
@@ -138,9 +122,9 @@ impl Pages {
     pub(super) fn keep_unsent(&mut self, unheard: Vec<Sheet>) {
         for sheet in unheard {
             let Letter::ToHome { share, message: ToHome::WriteBack { .. }, .. } = sheet.0 else { continue };
-            let mut doors = self.hosts.values_mut().flat_map(|host| &mut host.homes);
-            if let Some(door) = doors.find(|door| door.share == Some(share)) {
-                door.unsent.push(sheet);
+            let its = |host: &Host| (0..host.homes.len()).find(|at| host.sharing.share(*at) == Some(share));
+            if let Some((host, at)) = self.hosts.values_mut().find_map(|host| its(host).map(|at| (host, at))) {
+                host.homes[at].unsent.push(sheet);
             } else if let Some(handed) = self.handed.iter_mut().find(|handed| handed.share == share) {
                 handed.unsent.push(sheet);
             }
@@ -149,35 +133,41 @@ impl Pages {
 
     /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
-        let known = self.keys.get(&key).copied();
-        let is_shared =
-            |(place, at): &(HostKey, usize)| self.hosts.get(place).is_some_and(|host| host.homes[*at].share == Some(share));
-        let Some((place, at)) = known.filter(is_shared) else {
+        let Some((place, at)) = self.keys.get(&key).copied() else {
             let handed = self.handed.iter_mut().find(|handed| (handed.key, handed.share) == (key, share));
             let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent));
             return self.say_farewell((from, address), share, unsent.as_deref());
         };
-        if !takes {
+        let now_ms = self.now_ms();
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        (host.homes[at].node, host.homes[at].address) = (from, address.to_owned());
+        if !takes && host.sharing.share(at) == Some(share) {
             tracing::error!("{}: {from} could not reach this node for a while, and did without it", place.gid);
-            let has_lost = self.hosts.get_mut(&place).is_some_and(|host| host.drop_pages(&BTreeSet::from([at])));
-            if has_lost {
+            if host.drop_pages(&BTreeSet::from([at])) {
                 self.note_lost(place);
             }
-            self.begin_anew_with(place, at);
-            self.say_farewell((from, address), share, None);
-            return self.left_one(place, at);
-        }
-        if self.leaving.get(&place).is_some_and(super::Leaving::is_told) {
-            let unsent = self.hosts.get_mut(&place).map(|host| std::mem::take(&mut host.homes[at].unsent)).unwrap_or_default();
-            return self.say_farewell((from, address), share, Some(&unsent));
-        }
-        if !self.handing.iter().any(|handing| (handing.place, handing.at) == (place, at)) {
-            self.handing.push(Handing { place, at, since: Instant::now() });
         }
         if let Some(host) = self.hosts.get_mut(&place) {
-            (host.homes[at].node, host.homes[at].address) = (from, address.to_owned());
+            host.sharing.on_returned(at, share, takes, now_ms);
         }
+        self.act(place);
         self.go_on_handing();
+    }
+
+    /// A home that is back is told whether it has all that was here.
+    pub(super) fn part_from(&mut self, place: HostKey, at: usize, (share, has_all): (u64, bool)) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let is_told = host.sharing.home(at) == HomePhase::Told;
+        let door = &mut host.homes[at];
+        let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
+        self.say_farewell((node, &address), share, has_all.then_some(&*unsent));
+        if !has_all || is_told {
+            return;
+        }
+        if self.handed.len() == HANDED_COUNT_MAX {
+            self.handed.pop_front();
+        }
+        self.handed.push_back(Handed { key, share, node, address, unsent: Vec::new() });
     }
 
     /// Sends what a home may not have heard, and that there is nothing more; or that this host does not know what it had.
@@ -194,43 +184,33 @@ impl Pages {
     pub(super) fn on_forgot(&mut self, share: u64) {
         self.dismissed.retain(|dismissed| !dismissed.is_of(share));
         let Some((gid, host)) = self.shares.get(&share).copied() else { return };
-        if let Some(home) = self.homes.get_mut(&gid) {
+        let Some(home) = self.homes.get_mut(&gid) else { return };
+        if home.is_returning() {
             home.on_handed_over(host, true);
+            return self.end_returns();
         }
-        self.end_returns();
-    }
-
-    /// Whether a home of a region is getting what is here.
-    pub(super) fn is_handing(&self, place: HostKey) -> bool {
-        self.handing.iter().any(|handing| handing.place == place)
+        let mut posts = Vec::new();
+        let left = home.leave(host, true, &mut posts);
+        left.map(|(share, _)| self.shares.remove(&share));
+        self.post(posts);
+        self.drop_left_homes();
     }
 
     /// Homes that are back: when all that this host owned is on its way, it leaves them.
     pub(super) fn go_on_handing(&mut self) {
-        for Handing { place, at, since } in std::mem::take(&mut self.handing) {
-            let (mut is_empty, is_late) = (true, since.elapsed() > self.bound / 2);
+        let handing = |(place, host): (&HostKey, &Host)| host.sharing.handing().map(|at| (*place, at)).collect::<Vec<_>>();
+        let (handing, now_ms): (Vec<(HostKey, usize)>, u64) = (self.hosts.iter().flat_map(handing).collect(), self.now_ms());
+        for (place, at) in handing {
+            let mut is_empty = true;
             self.with_host(place, |host, says| is_empty = host.hand_over(at, says));
-            if !is_empty && !is_late {
-                self.handing.push(Handing { place, at, since });
-                continue;
-            }
             let Some(host) = self.hosts.get_mut(&place) else { continue };
-            let knows = is_empty && !host.is_given_up();
-            if !is_empty {
+            let knows = !host.is_given_up();
+            if host.sharing.on_handed(at, is_empty, knows, now_ms) == HandedOver::Late {
                 tracing::error!("{}: a program that stands still keeps pages from their home, and they are lost", place.gid);
                 host.drop_pages(&BTreeSet::from([at]));
                 self.note_lost(place);
             }
-            let Some(host) = self.hosts.get_mut(&place) else { continue };
-            let door = &mut host.homes[at];
-            let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
-            let Some(share) = door.share else { continue };
-            self.say_farewell((node, &address), share, knows.then_some(&*unsent));
-            self.begin_anew_with(place, at);
-            if self.handed.len() == HANDED_COUNT_MAX {
-                self.handed.pop_front();
-            }
-            self.handed.push_back(Handed { key, share, node, address, unsent: Vec::new() });
+            self.act(place);
         }
     }
 
@@ -243,17 +223,18 @@ impl Pages {
         self.send(Post { node: handed.node, address: handed.address.clone(), letter, bytes });
     }
 
-    /// Hosts that could not be reached are told again.
-    pub(super) fn dismiss_again(&mut self) {
-        let now = Instant::now();
-        let is_due = |dismissed: &&mut Dismissed| dismissed.told.is_none_or(|told| now - told >= DISMISS_AGAIN);
-        let due: Vec<Post> = (self.dismissed.iter_mut().filter(is_due))
-            .map(|dismissed| {
-                dismissed.told = Some(now);
-                dismissed.post.again()
-            })
-            .collect();
-        self.post(due);
+    /// Hosts that have not answered to a home that is back, or that could not be reached, are told again.
+    pub(super) fn ask_again(&mut self) {
+        let (now_ms, mut posts) = (self.now_ms(), Vec::new());
+        for home in self.homes.values_mut().filter(|home| home.is_returning()) {
+            home.ask_again(&self.address, now_ms, &mut posts);
+        }
+        let is_due = |told_ms: u64| now_ms.saturating_sub(told_ms) >= ASK_AGAIN_MS;
+        for dismissed in self.dismissed.iter_mut().filter(|dismissed| dismissed.told_ms.is_none_or(is_due)) {
+            dismissed.told_ms = Some(now_ms);
+            posts.push(dismissed.post.again());
+        }
+        self.post(posts);
     }
 
     /// Homes of this node that have got all that there is begin anew.

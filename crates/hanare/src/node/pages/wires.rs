@@ -82,6 +82,12 @@ impl Wires {
         self.me = Some(me);
     }
 
+    /// Where a node is reached that letters went to.
+    pub fn address_of(&self, node: NodeId) -> Option<String> {
+        let own = (self.me == Some(node)).then(String::new);
+        own.or_else(|| Some(self.ways.get(&node)?.address.clone()))
+    }
+
     /// Sends a letter, now or when there is a connection.
     pub fn send(&mut self, node: NodeId, address: &str, letter: Letter, bytes: Option<PageBytes>, errands: &mut Vec<Errand>) {
         let way = self.ways.entry(node).or_insert_with(|| {

@@ -169,7 +169,8 @@ impl World {
                 let seat = self.station(host).seat;
                 self.letters.retain(|(_, letter)| !letter.is_of_thread(host, seat));
                 if mode.off != Off::Again {
-                    self.send_again(host, None);
+                    let again = self.directs.on_session_closed(host);
+                    self.send_again(again);
                 }
                 if let Thread::Dead { is_closed, .. } = &mut self.station_mut(host).thread {
                     *is_closed = true;
@@ -215,7 +216,7 @@ impl World {
             Step::Report(host) => {
                 self.unreported.retain(|other| *other != host);
                 self.letters.retain(|(_, letter)| !matches!(letter, Letter::ToHome { from, .. } if *from == host));
-                self.directs.retain(|direct| direct.host != host);
+                self.directs.on_host_gone(HostId(host));
                 if mode.off == Off::Loss {
                     let version = self.directory.version(PAGE);
                     let _ = self.directory.handle(HostId(host), PAGE, ToHome::WriteBack { version, keeps: false });

@@ -140,19 +140,11 @@ impl Station {
     }
 }
 
-/// A grant that the home gave to a thread, and that was not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Direct {
-    pub(super) host: u16,
-    pub(super) ticket: Ticket,
-    pub(super) grant: ToHost,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) directory: Directory,
     pub(super) stations: Vec<Station>,
-    pub(super) directs: Vec<Direct>,
+    pub(super) directs: Directs<u16>,
     /// What is under way, in the order of its ranks.
     pub(super) letters: Vec<(u64, Letter)>,
     /// Hosts that died and that the home does not know to be dead.
@@ -180,7 +172,7 @@ impl World {
         World {
             directory: Directory::new(1, HostId(OWN)),
             stations,
-            directs: Vec::new(),
+            directs: Directs::default(),
             letters: Vec::new(),
             unreported: Vec::new(),
             unheard: Vec::new(),
@@ -247,14 +239,12 @@ impl World {
             Ok(_) => {}
             Err(_) => self.fail("the home hears nonsense"),
         }
-        let mut asks = None;
-        match message {
-            ToHome::Done { ticket, .. } => self.directs.retain(|direct| (direct.host, direct.ticket) != (from, ticket)),
-            ToHome::WriteBack { .. } => self.directs.retain(|direct| direct.host != from),
-            ToHome::Want { ticket, .. } if heard == Ok(Heard::Stale) => self.send_again(from, Some(ticket)),
-            ToHome::Want { ticket, .. } if seat.is_some() => asks = Some((from, ticket)),
-            ToHome::Want { .. } | ToHome::Missing { .. } | ToHome::Abandoned { .. } | ToHome::Ack { .. } => {}
-        }
+        let again = heard.as_ref().ok().and_then(|heard| self.directs.on_message(HostId(from), PAGE, &message, *heard));
+        let asks = match message {
+            ToHome::Want { ticket, .. } if seat.is_some() && heard != Ok(Heard::Stale) => Some((from, ticket)),
+            _ => None,
+        };
+        self.send_again(again);
         self.drain_home(mode, asks);
         // Without an answer at once, the thread's node gets the page.
         let is_answered = self.letters.iter().any(|(_, letter)| matches!(letter, Letter::ToThread { to, .. } if *to == from));
@@ -264,13 +254,11 @@ impl World {
         }
     }
 
-    /// What was granted to threads of a host, and not acknowledged, goes to its node: all, or one request.
-    pub(super) fn send_again(&mut self, host: u16, ticket: Option<Ticket>) {
-        let is_meant = |direct: &&Direct| direct.host == host && ticket.is_none_or(|ticket| direct.ticket == ticket);
-        let grants: Vec<ToHost> = self.directs.iter().filter(is_meant).map(|direct| direct.grant.clone()).collect();
-        for message in grants {
-            let value = message.has_bytes().then(|| self.at_home()).flatten();
-            self.post(Letter::ToHost { from: None, to: host, message, value });
+    /// What was granted to threads, and not acknowledged, goes to their nodes.
+    pub(super) fn send_again(&mut self, all: impl IntoIterator<Item = Again>) {
+        for Again { host, grant, .. } in all {
+            let value = grant.has_bytes().then(|| self.at_home()).flatten();
+            self.post(Letter::ToHost { from: None, to: host.0, message: grant, value });
         }
     }
 
@@ -416,8 +404,7 @@ impl World {
                 }
                 answers = Some(*ticket).filter(|_| awaits.is_empty());
                 if *firm && asks == answers.map(|ticket| (to.0, ticket)) && asks.is_some() {
-                    self.directs.retain(|direct| (direct.host, direct.ticket.seat) != (to.0, ticket.seat));
-                    self.directs.push(Direct { host: to.0, ticket: *ticket, grant: message.clone() });
+                    self.directs.give(to, to.0, PAGE, *ticket, message.clone());
                 }
             }
             ToHost::Forward { access: Access::Write, to: next, ticket, era } => {

@@ -40,7 +40,7 @@ impl Home {
     pub fn is_late(&self, page: Page, bound: Duration) -> Error {
         let owner = self.directory.owner(page).and_then(|owner| self.guest(owner));
         let what = format!("a request for offset {} of region '{}'", page.0 * PAGE_LEN, self.name);
-        let peer = owner.map_or_else(|| "the hosts that map it".to_owned(), |owner| owner.node.to_string());
+        let peer = owner.map_or_else(|| "the hosts that map it".to_owned(), |owner| owner.who.node.to_string());
         Error::Timeout { peer, what, after_ms: bound.as_millis() as u64 }
     }
 }

@@ -1,41 +1,11 @@
-//! A home on a node that was taken for lost and is back, and the lives of nodes by which it knows who is meant.
+//! A home on a node that was taken for lost and is back.
 
-use super::{Guest, Home, OWN, Post};
-use hanare_protocol::id::{Epoch, Incarnation, NodeId};
+use super::{Guest, Home, OWN, Post, post_to};
+use hanare_protocol::id::NodeId;
 use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
 use hanare_protocol::wire::page::Letter;
 use hanare_protocol::{Error, Result};
 use std::time::{Duration, Instant};
-
-/// Which life of a node somebody belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
-    /// The epoch in which it joined.
-    pub epoch: Epoch,
-    /// The process, once it has been heard.
-    pub process: Option<Incarnation>,
-}
-
-/// Which lives of a node are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// Those of epochs up to this one, as the membership says.
-    UpTo(Epoch),
-    /// All but this one, which answers at its address.
-    AllBut(Incarnation),
-    /// It cannot be reached.
-    All,
-}
-
-impl Life {
-    pub fn is_over(self, over: Over) -> bool {
-        match over {
-            Over::UpTo(epoch) => self.epoch <= epoch,
-            Over::AllBut(process) => self.process != Some(process),
-            Over::All => true,
-        }
-    }
-}
 
 /// A return that is not over.
 pub(super) struct Return {
@@ -45,20 +15,21 @@ pub(super) struct Return {
 }
 
 impl Home {
-    /// This node was taken for lost, and is back: all hosts are asked for what they have, with these letters. Nobody gets a page
+    /// This node was taken for lost, and is back: all hosts are asked for what they have ([`Home::ask_again`]). Nobody gets a page
     /// before they have answered.
-    pub fn begin_return(&mut self, was: NodeId, is: (NodeId, &str), posts: &mut Vec<Post>) {
+    pub fn begin_return(&mut self, was: NodeId, is: NodeId) {
         self.direct.clear();
-        for guest in self.hosts.iter_mut().flatten().filter(|guest| guest.node == was) {
-            guest.node = is.0;
-        }
+        self.guests.begin_return(was, is);
         if self.returning.is_none() {
-            let guests: Vec<HostId> = self.guests().map(|(host, _)| host).collect();
+            let guests: Vec<HostId> = self.guests.iter().map(|(host, _)| host).collect();
             self.returning = Some(Return { rules: Returning::new(&self.directory, guests), heard_all: None });
         }
-        let Some(Return { rules, .. }) = &self.returning else { return };
-        for (_, guest) in self.guests().filter(|(host, _)| rules.awaits(*host)) {
-            posts.push(guest.return_letter(is.1, true));
+    }
+
+    /// Asks the hosts whose turn it is for what they have.
+    pub fn ask_again(&mut self, address: &str, now_ms: u64, posts: &mut Vec<Post>) {
+        for host in self.guests.due(now_ms) {
+            posts.extend(self.guest(host).map(|guest| return_letter(guest, address, true)));
         }
     }
 
@@ -75,8 +46,9 @@ impl Home {
         } else {
             rules.on_left(host)
         }
+        self.guests.answer(host);
         let guest = self.guest(host)?;
-        Some(guest.post(Letter::Left { key: guest.key }, None))
+        Some(post_to(guest, Letter::Left { key: guest.who.key }, None))
     }
 
     /// Ends the return if all is here, or is given up: pages under way between two hosts are waited for so long. Returns the shares
@@ -93,8 +65,8 @@ impl Home {
         if !lost.is_empty() {
             tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
         }
-        let shares = self.guests().map(|(_, guest)| guest.share).collect();
-        (self.returning, self.hosts) = (None, vec![None]);
+        let shares = self.guests.end_return();
+        self.returning = None;
         self.news.clear();
         self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
         shares
@@ -102,8 +74,10 @@ impl Home {
 
     /// Whether hosts may come. **Errors**: [`Error::NodeLost`] while it waits for what others have.
     pub(super) fn check_return(&self) -> Result<()> {
-        let Some(Return { rules, .. }) = &self.returning else { return Ok(()) };
-        let count = self.guests().filter(|(host, _)| rules.awaits(*host)).count();
+        if self.returning.is_none() {
+            return Ok(());
+        }
+        let count = self.guests.awaited().count();
         let reason = format!("it was away, and gets newer bytes from {count} host(s) of region '{}' first", self.name);
         Err(Error::NodeLost { node: self.memory.node(), reason })
     }
@@ -121,13 +95,12 @@ impl Home {
 
     /// What a host is told, once it is reached again, if this home is to do without it.
     pub fn dismissal(&self, host: HostId, address: &str) -> Option<Post> {
-        Some(self.guest(host)?.return_letter(address, false))
+        Some(return_letter(self.guest(host)?, address, false))
     }
 }
 
-impl Guest {
-    /// Says that this home is back, or that it took the host for lost.
-    fn return_letter(&self, address: &str, takes: bool) -> Post {
-        self.post(Letter::Returned { key: self.key, share: self.share, address: address.to_owned(), takes }, None)
-    }
+/// Says that this home is back, or that it took the host for lost.
+fn return_letter(guest: &Guest, address: &str, takes: bool) -> Post {
+    let Guest { share, who, .. } = guest;
+    post_to(guest, Letter::Returned { key: who.key, share: *share, address: address.to_owned(), takes }, None)
 }

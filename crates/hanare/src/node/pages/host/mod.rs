@@ -12,7 +12,8 @@ mod pages;
 mod tests;
 
 use crate::client::{LOSS_SEAT, seat};
-use crate::node::pages::home::{Life, PageBytes};
+use crate::node::pages::home::PageBytes;
+use crate::node::pages::joins::Wanted;
 use crate::node::pages::memory::{FileParts, HomeMemory};
 use crate::node::pages::wires::Sheet;
 use hanare_memory::Mapping;
@@ -22,6 +23,7 @@ use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{ClientId, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::host::{Manner, Why};
+use hanare_protocol::page::share::Sharing;
 use hanare_protocol::page::word::{Change, Fault, PageWord, State};
 use hanare_protocol::page::{Access, Consistency, Host as Rules, HostId, Page, Place, Say, ToHost};
 use hanare_protocol::place::Layout;
@@ -61,6 +63,8 @@ pub(crate) struct Host {
     pub consistency: Consistency,
     layout: Layout,
     pub homes: Vec<HomeDoor>,
+    /// Whose turn it is to map it, what each home knows, and when it is left.
+    pub sharing: Sharing<Wanted, Error>,
     /// For each extent of the layout, its home.
     home_of: Vec<usize>,
     clients: Vec<Client>,
@@ -102,13 +106,8 @@ pub(super) struct HomeDoor {
     pub address: String,
     /// What the host is called by this home.
     pub key: u64,
-    /// The host's right there, from when it joined.
-    pub share: Option<u64>,
     pub me: HostId,
     pub peers: BTreeMap<HostId, PeerHost>,
-    /// Which life of its node it is.
-    pub life: Life,
-    pub is_lost: bool,
     /// Pages that were sent to it before it was lost, and that it may not have heard: a home that comes back gets them.
     pub unsent: Vec<Sheet>,
     /// Bytes that lie on this very node.
@@ -144,7 +143,7 @@ impl Host {
         (gid, name): (Gid, String),
         consistency: Consistency,
         layout: Layout,
-        homes: Vec<HomeDoor>,
+        (homes, sharing): (Vec<HomeDoor>, Sharing<Wanted, Error>),
         frames_max: u64,
     ) -> Host {
         let home_of = layout
@@ -152,7 +151,20 @@ impl Host {
             .map(|extent| homes.iter().position(|home| home.node == extent.node).expect("each extent's node is a home"))
             .collect();
         let (clients, parted) = (Vec::new(), Vec::new());
-        Host { gid, name, consistency, layout, homes, home_of, clients, parted, pages: None, frames_max, is_given_up: false }
+        Host {
+            gid,
+            name,
+            consistency,
+            layout,
+            homes,
+            sharing,
+            home_of,
+            clients,
+            parted,
+            pages: None,
+            frames_max,
+            is_given_up: false,
+        }
     }
 
     /// Frames that it may fill.
@@ -325,7 +337,7 @@ impl Host {
 
     /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out.
     pub fn on_home_lost(&mut self, home: usize) {
-        self.homes[home].is_lost = true;
+        self.sharing.on_lost(home);
         if let Some((rules, mut here)) = self.parts() {
             rules.on_home_lost(&mut here, home);
         }
@@ -366,7 +378,7 @@ impl Host {
 
     /// Whether nothing of it is of use any more.
     pub fn is_lost(&self) -> bool {
-        self.pages.is_none() || self.homes.iter().all(|home| home.is_lost)
+        self.pages.is_none() || (0..self.homes.len()).all(|home| self.sharing.is_lost(home))
     }
 
     /// Whether its page words are of no more use.
@@ -403,7 +415,6 @@ impl Host {
     /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
     /// Returns whether all are home, or on their way.
     pub fn hand_over(&mut self, home: usize, says: &mut Vec<Say<PageBytes>>) -> bool {
-        self.homes[home].is_lost = true;
         self.with_rules(|rules, here| rules.hand_over(here, home, says)).unwrap_or(true)
     }
 
@@ -420,13 +431,13 @@ impl Host {
             }
         }
         let door = &mut self.homes[home];
-        (door.key, door.share, door.memory, door.is_lost) = (key, None, None, false);
+        (door.key, door.memory) = (key, None);
         door.unsent.clear();
         door.peers.clear();
     }
 
-    /// A home that is lost, and has not got all that programs here stored.
-    pub fn unsaved(&self) -> Option<NodeId> {
+    /// A home that is lost, or is one of these, and has not got all that programs here stored.
+    pub fn unsaved(&self, lost: &[usize]) -> Option<NodeId> {
         let is_owned = |page: u64| {
             let state = self.pages.as_ref().map(|pages| pages.words.look(page).state());
             matches!(state, Some(Ok(State::Owned | State::TakingOwned)))
@@ -435,7 +446,8 @@ impl Host {
             let count = self.pages.as_ref().map_or(0, Pages::count);
             (0..count).any(|page| is_owned(page) && self.home_of_page(page) == home)
         };
-        let lost = self.homes.iter().enumerate().filter(|(_, door)| door.is_lost);
+        let is_lost = |at: usize| self.sharing.is_lost(at) || lost.contains(&at);
+        let lost = self.homes.iter().enumerate().filter(|(at, _)| is_lost(*at));
         lost.filter(|(at, door)| !door.unsent.is_empty() || has_page(*at)).map(|(_, door)| door.node).next()
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use hanare_protocol::id::{Epoch, Slot};
+use hanare_protocol::page::share::Life;
 use hanare_protocol::page::word::{Fill, Installed};
 use hanare_protocol::page::{Hosts, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Span};
@@ -16,15 +17,13 @@ fn host() -> Host {
         node: NodeId(1),
         address: String::new(),
         key: 1,
-        share: Some(1),
         me: HostId(1),
         peers: BTreeMap::new(),
-        life: Life { epoch: Epoch(1), process: None },
-        is_lost: false,
         unsent: Vec::new(),
         memory: None,
     };
-    let mut host = Host::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, vec![door], 0);
+    let sharing = Sharing::new([Life { epoch: Epoch(1), process: None }], 1_000);
+    let mut host = Host::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, (vec![door], sharing), 0);
     host.begin().unwrap();
     host
 }

@@ -1,0 +1,82 @@
+//! Grants that a home gives to threads themselves, and that wait for the thread to say that the page is installed.
+//!
+//! A thread may die with its answer. Then the grant goes to its node, once more: when the thread's connection ends, or when its node
+//! repeats the request in its name.
+
+use super::directory::Heard;
+use super::hosts::HostId;
+use super::message::{Page, Ticket, ToHome, ToHost};
+use std::collections::BTreeMap;
+
+/// Grants at one home, by host and seat; a seat has one request at a time. `S` names a thread's connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Directs<S> {
+    open: BTreeMap<(HostId, u16), Direct<S>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Direct<S> {
+    session: S,
+    number: u32,
+    page: Page,
+    grant: ToHost,
+}
+
+/// A grant that goes to a host's node, once more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Again {
+    /// To whom.
+    pub host: HostId,
+    /// For which page.
+    pub page: Page,
+    /// What was granted.
+    pub grant: ToHost,
+}
+
+impl<S> Default for Directs<S> {
+    fn default() -> Directs<S> {
+        Directs { open: BTreeMap::new() }
+    }
+}
+
+impl<S: PartialEq> Directs<S> {
+    /// A grant goes to a thread over its connection.
+    pub fn give(&mut self, host: HostId, session: S, page: Page, ticket: Ticket, grant: ToHost) {
+        self.open.insert((host, ticket.seat), Direct { session, number: ticket.number, page, grant });
+    }
+
+    /// A host said something about a page, and the directory took it so. Returns what goes to its node.
+    pub fn on_message(&mut self, host: HostId, page: Page, message: &ToHome, heard: Heard) -> Option<Again> {
+        match message {
+            ToHome::Done { ticket, .. } => {
+                self.open.retain(|(who, seat), direct| (*who, *seat, direct.number) != (host, ticket.seat, ticket.number));
+                None
+            }
+            ToHome::WriteBack { .. } => {
+                self.open.retain(|(who, _), direct| *who != host || direct.page != page);
+                None
+            }
+            ToHome::Want { ticket, .. } if heard == Heard::Stale => {
+                let direct = self.open.get(&(host, ticket.seat)).filter(|direct| direct.number == ticket.number)?;
+                Some(Again { host, page: direct.page, grant: direct.grant.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// A thread's connection has ended. Returns what goes to its node.
+    pub fn on_session_closed(&self, session: S) -> Vec<Again> {
+        let its = self.open.iter().filter(|(_, direct)| direct.session == session);
+        its.map(|((host, _), direct)| Again { host: *host, page: direct.page, grant: direct.grant.clone() }).collect()
+    }
+
+    /// A host leaves, or is lost.
+    pub fn on_host_gone(&mut self, host: HostId) {
+        self.open.retain(|(who, _), _| *who != host);
+    }
+
+    /// All hosts are asked anew for what they have.
+    pub fn clear(&mut self) {
+        self.open.clear();
+    }
+}

@@ -1,0 +1,39 @@
+//! How a region comes to be shared by a host with its homes, and how that ends.
+//!
+//! ```text
+//!   a host: Sharing                                     a home: Guests
+//!   ---------------                                     --------------
+//!   a program will map it     ---- Join { key } ---->   a guest, or the same guest once more
+//!   all homes have answered   <--- Joined { share } -
+//!   the program may map it
+//!       ...
+//!   the last program unmaps;
+//!   all pages go home         ---- WriteBack ... --->
+//!   nothing is here           ---- Leave { share } ->   drains: pages that it passed on are on their way
+//!   forgets the region        <--- Left { key } -----   forgets the guest
+//! ```
+//!
+//! A home that was taken for lost and is back says `Returned`: the host hands over and leaves, and may join anew by another key.
+//! A host that does not know what it had says `Forgot`. One that its home did without is told by `Returned` too, and drops all.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `sharing` | at the host: whose turn it is to ask the homes, when a region is left, what each home has to be told |
+//! | `guests` | at the home: who is who, which lives are over, when who leaves may go |
+//! | `life` | which lives of a node are over |
+//! | `table` | every transition of a region on a host, of a home as the host knows it, and of a guest |
+//!
+//! Time is an input. `table.txt` is the table as text; `explore` tries all orders of a host and its homes.
+
+#[cfg(test)]
+mod explore;
+pub mod guests;
+pub mod life;
+pub mod sharing;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+pub use guests::{Guest, Guests, Joiner};
+pub use life::{Life, Over};
+pub use sharing::{Action, Handed, Refused, Sharing, Wants};

@@ -1,0 +1,191 @@
+//! Every transition of a region on a host, of a home as the host knows it, and of a guest as the home knows it.
+
+use crate::table::Row;
+
+/// A region on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Programs map it, or are about to; no home is asked anything.
+    Rest,
+    /// Homes are asked what the grants of a program allow.
+    Asking,
+    /// No program maps it: its pages go home.
+    Emptying,
+    /// The homes were told that nothing is here.
+    Telling,
+    /// No home knows this host any more.
+    Gone,
+}
+
+/// What happens to a region on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A program wants to map it.
+    Ask,
+    /// The last home has answered.
+    AnswerLast,
+    /// No program maps it, or it is of no more use.
+    Leave,
+    /// All pages are home, or will not come.
+    Tell,
+    /// The last home knows.
+    LeftLast,
+    /// This node was taken for lost.
+    BeginAnew,
+}
+
+/// The transitions of a region on a host.
+pub const REGION: &[Row<Phase, Event>] = &[
+    Row { event: Event::Ask, from: &[Phase::Rest], to: Phase::Asking },
+    Row { event: Event::AnswerLast, from: &[Phase::Asking], to: Phase::Rest },
+    Row { event: Event::Leave, from: &[Phase::Rest, Phase::Asking], to: Phase::Emptying },
+    Row { event: Event::Tell, from: &[Phase::Emptying], to: Phase::Telling },
+    Row { event: Event::LeftLast, from: &[Phase::Telling], to: Phase::Gone },
+    Row { event: Event::BeginAnew, from: &[Phase::Rest, Phase::Asking], to: Phase::Rest },
+    Row { event: Event::BeginAnew, from: &[Phase::Emptying, Phase::Telling], to: Phase::Emptying },
+];
+
+/// A home, as a host of its region knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HomePhase {
+    /// It does not know this host.
+    Stranger,
+    /// It is asked for the first time.
+    Asked,
+    /// It has given a share.
+    Shared,
+    /// It has given a share, and is asked for another program.
+    AskedAgain,
+    /// It was told that nothing is here.
+    Told,
+    /// It is back after it was taken for lost, and gets what is here.
+    Handing,
+    /// It is lost. What is here of its pages stays, and nothing new comes.
+    Lost,
+}
+
+/// What happens between a host and a home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomeEvent {
+    /// It is asked what the grants of a program allow.
+    Ask,
+    /// It takes the host in.
+    Accept,
+    /// It does not, for this program.
+    Refuse,
+    /// It is told that nothing is here.
+    Tell,
+    /// It knows this host no more.
+    Forget,
+    /// It is lost.
+    Lose,
+    /// It is back, and wants what is here.
+    Return,
+}
+
+/// The transitions of a home as a host knows it.
+pub const HOME: &[Row<HomePhase, HomeEvent>] = &[
+    Row { event: HomeEvent::Ask, from: &[HomePhase::Stranger, HomePhase::Asked], to: HomePhase::Asked },
+    Row { event: HomeEvent::Ask, from: &[HomePhase::Shared, HomePhase::AskedAgain], to: HomePhase::AskedAgain },
+    Row { event: HomeEvent::Accept, from: &[HomePhase::Asked, HomePhase::AskedAgain], to: HomePhase::Shared },
+    Row { event: HomeEvent::Refuse, from: &[HomePhase::Asked], to: HomePhase::Stranger },
+    Row { event: HomeEvent::Refuse, from: &[HomePhase::AskedAgain], to: HomePhase::Shared },
+    Row { event: HomeEvent::Tell, from: &[HomePhase::Shared], to: HomePhase::Told },
+    Row {
+        event: HomeEvent::Forget,
+        from: &[
+            HomePhase::Stranger,
+            HomePhase::Asked,
+            HomePhase::Shared,
+            HomePhase::AskedAgain,
+            HomePhase::Told,
+            HomePhase::Handing,
+            HomePhase::Lost,
+        ],
+        to: HomePhase::Stranger,
+    },
+    Row {
+        event: HomeEvent::Lose,
+        from: &[
+            HomePhase::Stranger,
+            HomePhase::Asked,
+            HomePhase::Shared,
+            HomePhase::AskedAgain,
+            HomePhase::Told,
+            HomePhase::Lost,
+        ],
+        to: HomePhase::Lost,
+    },
+    Row { event: HomeEvent::Lose, from: &[HomePhase::Handing], to: HomePhase::Handing },
+    Row {
+        event: HomeEvent::Return,
+        from: &[HomePhase::Shared, HomePhase::AskedAgain, HomePhase::Handing, HomePhase::Lost],
+        to: HomePhase::Handing,
+    },
+    Row { event: HomeEvent::Return, from: &[HomePhase::Told], to: HomePhase::Told },
+];
+
+/// A host, as a home of the region knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GuestPhase {
+    /// Nobody is known by that number.
+    Nobody,
+    /// It maps the region.
+    Here,
+    /// It has let go of everything, and pages that it passed on are on their way.
+    Draining,
+    /// The home is back, and waits for what it has.
+    Awaited,
+    /// It has sent all that it had, or is lost with it, while the home waits for others.
+    Answered,
+}
+
+/// What happens to a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestEvent {
+    /// It joins.
+    Join,
+    /// It leaves, and what it passed on has come.
+    Leave,
+    /// It leaves, and what it passed on is on its way.
+    LeaveEarly,
+    /// It is lost with its node.
+    Lose,
+    /// The home is back.
+    Return,
+    /// It answers to the home that is back.
+    Answer,
+    /// The home begins anew.
+    End,
+}
+
+/// The transitions of a guest.
+pub const GUEST: &[Row<GuestPhase, GuestEvent>] = &[
+    Row { event: GuestEvent::Join, from: &[GuestPhase::Nobody, GuestPhase::Here], to: GuestPhase::Here },
+    Row { event: GuestEvent::Leave, from: &[GuestPhase::Here, GuestPhase::Draining], to: GuestPhase::Nobody },
+    Row { event: GuestEvent::LeaveEarly, from: &[GuestPhase::Here, GuestPhase::Draining], to: GuestPhase::Draining },
+    Row { event: GuestEvent::Lose, from: &[GuestPhase::Here, GuestPhase::Draining], to: GuestPhase::Nobody },
+    Row {
+        event: GuestEvent::Return,
+        from: &[GuestPhase::Here, GuestPhase::Draining, GuestPhase::Awaited],
+        to: GuestPhase::Awaited,
+    },
+    Row { event: GuestEvent::Return, from: &[GuestPhase::Answered], to: GuestPhase::Answered },
+    Row { event: GuestEvent::Answer, from: &[GuestPhase::Awaited], to: GuestPhase::Answered },
+    Row { event: GuestEvent::End, from: &[GuestPhase::Awaited, GuestPhase::Answered], to: GuestPhase::Nobody },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+
+    #[test]
+    fn the_tables_are_those_in_the_text_and_say_one_thing() {
+        let text = format!("{}\n{}\n{}", table::print(REGION), table::print(HOME), table::print(GUEST));
+        assert_eq!(text, include_str!("table.txt"));
+        assert_eq!(table::contradiction(REGION), None);
+        assert_eq!(table::contradiction(HOME), None);
+        assert_eq!(table::contradiction(GUEST), None);
+    }
+}
