@@ -279,7 +279,8 @@ mod tests {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", "kill -9 $$"]).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
-        let process = NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None, is_killed: false };
+        let process =
+            NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None, is_killed: false };
         let mut nodes = Nodes { nodes: vec![process], lost: Vec::new(), told: None };
         let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
         // It has been waited for.
