@@ -16,7 +16,7 @@ use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Result, anyhow, ensure};
 use flow::{BLOCK_LEN, Block, send, take, until};
 use hanare::{CreateOptions, Overflow, QueueForm, Unit};
-use ports::{Case, Program};
+use ports::{Case, PortProgram};
 
 /// The bench's name.
 pub const NAME: &str = "queue";
@@ -51,7 +51,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let compiled = Compiled::new(options)?;
     let (count, paced) = if options.quick { (COUNT_QUICK, COUNT_PACED_QUICK) } else { (COUNT, COUNT_PACED) };
     let port = ["bench", NAME, "--port"].map(str::to_owned).to_vec();
-    let ours = Program { path: options.command.clone(), words: port, place: nodes.socket(0).to_owned() };
+    let ours = PortProgram { path: options.command.clone(), words: port, place: nodes.socket(0).to_owned() };
     let mut contestants = vec![
         Contestant::ours("hanare", || all_of(&ours, count, paced)),
         Contestant::peer("iceoryx2 0.7", iceoryx2(options, count, paced)),
@@ -83,7 +83,7 @@ fn make_queues(nodes: &Nodes) -> Result<()> {
 }
 
 /// All cases of a program of ports.
-fn all_of(program: &Program, count: u64, paced: u64) -> Result<Figures> {
+fn all_of(program: &PortProgram, count: u64, paced: u64) -> Result<Figures> {
     let mut figures = Figures::new();
     for case in CASES {
         figures.insert(case.key.to_owned(), program.rate(&case, count)?);
@@ -105,7 +105,7 @@ fn iceoryx2(options: &Options, count: u64, paced: u64) -> Result<impl FnMut() ->
     ensure!(path.is_file(), "{} is not there; `scripts/prepare.sh bench` builds it", path.display());
     Ok(move || {
         // Services of a turn that was cut off have names of their own.
-        let program = Program { path: path.clone(), words: Vec::new(), place: format!("{:016x}", rand::random::<u64>()) };
+        let program = PortProgram { path: path.clone(), words: Vec::new(), place: format!("{:016x}", rand::random::<u64>()) };
         all_of(&program, count, paced)
     })
 }
@@ -168,7 +168,12 @@ fn in_process(
     mut pop: impl FnMut() -> Option<Block>,
 ) -> Result<Figures> {
     std::thread::scope(|scope| {
-        let writing = scope.spawn(move || send(count, pace_ns, |_, block| Ok(until(|| push(block).then_some(())))));
+        let writing = scope.spawn(move || {
+            send(count, pace_ns, |_, block| {
+                until(|| push(block).then_some(()));
+                Ok(())
+            })
+        });
         let figures = take(count, 1, |block| {
             *block = until(&mut pop);
             Ok(())
@@ -204,7 +209,12 @@ fn crossbeam_turn(count: u64, paced: u64) -> Result<Figures> {
     let taken = std::thread::scope(|scope| {
         for _ in 0..writers {
             let to = to.clone();
-            scope.spawn(move || send(count, 0, |_, block| Ok(until(|| to.try_send(*block).ok()))));
+            scope.spawn(move || {
+                send(count, 0, |_, block| {
+                    until(|| to.try_send(*block).ok());
+                    Ok(())
+                })
+            });
         }
         take(count * writers, writers, |block| {
             *block = until(|| from.try_recv().ok());

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// A program of ports, and where its queues are.
 #[derive(Clone)]
-pub struct Program {
+pub struct PortProgram {
     pub path: PathBuf,
     /// Words before its own.
     pub words: Vec<String>,
@@ -51,7 +51,7 @@ impl Case {
     }
 }
 
-impl Program {
+impl PortProgram {
     fn start(&self, words: &[String]) -> Result<Session> {
         let is_ready = |line: &str| (line.trim() == "ready").then(|| Ok(Figures::new()));
         let mut session = Session::start(&self.path, &[&self.words[..], words].concat(), &[])?;

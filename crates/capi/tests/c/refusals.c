@@ -128,9 +128,9 @@ static void bad_shapes(hanare_pool *pool, hanare_region *region)
     EXPECT_ERROR(hanare_fill(region, &whole, NULL, 0), HANARE_ERR_BAD_SHAPE, why);
     EXPECT_ERROR(hanare_compare(region, &whole, bytes, 8, &position), HANARE_ERR_BAD_SHAPE, "64 bytes, not 8");
     EXPECT_ERROR(hanare_compare(region, &whole, bytes, 64, NULL), HANARE_ERR_BAD_ARGUMENT, "position is NULL");
-    EXPECT_ERROR(hanare_reduce(region, &whole, 11, NULL, &summary), HANARE_ERR_BAD_ARGUMENT, "element 11");
+    EXPECT_ERROR(hanare_reduce(region, &whole, 12, NULL, &summary), HANARE_ERR_BAD_ARGUMENT, "element 12");
     EXPECT_ERROR(hanare_reduce(region, &whole, HANARE_U8, NULL, &summary), HANARE_ERR_BAD_ARGUMENT, "struct_size");
-    EXPECT_ERROR(hanare_update(region, &whole, HANARE_U64, 8, bytes, 8), HANARE_ERR_BAD_ARGUMENT, "operator 8");
+    EXPECT_ERROR(hanare_update(region, &whole, HANARE_U64, 9, bytes, 8), HANARE_ERR_BAD_ARGUMENT, "operator 9");
     EXPECT_ERROR(hanare_update(region, &whole, HANARE_F64, HANARE_XOR, bytes, 8), HANARE_ERR_BAD_ELEMENT, "xor on elements of f64");
     EXPECT_ERROR(hanare_update(region, &whole, HANARE_U16, HANARE_ADD, bytes, 2), HANARE_ERR_BAD_ELEMENT, "u16");
     EXPECT_ERROR(hanare_update(region, &whole, HANARE_U64, HANARE_ADD, bytes, 16), HANARE_ERR_BAD_SHAPE, "64 bytes, not 16");

@@ -31,11 +31,11 @@ fn a_queue_is_created_listed_and_described() {
 
     let stat = nodes.hanare_on(1, &["region", "stat", "q", "--json"]).json();
     assert_eq!((&stat["queues"]["count"], &stat["queues"]["bytes"]), (&1.into(), &64.into()));
-    assert!(nodes.hanare(&["region", "stat", "r"]).done().contains("queues 1 of records of 1K"));
+    assert!(nodes.hanare(&["region", "stat", "r"]).done().contains("queues 1 of records of 1 KiB"));
     assert!(nodes.hanare(&["region", "stat", "no-queue", "--json"]).json()["queues"].is_null());
 
     nodes.hanare(&["queue", "create", "many", "--block", "16", "--depth", "2", "--ports", "1", "--count", "100000"]).done();
-    assert!(nodes.hanare(&["region", "stat", "many"]).done().contains("queues 100000 of blocks of 16"));
+    assert!(nodes.hanare(&["region", "stat", "many"]).done().contains("queues 100000 of blocks of 16 B"));
     let stat = nodes.hanare_on(1, &["queue", "stat", "many", "--index", "99999", "--json"]).json();
     assert_eq!((&stat["blocks"], &stat["lanes"].as_array().unwrap().len()), (&0.into(), &1));
     nodes.hanare(&["queue", "stat", "many", "--index", "100000"]).refused(&["no number 100000"]);

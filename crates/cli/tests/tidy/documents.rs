@@ -25,6 +25,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/files.md",
     "docs/jobs.md",
     "docs/models.md",
+    "docs/newcomers.md",
     "docs/operating.md",
     "docs/performance.md",
     "docs/python.md",

@@ -260,7 +260,7 @@ fn open_database(path: Option<&Path>, may_make: bool) -> Result<Database> {
         reason: "the coordinator of another pool writes it; join that pool with --join, or set HANARE_STATE to another folder"
             .to_owned(),
     };
-    path.map_or(Ok(()), |path| check_owner(path))?;
+    path.map_or(Ok(()), check_owner)?;
     let open = || match path {
         Some(path) if may_make => Database::create(path).map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => taken(),

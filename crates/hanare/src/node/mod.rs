@@ -89,6 +89,12 @@ fn start_control(parts: Parts) -> Result<ControlThread> {
     thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
 }
 
+/// What a node of these options lends.
+fn lent(options: &NodeOptions) -> LenderOptions {
+    let (bytes, huge, ahead) = (options.memory, options.huge, options.ahead);
+    LenderOptions { bytes, slab_len: None, huge, ahead, promises: options.promises.clone() }
+}
+
 /// Waits until the control thread says that the node is a member, or why it never will be.
 fn await_member(is_ready: &Receiver<Result<NodeId>>, thread: ControlThread) -> Result<(NodeId, ControlThread)> {
     match is_ready.recv() {
@@ -121,13 +127,7 @@ impl Node {
         let key_file = key::KeyFile::new(options.key.as_deref());
         let keys = Keys::of(key::pool_key(options.key.as_deref(), options.join.is_some())?, options.sealing);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
-        let lender = Arc::new(Lender::new(&LenderOptions {
-            bytes: options.memory,
-            slab_len: None,
-            huge: options.huge,
-            ahead: options.ahead,
-            promises: options.promises.clone(),
-        })?);
+        let lender = Arc::new(Lender::new(&lent(&options))?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());

@@ -409,10 +409,30 @@ mod tests {
         memory.with(0, |home| home.open_lane(last, PortId(1))).unwrap();
         memory.with(0, |home| home.open_reader(last, 1, PortId(2))).unwrap();
         memory.write(0, FORM, 1);
-        memory.with(0, |home| Ok(home.close_lane(last, 0, PortId(1)))).unwrap();
-        memory.with(0, |home| Ok(home.break_lane(last, 0, PortId(1)))).unwrap();
-        memory.with(0, |home| Ok(home.break_reader(last, PortId(2)))).unwrap();
-        memory.with(0, |home| Ok(home.close_reader(last, PortId(2)))).unwrap();
+        memory
+            .with(0, |home| {
+                home.close_lane(last, 0, PortId(1));
+                Ok(())
+            })
+            .unwrap();
+        memory
+            .with(0, |home| {
+                home.break_lane(last, 0, PortId(1));
+                Ok(())
+            })
+            .unwrap();
+        memory
+            .with(0, |home| {
+                home.break_reader(last, PortId(2));
+                Ok(())
+            })
+            .unwrap();
+        memory
+            .with(0, |home| {
+                home.close_reader(last, PortId(2));
+                Ok(())
+            })
+            .unwrap();
         assert!(memory.with(0, |home| home.resume_lane(last, 0, PortId(1))).is_err());
     }
 
@@ -422,7 +442,12 @@ mod tests {
         for at in (0..LEN / 2).step_by(LINE_LEN as usize) {
             memory.write(at, FORM, 4);
             memory.with(at, |home| home.open_lane(0, PortId(at))).unwrap();
-            memory.with(at, |home| Ok(home.break_lane(0, 0, PortId(at)))).unwrap();
+            memory
+                .with(at, |home| {
+                    home.break_lane(0, 0, PortId(at));
+                    Ok(())
+                })
+                .unwrap();
         }
         let most = LEN / 2 / FORM.array_len(4).unwrap() + 1;
         assert!(memory.homes.0.len() as u64 <= most, "{} of {most}", memory.homes.0.len());

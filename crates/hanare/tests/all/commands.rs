@@ -96,7 +96,7 @@ fn placements() -> [Placement; 4] {
 /// Two spans, so that a border lies at an odd place too.
 fn pair(pool: &Pool, prng: &mut Prng, name: &str) -> Pair {
     let options = CreateOptions { placement: placements()[prng.below(4) as usize], ..CreateOptions::default() };
-    let first = if prng.below(2) == 0 { LEN } else { 8 * (1 + prng.below(LEN / 8 - 1)) };
+    let first = if prng.below(2) == 0 { LEN } else { 16 * (1 + prng.below(LEN / 16 - 1)) };
     let mut region = pool.create(name, first, &options).unwrap();
     if first < LEN {
         region = pool.resize(name, LEN).unwrap();

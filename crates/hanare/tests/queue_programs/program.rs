@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// In the folder once all writers have ended: what is there then is all.
 pub const OVER: &str = "over";
-/// Looks that find nothing, after all is there.
-const LAST_LOOKS: u32 = 3;
+/// Looks that find nothing, after all is there: together longer than nodes are stopped, because a node brings what is spilled.
+const LAST_LOOKS: u32 = 20;
 /// How long a port waits before it looks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(30);
 /// How long a place may be taken by one who has died.

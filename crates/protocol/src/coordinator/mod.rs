@@ -114,6 +114,7 @@ pub enum Output {
 }
 
 /// What became of a request for now.
+#[expect(clippy::large_enum_variant, reason = "it is returned once a request, and kept nowhere")]
 enum Step {
     /// It is answered.
     Done(Result<Answer>),

@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn named(client: u64) -> PartyName {
-        let rank = (client % 2 == 0).then_some(Rank(client as u32 - 100));
+        let rank = client.is_multiple_of(2).then_some(Rank(client as u32 - 100));
         PartyName { client: ClientId(client), rank, process: 4711, node: NodeId(3) }
     }
 

@@ -126,6 +126,7 @@ impl SyncRequest {
 
 /// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "it lives from a message to who asked")]
 pub enum SyncAnswer {
     /// It was done.
     Done,

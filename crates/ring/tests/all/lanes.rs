@@ -119,7 +119,7 @@ fn a_reader_that_waits_at_the_node_is_told_or_saw_the_block() {
             theirs.committed(0)
         });
         let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
-        array.words().swap(READER_BELL_AT as usize / 8, AFAR);
+        array.words().swap((array.queue_at(0) + READER_BELL_AT) as usize / 8, AFAR);
         array.words().fence();
         let saw = read(&mut reader).is_some();
         let wake = writing.join().unwrap();

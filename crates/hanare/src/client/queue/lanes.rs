@@ -33,7 +33,7 @@ impl Unread {
         self.source as usize
     }
 
-    pub(super) fn from_source(self, source: usize) -> Unread {
+    pub(super) fn with_source(self, source: usize) -> Unread {
         Unread { source: source as u32, ..self }
     }
 

@@ -2,7 +2,7 @@
 
 use super::lanes::{QueueLanes, Reads, Unread};
 use super::reach::QueueReach;
-use super::watch::{self, QueueEvent, Watch};
+use super::watch::{self, BellWatch, QueueEvent};
 use crate::client::locks::milliseconds;
 use crate::trace::PortLife;
 use hanare_memory::Window;
@@ -27,7 +27,7 @@ pub struct ReadPort {
     reads: Reads,
     lanes: QueueLanes,
     /// Once a descriptor was asked for.
-    watch: Option<Watch>,
+    watch: Option<BellWatch>,
     life: PortLife,
     is_open: bool,
 }
@@ -140,7 +140,7 @@ impl ReadPort {
         }
         let event = QueueEvent::new()?;
         let (reach, queue) = self.bell();
-        self.watch = Some(Watch::start(reach, queue, event.clone())?);
+        self.watch = Some(BellWatch::start(reach, queue, event.clone())?);
         Ok(event)
     }
 

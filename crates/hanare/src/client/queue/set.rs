@@ -4,7 +4,7 @@ use super::all::ArrayPort;
 use super::lanes::Unread;
 use super::reach::QueueReach;
 use super::reader::ReadPort;
-use super::watch::{QueueEvent, Watch, wait_once};
+use super::watch::{BellWatch, QueueEvent, wait_once};
 use super::{Queue, Queues};
 use crate::client::locks::milliseconds;
 use hanare_protocol::limits::{LEASE_MS, QUEUE_NAP_MS, QUEUE_SET_SOURCE_COUNT_MAX};
@@ -35,12 +35,12 @@ pub struct QueueSet {
 }
 
 struct Source {
-    port: Port,
+    port: SetPort,
     is_here: bool,
-    watch: Option<Watch>,
+    watch: Option<BellWatch>,
 }
 
-enum Port {
+enum SetPort {
     All(ArrayPort),
     One(Box<ReadPort>),
 }
@@ -48,30 +48,30 @@ enum Port {
 impl Source {
     fn try_see(&mut self) -> Result<Option<Unread>> {
         match &mut self.port {
-            Port::All(port) => port.try_see(),
-            Port::One(port) => port.try_see(),
+            SetPort::All(port) => port.try_see(),
+            SetPort::One(port) => port.try_see(),
         }
     }
 
     /// The queues, and what waits at their bell.
     fn bell(&self) -> (Arc<QueueReach>, Option<u64>) {
         match &self.port {
-            Port::All(port) => (port.reach().clone(), None),
-            Port::One(port) => port.bell(),
+            SetPort::All(port) => (port.reach().clone(), None),
+            SetPort::One(port) => port.bell(),
         }
     }
 
     /// Announces sleep. Whether something is there already.
     fn doze(&mut self) -> Result<bool> {
         match &mut self.port {
-            Port::All(port) => port.doze(),
-            Port::One(port) => port.doze(),
+            SetPort::All(port) => port.doze(),
+            SetPort::One(port) => port.doze(),
         }
     }
 
     /// Whether a look would cost messages, and the node has not said that there may be something.
     fn is_asleep(&self) -> bool {
-        !self.is_here && self.watch.as_ref().is_some_and(Watch::is_waiting)
+        !self.is_here && self.watch.as_ref().is_some_and(BellWatch::is_waiting)
     }
 
     /// Has its thread wait. Whether something is there already.
@@ -84,10 +84,10 @@ impl Source {
             Some(watch) => watch,
             none => {
                 let (reach, queue) = match &self.port {
-                    Port::All(port) => (port.reach().clone(), None),
-                    Port::One(port) => port.bell(),
+                    SetPort::All(port) => (port.reach().clone(), None),
+                    SetPort::One(port) => port.bell(),
                 };
-                none.insert(Watch::start(reach, queue, event.clone())?)
+                none.insert(BellWatch::start(reach, queue, event.clone())?)
             }
         };
         if !is_ready {
@@ -109,7 +109,7 @@ impl QueueSet {
     pub fn add(&mut self, queues: &Queues) -> Result<usize> {
         self.check_room()?;
         let is_here = queues.reach.here()?.is_some();
-        self.push(Port::All(ArrayPort::new(queues.reach.clone())?), is_here)
+        self.push(SetPort::All(ArrayPort::new(queues.reach.clone())?), is_here)
     }
 
     /// Becomes the reader of one queue too. Many queues are better made as an array: each single one on this host is looked at in turn.
@@ -118,7 +118,7 @@ impl QueueSet {
     pub fn add_queue(&mut self, queue: &Queue) -> Result<usize> {
         self.check_room()?;
         let is_here = queue.reach.here()?.is_some();
-        self.push(Port::One(Box::new(queue.reader()?)), is_here)
+        self.push(SetPort::One(Box::new(queue.reader()?)), is_here)
     }
 
     fn check_room(&self) -> Result<()> {
@@ -131,7 +131,7 @@ impl QueueSet {
         })
     }
 
-    fn push(&mut self, port: Port, is_here: bool) -> Result<usize> {
+    fn push(&mut self, port: SetPort, is_here: bool) -> Result<usize> {
         self.sources.push(Source { port, is_here, watch: None });
         Ok(self.sources.len() - 1)
     }
@@ -155,7 +155,7 @@ impl QueueSet {
                 && let Some(unread) = source.try_see()?
             {
                 self.turn -= 1;
-                return Ok(Some(unread.from_source(first)));
+                return Ok(Some(unread.with_source(first)));
             }
             self.next_source();
         }
@@ -177,7 +177,7 @@ impl QueueSet {
                 && source.arm(&event)?
                 && let Some(unread) = source.try_see()?
             {
-                return Ok(Some(unread.from_source(index)));
+                return Ok(Some(unread.with_source(index)));
             }
         }
         Ok(None)
@@ -245,7 +245,7 @@ impl QueueSet {
             let (reach, queue) = source.bell();
             crate::trace::at_queue("wait for a unit", || what, || wait_once(&reach, queue, nap))?;
         }
-        if let Port::All(port) = &mut source.port { port.rouse() } else { Ok(()) }
+        if let SetPort::All(port) = &mut source.port { port.rouse() } else { Ok(()) }
     }
 
     /// A descriptor for `poll`, `epoll` and event loops: see [`super::ReadPort::event`].
@@ -261,7 +261,7 @@ impl QueueSet {
         for source in &mut self.sources {
             is_ready |= source.arm(&event)?;
             // A thread may have been told before the event was cleared.
-            is_ready |= !source.watch.as_ref().is_some_and(Watch::is_waiting);
+            is_ready |= !source.watch.as_ref().is_some_and(BellWatch::is_waiting);
         }
         if is_ready {
             event.raise();
@@ -273,8 +273,8 @@ impl QueueSet {
     #[inline]
     pub fn read(&self, unread: &Unread, at: usize, into: &mut [u8]) {
         match &self.sources[unread.source()].port {
-            Port::All(port) => port.read(unread, at, into),
-            Port::One(port) => port.read(unread, at, into),
+            SetPort::All(port) => port.read(unread, at, into),
+            SetPort::One(port) => port.read(unread, at, into),
         }
     }
 
@@ -282,16 +282,16 @@ impl QueueSet {
     #[inline]
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
         match &mut self.sources[unread.source()].port {
-            Port::All(port) => port.free(unread),
-            Port::One(port) => port.free(unread),
+            SetPort::All(port) => port.free(unread),
+            SetPort::One(port) => port.free(unread),
         }
     }
 
     /// Leaves the queues. **Errors**: those of the nodes.
     pub fn close(self) -> Result<()> {
         let close = |source: Source| match source.port {
-            Port::All(mut port) => port.leave(),
-            Port::One(port) => port.close(),
+            SetPort::All(mut port) => port.leave(),
+            SetPort::One(port) => port.close(),
         };
         self.sources.into_iter().map(close).fold(Ok(()), Result::and)
     }

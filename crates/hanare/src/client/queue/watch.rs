@@ -83,18 +83,18 @@ pub(super) fn wait_once(reach: &QueueReach, queue: Option<u64>, nap: Duration) -
 }
 
 /// A thread that waits at a bell for a reader.
-pub(super) struct Watch(Arc<Desk>);
+pub(super) struct BellWatch(Arc<Desk>);
 
 struct Desk {
     reach: Arc<QueueReach>,
     /// `None`: the bell of all queues of the array.
     queue: Option<u64>,
     event: QueueEvent,
-    state: Mutex<State>,
+    state: Mutex<BellState>,
     changed: Condvar,
 }
 
-enum State {
+enum BellState {
     Idle,
     Armed,
     Told(Result<()>),
@@ -102,13 +102,13 @@ enum State {
     Over,
 }
 
-impl Watch {
+impl BellWatch {
     /// Starts the thread. **Errors**: [`Error::System`].
-    pub fn start(reach: Arc<QueueReach>, queue: Option<u64>, event: QueueEvent) -> Result<Watch> {
-        let desk = Arc::new(Desk { reach, queue, event, state: Mutex::new(State::Idle), changed: Condvar::new() });
+    pub fn start(reach: Arc<QueueReach>, queue: Option<u64>, event: QueueEvent) -> Result<BellWatch> {
+        let desk = Arc::new(Desk { reach, queue, event, state: Mutex::new(BellState::Idle), changed: Condvar::new() });
         let its = desk.clone();
         threads::start("hanare-queue", STACK_LEN, move || its.run())?;
-        Ok(Watch(desk))
+        Ok(BellWatch(desk))
     }
 
     pub fn event(&self) -> &QueueEvent {
@@ -118,20 +118,20 @@ impl Watch {
     /// The event is raised as soon as the bell changes. **Errors**: that of the last wait.
     pub fn arm(&self) -> Result<()> {
         let mut state = self.0.lock();
-        let before = std::mem::replace(&mut *state, State::Armed);
+        let before = std::mem::replace(&mut *state, BellState::Armed);
         self.0.changed.notify_one();
-        if let State::Told(outcome) = before { outcome } else { Ok(()) }
+        if let BellState::Told(outcome) = before { outcome } else { Ok(()) }
     }
 
     /// Whether it waits, and nothing came.
     pub fn is_waiting(&self) -> bool {
-        matches!(*self.0.lock(), State::Armed)
+        matches!(*self.0.lock(), BellState::Armed)
     }
 }
 
-impl Drop for Watch {
+impl Drop for BellWatch {
     fn drop(&mut self) {
-        *self.0.lock() = State::Over;
+        *self.0.lock() = BellState::Over;
         self.0.changed.notify_one();
         // At a bell of another host it waits until its nap is over, and is not waited for.
         if let Ok(Some(array)) = self.0.reach.here() {
@@ -141,24 +141,24 @@ impl Drop for Watch {
 }
 
 impl Desk {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BellState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self) {
         loop {
             let mut state = self.lock();
-            while matches!(*state, State::Idle | State::Told(_)) {
+            while matches!(*state, BellState::Idle | BellState::Told(_)) {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            if matches!(*state, State::Over) {
+            if matches!(*state, BellState::Over) {
                 return;
             }
             drop(state);
             let outcome = self.wait();
             let mut state = self.lock();
-            if matches!(*state, State::Armed) {
-                *state = State::Told(outcome);
+            if matches!(*state, BellState::Armed) {
+                *state = BellState::Told(outcome);
                 self.event.raise();
             }
         }
@@ -169,7 +169,7 @@ impl Desk {
         let is_here = self.reach.here()?.is_some();
         let nap = if is_here { Duration::from_millis(QUEUE_NAP_MS) } else { AFAR_NAP };
         let begun = Instant::now();
-        while matches!(*self.lock(), State::Armed) {
+        while matches!(*self.lock(), BellState::Armed) {
             if wait_once(&self.reach, self.queue, nap)? {
                 return Ok(());
             }

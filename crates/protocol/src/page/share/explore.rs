@@ -258,8 +258,7 @@ impl World {
 
     /// Does what the machine wants.
     fn drain(&mut self, off: Off) {
-        loop {
-            let Some(action) = self.sharing.as_mut().and_then(Sharing::poll) else { break };
+        while let Some(action) = self.sharing.as_mut().and_then(Sharing::poll) {
             match action {
                 Action::Ask => {
                     for (part, home) in self.parts.iter_mut().zip(&self.homes) {
