@@ -50,6 +50,35 @@ impl Judge {
     }
 }
 
+/// A reader of many takes all that a lane holds, looks for more, and frees only then: what was spilled behind comes, though
+/// nobody puts the queue on the board any more.
+#[test]
+fn what_is_spilled_behind_units_that_are_held_comes_when_they_are_freed() {
+    const SPILLS: QueueForm = QueueForm { overflow: Overflow::Spill, ..FORM };
+    const ALL: u64 = 23;
+    for node in [0, 1] {
+        let pool = TestPool::start(2, 64 << 20);
+        let client = pool.client(0);
+        let queues = client.create_queues("q", 3, &SPILLS, &on(node)).unwrap();
+        let mut set = queues.set().unwrap();
+        let writing = pool.client(1);
+        let mut writer = writing.open_queues("q", 0).unwrap().queue(2).unwrap().writer().unwrap();
+        (0..ALL).for_each(|number| writer.send(&block(number)).unwrap());
+        let mut next = 0;
+        while next < ALL {
+            let mut held = vec![set.see(SOON).unwrap()];
+            while let Some(unread) = set.try_see().unwrap() {
+                held.push(unread);
+            }
+            for unread in held {
+                assert_eq!(take(&mut set, unread), next);
+                next += 1;
+            }
+        }
+        assert!(set.try_see().unwrap().is_none());
+    }
+}
+
 /// Writers of three hosts send into arrays and a single queue of three hosts, whose one reader is on the first.
 // FEATURE: VQ-F14 VQ-F19
 #[test]

@@ -7,12 +7,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// In the folder once all writers have ended: what is there then is all.
 pub const OVER: &str = "over";
-/// Looks that find nothing, after all is there: together longer than nodes are stopped, because a node brings what is spilled.
-const LAST_LOOKS: u32 = 20;
+/// How long nothing is found before a reader ends, after all is there: longer than nodes are stopped, because a node brings what is spilled
+/// or comes from another host.
+const QUIET: Duration = Duration::from_secs(2);
 /// How long a port waits before it looks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(30);
 /// How long a place may be taken by one who has died.
@@ -174,18 +175,20 @@ fn read(plan: &Plan, pool: &Pool, log: &mut Log, (array, life): (usize, usize), 
     };
     log.note("life");
     let mut dice = Dice::new(plan.seed << 16 | (array as u64) << 8 | life as u64 | 1 << 63);
-    let mut last_looks = 0;
-    while last_looks < LAST_LOOKS {
+    let mut quiet_since = Instant::now();
+    while quiet_since.elapsed() < QUIET {
         let is_over = folder.join(OVER).exists();
         let found = match next(&mut port, own.reads) {
             Err(Error::WriterGone { .. }) => continue,
             other => other?,
         };
         let Some(unread) = found else {
-            last_looks += u32::from(is_over);
+            if !is_over {
+                quiet_since = Instant::now();
+            }
             continue;
         };
-        last_looks = 0;
+        quiet_since = Instant::now();
         let mut seen = vec![unread];
         while seen.len() < 4 && dice.one_in(2) {
             match port.try_see() {

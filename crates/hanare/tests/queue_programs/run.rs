@@ -160,6 +160,15 @@ impl Stage<'_> {
 /// What a seed plays, for a failure's text.
 impl std::fmt::Display for plan::Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} nodes, {} arrays, {} writers", self.nodes, self.arrays.len(), self.writers.len())
+        write!(f, "{} nodes, stops {}, dies {:?}", self.nodes, self.stops, self.dies)?;
+        for (k, array) in self.arrays.iter().enumerate() {
+            let (form, reader) = (&array.form, &array.reader);
+            write!(f, ", array {k} of {} queues on node {}, {} deep, {:?}", array.count, array.node, form.depth, form.overflow)?;
+            write!(f, ", read by {:?} on node {} in {} lives", array.reads, reader.node, reader.lives)?;
+        }
+        self.writers.iter().enumerate().try_for_each(|(k, writer)| {
+            let Slot { node, lives } = writer.slot;
+            write!(f, ", writer {k} of array {} on node {node} in {lives} lives, {} at once", writer.array, writer.batch)
+        })
     }
 }

@@ -164,6 +164,7 @@ impl ArrayPort {
         if if is_here { lanes.has_more()? } else { lanes.look_further()? } {
             return Ok(());
         }
+        lanes.on_left();
         self.ready.pop_front();
         self.is_ready.remove(&queue);
         self.turn = TURN_COUNT;
@@ -198,7 +199,12 @@ impl ArrayPort {
 
     #[inline]
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
-        self.at_hand.get_mut(&unread.queue()).expect("the unit was seen, and its queue is kept").free(unread)
+        let lanes = self.at_hand.get_mut(&unread.queue()).expect("the unit was seen, and its queue is kept");
+        lanes.free(unread)?;
+        if lanes.is_due(unread) {
+            self.note(&[unread.queue()]);
+        }
+        Ok(())
     }
 
     /// Leaves the queues. **Errors**: those of the node.

@@ -92,6 +92,8 @@ pub(super) struct QueueLanes {
     lanes: Vec<QueueLane>,
     /// The lane that is looked at first.
     turn: usize,
+    /// Whether the queue was left to the board while units were given and not freed: see [`QueueLanes::on_left`].
+    is_left: bool,
 }
 
 struct QueueLane {
@@ -145,7 +147,7 @@ impl QueueLanes {
             Ok(QueueLane { reader, afar, told_head: head })
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
-        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0 })
+        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0, is_left: false })
     }
 
     pub fn queue(&self) -> u64 {
@@ -305,6 +307,20 @@ impl QueueLanes {
     /// Gives again what was given and not freed.
     pub fn rewind(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.reader.rewind());
+    }
+
+    /// The queue is left to the board. What is spilled, and a writer's death, wait for units that were given; when they are freed, nobody
+    /// else puts the queue on the board.
+    pub fn on_left(&mut self) {
+        self.is_left = self.has_given();
+    }
+
+    /// Whether the queue has to be looked at again, because the last given unit of a lane was freed after the queue was left.
+    #[inline]
+    pub fn is_due(&mut self, freed: &Unread) -> bool {
+        let is_due = self.is_left && self.lanes[freed.lane as usize].reader.held() == 0;
+        self.is_left &= !is_due;
+        is_due
     }
 
     /// Whether units were given and not freed.
