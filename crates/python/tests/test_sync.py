@@ -129,8 +129,10 @@ WAITS = {
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_every_wait(wait: str) -> None:
     program = f"""
-import hanare, sys
+import hanare, signal, sys
 from hanare import _node
+# A shell has those that it starts in the background pass over it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 nodes = _node.Nodes(2, "64MiB")
 pool, other = (hanare.connect(socket) for socket in nodes.sockets)
 held = pool.lock("busy"); held.acquire()
