@@ -29,7 +29,8 @@ fn under_the_launcher_the_chosen_status_is_the_jobs() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(status & 0xff), "{said}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("chosen"), "what was printed is there");
-        let line = format!("rank {rank} of 4 (abort-0) ended the job with status {}", status & 0xff);
+        let name = program.file_name().unwrap().to_str().unwrap();
+        let line = format!("rank {rank} of 4 ({name}) ended the job with status {}", status & 0xff);
         assert_eq!(said.contains(&line), told, "{said}");
         assert!(!said.contains("HOW IT ENDED"), "it was on purpose: {said}");
     }
