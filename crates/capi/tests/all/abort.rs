@@ -2,18 +2,8 @@
 
 use crate::stage;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-/// The `hanare` command: beside the tests' folder, where `cargo build -p hanare-cli` puts it.
-fn command() -> Option<PathBuf> {
-    let command = std::env::current_exe().unwrap().parent().unwrap().with_file_name("hanare");
-    if !command.is_file() {
-        stage::skip(&format!("{} is not there; `cargo build -p hanare-cli` makes it", command.display()));
-        return None;
-    }
-    Some(command)
-}
 
 fn run(command: &Path, program: &Path, words: &[&str], before: &[&str]) -> Output {
     let mut command = Command::new(command);
@@ -23,7 +13,7 @@ fn run(command: &Path, program: &Path, words: &[&str], before: &[&str]) -> Outpu
 
 #[test]
 fn under_the_launcher_the_chosen_status_is_the_jobs() {
-    let (Some(command), Some(program)) = (command(), stage::program("abort")) else { return };
+    let (Some(command), Some(program)) = (stage::command(), stage::program("abort")) else { return };
     for (rank, status, told) in [("2", 5, true), ("0", 0, false), ("3", 256 + 9, true)] {
         let output = run(&command, &program, &[rank, &status.to_string()], &[]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -39,7 +29,7 @@ fn under_the_launcher_the_chosen_status_is_the_jobs() {
 /// The rank's process is a shell, which would wait for long after its program has ended.
 #[test]
 fn a_shell_around_the_program_does_not_hide_the_end() {
-    let (Some(command), Some(program)) = (command(), stage::program("abort")) else { return };
+    let (Some(command), Some(program)) = (stage::command(), stage::program("abort")) else { return };
     let output = run(&command, &program, &["1", "0"], &["sh", "-c", "\"$@\"; exec sleep 50", "sh"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }

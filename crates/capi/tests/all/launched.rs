@@ -2,23 +2,12 @@
 
 use crate::stage;
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-/// The `hanare` command: beside the tests' folder, where `cargo build -p hanare-cli` puts it.
-fn command() -> Option<PathBuf> {
-    let command = std::env::current_exe().unwrap().parent().unwrap().with_file_name("hanare");
-    if !command.is_file() {
-        stage::skip(&format!("{} is not there; `cargo build -p hanare-cli` makes it", command.display()));
-        return None;
-    }
-    Some(command)
-}
 
 // FEATURE: D2-F5 D2-F19
 #[test]
 fn figure_4_runs_from_one_command_line() {
-    let Some(command) = command() else { return };
+    let Some(command) = stage::command() else { return };
     let source = stage::crate_path("../../apps/matmul/distributed.c");
     let Some(compiler) = stage::COMPILERS.iter().find(|compiler| compiler.is_here()) else { return };
     let child = Command::new(command)

@@ -59,6 +59,16 @@ pub fn library() -> PathBuf {
     beside
 }
 
+/// The `hanare` command: beside the tests' folder, where `cargo build -p hanare-cli` puts it.
+pub fn command() -> Option<PathBuf> {
+    let command = std::env::current_exe().unwrap().parent().unwrap().with_file_name("hanare");
+    if !command.is_file() {
+        skip(&format!("{} is not there; `cargo build -p hanare-cli` makes it", command.display()));
+        return None;
+    }
+    Some(command)
+}
+
 /// A C compiler and the language it is told to take the source for.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiler {

@@ -1,4 +1,5 @@
 //! Every experiment of the Euphoria model against the paper's facts and claims.
+use crate::same_bytes::repeats;
 use hanare_model::claim::Verdict;
 use hanare_model::facts::facts;
 use hanare_model::papers::euphoria::PAPER;
@@ -35,16 +36,7 @@ fn every_claim_has_one_verdict_that_may_stand() {
 #[test]
 fn runs_repeat() {
     let parameters = (PAPER.parameters)();
-    for experiment in PAPER.experiments {
-        let text = || {
-            let outcome = experiment.outcome(&parameters);
-            let trace = outcome.trace.as_ref().map(|trace| trace.to_json());
-            serde_json::to_string(&(outcome.tables, outcome.plots, outcome.headlines, trace)).unwrap()
-        };
-        // Results are kept for each thread: another one computes them anew.
-        let again = std::thread::scope(|scope| scope.spawn(text).join().expect("the run ends"));
-        assert_eq!(text(), again, "{}", experiment.name);
-    }
+    repeats(&PAPER, &parameters);
 }
 
 #[test]

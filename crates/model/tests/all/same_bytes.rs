@@ -1,6 +1,8 @@
 //! Same parameters, same bytes out: every experiment of every paper, run twice.
+use hanare_model::experiment::Paper;
 use hanare_model::outcome::Outcome;
 use hanare_model::papers;
+use hanare_model::parameters::Parameters;
 use serde_json::json;
 
 fn bytes(outcome: &Outcome) -> String {
@@ -17,16 +19,19 @@ fn bytes(outcome: &Outcome) -> String {
     .to_string()
 }
 
+/// Runs each experiment of a paper twice, and compares all that it gives.
+pub fn repeats(paper: &Paper, parameters: &Parameters) {
+    for experiment in paper.experiments {
+        let run = || bytes(&experiment.outcome(parameters));
+        // Results are kept for each thread: another one computes them anew.
+        let (first, second) = (run(), std::thread::scope(|scope| scope.spawn(run).join().expect("the run ends")));
+        assert!(first == second, "{} {} gave other bytes the second time", paper.id, experiment.name);
+    }
+}
+
 #[test]
 fn every_experiment_repeats_itself() {
-    for paper in papers() {
-        for experiment in paper.experiments {
-            let run = || bytes(&experiment.outcome(&(paper.parameters)()));
-            // Results are kept for each thread: another one computes them anew.
-            let (first, second) = (run(), std::thread::scope(|scope| scope.spawn(run).join().expect("the run ends")));
-            assert!(first == second, "{} {} gave other bytes the second time", paper.id, experiment.name);
-        }
-    }
+    papers().iter().for_each(|paper| repeats(paper, &(paper.parameters)()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Every experiment of the Virtual Queue model against the paper's facts and claims.
 use std::sync::OnceLock;
 
+use crate::same_bytes::repeats;
 use hanare_model::claim::Verdict;
 use hanare_model::facts::facts;
 use hanare_model::outcome::Outcome;
@@ -72,16 +73,7 @@ fn runs_repeat() {
         .with("product.processors", 16.0)
         .with("scale.order", 64.0)
         .with("traffic.messages", 50.0);
-    for experiment in PAPER.experiments {
-        let text = || {
-            let outcome = experiment.outcome(&parameters);
-            let trace = outcome.trace.as_ref().map(|trace| trace.to_json());
-            serde_json::to_string(&(outcome.tables, outcome.plots, outcome.headlines, trace)).unwrap()
-        };
-        // Results are kept for each thread: another one computes them anew.
-        let again = std::thread::scope(|scope| scope.spawn(text).join().expect("the run ends"));
-        assert_eq!(text(), again, "{}", experiment.name);
-    }
+    repeats(&PAPER, &parameters);
 }
 
 #[test]
