@@ -260,7 +260,7 @@ impl ControlLoop {
             Output::AskDone { request, result, .. } => self.ask_done(request, result),
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
-                tracing::info!("{node} is lost: {reason}");
+                tracing::info!("{node} has gone: {reason}");
                 self.service.post(ToService::NodeLost(node, epoch));
             }
         }
