@@ -55,7 +55,9 @@ pub enum Wake {
 pub struct Array<W> {
     words: W,
     form: QueueForm,
-    count: u64,
+    /// First byte of the first queue, and bytes of each: asked for with each unit.
+    queues_at: u64,
+    queue_len: u64,
     board: Board<W>,
 }
 
@@ -64,7 +66,8 @@ impl<W: Exchange + Clone> Array<W> {
     pub fn new(words: W, form: QueueForm, count: u64) -> Array<W> {
         let len = form.array_len(count).expect("the form was checked");
         assert!(words.count() * WORD_LEN >= len as usize, "an array lies in its words");
-        Array { board: Board::new(words.clone(), 0, count), words, form, count }
+        let (queues_at, queue_len) = (form.queue_at(count, 0), form.queue_len());
+        Array { board: Board::new(words.clone(), 0, count), words, form, queues_at, queue_len }
     }
 
     /// The words.
@@ -78,8 +81,9 @@ impl<W: Exchange + Clone> Array<W> {
     }
 
     /// First byte of a queue.
+    #[inline]
     pub fn queue_at(&self, queue: u64) -> u64 {
-        self.form.queue_at(self.count, queue)
+        self.queues_at.saturating_add(queue.saturating_mul(self.queue_len))
     }
 
     /// Where a lane lies.
@@ -87,6 +91,7 @@ impl<W: Exchange + Clone> Array<W> {
         Place::new(&self.form, self.queue_at(queue), lane)
     }
 
+    #[inline]
     fn word(&self, queue: u64, at: u64) -> usize {
         (self.queue_at(queue) + at) as usize / WORD_LEN
     }
