@@ -25,6 +25,7 @@ mod queue;
 mod quicksort;
 mod ranks;
 mod refusals;
+mod rhinet;
 mod shapes;
 mod signal;
 mod sync;
