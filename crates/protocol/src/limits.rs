@@ -119,6 +119,15 @@ pub const MESSAGE_DEPTH: u32 = 16;
 /// Most messages that have come to a party and that no receive wanted: some 100 bytes each, beside bodies of up to a page.
 pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
 
+/// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
+pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
+
+/// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
+pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
+
+/// How long a party sleeps before it looks whether a body that it sends has come to its receiver's host. Nobody wakes it for that.
+pub const MESSAGE_NAP_MS: u64 = 1;
+
 /// Most parties of a group that collective operations: each has a lane for each other.
 pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
 

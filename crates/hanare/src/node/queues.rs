@@ -194,7 +194,7 @@ impl QueueHome<'_> {
     /// The reader of one queue has gone, and left its bell as it was: the next may be one that learns of units from the board.
     fn leave_to_board(&self, first: u64, count: u64) {
         if count == 1 {
-            self.array.leave(first);
+            self.array.hand_over(first);
             self.tell_reader(first);
         }
     }
