@@ -407,8 +407,6 @@ impl Coordinator {
             Request::Attach { .. }
             | Request::Detach
             | Request::Map { .. }
-            | Request::Pages
-            | Request::Counts
             | Request::Own
             | Request::Release { .. }
             | Request::Share { .. }
