@@ -29,7 +29,7 @@ fn is_limit(answer: &Result<SyncAnswer, Error>, limit: usize) -> bool {
 /// Asks many times on one connection, and reads each answer.
 fn ask_all(raw: &mut Raw, requests: impl Iterator<Item = SyncRequest>) -> Result<SyncAnswer, Error> {
     let (mut last, all) = (Ok(SyncAnswer::Done), requests.collect::<Vec<_>>());
-    for some in all.chunks(64) {
+    for some in all.chunks(1024) {
         assert!(raw.push(&some.iter().flat_map(packed).collect::<Vec<u8>>()));
         for _ in some {
             last = match raw.answer() {
