@@ -38,8 +38,8 @@ mod trace;
 
 pub use client::{
     Batch, Body, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, Mailbox,
-    MapOptions, Message, Modify, Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort,
-    ReceiveId, Region, SharedMapping, Signal, Unread, WordGuard, WordLock, WritePort,
+    MapAddress, MapOptions, Message, Modify, Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues,
+    ReadPort, ReceiveId, Region, SharedMapping, Signal, Unread, WordGuard, WordLock, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
@@ -48,6 +48,7 @@ pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
 #[doc(inline)]
 pub use hanare_memory::capacity::available as available_memory;
+pub use trace::timeline_files;
 /// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
 pub mod userfaultfd {
     pub use hanare_memory::uffd::{Features, PARTS, Part};

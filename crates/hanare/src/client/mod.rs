@@ -41,5 +41,5 @@ pub use locks::LockGuard;
 pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
-pub use shared::{Explicit, MapOptions, SharedMapping};
+pub use shared::{Explicit, MapAddress, MapOptions, SharedMapping};
 pub use words::{WordGuard, WordLock};

@@ -4,7 +4,7 @@
 use super::locks::{AtOnce, Locks};
 use super::queues::QueuePorts;
 use super::waiter::{Answered, Waiter};
-use super::words::{Watched, Words};
+use super::words::Words;
 use crate::node::extents::Extents;
 use crate::node::pages::Pages;
 use hanare_protocol::Result;
@@ -54,18 +54,24 @@ impl Sync {
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
-            SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
-                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, (extents, pages))
-            }
+            SyncRequest::Wait { words, bound_ms } => self.words.wait(words, bound_ms, waiter, (extents, pages)),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
-                let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
+                let offset = held.with_heap(region_len, |heap| {
+                    heap.grow(region_len);
+                    heap.allocate(len, align)
+                })?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
                 held.with_heap(region_len, |heap| heap.free(offset))?;
                 Ok(Some(SyncAnswer::Done))
+            }
+            SyncRequest::BlockLen { slot, grant, region_len, offset } => {
+                let held = extents.hold(slot, grant, Rights::Read)?;
+                let len = held.with_heap(region_len, |heap| heap.block_len(offset))?;
+                Ok(Some(SyncAnswer::BlockLen { len }))
             }
             SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
         }
