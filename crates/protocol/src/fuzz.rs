@@ -337,7 +337,7 @@ mod tests {
             packed(Reply::Synced(SyncAnswer::Lane { lane: 1, accepted: 2 }).encode(1)),
             packed(Query::Want(1, vec![want; 2]).encode(1)),
             packed(Reply::Refused(Error::LimitReached { what: "a".to_owned(), limit: 1 }).encode(1)),
-            packed(Reply::Synced(SyncAnswer::Word { seen: 1 }).encode(1)),
+            packed(Reply::Synced(SyncAnswer::Word { index: 0, seen: 1 }).encode(1)),
         ];
         drive("exchange", &seeds, MOST, exchange);
     }

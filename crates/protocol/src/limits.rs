@@ -61,6 +61,9 @@ pub const GROUP_COUNT_MAX: usize = 65_536;
 /// Most words of one node that are waited for at once: all are looked at every [`WORD_LOOK_MS`].
 pub const WORD_WAIT_COUNT_MAX: usize = 4096;
 
+/// Most words that one wait names: they stay within [`SYNC_LEN_MAX`].
+pub const WAIT_WORD_COUNT_MAX: usize = 8;
+
 /// Most of those on one connection.
 pub const LINK_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4;
 
@@ -82,6 +85,9 @@ pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
 /// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
 pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;
+
+/// How often a region's heap follows the region as it grows: tables of 8 MiB in all beside the first.
+pub const HEAP_PART_COUNT_MAX: usize = 17;
 
 /// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
 pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;

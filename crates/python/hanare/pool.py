@@ -107,7 +107,7 @@ class Region:
         return int.from_bytes(old, "little")
 
     def wait_until(
-        self, offset: int, until: Literal["equal", "differs", "at least"], number: int, timeout: float | None = None
+        self, offset: int, until: Literal["equal", "differs", "at least", "at most", "greater", "less"], number: int, timeout: float | None = None
     ) -> int:
         """Wait until the 64-bit word at `offset` is as wanted; return the word that was seen. Ctrl-C ends the wait.
 
@@ -118,7 +118,7 @@ class Region:
         """
         return self.native.wait_until(offset, until, number, timeout).result()
 
-    async def wait_until_async(self, offset: int, until: Literal["equal", "differs", "at least"], number: int) -> int:
+    async def wait_until_async(self, offset: int, until: Literal["equal", "differs", "at least", "at most", "greater", "less"], number: int) -> int:
         """As `wait_until`, for a task."""
         return await _await(self.native.wait_until(offset, until, number))
 

@@ -5,14 +5,14 @@ use crate::support;
 
 use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Overflow, QueueForm, Rights, Shape, Strided, Subarray, Unit};
 use hanare_protocol::id::{Grant, Slot};
-use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX};
+use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -310,7 +310,12 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     assert!(matches!(raw.ask(&lock(u64::MAX, "a/b")), Err(Error::BadName { .. })));
 
     let (slot, grant) = (view.layout.extents().next().unwrap().slot, view.grants[0]);
-    let wait = |offset, until| SyncRequest::Wait { slot, grant, offset, until, bound_ms: None };
+    let wait = |offset, until| SyncRequest::Wait { words: vec![WaitedWord { slot, grant, offset, until }], bound_ms: None };
+    for count in [0, WAIT_WORD_COUNT_MAX + 1] {
+        let word = WaitedWord { slot, grant, offset: 0, until: Wait::Equal(Word::U64(0)) };
+        let words = SyncRequest::Wait { words: vec![word; count], bound_ms: None };
+        assert!(matches!(raw.ask(&words), Err(Error::LimitReached { .. })), "{count} words");
+    }
     let never = Wait::Equal(Word::U64(1));
     for offset in [1, LEN - 4, LEN, u64::MAX - 7, u64::MAX] {
         assert!(matches!(raw.ask(&wait(offset, never)), Err(Error::BadUse { .. })), "{offset}");

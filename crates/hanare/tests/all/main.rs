@@ -46,6 +46,7 @@ mod coherent;
 mod collectives;
 mod commands;
 mod cost;
+mod equal_addresses;
 mod fault_steps;
 mod fault_steps_of_nodes;
 mod groups;

@@ -5,7 +5,7 @@ use super::locks::{AtOnce, Locks};
 use super::queues::QueuePorts;
 use super::shares::Heaps;
 use super::waiter::{Answered, Waiter};
-use super::words::{Watched, Words};
+use super::words::Words;
 use crate::node::extents::Extents;
 use crate::node::pages::Pages;
 use hanare_protocol::Result;
@@ -57,13 +57,14 @@ impl Sync {
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
-            SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
-                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, (waiter, user.uid), (extents, pages))
-            }
+            SyncRequest::Wait { words, bound_ms } => self.words.wait(words, bound_ms, (waiter, user.uid), (extents, pages)),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
                 self.heaps.enter(user.uid, &held, region_len)?;
-                let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
+                let offset = held.with_heap(region_len, |heap| {
+                    heap.grow(region_len);
+                    heap.allocate(len, align)
+                })?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
@@ -71,6 +72,11 @@ impl Sync {
                 self.heaps.enter(user.uid, &held, region_len)?;
                 held.with_heap(region_len, |heap| heap.free(offset))?;
                 Ok(Some(SyncAnswer::Done))
+            }
+            SyncRequest::BlockLen { slot, grant, region_len, offset } => {
+                let held = extents.hold(slot, grant, Rights::Read)?;
+                let len = held.with_heap(region_len, |heap| heap.block_len(offset))?;
+                Ok(Some(SyncAnswer::BlockLen { len }))
             }
             SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
         }

@@ -1,6 +1,7 @@
 //! What turns of links bring, and the answers to those who wait.
 
 use super::*;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 impl ServiceLoop {
     /// Acts on what a turn brought. Returns whether anything moved.
@@ -42,7 +43,10 @@ impl ServiceLoop {
             return;
         }
         match query {
-            Query::Ping => self.answer(id, seq, Response::Reply(Reply::Pong)),
+            Query::Ping => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                self.answer(id, seq, Response::Reply(Reply::Pong { unix_ns: since.as_nanos() as u64 }));
+            }
             // Its inbox keeps the name.
             Query::Name(_) => {}
             Query::Ask(question) => {
