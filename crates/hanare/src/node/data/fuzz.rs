@@ -30,10 +30,9 @@ thread_local! {
 
 fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
     match &mut request {
-        SyncRequest::Wait { grant, .. } | SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. }
-            if *grant == WRITES =>
-        {
-            *grant = write;
+        SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. } if *grant == WRITES => *grant = write,
+        SyncRequest::Wait { words, .. } => {
+            words.iter_mut().filter(|word| word.grant == WRITES).for_each(|word| word.grant = write);
         }
         SyncRequest::Queue(at, _) if at.grant == WRITES => at.grant = write,
         _ => {}
@@ -94,7 +93,7 @@ fn scribble(held: &crate::node::held::Held, message: &[u8]) {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::id::{ClientId, JobId, JobRank, PartyName, Rank, Slot};
     use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-    use hanare_protocol::wire::sync::{Arrival, Mode, Wait, Word};
+    use hanare_protocol::wire::sync::{Arrival, Mode, Wait, WaitedWord, Word};
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
@@ -104,8 +103,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
-    let wait = SyncRequest::Wait { slot, grant, offset: 8, until: Wait::NotEqual(Word::U64(1)), bound_ms: Some(1) };
-    let never = SyncRequest::Wait { slot, grant, offset: LEN - 8, until: Wait::Equal(Word::U32(1)), bound_ms: None };
+    let word = |offset, until| WaitedWord { slot, grant, offset, until };
+    let (soon, late) = (word(8, Wait::NotEqual(Word::U64(1))), word(LEN - 8, Wait::Equal(Word::U32(1))));
+    let wait = SyncRequest::Wait { words: vec![soon, late], bound_ms: Some(1) };
+    let never = SyncRequest::Wait { words: vec![late], bound_ms: None };
     let allocate = SyncRequest::Allocate { slot, grant, region_len: LEN, len: 100, align: 64 };
     let front = AppendFront { queue: 1, writer: hanare_protocol::queue::PortId(5), seq: 0 };
     let unit = [&8u64.to_le_bytes()[..], &[7; 8]].concat();
