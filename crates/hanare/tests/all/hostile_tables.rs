@@ -13,7 +13,7 @@ use hanare_protocol::limits::{
 };
 use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
 use hanare_protocol::wire::head::{Head, Kind};
-use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use support::TestPool;
@@ -147,7 +147,8 @@ fn no_user_has_all_words_that_are_waited_for() {
     client.create("words", 4096, &CreateOptions::default()).unwrap();
     let view = view(&pool, "words");
     let (slot, grant) = (view.layout.extents().next().unwrap().slot, view.grants[0]);
-    let wait = |bound_ms| SyncRequest::Wait { slot, grant, offset: 0, until: Wait::Equal(Word::U64(1)), bound_ms };
+    let word = WaitedWord { slot, grant, offset: 0, until: Wait::Equal(Word::U64(1)) };
+    let wait = |bound_ms| SyncRequest::Wait { words: vec![word], bound_ms };
     let mut crowd: Vec<Raw> = (0..WORD_WAIT_COUNT_MAX / LINK_WORD_COUNT_MAX).map(|_| Raw::connect_as(address, CROWD)).collect();
     for raw in &mut crowd {
         (0..LINK_WORD_COUNT_MAX).for_each(|_| raw.send(&wait(None)));
