@@ -3,7 +3,7 @@
 use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
 use crate::client::cut::plan::parts;
-use hanare_memory::{Window, vector};
+use hanare_memory::vector;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WORD_LOOK_MS};
@@ -15,6 +15,21 @@ use std::time::{Duration, Instant};
 
 /// How often a rank that waits for a word looks how the others of its job are.
 const DEATH_LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
+
+/// What a look at a word brought.
+enum WordLook {
+    Here(u64),
+    /// Its extent, and its place there.
+    Elsewhere(usize, u64),
+}
+
+/// How watching a word ended.
+enum WatchEnd {
+    Met(u64),
+    Late,
+    /// It may be reached here no more.
+    Moved,
+}
 
 impl Region {
     /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is
@@ -38,12 +53,14 @@ impl Region {
             |after_ms| Error::NotInTime { what: format!("the word at offset {offset} of region '{}'", self.name()), after_ms };
         let mut is_fresh = false;
         loop {
-            let way = self.way();
-            let (extent, at) = self.place_of(way, offset, until.word())?;
-            if let Some(window) = way.local(extent)? {
-                let seen = crate::trace::slice("wait for a word", || self.watch(window, at, until, left))?;
-                return seen.ok_or_else(|| late(bound.map_or(0, milliseconds)));
-            }
+            let (extent, at) = match self.look(offset, until.word())? {
+                WordLook::Elsewhere(extent, at) => (extent, at),
+                WordLook::Here(_) => match crate::trace::slice("wait for a word", || self.watch(offset, until, left))? {
+                    WatchEnd::Met(seen) => return Ok(seen),
+                    WatchEnd::Late => return Err(late(bound.map_or(0, milliseconds))),
+                    WatchEnd::Moved => continue,
+                },
+            };
             let door = self.door(extent);
             // A rank looks from time to time how the others of its job are.
             let turn = self.shared.job.map(|_| DEATH_LOOK);
@@ -64,19 +81,29 @@ impl Region {
         }
     }
 
-    /// Looks at a word of this host until it is as wanted, or no time is left.
-    fn watch(&self, extent: Window, at: u64, until: Wait, left: impl Fn() -> Option<Duration>) -> Result<Option<u64>> {
+    /// Looks at a word once, where it may be reached here. This thread is at work no longer than the look.
+    fn look(&self, offset: u64, word: Word) -> Result<WordLook> {
+        let way = self.way();
+        let (extent, at) = self.place_of(&way, offset, word)?;
+        match way.local(extent)? {
+            Some(window) => vector::load_word(window, at, word.len()).map(WordLook::Here).map_err(|lost| self.lost(lost)),
+            None => Ok(WordLook::Elsewhere(extent, at)),
+        }
+    }
+
+    /// Looks at a word of this host until it is as wanted, no time is left, or it may be reached here no more.
+    fn watch(&self, offset: u64, until: Wait, left: impl Fn() -> Option<Duration>) -> Result<WatchEnd> {
         let mut backoff = Backoff::new();
         let mut nap = Duration::from_micros(SPIN_YIELD_US);
         let mut looked = Instant::now();
         loop {
-            let seen = vector::load_word(extent, at, until.word().len()).map_err(|lost| self.lost(lost))?;
+            let WordLook::Here(seen) = self.look(offset, until.word())? else { return Ok(WatchEnd::Moved) };
             if until.is_met(seen) {
-                return Ok(Some(seen));
+                return Ok(WatchEnd::Met(seen));
             }
             let left = left();
             if left == Some(Duration::ZERO) {
-                return Ok(None);
+                return Ok(WatchEnd::Late);
             }
             if backoff.step() == Step::Park {
                 std::thread::sleep(left.map_or(nap, |left| left.min(nap)));
@@ -97,7 +124,7 @@ impl Region {
     }
 
     /// The extent of a word, and its place there.
-    fn place_of(&self, way: Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
+    fn place_of(&self, way: &Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
         let len = word.len();
         let mut parts = parts(way.routes(), Strided::contiguous(offset, len));
         match (parts.next(), parts.next()) {
