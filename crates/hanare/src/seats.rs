@@ -2,7 +2,7 @@
 //!
 //! Safety invariant: the mapping is dropped after the words that lie in it.
 
-use hanare_memory::{Mapping, barrier, file, seat};
+use hanare_memory::{Mapping, file, seat};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::wire::control::FilePart;
@@ -32,14 +32,14 @@ impl Seats {
     pub fn make() -> Result<(Seats, OwnedFd)> {
         let memory = file::create("hanare-seats", REVOKE_LEN as u64)?;
         let (words, mapping) = map(&memory)?;
-        Ok((Seats { words: Revoke::make(words, barrier::is_offered()), _mapping: mapping }, memory))
+        Ok((Seats { words: Revoke::make(words, Shared::fences_others()), _mapping: mapping }, memory))
     }
 
     /// A program opens what its node made. **Errors**: [`hanare_protocol::Error::Garbage`] for any other file.
     pub fn open(memory: OwnedFd) -> Result<Seats> {
         file::check_sealed(&memory, REVOKE_LEN as u64)?;
         let (words, mapping) = map(&memory)?;
-        Ok(Seats { words: Revoke::open(words, barrier::admit()), _mapping: mapping })
+        Ok(Seats { words: Revoke::open(words), _mapping: mapping })
     }
 
     /// This thread is at work on a region's memory as it is, until the value is dropped. It looks at the generation before it touches a byte.

@@ -8,8 +8,8 @@
 //! Either the thread's look sees the new generation, or the node's look sees the thread: never neither. A seat counts how often it was left,
 //! too, so a thread that the node sees there again began later; and it names the region, so that a thread that is stopped keeps its own alone.
 //!
-//! The barrier of the thread, on the way of every command, is left out where the node makes one in the threads of the program
-//! ([`hanare_memory::barrier`]).
+//! The barrier of the thread, on the way of every command, is a light one where the node has the kernel pass one for both
+//! ([`crate::words`]).
 //!
 //! What a program stores here is its own word for what it does, and no other program's: one that lies harms what it may write anyway. A
 //! thread that is stopped at its seat is seen there for as long; the seats of a program that has ended are not looked at.
@@ -17,14 +17,13 @@
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
 use hanare_memory::seat;
-use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Generations: each region has one of them, and shares it with others. A program looks again at a right when another's was taken.
 pub const GENERATION_COUNT: usize = 64;
 
 const LINE_WORDS: usize = LINE_LEN / WORD_LEN;
 
-/// Word index of what the node says of itself: whether it makes barriers in other processes.
+/// Word index of what the node says of itself: whether it has other processes pass a barrier.
 const BARRIERS: usize = 0;
 const GENERATIONS: usize = LINE_WORDS;
 const SEATS: usize = GENERATIONS + GENERATION_COUNT;
@@ -48,7 +47,7 @@ const _: () = assert!(GENERATION_COUNT.is_multiple_of(LINE_WORDS), "seats begin 
 #[derive(Clone, Debug)]
 pub struct Revoke<W> {
     words: W,
-    /// Whether the node makes this side's barriers.
+    /// Whether the node's barrier is one for this side, too.
     is_light: bool,
 }
 
@@ -65,15 +64,15 @@ fn seat_at(seat: usize) -> usize {
 }
 
 impl<W: Exchange> Revoke<W> {
-    /// The node's side, of memory of zeros. `makes_barriers` if it makes them in other processes.
-    pub fn make(words: W, makes_barriers: bool) -> Revoke<W> {
-        words.store(BARRIERS, u64::from(makes_barriers));
+    /// The node's side, of memory of zeros. `fences_others` if its barriers are those of other processes, too.
+    pub fn make(words: W, fences_others: bool) -> Revoke<W> {
+        words.store(BARRIERS, u64::from(fences_others));
         Revoke { words, is_light: false }
     }
 
-    /// The program's side. `admits_barriers` if others make them in its threads.
-    pub fn open(words: W, admits_barriers: bool) -> Revoke<W> {
-        let is_light = admits_barriers && words.load(BARRIERS) == 1;
+    /// The program's side.
+    pub fn open(words: W) -> Revoke<W> {
+        let is_light = words.load(BARRIERS) == 1;
         Revoke { words, is_light }
     }
 
@@ -92,9 +91,9 @@ impl<W: Exchange> Revoke<W> {
             self.words.store(word + REGION, if is_only { region } else { ANY });
             self.words.store(word, now.wrapping_add(1));
         }
-        // ORDERING: pairs with the node's barrier behind `revoke`: the store is visible to its look at the seats, or our look at the
+        // ORDERING: pairs with the node's `barrier`: the store is visible to its look at the seats, or our look at the
         // generation sees that it was raised.
-        if self.is_light { compiler_fence(Ordering::SeqCst) } else { self.words.fence() }
+        if self.is_light { self.words.light_fence() } else { self.words.fence() }
     }
 
     /// The command is done.
@@ -123,11 +122,18 @@ impl<W: Exchange> Revoke<W> {
         self.words.load(generation_at(region))
     }
 
-    /// Node: takes the right on a region back. Its barrier follows, in all processes, and then [`Revoke::entered`].
+    /// Node: takes the right on a region back. A [`Revoke::barrier`] follows, of these words or of another program's, and then
+    /// [`Revoke::entered`].
     pub fn revoke(&self, region: u64) {
         let word = generation_at(region);
         self.words.store(word, self.words.load(word).wrapping_add(1));
-        self.words.fence();
+    }
+
+    /// Node: what was stored before is seen by the next look of each thread, or the thread is seen at its seat.
+    ///
+    /// **Cost**: a system call, and an interrupt of each processor that runs a program of the pool: some microseconds.
+    pub fn barrier(&self) {
+        self.words.heavy_fence();
     }
 
     /// Node: the threads that are at work on a region, or may be.
@@ -167,8 +173,8 @@ mod tests {
     fn both() -> (Steps, Revoke<Steps>, Revoke<Steps>) {
         let memory = Steps::new(REVOKE_LEN);
         let node = Revoke::make(memory.other_process(), true);
-        let program = Revoke::open(memory.clone(), true);
-        assert!(program.is_light && !Revoke::open(memory.clone(), false).is_light);
+        let program = Revoke::open(memory.clone());
+        assert!(program.is_light);
         (memory, node, program)
     }
 

@@ -186,6 +186,12 @@ impl Region {
         ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
     }
 
+    /// What opens an extent of it on a node, if there is one.
+    pub(crate) fn key_on(&self, node: NodeId) -> Option<(Slot, Grant)> {
+        let at = self.routes().extents().iter().position(|extent| extent.node == node)?;
+        Some((self.routes().extent(at).slot, self.doors()[at].grant))
+    }
+
     fn doors(&self) -> RwLockReadGuard<'_, Vec<Door>> {
         self.doors.read().unwrap_or_else(PoisonError::into_inner)
     }

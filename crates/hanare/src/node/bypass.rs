@@ -2,7 +2,6 @@
 //! on the words that each client shares with the node.
 
 use crate::seats::Seats;
-use hanare_memory::barrier;
 use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::bypass::{Bypass, Standing};
@@ -78,13 +77,10 @@ impl Programs {
     /// Takes the right back from all, and says whether commands of theirs may be under way that began before.
     pub fn take_back(&mut self, gid: Gid, seats: &BTreeMap<ClientId, Seats>) -> Standing {
         let revoked = self.bypass.revoke();
-        for client in &revoked {
-            seats.get(client).inspect(|seats| seats.words().revoke(gid.0));
-        }
-        if !revoked.is_empty() && !barrier::everywhere() {
-            // Without it each client's threads make their own: its words say so.
-            debug_assert!(!barrier::is_offered());
-        }
+        let their_seats: Vec<&Seats> = revoked.iter().filter_map(|client| seats.get(client)).collect();
+        their_seats.iter().for_each(|seats| seats.words().revoke(gid.0));
+        // One is for all.
+        their_seats.first().inspect(|seats| seats.words().barrier());
         for client in revoked {
             self.entered.extend(seats.get(&client).map(|seats| (client, seats.words().entered(gid.0))));
         }

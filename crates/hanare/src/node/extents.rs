@@ -5,6 +5,7 @@
 use super::bypass::{NotShared, Programs, SeatsOfAll};
 use super::counts::Counts;
 use super::held::{Held, Writing};
+use super::roll::Roll;
 use crate::seats::Seats;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -23,6 +24,8 @@ pub(crate) struct Extents {
     lender: Arc<Lender>,
     pub counts: Arc<Counts>,
     seats: SeatsOfAll,
+    /// Who is attached to the node.
+    pub roll: Roll,
     entries: RwLock<Entries>,
 }
 
@@ -143,6 +146,7 @@ impl Extents {
             lender,
             counts: Arc::default(),
             seats: SeatsOfAll::default(),
+            roll: Roll::default(),
             entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
         }
     }

@@ -100,7 +100,7 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
     loom::model(move || {
         let words = Few::new(has_fences);
         let memory = Arc::new(Memory(UnsafeCell::new(0)));
-        let (program, bytes) = (Revoke::open(words.clone(), false), memory.clone());
+        let (program, bytes) = (Revoke::open(words.clone()), memory.clone());
         let thread = thread::spawn(move || {
             for _ in 0..commands {
                 program.enter(seat, REGION);
@@ -112,6 +112,7 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
         });
         let node = Revoke::make(words, false);
         node.revoke(REGION);
+        node.barrier();
         let mut entered = node.entered(REGION);
         if node.have_left(&mut entered) || node.have_left(&mut entered) {
             memory.touch();
