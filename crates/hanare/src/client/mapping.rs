@@ -14,17 +14,17 @@ use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The files that hold an extent of this host, in order.
-pub(crate) type ExtentFiles = Vec<(OwnedFd, FilePart)>;
+pub(crate) type FilesHere = Vec<(OwnedFd, FilePart)>;
 
 /// Maps one extent of this host by itself.
-pub(crate) fn map_extent(extent: &Extent, files: &ExtentFiles, rights: Rights) -> Result<Mapping> {
+pub(crate) fn map_extent(extent: &Extent, files: &FilesHere, rights: Rights) -> Result<Mapping> {
     let mut mapping = Mapping::reserve(extent.len)?;
     map_piece(&mut mapping, 0, 0, extent.len, files, rights)?;
     Ok(mapping)
 }
 
 /// Asks for the files of an extent of this host, and for the right to reach it as it is; `pins` where a pointer is given out.
-pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant, pins: bool) -> Result<ExtentFiles> {
+pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant, pins: bool) -> Result<FilesHere> {
     let request = Request::Map { slot: extent.slot, grant, pins };
     match shared.session.ask_with_fds(&request, Vec::new())? {
         (Answer::Files(parts), fds) if parts.len() == fds.len() => Ok(fds.into_iter().zip(parts).collect()),

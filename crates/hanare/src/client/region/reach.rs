@@ -5,7 +5,7 @@
 
 use super::Region;
 use crate::client::attachment::DirectHold;
-use crate::client::mapping::{ExtentFiles, fetch_files, map_extent};
+use crate::client::mapping::{FilesHere, fetch_files, map_extent};
 use crate::seats::AtWork;
 use hanare_memory::{Mapping, Window};
 use hanare_protocol::limits::SMALL_REGION_LEN;
@@ -268,7 +268,7 @@ impl Region {
         unsafe { mapping.window() }.slice(0, len as usize)
     }
 
-    fn files(&self, extent: usize) -> Result<ExtentFiles> {
+    fn files(&self, extent: usize) -> Result<FilesHere> {
         fetch_files(&self.shared, self.routes().extent(extent), self.grant(extent), false)
     }
 }

@@ -9,7 +9,7 @@ use crate::trace::{Means, Seen};
 use hanare_memory::frames::Run;
 use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::intake::{Act, Answer, End, Intake};
+use hanare_protocol::page::intake::{Act, End, Intake, Ruling};
 use hanare_protocol::page::word::{Fault, Installed, State};
 use hanare_protocol::page::{Access, Ticket, Version};
 use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, settled_head, wants_head};
@@ -247,9 +247,9 @@ impl Resolver {
 
     /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::intake`].
     pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        let mut intakes = [Intake::new(Answer::Refused); LANE_PAGE_COUNT];
+        let mut intakes = [Intake::new(Ruling::Refused); LANE_PAGE_COUNT];
         let intakes = &mut intakes[..count];
-        (0..count).for_each(|k| intakes[k] = Intake::new(answer_of(decode(&tools.operands, k))));
+        (0..count).for_each(|k| intakes[k] = Intake::new(ruling_of(decode(&tools.operands, k))));
         if let Err(denied) = self.receive_pages(tools, lane, home, intakes) {
             self.abandon(tools, lane, (home, count));
             return Err(denied);
@@ -440,12 +440,12 @@ impl Resolver {
 }
 
 /// What a record says, for the one who asked.
-fn answer_of(granted: Granted) -> Answer {
+fn ruling_of(granted: Granted) -> Ruling {
     match granted.outcome {
-        Outcome::Read | Outcome::Write => Answer::Granted { has_bytes: granted.has_bytes, firm: granted.firm },
-        Outcome::Later => Answer::Later,
-        Outcome::Lost => Answer::Lost,
-        Outcome::NotNow | Outcome::Full => Answer::Refused,
+        Outcome::Read | Outcome::Write => Ruling::Granted { has_bytes: granted.has_bytes, firm: granted.firm },
+        Outcome::Later => Ruling::Later,
+        Outcome::Lost => Ruling::Lost,
+        Outcome::NotNow | Outcome::Full => Ruling::Refused,
     }
 }
 
