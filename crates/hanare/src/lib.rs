@@ -33,6 +33,7 @@ pub mod launch;
 #[cfg(feature = "node")]
 pub mod node;
 mod random;
+mod seats;
 pub mod settings;
 mod trace;
 

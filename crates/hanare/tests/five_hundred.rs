@@ -84,7 +84,7 @@ fn be_hostile(kind: usize, socket: &str) -> Option<()> {
         }
         3 | 4 => {
             let mut stream = attach(socket)?;
-            let request = if kind % KINDS == 3 { Request::Status } else { Request::Release { gid: Gid(1) } };
+            let request = if kind % KINDS == 3 { Request::Status } else { Request::Release { gid: Gid(1), keeps: false } };
             let many = frame(&request).repeat(64);
             let mut reading = stream.try_clone().ok()?;
             std::thread::spawn(move || while reading.read(&mut [0; 1 << 16]).is_ok_and(|len| len > 0) {});

@@ -4,7 +4,7 @@ use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
 use super::remote::Remote;
 use crate::client::cut::plan::parts;
-use hanare_memory::{Window, vector};
+use hanare_memory::vector;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS};
@@ -31,8 +31,7 @@ enum WordSeat {
 /// A word of this host, with its place among the words that are waited for.
 struct LocalWord {
     index: usize,
-    window: Window,
-    at: u64,
+    offset: u64,
     until: Wait,
 }
 
@@ -134,10 +133,10 @@ impl Region {
         let way = self.way();
         let mut seats: Vec<WordSeat> = Vec::new();
         for (index, (offset, until)) in words.iter().enumerate() {
-            let (extent, at) = self.place_of(way, *offset, until.word())?;
+            let (extent, at) = self.place_of(&way, *offset, until.word())?;
             match way.local(extent)? {
-                Some(window) => {
-                    let word = LocalWord { index, window, at, until: *until };
+                Some(_) => {
+                    let word = LocalWord { index, offset: *offset, until: *until };
                     match seats.iter_mut().find_map(|seat| if let WordSeat::Here(words) = seat { Some(words) } else { None }) {
                         Some(words) => words.push(word),
                         None => seats.push(WordSeat::Here(vec![word])),
@@ -183,14 +182,22 @@ impl Region {
         }
     }
 
-    /// Looks at words of this host until one is as wanted, or no time is left.
+    /// Looks at a word once, where it may be reached here. This thread is at work no longer than the look.
+    fn look(&self, offset: u64, word: Word) -> Result<Option<u64>> {
+        let way = self.way();
+        let (extent, at) = self.place_of(&way, offset, word)?;
+        let Some(window) = way.local(extent)? else { return Ok(None) };
+        vector::load_word(window, at, word.len()).map(Some).map_err(|lost| self.lost(lost))
+    }
+
+    /// Looks at words of this host until one is as wanted. `None` where no time is left, or one may be reached here no more.
     fn watch(&self, words: &[LocalWord], left: impl Fn() -> Option<Duration>) -> Result<Option<(usize, u64)>> {
         let mut backoff = Backoff::new();
         let mut nap = Duration::from_micros(SPIN_YIELD_US);
         let mut looked = Instant::now();
         loop {
-            for LocalWord { index, window, at, until } in words {
-                let seen = vector::load_word(*window, *at, until.word().len()).map_err(|lost| self.lost(lost))?;
+            for LocalWord { index, offset, until } in words {
+                let Some(seen) = self.look(*offset, until.word())? else { return Ok(None) };
                 if until.is_met(seen) {
                     return Ok(Some((*index, seen)));
                 }
@@ -218,7 +225,7 @@ impl Region {
     }
 
     /// The extent of a word, and its place there.
-    fn place_of(&self, way: Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
+    fn place_of(&self, way: &Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
         let len = word.len();
         let mut parts = parts(way.routes(), Strided::contiguous(offset, len));
         match (parts.next(), parts.next()) {

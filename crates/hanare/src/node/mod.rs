@@ -17,6 +17,7 @@
 //! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
 
+mod bypass;
 mod control;
 mod control_link;
 mod counts;

@@ -68,9 +68,10 @@ impl Region {
     /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
     /// anew. Mapping it twice in one program gives the same mapping.
     ///
-    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits some seconds for programs of
-    /// the homes' hosts that reach the memory as it is, since they may be about to map it too. No other thread of this program
-    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, or used as it is.
+    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits for commands that programs of
+    /// the homes' hosts are in the middle of, on its memory as it is; their next ones go to the home. No other thread of this program
+    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, where a program has a pointer to its memory as it
+    /// is, or does not end such a command within half the time for an answer.
     ///
     /// FEATURE: EU-F3 D2-F6
     pub fn map(&self, consistency: Consistency) -> Result<SharedMapping> {

@@ -4,13 +4,13 @@ use super::client::Client;
 use super::event_loop::{ControlLoop, LISTENER};
 use crate::node::notices::ToService;
 use crate::node::pages::Wish;
+use crate::seats::Seats;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::Hellos;
 use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
-use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::wire::look::ProgramStat;
@@ -170,21 +170,21 @@ impl ControlLoop {
                 client.has_detached = true;
                 None
             }
-            Request::Map { slot, grant } => Some(match self.extents.files(slot, grant, client.id) {
+            Request::Map { slot, grant, pins } => Some(match self.extents.files((slot, grant), client.id, pins) {
                 Ok(files) => {
                     let (fds, parts) = files.into_iter().unzip();
                     (Ok(Answer::Files(parts)), fds)
                 }
                 Err(error) => plain(Err(error)),
             }),
-            Request::Release { gid } => {
-                self.extents.forget_direct(client.id, Some(gid));
+            Request::Release { gid, keeps } => {
+                match keeps {
+                    true => self.extents.unpin(client.id, gid),
+                    false => self.extents.forget_direct(client.id, Some(gid)),
+                }
                 Some(plain(Ok(Answer::Ok)))
             }
             Request::Share { view, consistency } => {
-                if consistency == Consistency::Coherent {
-                    self.extents.forget_direct(client.id, Some(view.gid));
-                }
                 let uid = client.user.uid;
                 self.wish(key, Wish::Share { view: Box::new(view), consistency, uid })
             }
@@ -238,19 +238,21 @@ impl ControlLoop {
             return plain(Err(Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() }));
         };
         let client = self.clients.get_mut(&key).expect("the caller looked");
-        let (link, parts) = match ShmLink::create(&client.id.to_string()) {
+        let made = ShmLink::create(&client.id.to_string()).and_then(|link| Ok((link, Seats::make()?)));
+        let ((link, parts), (seats, seats_memory)) = match made {
             Ok(made) => made,
             Err(error) => return plain(Err(error)),
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
+        self.extents.client_came(id, seats);
         self.extents.roll.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
         self.service.post(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
         let attached = Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing() };
-        (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell])
+        (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell, seats_memory])
     }
 
     /// The coordinator has answered, or was given up.

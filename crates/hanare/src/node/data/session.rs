@@ -141,6 +141,12 @@ impl Session {
         }
     }
 
+    /// Hosts are about to map an extent: commands that came before them go on by pages. Returns whether it has to have a turn for that.
+    pub fn give_way(&mut self, extents: &Extents) -> bool {
+        self.replies.give_way(extents);
+        self.inbox.give_way()
+    }
+
     /// Lets a client that waits for long work know that it goes on.
     pub fn show_life(&mut self) -> Result<(), LinkError> {
         if self.inbox.waits_for_pages() && self.replies.is_idle() && self.link.unsent_len() == 0 {

@@ -31,6 +31,7 @@ use crate::node::extents::Extents;
 use asking::Asking;
 use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
+use hanare_protocol::page::share::Lobby;
 pub(crate) use hanare_protocol::page::share::Over;
 use hanare_protocol::page::{Face, HostId, Say};
 use hanare_protocol::wire::control::{Answer, RegionView};
@@ -93,7 +94,8 @@ pub(crate) struct Pages {
     shares: HashMap<u64, (Gid, HostId)>,
     hosts: HashMap<HostKey, Host>,
     keys: HashMap<u64, (HostKey, usize)>,
-    pending: Vec<PendingJoin>,
+    /// Hosts that wait to be let in at homes here.
+    lobby: Lobby<PendingJoin>,
     /// Homes that are back, and have got what was here.
     handed: VecDeque<Handed>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
@@ -129,7 +131,7 @@ impl Pages {
             shares: HashMap::new(),
             hosts: HashMap::new(),
             keys: HashMap::new(),
-            pending: Vec::new(),
+            lobby: Lobby::new(bound.as_millis() as u64 / 2),
             handed: VecDeque::new(),
             dismissed: Vec::new(),
             local: VecDeque::new(),
@@ -172,12 +174,17 @@ impl Pages {
 
     /// Whether [`Pages::tick`] has to be called soon.
     pub fn waits(&self) -> bool {
-        !self.pending.is_empty()
+        !self.lobby.is_empty()
             || self.hosts.values().any(|host| host.sharing.waits())
             || !self.dismissed.is_empty()
             || self.homes.values().any(|home| home.is_returning() || home.draining().next().is_some())
             || self.recalls.any_wait()
             || self.wires.waits()
+    }
+
+    /// Whether hosts wait to be let in, for commands that came before them.
+    pub fn lets_wait(&self) -> bool {
+        !self.lobby.is_empty()
     }
 
     /// A thread of a client wants pages of a share; answered by [`Deed::Grant`].
@@ -354,9 +361,10 @@ impl Pages {
             self.run(errands);
             self.keep_unsent(unheard);
         }
-        let mut posts = Vec::new();
+        let (mut posts, mut keys) = (Vec::new(), Vec::new());
         for home in self.homes.values_mut() {
             for host in home.hosts_over(node, over) {
+                keys.extend(home.key_of(host));
                 let may_live = over == Over::All;
                 self.dismissed.extend(home.dismissal(host, &self.address).filter(|_| may_live).map(Dismissed::new));
                 if home.is_returning() {
@@ -368,6 +376,7 @@ impl Pages {
             }
         }
         self.post(posts);
+        self.let_wait_no_more(keys);
         if over != Over::All {
             self.dismissed.retain(|dismissed| !dismissed.is_at(node));
         }

@@ -70,7 +70,7 @@ impl Pages {
     /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
     /// what they have.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
-        for gone in std::mem::take(&mut self.pending) {
+        for gone in self.lobby.drop_those(|_| true) {
             want_no_more(&self.extents, self.me, &gone.join);
         }
         let mut errands = Vec::new();
@@ -184,6 +184,8 @@ impl Pages {
     pub(super) fn on_forgot(&mut self, share: u64) {
         self.dismissed.retain(|dismissed| !dismissed.is_of(share));
         let Some((gid, host)) = self.shares.get(&share).copied() else { return };
+        let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
+        self.let_wait_no_more(key);
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             home.on_handed_over(host, true);

@@ -416,7 +416,7 @@ fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range
     for (extent, offset, range) in &pieces {
         let files = match &mut files[*extent] {
             Some(files) => files,
-            none => none.insert(fetch_files(&region.shared, &extents[*extent], region.grant(*extent))?),
+            none => none.insert(fetch_files(&region.shared, &extents[*extent], region.grant(*extent), true)?),
         };
         map_piece(mapping, range.start, *offset, range.end - range.start, files, region.rights())?;
     }

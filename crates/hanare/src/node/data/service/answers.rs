@@ -141,11 +141,21 @@ impl ServiceLoop {
         }
     }
 
+    /// Commands that are under way go on by pages where hosts are about to map their extents: who does not move a command on keeps nobody.
+    fn give_way(&mut self) {
+        let gives = |(id, place): (&u64, &mut Place)| place.seat.give_way(&self.extents).then_some(*id);
+        let those: Vec<u64> = self.places.iter_mut().filter_map(gives).collect();
+        those.into_iter().for_each(|id| self.wake(id));
+    }
+
     /// Does what shared regions want done, until nothing is left.
     pub(super) fn serve_pages(&mut self) {
         if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
             self.ticked = Instant::now();
             self.pages.tick();
+            if self.pages.lets_wait() {
+                self.give_way();
+            }
         }
         while let Some(deed) = self.pages.poll() {
             match deed {
