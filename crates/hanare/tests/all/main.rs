@@ -56,6 +56,7 @@ mod hostile_mappings;
 mod hostile_tables;
 mod keys_change;
 mod locks;
+mod looks;
 mod mapped_memory;
 mod messages;
 mod names;

@@ -18,6 +18,10 @@ impl Line {
         self.by_arrival.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.by_arrival.len()
+    }
+
     /// Whether one waits.
     pub fn has(&self, who: Claimant) -> bool {
         self.by_claimant.contains_key(&who)
@@ -33,6 +37,11 @@ impl Line {
     /// The one that has waited longest.
     pub fn first(&self) -> Option<Claim> {
         self.by_arrival.first_key_value().map(|(_, claim)| *claim)
+    }
+
+    /// All that wait, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Claim> + '_ {
+        self.by_arrival.values().copied()
     }
 
     /// One leaves. False where it does not wait.

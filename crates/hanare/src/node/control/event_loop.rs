@@ -264,7 +264,7 @@ impl ControlLoop {
             Output::AskDone { request, result, .. } => self.ask_done(request, result),
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
-                tracing::info!("{node} is lost: {reason}");
+                tracing::info!("{node} has gone: {reason}");
                 self.service.post(ToService::NodeLost(node, epoch));
             }
         }
@@ -378,7 +378,9 @@ impl ControlLoop {
         for letter in self.post.take() {
             match letter {
                 ToControl::Greeted(greeted) => self.welcome(greeted),
-                ToControl::Linked { link, series, user } => self.service.post(ToService::Serve { link, series, user }),
+                ToControl::Linked { link, series, client, user } => {
+                    self.service.post(ToService::Serve { link, series, client, user });
+                }
                 ToControl::Wired(link) => self.service.post(ToService::Wired { node: None, link: Ok(link) }),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),

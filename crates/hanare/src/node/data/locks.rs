@@ -3,11 +3,14 @@
 use super::shares::{Share, Shares};
 use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
-use hanare_protocol::id::{JobId, PartyName, Rank, Rights, User};
-use hanare_protocol::limits::{LINK_ARRIVAL_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX, USER_PLACE_COUNT_MAX};
+use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
+use hanare_protocol::limits::{
+    LINK_ARRIVAL_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX, USER_PLACE_COUNT_MAX,
+};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
 use hanare_protocol::name::check_name;
 use hanare_protocol::names::Names;
+use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
@@ -106,6 +109,27 @@ impl Locks {
     /// A link may have more of the tables, or less.
     fn recount(&mut self, link: u64) {
         self.shares.set(link, Share { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
+    }
+
+    /// The locks that a user may share, and how many there are; holders and waiters by the programs of their links.
+    ///
+    /// **Cost**: a look at each lock; as many as [`LOOK_COUNT_MAX`] locks of memory.
+    pub fn seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
+        let (mut seen, mut count) = (Vec::new(), 0);
+        let named = |claimants: &[Claimant]| claimants.iter().map(|claimant| client_of(claimant.link)).collect::<Vec<ClientId>>();
+        for listed in self.locks.listed().filter(|listed| self.names.may(listed.name, user, Rights::Read)) {
+            count += 1;
+            if seen.len() < LOOK_COUNT_MAX {
+                seen.push(LockStat {
+                    name: listed.name.to_owned(),
+                    mode: listed.mode,
+                    holders: named(&listed.holders),
+                    waiters: named(&listed.waiters),
+                    counts: listed.counts,
+                });
+            }
+        }
+        (seen, count)
     }
 
     /// A client would have a lock.
