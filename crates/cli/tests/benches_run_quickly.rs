@@ -79,7 +79,7 @@ fn messages_there_and_back() {
     let report = bench("pingpong", None);
     check("pingpong", &report);
     // Longer records than a queue takes are no row; nor has a bare cache line any length.
-    assert_eq!(rows(&report, "8 B one way, LHC+IPUSH+LHS").len(), 2, "{report}");
+    assert_eq!(rows(&report, "1 KiB one way, LHC+IPUSH+LHS").len(), 2, "{report}");
     assert_eq!(rows(&report, "64 KiB one way, BOTF+IPUSH,").len(), 2, "{report}");
     assert_eq!(rows(&report, "1 MiB one way, BOTF+IPUSH,").len(), 0, "{report}");
     assert_eq!(rows(&report, "128 B one way, BOTF+IPUSH+LHS, 2 nodes").len(), 2, "each MPI, there or missing: {report}");
