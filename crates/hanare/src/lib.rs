@@ -37,9 +37,10 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Body, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, Mailbox,
-    MapAddress, MapOptions, Message, Modify, Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues,
-    ReadPort, ReceiveId, Region, SharedMapping, Signal, Unread, WordGuard, WordLock, WritePort,
+    Batch, Body, CacheLine, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody, LocalMapping,
+    LockGuard, Mailbox, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool, PushedPage, Queue,
+    QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, SendId, SharedMapping, Signal, Unread, WordGuard,
+    WordLock, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;

@@ -1,6 +1,6 @@
 //! One extent of this node: its bytes, and what goes with them.
 
-use super::queues::{QueueHome, QueueHomes};
+use super::queues::{QueueHome, QueueHomes, SpilledUnit};
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::Gid;
@@ -108,7 +108,18 @@ impl Held {
             return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
         }
         let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
-        with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
+        let heap = heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len));
+        heap.grow(region_len);
+        with(heap)
+    }
+
+    /// Bytes that the table of its heap gets longer by a block in a region that is so long: all of them where no heap began yet.
+    pub fn heap_growth(&self, region_len: u64) -> u64 {
+        if self.lost_heap {
+            return 0;
+        }
+        let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        heap.as_ref().map_or_else(|| Heap::table_len(region_len), |heap| heap.growth_len(region_len))
     }
 
     /// Runs `with` on the array of queues that begins at `at`.
@@ -117,6 +128,13 @@ impl Held {
     pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.with(self.gid, at, self.reach().window(), &self.lender, with)
+    }
+
+    /// Calls `with` for each unit that queues here have spilled, the first of a lane first: the first byte of its array, its queue and its lane.
+    ///
+    /// **Errors**: those of `with`, which end it.
+    pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).each_spilled(with)
     }
 
     /// Appends what a command brings to a lane of the array of queues that begins at `at`.

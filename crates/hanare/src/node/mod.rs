@@ -34,6 +34,10 @@ mod pages;
 mod queues;
 mod roll;
 
+#[cfg(test)]
+pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;
+#[cfg(any(test, fuzzing))]
+pub(crate) use data::fuzz::sharing as fuzz_sharing;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;

@@ -89,6 +89,7 @@
 //! own beside [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers*
 //! (they would save the upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
 
+pub mod bypass;
 pub mod consistency;
 pub mod courier;
 pub mod direct;
@@ -96,6 +97,7 @@ pub mod directory;
 mod entries;
 pub mod host;
 pub mod hosts;
+pub mod intake;
 pub mod message;
 pub mod moves;
 pub mod share;

@@ -7,7 +7,9 @@ use crate::node::lost::lost_memory;
 use crate::node::pages::{Asker, Need, Pages, Recall};
 use hanare_memory::vector;
 use hanare_protocol::id::Rights;
-use hanare_protocol::limits::{LINK_WORD_COUNT_MAX, PAGE_LEN, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
+use hanare_protocol::limits::{
+    LINK_WORD_COUNT_MAX, PAGE_LEN, USER_WORD_COUNT_MAX, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX,
+};
 use hanare_protocol::page::{Access, Face};
 use hanare_protocol::wire::sync::{SyncAnswer, WaitedWord};
 use hanare_protocol::{Error, Result};
@@ -19,6 +21,8 @@ const LOOKS_PER_TURN: usize = 64;
 /// Words of which one is waited for.
 struct Watch {
     waiter: Waiter,
+    /// Whose program it is.
+    user: u32,
     /// Never empty.
     words: Vec<WaitedWord>,
     bound: Option<(Instant, u64)>,
@@ -105,14 +109,14 @@ impl Words {
         &mut self,
         words: Vec<WaitedWord>,
         bound_ms: Option<u64>,
-        waiter: Waiter,
+        (waiter, user): (Waiter, u32),
         memory: (&Extents, &mut Pages),
     ) -> Result<Option<SyncAnswer>> {
         let full = |what: &str, limit: usize| Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 });
         if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
             return full("words of one wait, of which there is at least one", WAIT_WORD_COUNT_MAX);
         }
-        let mut watch = Watch { waiter, words, bound: None, next: 0, recall: None };
+        let mut watch = Watch { waiter, user, words, bound: None, next: 0, recall: None };
         match watch.look(memory)? {
             Look::Seen(answer) => return Ok(Some(answer)),
             Look::NotYet => {}
@@ -123,6 +127,9 @@ impl Words {
         }
         if self.word_count(|other| other.waiter.session == waiter.session) + watch.words.len() > LINK_WORD_COUNT_MAX {
             return full("words of one node that one client waits for", LINK_WORD_COUNT_MAX);
+        }
+        if self.word_count(|other| other.user == user) + watch.words.len() > USER_WORD_COUNT_MAX {
+            return full("words of one node that one user's programs wait for", USER_WORD_COUNT_MAX);
         }
         watch.bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
         self.watches.push(watch);
