@@ -112,7 +112,6 @@ impl<P: Send> Port<P> {
         let port = port.as_mut().ok_or_else(closed)?;
         py.detach(|| work(port)).map_err(raise)
     }
-
 }
 
 /// Tries `step` for so long at a time until it has come, `timeout` seconds at most; a signal's exception ends the wait.
