@@ -20,13 +20,13 @@ pub struct Heap {
     region: String,
     granule: u64,
     /// One for the region as it was first, one for each time that it has grown.
-    parts: Vec<Part>,
+    parts: Vec<HeapPart>,
     /// By the block's first byte in the region.
     blocks: BTreeMap<u64, Block>,
     used: u64,
 }
 
-struct Part {
+struct HeapPart {
     /// Its first granule in the region, and how many it has.
     first: u64,
     count: u32,
@@ -39,10 +39,10 @@ struct Block {
     allocation: Allocation,
 }
 
-impl Part {
+impl HeapPart {
     /// All free, for at most so many blocks.
-    fn new(first: u64, count: u32, blocks: u32) -> Part {
-        Part { first, count, allocator: Allocator::with_max_allocs(count, entries(count, blocks)) }
+    fn new(first: u64, count: u32, blocks: u32) -> HeapPart {
+        HeapPart { first, count, allocator: Allocator::with_max_allocs(count, entries(count, blocks)) }
     }
 
     fn end(&self) -> u64 {
@@ -73,13 +73,13 @@ impl Heap {
     /// **Cost**: 64 bytes for each block that there can be, at most 8 MiB, at once.
     pub fn new(region: &str, len: u64) -> Heap {
         let (granule, count) = granules(len);
-        let parts = vec![Part::new(1, count, BLOCK_COUNT_MAX)];
+        let parts = vec![HeapPart::new(1, count, BLOCK_COUNT_MAX)];
         Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0 }
     }
 
     /// Where the heap ends, and how many granules there are behind it in a region of `len` bytes that are to be its own.
     fn more(&self, len: u64) -> Option<(u64, u32)> {
-        let end = self.parts.last().map_or(1, Part::end);
+        let end = self.parts.last().map_or(1, HeapPart::end);
         let more = (len.min(REGION_LEN_MAX) / self.granule).saturating_sub(end).min(u64::from(u32::MAX - 1)) as u32;
         (more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX).then_some((end, more))
     }
@@ -90,7 +90,7 @@ impl Heap {
     /// what comes on top.
     pub fn grow(&mut self, len: u64) {
         if let Some((end, more)) = self.more(len) {
-            self.parts.push(Part::new(end, more, GROWN_BLOCK_COUNT_MAX));
+            self.parts.push(HeapPart::new(end, more, GROWN_BLOCK_COUNT_MAX));
         }
     }
 
