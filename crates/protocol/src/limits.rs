@@ -83,11 +83,11 @@ pub const DEATH_LOOK_MS: u64 = 200;
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
+/// Parts of a region's heap: the first, and one for each time that it follows the region as that grows. Tables of 8 MiB in all beside the first.
+pub const HEAP_PART_COUNT_MAX: usize = 17;
+
 /// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
 pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;
-
-/// How often a region's heap follows the region as it grows: tables of 8 MiB in all beside the first.
-pub const HEAP_PART_COUNT_MAX: usize = 17;
 
 /// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
 pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;

@@ -97,7 +97,7 @@ pub enum SyncRequest {
     BlockLen {
         /// The first extent's slot.
         slot: Slot,
-        /// The right to read it.
+        /// The right to write it.
         grant: Grant,
         /// The region's length in bytes.
         region_len: u64,

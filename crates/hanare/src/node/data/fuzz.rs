@@ -30,9 +30,13 @@ thread_local! {
 
 fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
     match &mut request {
-        SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. } if *grant == WRITES => *grant = write,
         SyncRequest::Wait { words, .. } => {
             words.iter_mut().filter(|word| word.grant == WRITES).for_each(|word| word.grant = write);
+        }
+        SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. } | SyncRequest::BlockLen { grant, .. }
+            if *grant == WRITES =>
+        {
+            *grant = write;
         }
         SyncRequest::Queue(at, _) if at.grant == WRITES => at.grant = write,
         _ => {}
@@ -104,9 +108,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
     let word = |offset, until| WaitedWord { slot, grant, offset, until };
-    let (soon, late) = (word(8, Wait::NotEqual(Word::U64(1))), word(LEN - 8, Wait::Equal(Word::U32(1))));
-    let wait = SyncRequest::Wait { words: vec![soon, late], bound_ms: Some(1) };
-    let never = SyncRequest::Wait { words: vec![late], bound_ms: None };
+    let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
+    let either = vec![word(LEN - 8, Wait::Equal(Word::U32(1))), word(6, Wait::Less(Word::I16(0)))];
+    let never = SyncRequest::Wait { words: either, bound_ms: None };
     let allocate = SyncRequest::Allocate { slot, grant, region_len: LEN, len: 100, align: 64 };
     let front = AppendFront { queue: 1, writer: hanare_protocol::queue::PortId(5), seq: 0 };
     let unit = [&8u64.to_le_bytes()[..], &[7; 8]].concat();

@@ -61,10 +61,7 @@ impl Sync {
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
                 self.heaps.enter(user.uid, &held, region_len)?;
-                let offset = held.with_heap(region_len, |heap| {
-                    heap.grow(region_len);
-                    heap.allocate(len, align)
-                })?;
+                let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
@@ -74,7 +71,8 @@ impl Sync {
                 Ok(Some(SyncAnswer::Done))
             }
             SyncRequest::BlockLen { slot, grant, region_len, offset } => {
-                let held = extents.hold(slot, grant, Rights::Read)?;
+                let held = extents.hold(slot, grant, Rights::Write)?;
+                self.heaps.enter(user.uid, &held, region_len)?;
                 let len = held.with_heap(region_len, |heap| heap.block_len(offset))?;
                 Ok(Some(SyncAnswer::BlockLen { len }))
             }
