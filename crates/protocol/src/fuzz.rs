@@ -171,6 +171,7 @@ pub fn member(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{BoundRange, Publication, Stores};
     use crate::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
     use crate::page::{Consistency, Page, ToHome, Version};
     use crate::place::{Extent, Placement, Span};
@@ -276,10 +277,13 @@ mod tests {
             firm: false,
             tries: true,
         };
+        let range = BoundRange { gid: Gid(1), offset: 2, len: 3 };
+        let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let seeds = [
             packed(Query::Ask(Question { connection: 1, seq: 2 }).encode(1)),
             packed(Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }).encode(1)),
+            packed(Query::Sync(SyncRequest::Publish { number: 1, publication }).encode(1)),
             packed(Query::Want(1, vec![want; 2]).encode(1)),
             packed(Reply::Refused(Error::LimitReached { what: "a".to_owned(), limit: 1 }).encode(1)),
             packed(Reply::Synced(SyncAnswer::Word { seen: 1 }).encode(1)),

@@ -24,10 +24,10 @@ use support::TestPool;
 const BOUND: Duration = Duration::from_secs(20);
 
 /// A data link, byte by byte.
-struct Raw(TcpStream);
+pub struct Raw(TcpStream);
 
 impl Raw {
-    fn connect(address: &str) -> Raw {
+    pub fn connect(address: &str) -> Raw {
         let socket = support::data_link(address);
         socket.set_read_timeout(Some(BOUND)).unwrap();
         socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -61,7 +61,7 @@ impl Raw {
     }
 
     /// Asks for something that clients share.
-    fn ask(&mut self, request: &SyncRequest) -> Result<SyncAnswer, Error> {
+    pub fn ask(&mut self, request: &SyncRequest) -> Result<SyncAnswer, Error> {
         self.send(request);
         match self.answer() {
             (Head { kind: Kind::Refused, .. }, body) => Err(control::decode(&body).unwrap()),
@@ -349,10 +349,11 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         number,
         thread: number,
         bound_ms: None,
+        known: None,
     };
-    let taken = SyncAnswer::Granted { abandoned: false };
+    let taken = SyncAnswer::Granted { abandoned: false, data: None };
     for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
-        assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken));
+        assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken.clone()));
     }
     assert!(matches!(raw.ask(&lock(u64::MAX, "more")), Err(Error::LimitReached { .. })));
     assert!(matches!(raw.ask(&SyncRequest::Unlock { number: u64::MAX }), Err(Error::LockMisused { .. })));

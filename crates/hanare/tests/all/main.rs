@@ -44,6 +44,8 @@ mod coherent;
 mod collectives;
 mod commands;
 mod cost;
+mod entry;
+mod entry_programs;
 mod fault_steps;
 mod fault_steps_of_nodes;
 mod groups;

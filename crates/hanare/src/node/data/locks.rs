@@ -1,6 +1,7 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
 use super::waiter::{Answered, Waiter, deadline};
+use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
@@ -12,9 +13,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-#[derive(Default)]
 pub(crate) struct Locks {
     locks: lock::Locks,
+    /// Data bound to them.
+    data: BoundData,
     groups: Groups,
     names: Names,
     /// Those that wait for a lock.
@@ -35,16 +37,19 @@ struct Waiting {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
+    /// The lock, and what it knows of the data bound to it.
+    wanted: (String, Option<Stamp>),
 }
 
 /// What is answered at once; `None` where that comes later.
 pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
 
 impl Locks {
-    /// None yet, at a home that began again or is the first of its pool.
-    pub fn new(began_again: bool) -> Locks {
+    /// None yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
+    pub fn new(began_again: bool, life: u64) -> Locks {
         let locks = if began_again { lock::Locks::after_another_life() } else { lock::Locks::new() };
-        Locks { locks, ..Locks::default() }
+        let (groups, names, waiting, meeting, jobs, arrived, deaths, bounds, answers) = Default::default();
+        Locks { locks, data: BoundData::new(life), groups, names, waiting, meeting, jobs, arrived, deaths, bounds, answers }
     }
 
     /// Refuses a user the names of others.
@@ -65,21 +70,34 @@ impl Locks {
         names.on_use(name, user, rights, is_used)
     }
 
-    /// A client would have a lock.
-    pub fn lock(&mut self, name: &str, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
-        match self.locks.on_lock(name, claim, bound_ms != Some(0))? {
-            Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned })),
+    /// A client would have a lock, and knows a version of the data bound to it.
+    pub fn lock(&mut self, (name, known): (String, Option<Stamp>), claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
+        match self.locks.on_lock(&name, claim, bound_ms != Some(0))? {
+            Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned, data: self.data.on_grant(&name, known) })),
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
                 let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
                 self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, Waiting { seq, bound });
+                self.waiting.insert(claim.who, Waiting { seq, bound, wanted: (name, known) });
                 Ok(None)
             }
         }
     }
 
+    /// A holder is about to put changes of what is bound to its lock at their homes.
+    pub fn publish(&mut self, who: Claimant, publication: Publication) -> AtOnce {
+        let stamp = self.data.on_publish(&self.locks, who, publication)?;
+        Ok(Some(SyncAnswer::Published { stamp }))
+    }
+
+    /// A holder has put at their homes what one before it left half-done.
+    pub fn redone(&mut self, who: Claimant) -> AtOnce {
+        self.data.on_redone(&self.locks, who)?;
+        Ok(Some(SyncAnswer::Done))
+    }
+
     pub fn unlock(&mut self, who: Claimant) -> AtOnce {
+        self.data.on_unlock(&self.locks, who);
         self.locks.on_unlock(who)?;
         self.settle();
         Ok(Some(SyncAnswer::Done))
@@ -87,8 +105,9 @@ impl Locks {
 
     /// A client gave up waiting for a lock, whether or not it was granted meanwhile.
     pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
+        self.data.on_withdraw(who);
         self.locks.on_withdraw(who);
-        if let Some(Waiting { seq, bound }) = self.waiting.remove(&who) {
+        if let Some(Waiting { seq, bound, .. }) = self.waiting.remove(&who) {
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
@@ -168,6 +187,7 @@ impl Locks {
             }
             stays
         });
+        self.data.on_link_gone(session);
         self.locks.on_link_gone(session);
         self.groups.on_link_gone(session);
         self.settle();
@@ -182,7 +202,7 @@ impl Locks {
     pub fn tick(&mut self, now: Instant) {
         while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
             self.bounds.remove(&(until, who));
-            if let (Some(name), Some(Waiting { seq, bound })) = (self.locks.on_bound(who), self.waiting.remove(&who)) {
+            if let (Some(name), Some(Waiting { seq, bound, .. })) = (self.locks.on_bound(who), self.waiting.remove(&who)) {
                 let after_ms = bound.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
                 self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -199,11 +219,12 @@ impl Locks {
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
         while let Some(Grant { who, abandoned }) = self.locks.poll() {
-            let Some(Waiting { seq, bound }) = self.waiting.remove(&who) else { continue };
+            let Some(Waiting { seq, bound, wanted: (name, known) }) = self.waiting.remove(&who) else { continue };
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
-            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Granted { abandoned })));
+            let data = self.data.on_grant(&name, known);
+            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Granted { abandoned, data })));
         }
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };

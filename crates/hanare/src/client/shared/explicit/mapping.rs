@@ -1,7 +1,7 @@
 //! An explicit mapping as the pool knows it: the homes count it, so that nobody maps the region otherwise meanwhile.
 
 use super::Explicit;
-use crate::client::attachment::{DirectHold, MappedRegion, PageCounts, Shared};
+use crate::client::attachment::{BoundMemory, DirectHold, MappedRegion, PageCounts, Shared};
 use crate::client::region::Region;
 use hanare_memory::Window;
 use hanare_protocol::id::{Gid, Rights};
@@ -16,16 +16,17 @@ pub(crate) struct SharedExplicit {
     explicit: Option<Explicit>,
     /// Extents of this host are mapped as they are. Dropped after them.
     hold: Option<DirectHold>,
+    consistency: Consistency,
     shared: Arc<Shared>,
     gid: Gid,
 }
 
 impl SharedExplicit {
-    /// Tells the homes, and maps a region.
+    /// Tells the homes, and maps a region, `Explicit` or `Entry`.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
-    pub fn new(region: &Region) -> Result<SharedExplicit> {
-        let request = Request::Share { view: region.fresh_view()?, consistency: Consistency::Explicit };
+    pub fn new(region: &Region, consistency: Consistency) -> Result<SharedExplicit> {
+        let request = Request::Share { view: region.fresh_view()?, consistency };
         match region.shared.session.ask(&request)? {
             Answer::Shared(_) => {}
             other => return Err(region.shared.session.nonsense(&other)),
@@ -33,8 +34,9 @@ impl SharedExplicit {
         // From here on the node is told when this fails or ends.
         let (shared, gid) = (region.shared.clone(), region.gid());
         let hold = Some(DirectHold::new(&shared, gid, true));
-        let mut mapping = SharedExplicit { explicit: None, hold, shared, gid };
-        mapping.explicit = Some(Explicit::new(region)?);
+        let mut mapping = SharedExplicit { explicit: None, hold, consistency, shared, gid };
+        let is_entry = consistency == Consistency::Entry;
+        mapping.explicit = Some(if is_entry { Explicit::of_sections(region)? } else { Explicit::new(region)? });
         Ok(mapping)
     }
 
@@ -45,7 +47,14 @@ impl SharedExplicit {
 
 impl MappedRegion for SharedExplicit {
     fn consistency(&self) -> Consistency {
-        Consistency::Explicit
+        self.consistency
+    }
+
+    fn bound(&self) -> Option<&dyn BoundMemory> {
+        match self.consistency {
+            Consistency::Entry => Some(self.explicit()),
+            _ => None,
+        }
     }
 
     fn rights(&self) -> Rights {
