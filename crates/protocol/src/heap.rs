@@ -25,16 +25,33 @@ pub struct Heap {
     used: u64,
 }
 
+/// Bytes of an entry of the table, at most.
+const ENTRY_LEN: u64 = 32;
+
+/// Bytes of a granule, and how many are given out.
+fn granules(len: u64) -> (u64, u32) {
+    let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
+    (granule, (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32)
+}
+
+/// Each block has an entry, and so has each free part between two; the allocator keeps one back.
+fn entries(granule_count: u32) -> u32 {
+    2 * granule_count.min(BLOCK_COUNT_MAX) + 3
+}
+
 impl Heap {
     /// The heap of a region of `len` bytes, all free. Messages call the region as `region` says.
     ///
     /// **Cost**: 64 bytes for each block that there can be, at most 8 MiB, at once.
     pub fn new(region: &str, len: u64) -> Heap {
-        let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
-        let count = (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32;
-        // Each block has an entry, and so has each free part between two; the allocator keeps one back.
-        let allocator = Allocator::with_max_allocs(count, 2 * count.min(BLOCK_COUNT_MAX) + 3);
+        let (granule, count) = granules(len);
+        let allocator = Allocator::with_max_allocs(count, entries(count));
         Heap { region: region.to_owned(), granule, allocator, blocks: BTreeMap::new(), used: 0 }
+    }
+
+    /// Bytes of the table of a heap in a region of `len` bytes.
+    pub fn table_len(len: u64) -> u64 {
+        u64::from(entries(granules(len).1)) * ENTRY_LEN
     }
 
     /// How many blocks are given out.

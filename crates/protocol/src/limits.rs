@@ -43,6 +43,18 @@ pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
 /// Most names of locks and groups of one user: no user takes all locks.
 pub const USER_NAME_COUNT_MAX: usize = LOCK_COUNT_MAX / 4;
 
+/// Most takings of locks of one user.
+pub const USER_CLAIM_COUNT_MAX: usize = CLAIM_COUNT_MAX / 4;
+
+/// Most places of one user in groups, and so most of its groups: others have room for as many.
+pub const USER_PLACE_COUNT_MAX: usize = GROUP_COUNT_MAX / 2;
+
+/// Most jobs with a barrier that ranks of one user began.
+pub const USER_JOB_COUNT_MAX: usize = JOB_COUNT_MAX / 4;
+
+/// Most ranks that wait at barriers on one connection: a program is one rank, of one job.
+pub const LINK_ARRIVAL_COUNT_MAX: usize = 64;
+
 /// Most named groups at once.
 pub const GROUP_COUNT_MAX: usize = 65_536;
 
@@ -51,6 +63,9 @@ pub const WORD_WAIT_COUNT_MAX: usize = 4096;
 
 /// Most of those on one connection.
 pub const LINK_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4;
+
+/// Most of those of one user.
+pub const USER_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4 * 3;
 
 /// How often a word is looked at that nobody changes by command: its other clients may store to it directly.
 pub const WORD_LOOK_MS: u64 = 1;
@@ -64,6 +79,9 @@ pub const DEATH_LOOK_MS: u64 = 200;
 
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
+
+/// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
+pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;
 
 /// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
 pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;
@@ -118,6 +136,15 @@ pub const MESSAGE_DEPTH: u32 = 16;
 
 /// Most messages that have come to a party and that no receive wanted: some 100 bytes each, beside bodies of up to a page.
 pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
+
+/// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
+pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
+
+/// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
+pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
+
+/// How long a party sleeps before it looks whether a body that it sends has come to its receiver's host. Nobody wakes it for that.
+pub const MESSAGE_NAP_MS: u64 = 1;
 
 /// Most parties of a group that collective operations: each has a lane for each other.
 pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
@@ -205,6 +232,9 @@ pub const REQUEST_FD_COUNT_MAX: usize = 1;
 /// Requests of one client that are answered in a row before others have their turn.
 pub const CLIENT_TURN_COUNT: usize = 8;
 
+/// Requests of one data link beside commands that are taken before others have their turn: each takes some microseconds.
+pub const LINK_TURN_COUNT: usize = 64;
+
 /// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
 pub const UNREAD_MS: u64 = ANSWER_MS;
 
@@ -227,6 +257,24 @@ pub const PEER_UNREAD_LEN_MAX: usize = 64 << 20;
 
 /// Most regions in one page of a listing, so that a page stays within [`CONTROL_LEN_MAX`].
 pub const LIST_PAGE_COUNT_MAX: usize = 4096;
+
+/// Runs of pages that a home names as going to and fro: what a screen holds, and a mapping of one program's data has.
+pub const PAGE_RUN_COUNT_MAX: usize = 8;
+
+/// Mappings that are over, of which a node remembers the pages that went to and fro: a job's end is told by them.
+pub const PAST_MAPPING_COUNT_MAX: usize = 64;
+
+/// Most regions, programs, and locks that one look at a node shows; how many there are is told beside.
+pub const LOOK_COUNT_MAX: usize = 256;
+
+/// Holders of a lock, and those that wait for it, that a look names.
+pub const LOOK_CLAIM_COUNT_MAX: usize = 16;
+
+/// Most cells of a map of a region's pages: those of a terminal of 200 columns and 60 rows.
+pub const MAP_CELL_COUNT_MAX: usize = 12_000;
+
+/// Longest question of what a node has, and longest answer: that of [`LOOK_COUNT_MAX`] locks with the longest names stays below.
+pub const LOOK_LEN_MAX: u64 = 2 << 20;
 
 /// Largest piece staged at once when a strided command is gathered or scattered: half of a usual L2 cache.
 pub const STAGE_LEN: usize = 256 << 10;

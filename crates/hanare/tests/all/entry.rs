@@ -1,7 +1,7 @@
 //! Data bound to locks: brought with the lock, seen after its release, whole or not at all where a holder dies.
 
 use crate::holder;
-use crate::hostile::Raw;
+use crate::raw_link::Raw;
 use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, LockGuard, NodeId, Placement, Pool, Rights, SharedMapping, Strided};
@@ -88,7 +88,7 @@ fn messages(client: &Pool, work: impl FnOnce()) -> (u64, u64) {
 }
 
 #[test]
-// FEATURE: RF-F7 RF-F10 RF-F11 RF-F14
+// FEATURE: RF-F7 RF-F11 RF-F14
 fn what_has_changed_comes_with_the_grant_and_what_has_not_costs_nothing() {
     let pool = TestPool::start(3, 32 << 20);
     let (near, far) = (pool.client(0), pool.client(1));

@@ -27,6 +27,8 @@ mod holder;
 mod intruder;
 #[path = "../support/processes.rs"]
 mod processes;
+#[path = "../support/raw_link.rs"]
+mod raw_link;
 #[path = "../support/relay.rs"]
 mod relay;
 #[path = "../support/scene.rs"]
@@ -53,8 +55,10 @@ mod heap;
 mod hostile;
 mod hostile_clients;
 mod hostile_mappings;
+mod hostile_tables;
 mod keys_change;
 mod locks;
+mod looks;
 mod mapped_memory;
 mod messages;
 mod names;

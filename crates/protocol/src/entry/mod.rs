@@ -165,7 +165,7 @@ impl BoundLock {
 }
 
 /// Data bound to locks of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BoundData {
     life: u64,
     version: u64,
@@ -178,8 +178,7 @@ pub struct BoundData {
 impl BoundData {
     /// Nothing is bound, in a life of the pool's home by that random number.
     pub fn new(life: u64) -> BoundData {
-        let (entries, publishing, shelf) = Default::default();
-        BoundData { life, version: 0, entries, publishing, shelf }
+        BoundData { life, ..BoundData::default() }
     }
 
     /// One that has just got a lock is told what is bound to it; nothing where nothing is. `known` is the version that it has.
@@ -337,7 +336,8 @@ impl BoundData {
     }
 
     /// The state of what is bound to a lock; `None` where nothing is.
-    pub fn phase(&self, name: &str) -> Option<Phase> {
+    #[cfg(test)]
+    fn phase(&self, name: &str) -> Option<Phase> {
         self.entries.get(name).map(BoundLock::phase)
     }
 }

@@ -61,7 +61,6 @@ impl Shelf {
     }
 
     /// Keeps a release of a lock, the newest.
-    // FEATURE: RF-F10
     pub fn put(&mut self, name: &str, release: Release) {
         let wanted = release.changes.line_count();
         if matches!(release.changes, Stores::All) || !self.make_room(wanted) {

@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) struct Client {
     socket: FrameSocket,
     pub user: User,
+    /// Its process, as the kernel said when it connected.
+    pub process: u32,
     /// Its supplementary groups.
     pub groups: Vec<u32>,
     pub id: ClientId,
@@ -24,6 +26,10 @@ pub(crate) struct Client {
     pub waits_for: Option<u64>,
     /// What epoll watches.
     pub interest: EventFlags,
+    /// Whether it has closed its end, or has died.
+    pub has_ended: bool,
+    /// Whether it stands among those that want a turn.
+    pub wants_turn: bool,
 }
 
 impl Client {
@@ -31,16 +37,20 @@ impl Client {
     pub fn new(socket: OwnedFd, id: ClientId) -> io::Result<Client> {
         let credentials = socket_peercred(&socket)?;
         let user = User { uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() };
+        let process = credentials.pid.as_raw_nonzero().get().unsigned_abs();
         let groups = peer_groups(socket.as_fd())?;
         Ok(Client {
             socket: FrameSocket::polled(socket),
             user,
+            process,
             groups,
             id,
             attached: None,
             has_detached: false,
             waits_for: None,
             interest: EventFlags::IN,
+            has_ended: false,
+            wants_turn: false,
         })
     }
 

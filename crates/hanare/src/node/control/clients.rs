@@ -13,16 +13,21 @@ use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::wire::look::ProgramStat;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// What a client waits for that waits for the service: no request of the member has this number.
 const WISH: u64 = u64::MAX;
 
 /// New clients that are taken in before others have their turn.
-const ACCEPT_TURN_COUNT: usize = 64;
+const ACCEPT_TURN_COUNT: usize = 16;
+
+/// How long clients have turns before the membership and other nodes come first again.
+const CLIENTS_TIME: Duration = Duration::from_millis(1);
 
 /// An answer and the descriptors that go with it.
 type Reply = (Result<Answer>, Vec<OwnedFd>);
@@ -79,10 +84,32 @@ impl ControlLoop {
         }
     }
 
-    /// A client's socket has something, or room; or it has ended.
-    pub(super) fn on_client(&mut self, key: u64, has_ended: bool) {
+    /// A client's socket has something, or room; or it has ended. It has its turn when others of its user, and other users, had theirs.
+    pub(super) fn want_turn(&mut self, key: u64, has_ended: bool) {
+        let Some(client) = self.clients.get_mut(&key) else { return };
+        client.has_ended |= has_ended;
+        if !std::mem::replace(&mut client.wants_turn, true) {
+            self.turns.push(Some(client.user.uid), key);
+        }
+    }
+
+    /// Gives clients their turns, users one after another, until the membership and other nodes come first again.
+    pub(super) fn serve_clients(&mut self) {
+        let begun = Instant::now();
+        while let Some(user) = self.turns.next_user() {
+            let key = self.turns.pop(user).expect("a user that wants a turn has somebody");
+            self.on_turn(key);
+            if begun.elapsed() >= CLIENTS_TIME {
+                return;
+            }
+        }
+    }
+
+    fn on_turn(&mut self, key: u64) {
+        let Some(client) = self.clients.get_mut(&key) else { return };
+        client.wants_turn = false;
         // What it sent before its end is read as long as it may be; then nobody is left to hear an answer.
-        let is_over = has_ended && self.clients.get(&key).is_some_and(Client::waits);
+        let is_over = client.has_ended && client.waits();
         let served = if is_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { self.serve_client(key) };
         if let Err(error) = served {
             self.client_gone(key, &error);
@@ -103,7 +130,7 @@ impl ControlLoop {
             }
         }
         self.rewatch_client(key);
-        self.eager.insert(key);
+        self.want_turn(key, false);
         Ok(())
     }
 
@@ -114,7 +141,7 @@ impl ControlLoop {
         match client.answer(result, fds) {
             Ok(()) => {
                 self.rewatch_client(key);
-                self.eager.insert(key);
+                self.want_turn(key, false);
             }
             Err(error) => self.client_gone(key, &error),
         }
@@ -169,16 +196,10 @@ impl ControlLoop {
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
-            Request::Pages => {
-                let uid = client.user.uid;
-                let names = uid == 0 || uid == rustix::process::geteuid().as_raw();
-                self.wish(key, Wish::Stat { names })
-            }
             Request::Own => {
                 let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
                 Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))
             }
-            Request::Counts => Some(plain(Ok(Answer::Counts(self.extents.counts.read())))),
             Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
@@ -223,7 +244,8 @@ impl ControlLoop {
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
-        self.service.post(ToService::Serve { link: Box::new(link), series: None, user });
+        self.extents.roll.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
+        self.service.post(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
@@ -249,6 +271,7 @@ impl ControlLoop {
             }
         }
         self.extents.forget_direct(client.id, None);
+        self.extents.roll.strike(client.id);
         self.service.post(ToService::ClientGone(client.id));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);

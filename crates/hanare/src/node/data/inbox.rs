@@ -21,7 +21,7 @@ use crate::node::pages::Need;
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::{LIST_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{LINK_TURN_COUNT, LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::Query;
@@ -395,7 +395,8 @@ unsafe impl Sink for Inbox {
 
     fn may_begin(&self) -> bool {
         let reads = |finished: &Finished| matches!(&finished.arrived, Ok(Arrived::Commands(work)) if !work.is_empty());
-        !self.held_back && !self.finished.iter().any(reads)
+        let asks = |finished: &&Finished| matches!(finished.arrived, Ok(Arrived::Query(_)));
+        !self.held_back && !self.finished.iter().any(reads) && self.finished.iter().filter(asks).count() < LINK_TURN_COUNT
     }
 }
 

@@ -8,7 +8,8 @@ use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::User;
+use hanare_protocol::id::{ClientId, User};
+use hanare_protocol::limits::LINK_TURN_COUNT;
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -18,6 +19,9 @@ use std::sync::Arc;
 /// Rounds of one turn before others get theirs.
 const ROUNDS_MAX: u32 = 16;
 
+/// Bytes moved in one turn after which others get theirs: some 0.2 ms of copying.
+const TURN_LEN: u64 = 1 << 20;
+
 pub(crate) struct Session {
     // Dropped first: it may hold windows of the others.
     link: Box<dyn Link>,
@@ -25,7 +29,8 @@ pub(crate) struct Session {
     replies: Replies,
     /// Queries that are not acted on yet, with the number of each.
     queries: Vec<(u64, Query)>,
-    user: User,
+    /// The program, 0 for a node, and its user.
+    who: (ClientId, User),
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
 }
@@ -44,15 +49,20 @@ pub(crate) struct Turn {
 }
 
 impl Session {
-    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
+    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), user, looks }
+        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), who, looks }
     }
 
     /// Whose program the client is.
     pub fn user(&self) -> User {
-        self.user
+        self.who.1
+    }
+
+    /// The program's number in the pool; 0 for a node.
+    pub fn client(&self) -> ClientId {
+        self.who.0
     }
 
     /// Whether the client has closed its end, or its process is gone.
@@ -76,7 +86,7 @@ impl Session {
         if self.looks && self.has_ended() {
             return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });
         }
-        let mut turn = Turn::default();
+        let (mut turn, mut moved_len) = (Turn::default(), 0);
         for _ in 0..ROUNDS_MAX {
             self.inbox.held_back = !self.replies.is_idle();
             let progress = self.link.progress(&mut self.inbox)?;
@@ -93,6 +103,11 @@ impl Session {
             }
             turn.moved = true;
             if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
+                break;
+            }
+            // Queries are acted on when the turn is over, and some take long.
+            moved_len += progress.received_len + progress.sent_len;
+            if moved_len >= TURN_LEN || self.queries.len() >= LINK_TURN_COUNT {
                 break;
             }
         }

@@ -3,35 +3,39 @@
 
 use super::locks::{AtOnce, Locks};
 use super::queues::QueuePorts;
+use super::shares::Heaps;
 use super::waiter::{Answered, Waiter};
 use super::words::{Watched, Words};
 use crate::node::extents::Extents;
 use crate::node::pages::Pages;
 use hanare_protocol::Result;
-use hanare_protocol::id::{JobId, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, JobId, Rank, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::page::Face;
+use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+#[derive(Default)]
 pub(crate) struct Sync {
     locks: Locks,
     words: Words,
     queues: QueuePorts,
+    heaps: Heaps,
     answers: VecDeque<Answered>,
 }
 
 impl Sync {
     /// Nothing is shared yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
     pub fn new(began_again: bool, life: u64) -> Sync {
-        let (words, queues, answers) = Default::default();
-        Sync { locks: Locks::new(began_again, life), words, queues, answers }
+        Sync { locks: Locks::new(began_again, life), ..Sync::default() }
     }
 
     /// A client asks for something.
     pub fn on_request(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) {
-        let outcome = self.locks.may(user, &request).and_then(|()| self.begin(waiter, request, extents, pages));
+        let may = self.locks.may(waiter.session, user, &request);
+        let outcome = may.and_then(|()| self.begin(waiter, user, request, (extents, pages)));
         match outcome {
             Ok(None) => {}
             Ok(Some(answer)) => self.answers.push_back((waiter, Ok(answer))),
@@ -39,7 +43,7 @@ impl Sync {
         }
     }
 
-    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents, pages: &mut Pages) -> AtOnce {
+    fn begin(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
             SyncRequest::Lock { name, mode, number, thread, bound_ms, known } => {
@@ -56,20 +60,27 @@ impl Sync {
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
             SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
-                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, (extents, pages))
+                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, (waiter, user.uid), (extents, pages))
             }
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
+                self.heaps.enter(user.uid, &held, region_len)?;
                 let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
+                self.heaps.enter(user.uid, &held, region_len)?;
                 held.with_heap(region_len, |heap| heap.free(offset))?;
                 Ok(Some(SyncAnswer::Done))
             }
             SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
         }
+    }
+
+    /// The locks that a user may see, with the programs of their links, and how many there are.
+    pub fn locks_seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
+        self.locks.seen_by(user, client_of)
     }
 
     /// A link ended: what was taken on it goes to others, and nobody is told anything there.

@@ -7,7 +7,7 @@ use crate::node::lost::lost_memory;
 use crate::node::pages::{Asker, Need, Pages, Recall};
 use hanare_memory::vector;
 use hanare_protocol::id::{Grant, Rights, Slot};
-use hanare_protocol::limits::{LINK_WORD_COUNT_MAX, PAGE_LEN, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
+use hanare_protocol::limits::{LINK_WORD_COUNT_MAX, PAGE_LEN, USER_WORD_COUNT_MAX, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
 use hanare_protocol::page::{Access, Face};
 use hanare_protocol::wire::sync::{SyncAnswer, Wait};
 use hanare_protocol::{Error, Result};
@@ -27,6 +27,8 @@ pub(crate) struct Watched {
 
 struct Watch {
     waiter: Waiter,
+    /// Whose program it is.
+    user: u32,
     word: Watched,
     bound: Option<(Instant, u64)>,
     /// Its page is on its way home.
@@ -92,7 +94,7 @@ impl Words {
         &mut self,
         word: Watched,
         bound_ms: Option<u64>,
-        waiter: Waiter,
+        (waiter, user): (Waiter, u32),
         (extents, pages): (&Extents, &mut Pages),
     ) -> Result<Option<SyncAnswer>> {
         let recall = match word.look((extents, pages))? {
@@ -107,8 +109,11 @@ impl Words {
         if self.watches.iter().filter(|watch| watch.waiter.session == waiter.session).count() >= LINK_WORD_COUNT_MAX {
             return full("words of one node that one client waits for", LINK_WORD_COUNT_MAX);
         }
+        if self.watches.iter().filter(|watch| watch.user == user).count() >= USER_WORD_COUNT_MAX {
+            return full("words of one node that one user's programs wait for", USER_WORD_COUNT_MAX);
+        }
         let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
-        self.watches.push(Watch { waiter, word, bound, recall });
+        self.watches.push(Watch { waiter, user, word, bound, recall });
         Ok(None)
     }
 

@@ -10,6 +10,7 @@
 //! | `host` | a region's page words and frames where it is mapped |
 //! | `memory` | the pages that lie here: read, written, taken out of mappings |
 //! | `recall` | pages that are brought home for commands |
+//! | `looks` | what programs are told of pages |
 //! | `joins` | clients that will map, hosts that join homes and leave them |
 //! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and what the others do |
 //! | `wires` | letters between nodes |
@@ -20,6 +21,7 @@ pub(crate) mod fuzz;
 mod home;
 mod host;
 mod joins;
+mod looks;
 mod memory;
 mod recall;
 mod returns;
@@ -31,17 +33,18 @@ use hanare_memory::frames::ClientFrames;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 pub(crate) use hanare_protocol::page::share::Over;
 use hanare_protocol::page::{Face, HostId, Say};
-use hanare_protocol::wire::control::{Answer, PageStat, RegionView};
+use hanare_protocol::wire::control::{Answer, RegionView};
 use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
 use hanare_protocol::{Error, Result, page::Consistency};
 pub(crate) use home::Sealed;
 use home::{Answers, Home, PageBytes, Post};
 use host::Host;
 use joins::{HostKey, PendingJoin};
+use looks::Past;
 use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
 use returns::{Dismissed, Handed};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,22 +52,9 @@ use wires::{Brought, Errand, Wires};
 
 /// What a client asks of its node about shared regions.
 pub(crate) enum Wish {
-    Share {
-        view: Box<RegionView>,
-        consistency: Consistency,
-        uid: u32,
-    },
-    Hold {
-        gid: Gid,
-        frames: ClientFrames,
-    },
-    Unshare {
-        gid: Gid,
-    },
-    /// What happened to pages; with the names of all regions, or without.
-    Stat {
-        names: bool,
-    },
+    Share { view: Box<RegionView>, consistency: Consistency, uid: u32 },
+    Hold { gid: Gid, frames: ClientFrames },
+    Unshare { gid: Gid },
 }
 
 /// What the service does for shared regions.
@@ -114,6 +104,7 @@ pub(crate) struct Pages {
     /// The answer that is being put together.
     asking: Option<Asking>,
     recalls: Recalls,
+    past: Past,
 }
 
 impl Pages {
@@ -145,6 +136,7 @@ impl Pages {
             deeds: VecDeque::new(),
             asking: None,
             recalls: Recalls::default(),
+            past: Past::default(),
         }
     }
 
@@ -383,22 +375,6 @@ impl Pages {
         self.end_returns();
         self.drop_left_homes();
         self.settle();
-    }
-
-    /// What happened to pages of all regions that are shared or at home here.
-    fn stat(&self) -> Vec<PageStat> {
-        let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
-        for host in self.hosts.values() {
-            stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
-        }
-        for home in self.homes.values() {
-            let at_home = home.stat();
-            match stats.get_mut(&at_home.gid) {
-                Some(stat) => (stat.hosts, stat.contended) = (at_home.hosts, at_home.contended),
-                None => drop(stats.insert(at_home.gid, at_home)),
-            }
-        }
-        stats.into_values().collect()
     }
 
     /// All letters of this node to itself, what they want taken, and what comes of that.
