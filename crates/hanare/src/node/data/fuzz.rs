@@ -53,7 +53,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let mut pages = Pages::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(NodeId(0), Epoch(1));
-    let mut sync = Sync::new(false);
+    let mut sync = Sync::new(false, 1);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
@@ -101,7 +101,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
-    let lock = |number, mode| SyncRequest::Lock { name: name.clone(), mode, number, thread: number, bound_ms: Some(0) };
+    let lock =
+        |number, mode| SyncRequest::Lock { name: name.clone(), mode, number, thread: number, bound_ms: Some(0), known: None };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
     let join = |number| SyncRequest::Join { name: name.clone(), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
