@@ -23,11 +23,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of regions, ascending and without overlap.
-type Ranges = BTreeMap<Gid, Vec<Range<u64>>>;
+type ByteRanges = BTreeMap<Gid, Vec<Range<u64>>>;
 
 /// The bytes of shapes.
-fn ranges_of<'s>(shapes: impl IntoIterator<Item = &'s BoundShape>) -> Ranges {
-    let mut all = Ranges::new();
+fn ranges_of<'s>(shapes: impl IntoIterator<Item = &'s BoundShape>) -> ByteRanges {
+    let mut all = ByteRanges::new();
     for BoundShape { gid, shape } in shapes {
         let blocks = shape.blocks().filter(|(_, len)| *len > 0);
         all.entry(*gid).or_default().extend(blocks.map(|(offset, len)| offset..offset + len));
@@ -58,7 +58,7 @@ pub(super) struct Section {
     number: u64,
     mode: Mode,
     shapes: Arc<[BoundShape]>,
-    ranges: Ranges,
+    ranges: ByteRanges,
     /// What is bound to the lock from the end on, where that is to be another.
     rebound: Option<Vec<BoundShape>>,
     is_torn: bool,
@@ -67,7 +67,7 @@ pub(super) struct Section {
 impl Section {
     /// One that has a lock, and nothing that is bound to it yet.
     pub fn new(name: &str, number: u64, mode: Mode) -> Section {
-        let (shapes, ranges) = (Arc::new([]), Ranges::new());
+        let (shapes, ranges) = (Arc::new([]), ByteRanges::new());
         Section { name: name.to_owned(), number, mode, shapes, ranges, rebound: None, is_torn: false }
     }
 
@@ -161,7 +161,7 @@ impl Section {
 
     /// Whether a range is bound to the lock.
     pub fn has(&self, gid: Gid, range: &Range<u64>) -> bool {
-        let is_in = |ranges: &Ranges| {
+        let is_in = |ranges: &ByteRanges| {
             ranges.get(&gid).is_some_and(|ranges| ranges.iter().any(|bound| bound.start <= range.start && range.end <= bound.end))
         };
         is_in(&self.ranges) || self.rebound.as_ref().is_some_and(|shapes| is_in(&ranges_of(shapes)))
@@ -192,7 +192,7 @@ impl Section {
     }
 
     /// All that this section may have changed.
-    fn written(&self) -> Ranges {
+    fn written(&self) -> ByteRanges {
         match &self.rebound {
             None => self.ranges.clone(),
             Some(shapes) => ranges_of(self.shapes.iter().chain(shapes)),
@@ -249,7 +249,7 @@ fn shape_of(BoundRange { gid, offset, len }: BoundRange) -> BoundShape {
 }
 
 /// What was stored in ranges and is not home, as the lock's home is told.
-fn stores_in(shared: &Shared, all: &Ranges) -> Result<Stores> {
+fn stores_in(shared: &Shared, all: &ByteRanges) -> Result<Stores> {
     let (mut ranges, mut bytes) = (Vec::new(), Some(Vec::new()));
     for (gid, those) in all {
         let stored =
@@ -287,7 +287,7 @@ fn in_few(ranges: &[BoundRange]) -> Option<Vec<BoundRange>> {
     (few.len() <= RELEASE_RANGE_COUNT_MAX).then_some(few)
 }
 
-fn send_home(shared: &Shared, all: &Ranges) -> Result<()> {
+fn send_home(shared: &Shared, all: &ByteRanges) -> Result<()> {
     all.iter().try_for_each(|(gid, ranges)| shared.mapped.with_bound(*gid, |_, memory| memory.publish(ranges)).unwrap_or(Ok(())))
 }
 
