@@ -13,7 +13,7 @@ use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
 use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
-use crate::wire::page::{self, GRANTED_LEN, Granted, Settled, WANT_LEN, Want};
+use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -101,8 +101,10 @@ pub fn control(bytes: &[u8]) {
 }
 
 pub fn records(bytes: &[u8]) {
-    if let Some(bytes) = bytes.first_chunk::<WANT_LEN>() {
-        assert!(Want::decode(bytes).is_ok_and(|want| want.encode() == *bytes) || Want::decode(bytes).is_err());
+    if let Some(bytes) = bytes.first_chunk::<PAGE_REQUEST_LEN>() {
+        assert!(
+            PageRequest::decode(bytes).is_ok_and(|request| request.encode() == *bytes) || PageRequest::decode(bytes).is_err()
+        );
         assert!(Settled::decode(bytes).is_ok_and(|settled| settled.encode() == *bytes) || Settled::decode(bytes).is_err());
     }
     if let Some(bytes) = bytes.first_chunk::<GRANTED_LEN>() {
@@ -180,7 +182,7 @@ mod tests {
     use crate::wire::exchange::Question;
     use crate::wire::greeting::{NONCE_LEN, Role};
     use crate::wire::head::Kind;
-    use crate::wire::page::{Frame, Letter};
+    use crate::wire::page::{Frame, NodeMessage};
     use crate::wire::sync::{SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
@@ -263,12 +265,12 @@ mod tests {
         };
         drive("command", &shapes.each_ref().map(seed), MOST, command);
         let settled = Settled { page: 1, ticket: crate::page::Ticket { seat: 1, number: 1 }, version: Version(1) };
-        drive("records", &[settled.encode().to_vec(), vec![0; WANT_LEN]], MOST, records);
+        drive("records", &[settled.encode().to_vec(), vec![0; PAGE_REQUEST_LEN]], MOST, records);
     }
 
     #[test]
     fn messages_of_data_links() {
-        let want = Want {
+        let request = PageRequest {
             page: 1,
             ticket: crate::page::Ticket { seat: 1, number: 1 },
             access: crate::page::Access::Read,
@@ -280,7 +282,7 @@ mod tests {
         let seeds = [
             packed(Query::Ask(Question { connection: 1, seq: 2 }).encode(1)),
             packed(Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }).encode(1)),
-            packed(Query::Want(1, vec![want; 2]).encode(1)),
+            packed(Query::Pages(1, vec![request; 2]).encode(1)),
             packed(Reply::Refused(Error::LimitReached { what: "a".to_owned(), limit: 1 }).encode(1)),
             packed(Reply::Synced(SyncAnswer::Word { seen: 1 }).encode(1)),
         ];
@@ -290,14 +292,14 @@ mod tests {
     #[test]
     fn control_messages() {
         let write_back = ToHome::WriteBack { version: Version(3), keeps: false };
-        let letter = Frame::Letter(9, Letter::ToHome { share: 1, page: Page(2), message: write_back });
+        let message = Frame::Message(9, NodeMessage::ToHome { share: 1, page: Page(2), message: write_back });
         let seeds = [
             control::encode(&Request::Share { view: view(), consistency: Consistency::Coherent }),
             control::encode(&create("a", Placement::Local)),
             control::encode(&Request::Prove { hellos: vec![1; 128] }),
             control::encode(&join(1)),
             control::encode(&Ok::<_, Error>(Answer::Region(view()))),
-            page::encode_frame(&letter, Some(&[7; 4096])),
+            page::encode_frame(&message, Some(&[7; 4096])),
         ];
         drive("control", &seeds, MOST, control);
         drive("layout", &[control::encode(&a_layout())], MOST, layout);

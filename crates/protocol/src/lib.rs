@@ -19,7 +19,7 @@
 //! | [`request`] | the life of a client's request |
 //! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
-//! | [`names`] | owners and modes of the names of locks and groups |
+//! | [`name_owners`] | owners and modes of the names of locks and groups |
 //! | [`message`] | messages with a head and a body: which receive gets which |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
 //! | [`session`] | which connections a node carries out commands for |
@@ -48,7 +48,7 @@ mod malformed;
 pub mod member;
 pub mod message;
 pub mod name;
-pub mod names;
+pub mod name_owners;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod place;

@@ -143,7 +143,7 @@ pub enum Claimed {
 
 /// What one that waited is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct LockGrant {
     /// Who.
     pub who: Claimant,
     /// Whether the one that last had the lock alone died with it.
@@ -253,7 +253,7 @@ impl Lock {
     }
 
     /// Gives it to those who are first in the queue.
-    fn advance(&mut self, grants: &mut VecDeque<Grant>) {
+    fn advance(&mut self, grants: &mut VecDeque<LockGrant>) {
         while let Some(next) = self.queue.front().copied() {
             let is_open = matches!(self.state, State::Free { .. })
                 || matches!(self.state, State::Shared { .. }) && next.mode == Mode::Shared;
@@ -262,7 +262,7 @@ impl Lock {
             }
             self.queue.pop_front();
             let abandoned = self.grant(next);
-            grants.push_back(Grant { who: next.who, abandoned });
+            grants.push_back(LockGrant { who: next.who, abandoned });
         }
     }
 
@@ -313,7 +313,7 @@ pub struct Locks {
     /// The lock of each that has or waits for one.
     claims: BTreeMap<Claimant, String>,
     orphans: u64,
-    grants: VecDeque<Grant>,
+    grants: VecDeque<LockGrant>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
 }
@@ -422,7 +422,7 @@ impl Locks {
     }
 
     /// The next grant to one that waited.
-    pub fn poll(&mut self) -> Option<Grant> {
+    pub fn poll(&mut self) -> Option<LockGrant> {
         self.grants.pop_front()
     }
 

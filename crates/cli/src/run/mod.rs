@@ -9,13 +9,14 @@
 //! | [`hosts`] | those of other hosts, reached by ssh |
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
-//! | [`teller`] | tells the pool of ranks that ended |
+//! | [`end_reporter`] | tells the pool of ranks that ended |
 //! | [`record`] | keeps what ranks do, for `hanare what-if` |
 //! | [`verdict`] | the table at the end of a job that failed |
 //! | [`scratch`] | where UCX keeps shared memory of a launch |
 //! | [`children`], [`signals`] | ended processes and signals, as values and events |
 
 pub mod children;
+mod end_reporter;
 pub mod guard;
 pub mod hosts;
 pub mod job;
@@ -26,7 +27,6 @@ mod ranks;
 mod record;
 mod scratch;
 pub mod signals;
-mod teller;
 mod verdict;
 
 use crate::fabric::Fabric;

@@ -3,7 +3,7 @@
 //! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
 
-use super::attachment::{CONNECTION_BROKE, Held, this_thread};
+use super::attachment::{CONNECTION_BROKE, HeldLock, this_thread};
 use super::pool::Pool;
 use super::request::Patience;
 use hanare_protocol::error::Happened;
@@ -171,7 +171,7 @@ impl Pool {
             match home.ask_sync(&request, patience(bound_ms)) {
                 Ok((SyncAnswer::Granted { abandoned }, connection)) => {
                     fence(Ordering::SeqCst);
-                    let held = Held { name: name.to_owned(), thread, connection, is_told: false };
+                    let held = HeldLock { name: name.to_owned(), thread, connection, is_told: false };
                     claims.held().insert(number, held);
                     return Ok(Some(LockGuard {
                         pool: self.clone(),

@@ -39,7 +39,7 @@ pub struct Region {
     /// How many grants of any region had been refused when it last asked for its own.
     refusals: AtomicU64,
     /// Extents of this host, mapped at their first use; and whether the node knows that.
-    mapped: RwLock<Extents>,
+    mapped: RwLock<MappedExtents>,
     /// The whole region, where it is one mapped extent, or mapped coherently.
     direct: Direct,
     /// How often coherent mappings of this program had begun or ended when this was decided.
@@ -55,7 +55,7 @@ pub struct Region {
 }
 
 /// Extents of this host that a handle has mapped as they are.
-struct Extents {
+struct MappedExtents {
     mappings: Vec<Option<Mapping>>,
     /// Dropped after them: the node is told.
     hold: Option<DirectHold>,
@@ -130,7 +130,7 @@ impl Region {
         view.attributes.check()?;
         let refusals = AtomicU64::new(shared.refusals.load(Ordering::Relaxed));
         let doors = doors(&shared, &view)?;
-        let mapped = RwLock::new(Extents { mappings: doors.iter().map(|_| None).collect(), hold: None });
+        let mapped = RwLock::new(MappedExtents { mappings: doors.iter().map(|_| None).collect(), hold: None });
         let here = Extent { node: shared.attached.node, slot: Slot(0), len: view.layout.len() };
         let flat = Layout { spans: vec![Span { len: here.len, chunk: here.len, extents: vec![here] }] }.into();
         let region = Region {

@@ -279,7 +279,7 @@ impl Extents {
     /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Says for what the grant is good.
     ///
     /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] while clients may have it mapped as it is, and while commands that
-    /// change it are under way: those that come after are done by pages, until [`Extents::want_no_more`].
+    /// change it are under way: those that come after are done by pages, until [`Extents::cancel_share_wait`].
     pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles)> {
         let mut entries = self.write();
         let node = entries.node;
@@ -309,7 +309,7 @@ impl Extents {
     }
 
     /// Nobody is about to share an extent any more: somebody does, or has given up.
-    pub fn want_no_more(&self, slot: Slot) {
+    pub fn cancel_share_wait(&self, slot: Slot) {
         if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
             entry.is_wanted = false;
         }

@@ -61,8 +61,8 @@ impl PageWorld {
             homes.retain(|home| *home != lost);
         }
         for home in homes {
-            self.with_host(life, home, |rules, place, says| {
-                rules.on_host_gone(place, 0, says);
+            self.with_host(life, home, |rules, place, outputs| {
+                rules.on_host_gone(place, 0, outputs);
                 Ok(())
             })?;
         }

@@ -41,7 +41,7 @@ impl PageWorld {
         let word = self.processes[&life].mapped[&home].place.look(page);
         let is_grant = matches!(&message, ToHost::Grant { awaits, .. } if awaits.is_empty());
         let may_refuse = matches!(message, ToHost::Refused { .. } | ToHost::OwnerGone { .. });
-        self.with_host(life, home, |rules, place, says| rules.on_message(place, page, message, value, says))?;
+        self.with_host(life, home, |rules, place, outputs| rules.on_message(place, page, message, value, outputs))?;
         let is_same = self.processes[&life].mapped[&home].place.look(page) == word;
         if is_grant && is_same {
             self.count("messages overtaken");
@@ -60,7 +60,7 @@ impl PageWorld {
         &mut self,
         life: Life,
         home: Life,
-        act: impl FnOnce(&mut Host<u64>, &mut Plain<u64>, &mut Vec<Say<u64>>) -> Result<(), Corrupt>,
+        act: impl FnOnce(&mut Host<u64>, &mut Plain<u64>, &mut Vec<HostOutput<u64>>) -> Result<(), Corrupt>,
     ) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(Mapped { rules, place }) = process.mapped.get_mut(&home) else { return Ok(()) };
@@ -72,10 +72,10 @@ impl PageWorld {
             let words = (0..PAGE_COUNT).map(|page| place.look(Page(page)));
             words.map(|word| (word.state() == Ok(State::Owned)).then(|| word.version())).collect()
         };
-        let (before, mut says) = (owned(place), Vec::new());
-        let mut acted = act(rules, place, &mut says);
+        let (before, mut outputs) = (owned(place), Vec::new());
+        let mut acted = act(rules, place, &mut outputs);
         while acted.is_ok() {
-            match rules.turn(place, &mut says) {
+            match rules.turn(place, &mut outputs) {
                 Ok(true) => {}
                 other => {
                     acted = other.map(drop);
@@ -91,13 +91,13 @@ impl PageWorld {
                 self.on_owned(life, home, Page(page as u64))?;
             }
         }
-        for say in says {
+        for say in outputs {
             let (to, page, what, value) = match say {
-                Say::Home { page, message, bytes } => {
+                HostOutput::Home { page, message, bytes } => {
                     check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
                     (self.processes[&life].back.get(&home).copied().unwrap_or(home), page, What::ToHome(message), bytes)
                 }
-                Say::Host { to, page, message, bytes } => {
+                HostOutput::Host { to, page, message, bytes } => {
                     check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
                     (to.0, page, What::ToHost(message), bytes)
                 }

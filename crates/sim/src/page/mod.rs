@@ -10,8 +10,8 @@
 
 mod faults;
 mod judge;
-mod letters;
 mod machines;
+mod messages;
 mod programs;
 mod returns;
 mod stages;
@@ -22,7 +22,7 @@ use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::word::{Fault, Fill, State};
 use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
-use hanare_protocol::page::{Returning, Say, Ticket, ToHome, ToHost, Version};
+use hanare_protocol::page::{HostOutput, Returning, Ticket, ToHome, ToHost, Version};
 use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -78,11 +78,11 @@ impl PageWorld {
         if ticket != of {
             return Ok(());
         }
-        self.with_host(life, home, |_, place, says| {
+        self.with_host(life, home, |_, place, outputs| {
             place.change(page, |word| word.filled(seat, version))?;
             place.clear_seat(seat);
             if firm {
-                says.push(Say::Home { page, message: ToHome::Done { ticket, version }, bytes: None });
+                outputs.push(HostOutput::Home { page, message: ToHome::Done { ticket, version }, bytes: None });
             }
             Ok(())
         })?;
@@ -97,7 +97,7 @@ impl PageWorld {
         };
         self.count("threads killed");
         self.note(format!("a thread of {life} is killed that waits for page {} of {home}", page.0));
-        self.with_host(life, home, |rules, place, says| rules.part(place, seat..seat + 1, true, says))?;
+        self.with_host(life, home, |rules, place, outputs| rules.part(place, seat..seat + 1, true, outputs))?;
         if let (Some(grant), Some(process)) = (fills, self.processes.get(&home))
             && process.returning.is_none()
             && matches!(grant, ToHost::Grant { firm: true, .. })
@@ -153,7 +153,7 @@ impl PageWorld {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(thread) = process.threads.iter().position(Option::is_none) else { return Ok(()) };
         let Mapped { rules, place } = process.mapped.get_mut(&home).expect("just mapped");
-        rules.settle_ghosts(place);
+        rules.settle_dead_seats(place);
         let seats = [1 + thread as u16, 1 + THREAD_COUNT + thread as u16];
         let Some(seat) = seats.into_iter().find(|seat| rules.is_free(*seat..*seat + 1)) else { return Ok(()) };
         let has = match place.fault(page, seat, access).map_err(|corrupt| corrupt.to_string())? {
@@ -167,7 +167,7 @@ impl PageWorld {
         };
         let ticket = Ticket { seat, number: place.number(seat) };
         process.threads[thread] = Some(Waiting { home, page, seat, fills: None });
-        let what = What::ToHome(ToHome::Want { ticket, access, has, firm: false });
+        let what = What::ToHome(ToHome::Request { ticket, access, has, firm: false });
         let to = process.back.get(&home).copied().unwrap_or(home);
         self.send(life, to, Parcel { home, page, what, value: None });
         Ok(())

@@ -110,8 +110,8 @@ impl PageWorld {
             }
         }
         self.refuse_all(life, home)?;
-        self.with_host(life, home, |rules, place, says| {
-            let is_over = rules.hand_over(place, 0, says)?;
+        self.with_host(life, home, |rules, place, outputs| {
+            let is_over = rules.hand_over(place, 0, outputs)?;
             assert!(is_over, "nobody maps what is handed over");
             Ok(())
         })?;

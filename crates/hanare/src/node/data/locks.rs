@@ -3,9 +3,9 @@
 use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{JobId, PartyName, Rank, Rights, User};
-use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
+use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant};
 use hanare_protocol::name::check_name;
-use hanare_protocol::names::Names;
+use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
@@ -16,9 +16,9 @@ use std::time::Instant;
 pub(crate) struct Locks {
     locks: lock::Locks,
     groups: Groups,
-    names: Names,
+    names: NameOwners,
     /// Those that wait for a lock.
-    waiting: HashMap<Claimant, Waiting>,
+    waiting: HashMap<Claimant, WaitingLock>,
     /// Those that wait for their group, and the number of their request.
     meeting: HashMap<Claimant, u64>,
     jobs: Jobs,
@@ -31,7 +31,7 @@ pub(crate) struct Locks {
     answers: VecDeque<Answered>,
 }
 
-struct Waiting {
+struct WaitingLock {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
@@ -73,7 +73,7 @@ impl Locks {
             Claimed::Waits => {
                 let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
                 self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, Waiting { seq, bound });
+                self.waiting.insert(claim.who, WaitingLock { seq, bound });
                 Ok(None)
             }
         }
@@ -88,7 +88,7 @@ impl Locks {
     /// A client gave up waiting for a lock, whether or not it was granted meanwhile.
     pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
         self.locks.on_withdraw(who);
-        if let Some(Waiting { seq, bound }) = self.waiting.remove(&who) {
+        if let Some(WaitingLock { seq, bound }) = self.waiting.remove(&who) {
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
@@ -182,7 +182,7 @@ impl Locks {
     pub fn tick(&mut self, now: Instant) {
         while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
             self.bounds.remove(&(until, who));
-            if let (Some(name), Some(Waiting { seq, bound })) = (self.locks.on_bound(who), self.waiting.remove(&who)) {
+            if let (Some(name), Some(WaitingLock { seq, bound })) = (self.locks.on_bound(who), self.waiting.remove(&who)) {
                 let after_ms = bound.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
                 self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -198,8 +198,8 @@ impl Locks {
 
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
-        while let Some(Grant { who, abandoned }) = self.locks.poll() {
-            let Some(Waiting { seq, bound }) = self.waiting.remove(&who) else { continue };
+        while let Some(LockGrant { who, abandoned }) = self.locks.poll() {
+            let Some(WaitingLock { seq, bound }) = self.waiting.remove(&who) else { continue };
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }

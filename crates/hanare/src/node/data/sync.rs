@@ -6,7 +6,7 @@ use super::queues::QueuePorts;
 use super::waiter::{Answered, Waiter};
 use super::words::{Watched, Words};
 use crate::node::extents::Extents;
-use crate::node::pages::Pages;
+use crate::node::pages::SharedRegions;
 use hanare_protocol::Result;
 use hanare_protocol::id::{JobId, Rank, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
@@ -30,7 +30,13 @@ impl Sync {
     }
 
     /// A client asks for something.
-    pub fn on_request(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) {
+    pub fn on_request(
+        &mut self,
+        waiter: Waiter,
+        user: User,
+        request: SyncRequest,
+        (extents, pages): (&Extents, &mut SharedRegions),
+    ) {
         let outcome = self.locks.may(user, &request).and_then(|()| self.begin(waiter, request, extents, pages));
         match outcome {
             Ok(None) => {}
@@ -39,7 +45,7 @@ impl Sync {
         }
     }
 
-    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents, pages: &mut Pages) -> AtOnce {
+    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents, pages: &mut SharedRegions) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
             SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
@@ -83,7 +89,7 @@ impl Sync {
     }
 
     /// A client's turn may have changed words.
-    pub fn on_turn(&mut self, extents: &Extents, pages: &mut Pages) {
+    pub fn on_turn(&mut self, extents: &Extents, pages: &mut SharedRegions) {
         self.words.look_at_some((extents, pages), &mut self.answers);
     }
 
@@ -100,7 +106,7 @@ impl Sync {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, extents: &Extents, pages: &mut Pages) {
+    pub fn tick(&mut self, extents: &Extents, pages: &mut SharedRegions) {
         let now = Instant::now();
         self.locks.tick(now);
         self.words.tick(now, (extents, pages), &mut self.answers);

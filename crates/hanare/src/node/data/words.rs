@@ -4,7 +4,7 @@
 use super::waiter::{Answered, Waiter, deadline};
 use crate::node::extents::{Extents, Opened};
 use crate::node::lost::lost_memory;
-use crate::node::pages::{Asker, Need, Pages, Recall};
+use crate::node::pages::{Asker, Need, Recall, SharedRegions};
 use hanare_memory::vector;
 use hanare_protocol::id::{Grant, Rights, Slot};
 use hanare_protocol::limits::{LINK_WORD_COUNT_MAX, PAGE_LEN, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
@@ -51,7 +51,7 @@ pub(crate) struct Words {
 
 impl Watched {
     /// The word, if it is as wanted and its page is at home. It is found anew each time: a region that was removed is not waited for.
-    fn look(&self, (extents, pages): (&Extents, &mut Pages)) -> Result<Look> {
+    fn look(&self, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
         let opened = self.find(extents)?;
         if !opened.is_by_pages() {
             return self.load(&opened);
@@ -93,7 +93,7 @@ impl Words {
         word: Watched,
         bound_ms: Option<u64>,
         waiter: Waiter,
-        (extents, pages): (&Extents, &mut Pages),
+        (extents, pages): (&Extents, &mut SharedRegions),
     ) -> Result<Option<SyncAnswer>> {
         let recall = match word.look((extents, pages))? {
             Look::Seen(seen) => return Ok(Some(SyncAnswer::Word { seen })),
@@ -124,7 +124,7 @@ impl Words {
     }
 
     /// Looks at some, after a turn that may have changed them.
-    pub fn look_at_some(&mut self, memory: (&Extents, &mut Pages), answers: &mut impl Extend<Answered>) {
+    pub fn look_at_some(&mut self, memory: (&Extents, &mut SharedRegions), answers: &mut impl Extend<Answered>) {
         let count = self.watches.len().min(LOOKS_PER_TURN);
         self.look(count, None, memory, answers);
     }
@@ -144,7 +144,7 @@ impl Words {
     }
 
     /// Looks at all, if that is due.
-    pub fn tick(&mut self, now: Instant, memory: (&Extents, &mut Pages), answers: &mut impl Extend<Answered>) {
+    pub fn tick(&mut self, now: Instant, memory: (&Extents, &mut SharedRegions), answers: &mut impl Extend<Answered>) {
         if self.next_deadline(now).is_some_and(|next| next <= now) {
             self.looked = Some(now);
             self.look(self.watches.len(), Some(now), memory, answers);
@@ -156,7 +156,7 @@ impl Words {
         &mut self,
         count: usize,
         now: Option<Instant>,
-        (extents, pages): (&Extents, &mut Pages),
+        (extents, pages): (&Extents, &mut SharedRegions),
         answers: &mut impl Extend<Answered>,
     ) {
         for _ in 0..count {

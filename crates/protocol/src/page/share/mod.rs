@@ -36,4 +36,4 @@ mod tests;
 
 pub use guests::{Guest, Guests, Joiner};
 pub use life::{Life, Over};
-pub use sharing::{Action, Handed, Refused, Sharing, Wants};
+pub use sharing::{Action, Handed, MapRequest, Refused, Sharing};

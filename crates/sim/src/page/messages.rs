@@ -1,4 +1,4 @@
-//! Letters between lives: lost, repeated, delayed and overtaken, with couriers between.
+//! Messages between lives: lost, repeated, delayed and overtaken, with couriers between.
 
 use super::*;
 
