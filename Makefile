@@ -36,7 +36,7 @@ wheel:
 
 ## nightly  what takes minutes: each fuzz target (60 s), commands under faults (MINUTES=5), the simulator, and predictions beside measurements
 nightly: build
-	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-fabric -p hanare --lib fuzz:: -- --nocapture --test-threads 1
+	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-fabric -p hanare -p hanare-disk --lib fuzz:: -- --nocapture --test-threads 1
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
 	$(CARGO) run --release -p hanare-cli -- sim --minutes 60
 	scripts/what-if.sh $(HANARE)

@@ -4,7 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let all = [hanare_protocol::fuzz::TARGETS, hanare_fabric::fuzz::TARGETS, hanare::fuzz::TARGETS].concat();
+    let [protocol, fabric] = [hanare_protocol::fuzz::TARGETS, hanare_fabric::fuzz::TARGETS];
+    let all = [protocol, fabric, hanare::fuzz::TARGETS, hanare_disk::fuzz::TARGETS].concat();
     let (_, target) = all.iter().find(|(name, _)| *name == env!("CARGO_BIN_NAME")).expect("each program is a target");
     target(bytes);
 });

@@ -105,6 +105,7 @@ test)
 bench)
     # A compiler's name tells nothing of its headers: MPICH's and Open MPI's packages bring one without the other.
     want_working "mpicc.openmpi -include mpi.h" "the comparison with Open MPI" openmpi-bin libopenmpi-dev
+    want_working "mpicc.mpich -include mpi.h" "the comparison with MPICH" mpich libmpich-dev
     want redis-server "the comparison with Redis" redis-server
     want clang "the comparison with iceoryx2" clang libclang-dev
     cargo build -q --release --manifest-path bench/peers/iceoryx2_queue/Cargo.toml >&2 ||

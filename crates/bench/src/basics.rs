@@ -1,6 +1,9 @@
 //! What `hanare what-if` is calibrated with: one operation a row, each row named by its pattern, on two nodes of one host.
 //!
 //! Nobody stands beside us here: the rows are measured to predict others from them. Some of them are held out and predicted.
+//!
+//! Each round has nodes of its own, and a row is the median of the rounds: on which processors the kernel puts a node and who asks it decides
+//! by more than all else how fast they answer each other, and stays so while they run.
 
 use crate::Options;
 use crate::nodes::Nodes;
@@ -28,44 +31,67 @@ const MEMORY: u64 = 4 * REGION_LEN;
 /// Silence before an operation that finds its node parked.
 const SILENCE: Duration = Duration::from_millis(1);
 
+/// Operations before those that count.
+const WARM_COUNT: usize = 50;
+
 /// Longest list.
 const LIST_LEN: usize = 1 << 18;
 
 /// Runs it.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
-    progress("starting nodes");
-    let nodes = Nodes::start(options, 4, MEMORY)?;
-    let pool = nodes.attach(0)?;
-    let far = table::create(&pool, "bench-far", REGION_LEN, Placement::Node(table::far(&pool)?[0]))?;
-    let near = table::create(&pool, "bench-near", REGION_LEN, Placement::Local)?;
-    let mut measure = Measure { options, report: Report::new(NAME) };
-    progress("gets and puts");
-    measure.contiguous(&nodes, &near, &far)?;
-    progress("elements");
-    measure.elements(&near, &far)?;
-    progress("barriers");
-    for ranks in [1, 2, 4] {
-        measure.barrier(&nodes, ranks)?;
+    let rounds = options.rounds();
+    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
+    for number in 1..=rounds {
+        let mut round = Round { options, rows: Vec::new() };
+        round.measure(&mut |what| progress(&format!("round {number} of {rounds}: {what}")))?;
+        for (case, value) in round.rows {
+            match rows.iter_mut().find(|(known, _)| *known == case) {
+                Some((_, values)) => values.push(value),
+                None => rows.push((case, vec![value])),
+            }
+        }
     }
-    progress("touches");
-    measure.touch(&pool)?;
-    Ok(measure.report)
+    let mut report = Report::new(NAME);
+    for (case, values) in rows {
+        let unit = if case == NODE_SHARE { "share" } else { "ns" };
+        report.rows.push(Row::alone(case, median(values), unit, Better::Lower));
+    }
+    Ok(report)
 }
 
-struct Measure<'a> {
+/// All rows once, on nodes of their own.
+struct Round<'a> {
     options: &'a Options,
-    report: Report,
+    rows: Vec<(String, f64)>,
 }
 
-impl Measure<'_> {
+impl Round<'_> {
+    fn measure(&mut self, progress: &mut dyn FnMut(&str)) -> Result<()> {
+        progress("starting nodes");
+        let nodes = Nodes::start(self.options, 4, MEMORY)?;
+        let pool = nodes.attach(0)?;
+        let far = table::create(&pool, "bench-far", REGION_LEN, Placement::Node(table::far(&pool)?[0]))?;
+        let near = table::create(&pool, "bench-near", REGION_LEN, Placement::Local)?;
+        progress("gets and puts");
+        self.contiguous(&nodes, &near, &far)?;
+        progress("elements");
+        self.elements(&near, &far)?;
+        progress("barriers");
+        for ranks in [1, 2, 4] {
+            self.barrier(&nodes, ranks)?;
+        }
+        progress("touches");
+        self.touch(&pool)
+    }
+
     fn row(&mut self, pattern: &str, ns: f64) {
-        self.report.rows.push(Row::alone(pattern, ns, "ns", Better::Lower));
+        self.rows.push((pattern.to_owned(), ns));
     }
 
     /// The median of single times, after some that are not counted. At least 20 are taken, however long they last.
     fn steps(&mut self, pattern: &str, silence: Duration, mut step: impl FnMut() -> hanare::Result<()>) -> Result<()> {
-        let (budget, mut times) = (8 * self.options.budget(), Vec::new());
-        (0..10).try_for_each(|_| step())?;
+        let (budget, mut times) = (2 * self.options.budget(), Vec::new());
+        (0..WARM_COUNT).try_for_each(|_| step())?;
         let begin = Instant::now();
         while times.len() < 20 || (begin.elapsed() < budget && times.len() < 20_000) {
             if !silence.is_zero() {
@@ -100,7 +126,7 @@ impl Measure<'_> {
         let (ns, share) = pipelined(self.options, nodes, far, 8)?;
         self.row("get 8B depth 16", ns);
         self.row("get 4KiB depth 16", pipelined(self.options, nodes, far, 4096)?.0);
-        self.report.rows.push(Row::alone(NODE_SHARE, share, "share", Better::Lower));
+        self.row(NODE_SHARE, share);
         Ok(())
     }
 
@@ -111,15 +137,21 @@ impl Measure<'_> {
         let elements = |list: &[u32], region: &Region, buffer: &mut [u8]| {
             region.get_shape(Indexed::elements(0, 8, list), &mut buffer[..list.len() * 8])
         };
-        self.steps("gather 4096 of 8B", Duration::ZERO, || elements(&list[..4096], far, &mut buffer))?;
-        self.steps("gather 4096 of 8B near", Duration::ZERO, || elements(&list[..4096], near, &mut buffer))?;
+        // Each list is another part of the long one: elements that were just gathered would lie in a cache.
+        let mut parts = list.chunks_exact(4096).cycle();
+        self.steps("gather 4096 of 8B", Duration::ZERO, || elements(parts.next().expect("a cycle goes on"), far, &mut buffer))?;
+        self.steps("gather 4096 of 8B near", Duration::ZERO, || {
+            elements(parts.next().expect("a cycle goes on"), near, &mut buffer)
+        })?;
         self.steps("gather 262144 of 8B", Duration::ZERO, || elements(&list, far, &mut buffer))?;
         let strided = Strided { offset: 0, block: 8, count: 4096, stride: 4096 };
         self.steps("strided 4096 of 8B", Duration::ZERO, || far.get_strided(strided, &mut buffer[..4096 * 8]))?;
         let xor = Modify { operator: Operator::Xor, element: Element::U64 };
         for (pattern, count) in [("update 64 of 8B", 64), ("update 1024 of 8B", 1024)] {
-            let operands = vec![0; count * 8];
-            self.steps(pattern, Duration::ZERO, || far.update(Indexed::elements(0, 8, &list[..count]), xor, &operands))?;
+            let (operands, mut parts) = (vec![0; count * 8], list.chunks_exact(count).cycle());
+            self.steps(pattern, Duration::ZERO, || {
+                far.update(Indexed::elements(0, 8, parts.next().expect("a cycle goes on")), xor, &operands)
+            })?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! | [`table`] | regions full of numbers that can be checked |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`barrier`], [`collectives`], [`queue`], [`queues`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`fault`], [`coherence`], [`files`], [`blocks`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -30,6 +30,7 @@ pub mod files;
 pub mod gather;
 pub mod get;
 pub mod gups;
+pub mod halo;
 pub mod himeno;
 pub mod lu;
 pub mod machine;
@@ -37,6 +38,8 @@ pub mod matmul;
 pub mod nodes;
 pub mod page;
 pub mod peers;
+pub mod pingpong;
+pub mod primitives;
 pub mod programs;
 pub mod queue;
 pub mod queues;
@@ -143,6 +146,9 @@ pub fn list() -> &'static [Bench] {
         Bench { name: basics::NAME, about: "single operations, which what-if is calibrated with", run: basics::run },
         Bench { name: queue::NAME, about: "blocks through a queue on one host, beside rings of one process", run: queue::run },
         Bench { name: queues::NAME, about: "few active queues among many, read by one thread", run: queues::run },
+        Bench { name: pingpong::NAME, about: "a message one way in the four conditions of DIMMnet-3", run: pingpong::run },
+        Bench { name: primitives::NAME, about: "RHiNET's primitives, a page each, to another node", run: primitives::run },
+        Bench { name: halo::NAME, about: "exchange of halos in 3 and 4 dimensions on two nodes", run: halo::run },
     ]
 }
 
@@ -174,7 +180,17 @@ mod tests {
     fn the_peers_sources_are_found() {
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/peers");
         let shared = ["figures.h", "window.h", "echo.c", "relay.c", "ucx_get.c", "local_loop.c", "duckdb_scan.py"];
-        let mpi = ["mpi_window.c", "mpi_strided.c", "mpi_gather.c", "mpi_gups.c", "mpi_lu.c", "mpi_himeno.c", "mpi_all_reduce.c"];
+        let mpi = [
+            "mpi_window.c",
+            "mpi_strided.c",
+            "mpi_gather.c",
+            "mpi_gups.c",
+            "mpi_lu.c",
+            "mpi_himeno.c",
+            "mpi_all_reduce.c",
+            "mpi_halo.c",
+            "mpi_pingpong.c",
+        ];
         for name in shared.into_iter().chain(mpi) {
             assert!(sources.join(name).is_file(), "{name}");
         }

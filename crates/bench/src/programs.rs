@@ -175,17 +175,20 @@ impl Program {
 }
 
 /// Words that ask the first time for a check against the sequential run, which a program makes when its time is taken.
-struct Checked {
+pub struct Checked {
     words: Vec<String>,
     is_first: bool,
 }
 
 impl Checked {
-    fn new(words: Vec<String>) -> Checked {
+    /// To be given so many times.
+    pub fn new(words: Vec<String>) -> Checked {
         Checked { words, is_first: true }
     }
 
-    fn next(&mut self) -> Vec<String> {
+    /// Those of the next turn.
+    #[expect(clippy::should_implement_trait, reason = "they never end")]
+    pub fn next(&mut self) -> Vec<String> {
         let check = std::mem::take(&mut self.is_first).then(|| "--check".to_owned());
         self.words.iter().cloned().chain(check).collect()
     }
@@ -207,12 +210,14 @@ fn seconds(outcome: &Outcome) -> Result<f64> {
 }
 
 /// The figures of the JSON line that a program printed.
-fn figures(text: &str) -> Result<Figures> {
+///
+/// **Errors**: that there is none, or that it says that the result is wrong.
+pub fn figures(text: &str) -> Result<Figures> {
     text.lines().find_map(figures_of).context("it printed no line of JSON")?
 }
 
 /// The figures of a line of JSON, which a launcher may have given a prefix; `None` for another line.
-fn figures_of(line: &str) -> Option<Result<Figures>> {
+pub fn figures_of(line: &str) -> Option<Result<Figures>> {
     let object: Value = serde_json::from_str(&line[line.find('{')?..]).ok()?;
     let numbers = object.as_object()?.iter().filter_map(|(key, value)| Some((key.clone(), value.as_f64()?)));
     let all: Figures = numbers.collect();

@@ -1058,6 +1058,28 @@ int hanare_send(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t
 int hanare_send_part(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
                      hanare_region *region, const hanare_shape *part);
 
+/* Begin to send, as hanare_send and hanare_send_part, and return: *send is the send's number, for hanare_wait_sent. Messages
+ * arrive in the order in which their sends were begun. A mailbox sends on in its calls alone: a program that computes for long calls
+ * hanare_wait_sent with a bound of 0 now and then. hanare_mailbox_close waits for what is under way.
+ *
+ * Ownership  the head is copied. The bytes at `body`, and a shape's index list, belong to the library, unchanged and allocated, until
+ *            hanare_wait_sent has told of the send, or the mailbox is closed. The region may be closed meanwhile.
+ * Blocking   of a body of more than a page for its place at the receiver's node; never until it is there.
+ * Errors     those of hanare_send that can be known at once: nothing was begun. The others come from hanare_wait_sent.
+ */
+int hanare_send_nb(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
+                   const void *body, size_t body_len, uint64_t *send);
+int hanare_send_part_nb(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head,
+                        size_t head_len, hanare_region *region, const hanare_shape *part, uint64_t *send);
+
+/* Waits until one of `count` sends is over, for bound_ms milliseconds at most: HANARE_FOREVER, or 0 to test. Its place among them is
+ * *index, where that is not NULL, also if that send failed; its number means nothing any more.
+ *
+ * Errors     NOT_IN_TIME, after which all go on, and *index is as it was; those of hanare_send, of that send; BAD_GROUP for one of
+ *            which was told already.
+ */
+int hanare_wait_sent(hanare_mailbox *mailbox, const uint64_t *sends, size_t count, uint64_t bound_ms, size_t *index);
+
 /* Posts a receive of a message from party `from` with that tag, each of them HANARE_ANY if wanted, in that context. *receive is its
  * number, for hanare_wait_message and hanare_cancel. Never waits for a sender. */
 int hanare_post(hanare_mailbox *mailbox, int64_t from, uint32_t context, int64_t tag, uint64_t *receive);

@@ -1,4 +1,4 @@
-//! The C face: `hanare.h` and `dimmnet.h`.
+//! The C face: `hanare.h`, `dimmnet.h` and `rhinet.h`.
 //!
 //! The headers are the contract; this crate holds them to it. Each exported function checks its arguments, turns
 //! them into a call of the crate `hanare`, and turns what comes of it into a code and a message ([`border`]).
@@ -12,14 +12,15 @@
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
 //! | `calls` | the two calls that every command has: now, and in a batch |
 //! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`group`], [`message`] | `hanare.h`, by its headings |
-//! | [`dimmnet`] | `dimmnet.h` |
+//! | [`dimmnet`], [`rhinet`] | `dimmnet.h`, `rhinet.h` |
 //!
 //! Safety invariants of the crate:
 //!
 //! 1. A handle that C holds is a `Box` turned into a pointer, given out once, and turned back by the one call that the
 //!    header names for it. That C does not use it afterwards is the caller's promise.
 //! 2. Any other pointer is used during the call only, for the length that came with it, except where the header says
-//!    that the bytes belong to the library until `hanare_wait`, or that a batch keeps them ([`recorded`]).
+//!    that the bytes belong to the library until `hanare_wait` or `hanare_wait_sent`, that a batch keeps them ([`recorded`]), or that
+//!    they are a registered buffer ([`rhinet`]).
 //! 3. No panic leaves an exported function.
 
 pub mod argument;
@@ -44,6 +45,7 @@ pub mod queue;
 pub mod recorded;
 pub mod region;
 pub mod request;
+pub mod rhinet;
 pub mod shape;
 pub mod sync;
 pub mod words;

@@ -7,7 +7,8 @@ use crate::group::CGroup;
 use crate::region::CRegion;
 use crate::shape::{CShape, shape};
 use crate::sync::bound;
-use hanare::{Body, Envelope, Mailbox, Message, ReceiveId, Wanted};
+use hanare::{Body, Envelope, LastingBody, Mailbox, Message, ReceiveId, SendId, Wanted};
+use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 
 /// What `hanare_mailbox *` points to.
@@ -135,6 +136,95 @@ pub unsafe extern "C" fn hanare_send_part(
     };
     // SAFETY: the caller's handle.
     unsafe { with("hanare_send_part", mailbox, send) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_send_nb(
+    mailbox: *mut CMailbox,
+    to: u32,
+    context: u32,
+    tag: u32,
+    head: *const c_void,
+    head_len: usize,
+    body: *const c_void,
+    body_len: usize,
+    send: *mut u64,
+) -> c_int {
+    let start = |mailbox: &Mailbox| {
+        let into = place(send, "send")?;
+        // SAFETY: the caller's bytes; those of the body are the library's until the send's end was told.
+        let (head, body) = unsafe { (bytes(head.cast(), head_len, "head")?, bytes(body.cast(), body_len, "body")?) };
+        let id = mailbox.start_send(to, context, tag, head, LastingBody::Bytes(Cow::Borrowed(body)))?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(id.0) };
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_send_nb", mailbox, start) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_send_part_nb(
+    mailbox: *mut CMailbox,
+    to: u32,
+    context: u32,
+    tag: u32,
+    head: *const c_void,
+    head_len: usize,
+    region: *mut CRegion,
+    part: *const CShape,
+    send: *mut u64,
+) -> c_int {
+    let start = |mailbox: &Mailbox| {
+        let into = place(send, "send")?;
+        // SAFETY: the caller's bytes, handle and struct; its index list is the library's until the send's end was told.
+        let (head, region, part) =
+            unsafe { (bytes(head.cast(), head_len, "head")?, &reference(region, "region")?.region, shape(part, "part")?) };
+        let id = mailbox.start_send(to, context, tag, head, LastingBody::Part(region, part))?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(id.0) };
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_send_part_nb", mailbox, start) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_sent(
+    mailbox: *mut CMailbox,
+    sends: *const u64,
+    count: usize,
+    bound_ms: u64,
+    index: *mut usize,
+) -> c_int {
+    let wait = |mailbox: &Mailbox| {
+        // SAFETY: the caller's numbers.
+        let ids: Vec<SendId> = unsafe { items(sends, count, "sends") }?.iter().map(|id| SendId(*id)).collect();
+        if ids.is_empty() {
+            return Err(Failure::Argument("count is 0: nothing is waited for".to_owned()));
+        }
+        let (found, outcome) = mailbox.wait_any_sent(&ids, bound(bound_ms))?;
+        if !index.is_null() {
+            // SAFETY: the caller's variable.
+            unsafe { index.write(found) };
+        }
+        outcome?;
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_wait_sent", mailbox, wait) }
 }
 
 /// See `hanare.h`.

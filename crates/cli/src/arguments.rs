@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, key, mount, nbd, node, queue, region, run, what_if};
+use crate::{demo, forward, journal, key, mount, nbd, node, queue, region, run, top, what_if};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -38,6 +38,8 @@ pub enum Command {
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..=86_400))]
         watch: Option<u64>,
     },
+    /// Watch nodes, regions, programs, locks and pages that go to and fro, live
+    Top(top::Options),
     /// Create, list, describe, resize, remove and copy regions
     #[command(subcommand)]
     Region(region::Command),
@@ -92,7 +94,7 @@ pub enum Command {
 
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status"]),
+    ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status", "top"]),
     ("Operate it", &["node", "key", "doctor", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim", "what-if"]),
 ];
@@ -145,6 +147,9 @@ mod tests {
             "hanare node --memory 4GiB --listen 0.0.0.0:7411 --join a:7411 --key k --name n --prometheus 127.0.0.1:9000",
             "hanare node --memory 4GiB --plain",
             "hanare status --json",
+            "hanare top",
+            "hanare top --once --json",
+            "hanare top --every 5 --json",
             "hanare key new",
             "hanare key new pool.key",
             "hanare region create a 4GiB --place interleave=64K --mode 0644",

@@ -7,6 +7,7 @@
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`top`], [`look`] | what happens, live, and what nodes tell who looks |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
@@ -28,6 +29,7 @@ mod journal;
 mod key;
 mod lines;
 mod log;
+mod look;
 mod manual;
 mod mount;
 mod nbd;
@@ -43,6 +45,7 @@ mod run;
 mod size;
 mod sparing;
 mod status;
+mod top;
 mod what_if;
 
 use anyhow::{Context, Result};
@@ -121,6 +124,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Nbd(options) => return nbd::run(&options),
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
+        Command::Top(options) => top::run(&options)?,
         Command::Region(command) => region::run(&command)?,
         Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,

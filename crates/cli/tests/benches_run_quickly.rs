@@ -73,6 +73,40 @@ fn collectives() {
     assert_eq!(rows(&report, "all-reduce 4 MiB, 4 ranks, 2 nodes").len(), 2);
 }
 
+// FEATURE: D3-F23 RF-F20
+#[test]
+fn messages_there_and_back() {
+    let report = bench("pingpong", None);
+    check("pingpong", &report);
+    // Longer records than a queue takes are no row; nor has a bare cache line any length.
+    assert_eq!(rows(&report, "8 B one way, LHC+IPUSH+LHS").len(), 2, "{report}");
+    assert_eq!(rows(&report, "64 KiB one way, BOTF+IPUSH,").len(), 2, "{report}");
+    assert_eq!(rows(&report, "1 MiB one way, BOTF+IPUSH,").len(), 0, "{report}");
+    assert_eq!(rows(&report, "128 B one way, BOTF+IPUSH+LHS, 2 nodes").len(), 2, "each MPI, there or missing: {report}");
+    let bare = |row: &&&Value| row["peer"] == "a bare cache line";
+    assert_eq!(rows(&report, "8 B one way").iter().filter(bare).count(), 1, "{report}");
+    let report = bench("primitives", None);
+    check("primitives", &report);
+    assert_eq!(rows(&report, "push page").len(), 3, "{report}");
+}
+
+// FEATURE: D3-F25
+#[test]
+fn halos() {
+    let apps = match &*APPS {
+        Ok(apps) => apps,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let report = bench_with("halo", &[], |command| {
+        command.env("HANARE_APPS", apps);
+    });
+    check("halo", &report);
+    for field in ["halo of 8^3", "halo of 4^4"] {
+        // Two ways, each beside packing by our program and by the two ways of two MPIs.
+        assert_eq!(rows(&report, field).len(), 2 * 5, "{report}");
+    }
+}
+
 #[test]
 fn strided() {
     let report = bench("strided", None);

@@ -21,7 +21,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Choice {
-    /// UCX where this side has RDMA and the other side wants or has it too; TCP otherwise.
+    /// UCX where this side has RDMA, the other side wants or has it too, and nothing has to be sealed; TCP otherwise.
     #[default]
     Auto = 0,
     /// TCP, whatever there is.
@@ -135,9 +135,11 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
         )),
         // A library that parses what a stranger sends is not entered at the stranger's word.
         (true, false, ..) if !ours.is_willing() => {
-            Err("the other side is set to ucx; this one has no RDMA and is set to auto: set both to ucx".into())
+            Err("the other side is set to ucx; this one is set to auto, and has no RDMA or seals: set both to ucx".into())
         }
-        (true, false, ..) if !theirs.is_willing() => Err("the other side has no RDMA and is set to auto: set both to ucx".into()),
+        (true, false, ..) if !theirs.is_willing() => {
+            Err("the other side is set to auto, and has no RDMA or seals: set both to ucx".into())
+        }
         (true, false, ..) => Ok(true),
         (false, true, ..) => Ok(false),
         (false, false, ..) => Ok(ours.has_rdma && theirs.has_rdma && ours.ucx == theirs.ucx),
@@ -154,14 +156,15 @@ fn is_ucx(ours: &Offer, theirs: &Offer) -> std::result::Result<bool, String> {
 pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
     let Greeted { link, hello } = greeted;
     let (mut channel, peer) = link.into_stream();
-    let ours = Offer::ours(if channel.is_sealed() { sealed(choice, &peer)? } else { choice });
+    let ours = Offer::ours(choice);
+    // A card that moves sealed frames was never measured: on a sealed connection UCX is taken where both sides ask for it.
+    let ours = Offer { has_rdma: ours.has_rdma && !channel.is_sealed(), ..ours };
     let theirs = offer(&ours, &mut channel, &peer, deadline)?;
     let is_ucx = is_ucx(&ours, &theirs).map_err(|why| refused(choice, &peer, &why))?;
     if !is_ucx {
         return Ok(Agreed { link: Box::new(TcpLink::new(channel, peer)), hello, fabric: "tcp" });
     }
-    let socket = channel.into_socket().ok_or_else(|| refused(choice, &peer, "UCX does not seal what it carries"))?;
-    Ok(Agreed { link: Box::new(ucx::connect(socket, peer, deadline)?), hello, fabric: "ucx" })
+    Ok(Agreed { link: Box::new(ucx::connect(channel, peer, deadline)?), hello, fabric: "ucx" })
 }
 
 /// The stream of a connection that has just been greeted, for one who makes its calls itself: it stays TCP, whatever
@@ -174,20 +177,6 @@ pub fn take_channel(greeted: Greeted, deadline: Instant) -> Result<Channel> {
     let ours = Offer { choice: Choice::Tcp, ucx: None, has_rdma: false, is_bare: true };
     offer(&ours, &mut channel, &peer, deadline)?;
     Ok(channel)
-}
-
-/// What a side may choose over a connection that is sealed: UCX carries bytes as they are.
-fn sealed(choice: Choice, peer: &str) -> Result<Choice> {
-    match choice {
-        Choice::Ucx => {
-            let reason = format!(
-                "the connection to {peer} has to be sealed, and UCX carries bytes and grants as they are; leave HANARE_FABRIC at auto, which \
-                 takes sealed TCP, or start the nodes of both sides with --plain, which seals nothing"
-            );
-            Err(refusal("ucx", reason))
-        }
-        Choice::Auto | Choice::Tcp => Ok(Choice::Tcp),
-    }
 }
 
 /// Tells the other side ours and takes its own.
@@ -264,14 +253,6 @@ mod tests {
     ];
 
     #[test]
-    fn ucx_over_a_sealed_connection_is_refused_with_both_ways_out() {
-        assert_eq!(sealed(Choice::Auto, "b"), Ok(Choice::Tcp));
-        assert_eq!(sealed(Choice::Tcp, "b"), Ok(Choice::Tcp));
-        let refused = sealed(Choice::Ucx, "b").unwrap_err().to_string();
-        assert!(refused.contains("--plain") && refused.contains("auto"), "{refused}");
-    }
-
-    #[test]
     fn both_sides_come_to_the_same_decision() {
         for ours in OFFERS {
             for theirs in OFFERS {
@@ -292,7 +273,7 @@ mod tests {
         assert_eq!(decided(rdma, ucx), Ok(true));
         assert_eq!(decided(ucx, ucx), Ok(true));
         let refused = |ours, theirs, words: &str| assert!(decided(ours, theirs).unwrap_err().contains(words));
-        refused(plain, ucx, "this one has no RDMA");
+        refused(plain, ucx, "this one is set to auto");
         refused(ucx, plain, "set both to ucx");
         refused(ucx, none, "the other side has no UCX");
         refused(none, ucx, "this side has no UCX");

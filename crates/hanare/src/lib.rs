@@ -37,9 +37,10 @@ pub mod settings;
 mod trace;
 
 pub use client::{
-    Batch, Body, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LocalMapping, LockGuard, Mailbox,
-    MapOptions, Message, Modify, Number, PageCounts, Part, Pool, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort,
-    ReceiveId, Region, SharedMapping, Signal, Unread, WordGuard, WordLock, WritePort,
+    Batch, Body, CacheLine, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody, LocalMapping,
+    LockGuard, Mailbox, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool, PushedPage, Queue, QueueEvent,
+    QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, SendId, SharedMapping, Signal, Unread, WordGuard, WordLock,
+    WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
@@ -74,7 +75,9 @@ pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 #[doc(inline)]
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
 #[doc(inline)]
-pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat};
+pub use hanare_protocol::wire::control::{Changes, Memory, NodeStatus, OwnStatus, PageRun, PageStat, PoolStatus, RegionStat};
+#[doc(inline)]
+pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]
 pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]

@@ -140,10 +140,6 @@ impl Stage {
         variables.push(("LATE_NAME", format!("host{host}")));
         variables.push(("LATE_SOCKET", self.socket(host).display().to_string()));
         variables.push(("HANARE_FABRIC", self.fabric.to_owned()));
-        if self.fabric == "ucx" {
-            // UCX does not seal, so that has to be asked for.
-            variables.push(("HANARE_SEAL", "plain".to_owned()));
-        }
         if self.networks.is_some() {
             // Namespaces of one machine share memory, and no packet of that would be lost.
             variables.push(("UCX_TLS", "tcp,self".to_owned()));

@@ -11,6 +11,8 @@
 //! | [`fork`] | what children do not get: handles, connections |
 //! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back |
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
+//! | [`barrier`] | barriers that one process makes in the threads of others |
+//! | [`seat`] | a number for each thread |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`vital`] | threads whose panic ends the process |
@@ -18,6 +20,7 @@
 //!
 //! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
 
+pub mod barrier;
 pub mod capacity;
 pub mod diff;
 pub mod fault;
@@ -28,6 +31,7 @@ pub mod guard;
 pub mod lender;
 pub mod mapping;
 mod promise;
+pub mod seat;
 pub mod uffd;
 pub mod vector;
 pub mod vital;

@@ -119,6 +119,15 @@ pub const MESSAGE_DEPTH: u32 = 16;
 /// Most messages that have come to a party and that no receive wanted: some 100 bytes each, beside bodies of up to a page.
 pub const MESSAGE_KEPT_COUNT_MAX: usize = 65_536;
 
+/// Most sends of a party that were begun and whose outcomes nobody asked for: some 200 bytes each, beside their bodies.
+pub const MESSAGE_BEGUN_COUNT_MAX: usize = 65_536;
+
+/// Most lines of a page cache: 4 GiB of this host, as a region. The paper's has 4096. [RF §3.3]
+pub const PAGE_CACHE_LINE_COUNT_MAX: u32 = 1 << 20;
+
+/// How long a party sleeps before it looks whether a body that it sends has come to its receiver's host. Nobody wakes it for that.
+pub const MESSAGE_NAP_MS: u64 = 1;
+
 /// Most parties of a group that collective operations: each has a lane for each other.
 pub const COLLECTIVE_PARTY_COUNT_MAX: u32 = 256;
 
@@ -206,6 +215,24 @@ pub const PEER_UNREAD_LEN_MAX: usize = 64 << 20;
 
 /// Most regions in one page of a listing, so that a page stays within [`CONTROL_LEN_MAX`].
 pub const LIST_PAGE_COUNT_MAX: usize = 4096;
+
+/// Runs of pages that a home names as going to and fro: what a screen holds, and a mapping of one program's data has.
+pub const PAGE_RUN_COUNT_MAX: usize = 8;
+
+/// Mappings that are over, of which a node remembers the pages that went to and fro: a job's end is told by them.
+pub const PAST_MAPPING_COUNT_MAX: usize = 64;
+
+/// Most regions, programs, and locks that one look at a node shows; how many there are is told beside.
+pub const LOOK_COUNT_MAX: usize = 256;
+
+/// Holders of a lock, and those that wait for it, that a look names.
+pub const LOOK_CLAIM_COUNT_MAX: usize = 16;
+
+/// Most cells of a map of a region's pages: those of a terminal of 200 columns and 60 rows.
+pub const MAP_CELL_COUNT_MAX: usize = 12_000;
+
+/// Longest question of what a node has, and longest answer: that of [`LOOK_COUNT_MAX`] locks with the longest names stays below.
+pub const LOOK_LEN_MAX: u64 = 2 << 20;
 
 /// Largest piece staged at once when a strided command is gathered or scattered: half of a usual L2 cache.
 pub const STAGE_LEN: usize = 256 << 10;

@@ -30,6 +30,10 @@
 //!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
 
+mod listing;
+
+pub use listing::Listed;
+
 use crate::error::{Error, Result};
 use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::table::{self, Row};

@@ -77,6 +77,12 @@ impl NameOwners {
         Ok(())
     }
 
+    /// Whether a user could use a name that somebody has used, with these rights.
+    pub fn may(&self, name: &str, user: User, rights: Rights) -> bool {
+        let owned = self.owned.get(name);
+        owned.is_some_and(|owned| most(bits(owned.owner, owned.mode, &Asker::from(user))).is_some_and(|most| most >= rights))
+    }
+
     fn begin(&mut self, name: &str, owner: User, mode: u32, is_used: impl Fn(&str) -> bool) -> Result<()> {
         let own = self.by_uid.entry(owner.uid).or_default();
         let is_full = own.len() >= USER_NAME_COUNT_MAX || self.owned.len() >= NAME_COUNT_MAX;
@@ -137,7 +143,9 @@ mod tests {
     fn a_name_is_its_first_user_s_also_while_nobody_uses_it() {
         let mut names = NameOwners::new();
         assert!(may(&mut names, OWNER, Rights::Read));
+        assert_eq!([GROUP, OTHER, ROOT, OWNER].map(|user| names.may("a", user, Rights::Read)), [false, false, true, true]);
         assert_eq!([GROUP, OTHER, ROOT, OWNER].map(|user| may(&mut names, user, Rights::Read)), [false, false, true, true]);
+        assert!(!names.may("never used", ROOT, Rights::Read));
         assert!(matches!(
             names.on_use("a", OTHER, Rights::Write, free),
             Err(Error::NoPermission { region, uid: 12, owner: 10, mode: 0o600, .. }) if region == "a"

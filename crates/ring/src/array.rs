@@ -1,14 +1,16 @@
 //! An array of queues in shared memory: whom to wake when something was committed or freed.
 //!
-//! A queue's bell is a word with four values. Zero, as in memory that nobody has touched, calls for the board: so an idle queue costs its
+//! A queue's bell is a word with five values. Zero, as in memory that nobody has touched, calls for the board: so an idle queue costs its
 //! reader nothing, and a writer finds its way to a reader that waits for a million of them. A reader on another host waits at the queue's
 //! node, which no futex wakes: the writer is told to ring the node.
 //!
 //! ```text
-//! reader:  bell = ASLEEP, AFAR or BOARD; fence; look; park    writer:  commit; fence; if bell != AWAKE { tell the board; bell = AWAKE; wake }
+//! reader:  bell = ASLEEP, AFAR or BOARD; fence; look; park    writer:  commit; fence; if bell calls { tell the board; bell = AWAKE; wake }
 //! ```
 //!
-//! Either the reader's look sees what was committed, or the writer sees the bell. The writer tells the board before it takes the bell, so
+//! Either the reader's look sees what was committed, or the writer sees the bell. A reader that attends its queue (AWAKE) goes to sleep seldom, and
+//! then with a heavy fence, so that the writer's is light. One of many leaves a queue whenever that is empty: while it looks (WATCHED), the
+//! writer's fence is the strong one. A reader on another host is messages apart from its look, for longer than a store takes to be seen. The writer tells the board before it takes the bell, so
 //! that one that dies in between leaves the bell to the next. A reader that sleeps looks again unasked from time to time.
 
 use crate::board::Board;
@@ -23,10 +25,12 @@ use std::time::Duration;
 const BOARD: u64 = 0;
 /// The queue's reader sleeps on the bell.
 const ASLEEP: u64 = 1;
-/// The queue's reader will look by itself.
+/// The queue's reader will look by itself, and uses the heavy fence before it does so no more.
 const AWAKE: u64 = 2;
 /// The queue's reader is on another host, and waits at the queue's node until the bell changes.
 pub const AFAR: u64 = 3;
+/// Who reads the queue has learnt of it from the board, or is about to, and will look.
+const WATCHED: u64 = 4;
 
 /// The set's bell, and that of writers: somebody of this host sleeps.
 const NEAR_BIT: u64 = 1;
@@ -55,7 +59,9 @@ pub enum Wake {
 pub struct Array<W> {
     words: W,
     form: QueueForm,
-    count: u64,
+    /// First byte of the first queue, and bytes of each: asked for with each unit.
+    queues_at: u64,
+    queue_len: u64,
     board: Board<W>,
 }
 
@@ -64,7 +70,8 @@ impl<W: Exchange + Clone> Array<W> {
     pub fn new(words: W, form: QueueForm, count: u64) -> Array<W> {
         let len = form.array_len(count).expect("the form was checked");
         assert!(words.count() * WORD_LEN >= len as usize, "an array lies in its words");
-        Array { board: Board::new(words.clone(), 0, count), words, form, count }
+        let (queues_at, queue_len) = (form.queue_at(count, 0), form.queue_len());
+        Array { board: Board::new(words.clone(), 0, count), words, form, queues_at, queue_len }
     }
 
     /// The words.
@@ -78,8 +85,9 @@ impl<W: Exchange + Clone> Array<W> {
     }
 
     /// First byte of a queue.
+    #[inline]
     pub fn queue_at(&self, queue: u64) -> u64 {
-        self.form.queue_at(self.count, queue)
+        self.queues_at.saturating_add(queue.saturating_mul(self.queue_len))
     }
 
     /// Where a lane lies.
@@ -87,6 +95,7 @@ impl<W: Exchange + Clone> Array<W> {
         Place::new(&self.form, self.queue_at(queue), lane)
     }
 
+    #[inline]
     fn word(&self, queue: u64, at: u64) -> usize {
         (self.queue_at(queue) + at) as usize / WORD_LEN
     }
@@ -97,28 +106,35 @@ impl<W: Exchange + Clone> Array<W> {
     }
 
     /// Reader: announces sleep; looks once more before it parks.
+    ///
+    /// **Cost**: a system call.
     pub fn doze(&self, queue: u64) {
-        self.ask_to_be_told(queue, ASLEEP);
+        self.words.swap(self.word(queue, READER_BELL_AT), ASLEEP);
+        // ORDERING: pairs with the light fence in `committed`: the bell is visible before the caller's next look is made.
+        self.words.heavy_fence();
     }
 
     /// Reader: leaves the queue to the board; looks once more.
     pub fn leave(&self, queue: u64) {
-        self.ask_to_be_told(queue, BOARD);
+        self.words.swap(self.word(queue, READER_BELL_AT), BOARD);
+        // ORDERING: pairs with the fence in `call`: the bell is visible before the caller's next look is made.
+        self.words.fence();
     }
 
-    fn ask_to_be_told(&self, queue: u64, how: u64) {
-        self.words.swap(self.word(queue, READER_BELL_AT), how);
-        // ORDERING: pairs with the fence in `committed`: the bell is visible before the caller's next look is made.
-        self.words.fence();
+    /// For a reader that has gone and left its bell as it was: leaves the queue to the board. **Cost**: a system call.
+    pub fn hand_over(&self, queue: u64) {
+        self.words.swap(self.word(queue, READER_BELL_AT), BOARD);
+        // ORDERING: pairs with the light fence in `committed`, because the reader may have attended the queue.
+        self.words.heavy_fence();
     }
 
     /// Writer: has committed something to the queue. Says whom to wake.
     ///
-    /// **Cost**: a fence and a load of a line that changes only when the reader sleeps.
+    /// **Cost**: a load of a line that changes only when the reader sleeps; while one of many reads the queue, a fence and another load.
     #[inline]
     pub fn committed(&self, queue: u64) -> Wake {
-        // ORDERING: pairs with the fence in `ask_to_be_told`.
-        self.words.fence();
+        // ORDERING: pairs with the heavy fence in `doze`.
+        self.words.light_fence();
         let bell = self.word(queue, READER_BELL_AT);
         match self.words.load(bell) {
             AWAKE => Wake::Nobody,
@@ -126,24 +142,33 @@ impl<W: Exchange + Clone> Array<W> {
         }
     }
 
-    #[cold]
     fn call(&self, queue: u64, bell: usize) -> Wake {
-        if self.words.load(bell) == BOARD {
-            self.board.set(queue);
-        }
-        match self.words.swap(bell, AWAKE) {
-            AWAKE => Wake::Nobody,
-            ASLEEP => Wake::Reader,
-            AFAR => Wake::Afar,
-            _ => {
-                // The bell may have become the board's after the look.
-                self.board.set(queue);
-                match self.ring(SET_WORD) {
-                    0 => Wake::Nobody,
-                    who if who & AFAR_BIT == 0 => Wake::Set,
-                    _ => Wake::SetAfar,
+        // ORDERING: pairs with the fence in `leave`.
+        self.words.fence();
+        loop {
+            let old = self.words.load(bell);
+            let (new, wake) = match old {
+                AWAKE | WATCHED => return Wake::Nobody,
+                ASLEEP => (AWAKE, Wake::Reader),
+                AFAR => (AWAKE, Wake::Afar),
+                _ => {
+                    self.board.set(queue);
+                    (WATCHED, Wake::Set)
                 }
+            };
+            if self.words.compare_exchange(bell, old, new).is_err() {
+                continue;
             }
+            if wake != Wake::Set {
+                return wake;
+            }
+            // The reader may have taken it from the board, looked and left meanwhile.
+            self.board.set(queue);
+            return match self.ring(SET_WORD) {
+                0 => Wake::Nobody,
+                who if who & AFAR_BIT == 0 => Wake::Set,
+                _ => Wake::SetAfar,
+            };
         }
     }
 
@@ -155,14 +180,14 @@ impl<W: Exchange + Clone> Array<W> {
         if self.words.load(word) == 0 { 0 } else { self.words.swap(word, 0) }
     }
 
-    /// Announces sleep at a bell of several sleepers; those that are there stay.
+    /// Announces sleep at a bell of several sleepers; those that are there stay. **Cost**: a system call.
     fn doze_at(&self, word: usize) {
         let mut old = self.words.load(word);
         while let Err(found) = self.words.compare_exchange(word, old, old | NEAR_BIT) {
             old = found;
         }
-        // ORDERING: pairs with the fence in `ring`: the bell is visible before the caller's next look is made.
-        self.words.fence();
+        // ORDERING: pairs with the fences in `ring` and `tell_writers`: the bell is visible before the caller's next look is made.
+        self.words.heavy_fence();
     }
 
     /// Reader of all queues: announces sleep; takes from the board once more before it parks.
@@ -220,6 +245,13 @@ impl Array<Shared> {
     #[must_use]
     pub fn tell_writers(&self, queue: u64) -> bool {
         let word = self.word(queue, ROOM_BELL_AT);
+        // ORDERING: pairs with the heavy fence in `doze_at`.
+        self.words.light_fence();
+        self.words.load(word) != 0 && self.wake_writers(word)
+    }
+
+    #[cold]
+    fn wake_writers(&self, word: usize) -> bool {
         let who = self.ring(word);
         if who != 0 {
             park::wake(&self.words, word);

@@ -12,6 +12,7 @@
 //! | [`park`] | sleeping on a word of shared memory |
 //! | [`page_word`] | the state of each page of a shared region on one host, driven by all its clients and the node |
 //! | [`own_page`] | the state of each page whose frame is one process's own, driven by its threads |
+//! | [`revoke`] | a right that a node takes back from programs that use it without a message |
 //! | [`wait`] | how to wait: pause, yield, park |
 //!
 //! Nothing read from shared memory is trusted: a position, length or magic from the other side is input.
@@ -25,6 +26,7 @@ pub mod layout;
 pub mod own_page;
 pub mod page_word;
 pub mod park;
+pub mod revoke;
 pub mod spsc;
 #[cfg(test)]
 mod testing;

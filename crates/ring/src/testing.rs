@@ -1,7 +1,7 @@
 //! Memory for tests of one thread, in which a side can be stopped before any of its stores.
 
 use crate::layout::WORD_LEN;
-use crate::words::Words;
+use crate::words::{Exchange, Words};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -75,5 +75,17 @@ impl Words for Steps {
                 self.bytes.borrow_mut()[at + k] = *byte;
             }
         }
+    }
+}
+
+impl Exchange for Steps {
+    /// One that is lost says that it worked: its process is dead and will not know.
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
+        let now = self.load(word);
+        if now != old {
+            return Err(now);
+        }
+        self.store(word, new);
+        Ok(old)
     }
 }

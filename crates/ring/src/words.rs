@@ -5,10 +5,16 @@
 //!
 //! 1. A [`Shared`] lies in a window that promises to stay mapped and writable, at an 8-byte boundary.
 //! 2. Words are touched by atomics only, and data bytes by raw copies: the other side may write anything at any time.
+//!
+//! A fence on the hot path waits until the stores before it have left the processor: as long as the line of the other side takes to come,
+//! some 100 ns for each unit. `membarrier` moves that cost to the side that goes to sleep: the kernel has every processor that runs a
+//! registered process pass a fence. A process that cannot register keeps its own fences. Where the sleeper cannot call it (a filter of
+//! system calls that the other side has not), it may miss a wake, and looks again unasked, as all sleepers do.
 
 use crate::layout::WORD_LEN;
 use hanare_memory::Window;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use rustix::thread::{MembarrierCommand, membarrier};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Memory as 64-bit words with the orderings that a ring needs, and as bytes.
 pub trait Words {
@@ -22,6 +28,14 @@ pub trait Words {
     fn swap(&self, word: usize, value: u64) -> u64;
     /// Keeps stores before it ahead of loads after it.
     fn fence(&self);
+    /// The same beside sides that use [`Words::heavy_fence`], and only beside those: for the side that has it on its hot path.
+    fn light_fence(&self) {
+        self.fence();
+    }
+    /// The same beside all others, those that use [`Words::light_fence`] too.
+    fn heavy_fence(&self) {
+        self.fence();
+    }
     /// Copies bytes out, from byte `at` on. What the other side writes meanwhile shows in some mixture.
     fn read(&self, at: usize, into: &mut [u8]);
     /// Copies bytes in, from byte `at` on.
@@ -39,13 +53,16 @@ pub trait Exchange: Words {
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     window: Window,
+    /// Whether this process passes a fence when another asks the kernel.
+    is_fenced_by_others: bool,
 }
 
 impl Shared {
-    /// The words of a window, which begins at an 8-byte boundary.
+    /// The words of a window, which begins at an 8-byte boundary. **Cost**: a system call.
     pub fn new(window: Window) -> Shared {
         assert!(window.ptr().addr().is_multiple_of(WORD_LEN), "words begin on their boundary");
-        Shared { window: window.slice(0, window.len() / WORD_LEN * WORD_LEN) }
+        let is_fenced_by_others = membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok();
+        Shared { window: window.slice(0, window.len() / WORD_LEN * WORD_LEN), is_fenced_by_others }
     }
 
     /// `len` bytes at byte `at`, for moving bodies without another copy.
@@ -92,6 +109,17 @@ impl Words for Shared {
     #[inline]
     fn fence(&self) {
         fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn light_fence(&self) {
+        if self.is_fenced_by_others { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
+    }
+
+    fn heavy_fence(&self) {
+        fence(Ordering::SeqCst);
+        // Those who cannot be asked have fences of their own.
+        let _ = membarrier(MembarrierCommand::GlobalExpedited);
     }
 
     #[inline]

@@ -17,9 +17,20 @@ fn make_builds_programs_that_find_their_library() {
         return stage::skip("cc is not installed");
     }
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    for name in
-        ["local", "vector", "distributed", "plain", "fill", "check", "matmul-mapped", "lu-plain", "lu-mapped", "table4", "bodies"]
-    {
+    for name in [
+        "local",
+        "vector",
+        "distributed",
+        "plain",
+        "fill",
+        "check",
+        "matmul-mapped",
+        "lu-plain",
+        "lu-mapped",
+        "table4",
+        "bodies",
+        "halo",
+    ] {
         assert!(out.path().join(name).is_file(), "{name}");
     }
     assert_eq!(stage::Stage::of(1).pass(&out.path().join("first"), &[], 1), ["good morning\n"]);

@@ -70,6 +70,48 @@ static void refusals(hanare_mailbox *box)
     EXPECT(message == NULL);
 }
 
+/* Each rank begins to send to the next, long before short, and finds what the one before sent in the order in which it was begun. */
+static void ring(hanare_pool *pool, hanare_mailbox *box, int rank, int ranks, const unsigned char *bytes)
+{
+    hanare_region *region;
+    hanare_message *message;
+    hanare_envelope envelope = {sizeof envelope, 0, 0, 0, 0, 0};
+    hanare_shape part = hanare_shape_strided(0, 8, 3000, 16);
+    uint64_t sends[3];
+    size_t index;
+    uint32_t next = (uint32_t)((rank + 1) % ranks);
+    char name[32], told[3] = {0};
+    snprintf(name, sizeof name, "part-%d", rank);
+    EXPECT_OK(hanare_create(pool, name, 48000, NULL, &region));
+    EXPECT_OK(hanare_put(region, 0, bytes, 48000));
+    EXPECT_OK(hanare_send_nb(box, next, 5, 0, "long", 4, bytes, LONG, &sends[0]));
+    EXPECT_OK(hanare_send_part_nb(box, next, 5, 1, NULL, 0, region, &part, &sends[1]));
+    EXPECT_OK(hanare_send_nb(box, next, 5, 2, NULL, 0, bytes, 30, &sends[2]));
+    EXPECT_OK(hanare_close(region));
+    for (uint32_t tag = 0; tag < 3; tag++) {
+        EXPECT_OK(hanare_receive(box, (rank + ranks - 1) % ranks, 5, HANARE_ANY, 20000, &message));
+        EXPECT_OK(hanare_message_envelope(message, &envelope, NULL));
+        EXPECT(envelope.tag == tag && envelope.body_len == (tag == 0 ? LONG : tag == 1 ? 24000 : 30));
+        unsigned char last[8];
+        EXPECT_OK(hanare_message_read(message, envelope.body_len - 8, last, 8));
+        EXPECT(memcmp(last, bytes + (tag == 0 ? LONG - 8 : tag == 1 ? 16 * 2999 : 22), 8) == 0);
+        EXPECT_OK(hanare_message_close(message));
+    }
+    for (size_t left = 3; left > 0; left--) {
+        index = 9;
+        EXPECT_OK(hanare_wait_sent(box, sends, left, 20000, &index));
+        EXPECT(index < left && !told[sends[index] % 3]);
+        told[sends[index] % 3] = 1;
+        uint64_t done = sends[index];
+        sends[index] = sends[left - 1];
+        EXPECT_ERROR(hanare_wait_sent(box, &done, 1, 0, &index), HANARE_ERR_BAD_GROUP, "told");
+    }
+    EXPECT_ERROR(hanare_send_nb(box, 99, 0, 0, NULL, 0, NULL, 0, &sends[0]), HANARE_ERR_BAD_GROUP, "no party 99");
+    EXPECT_ERROR(hanare_send_nb(box, next, 0, 0, NULL, 0, NULL, 0, NULL), HANARE_ERR_BAD_ARGUMENT, "send is NULL");
+    EXPECT_ERROR(hanare_wait_sent(box, sends, 0, 0, NULL), HANARE_ERR_BAD_ARGUMENT, "count is 0");
+    EXPECT_ERROR(hanare_post(box, HANARE_ANY, 0, (int64_t)1 << 32, sends), HANARE_ERR_BAD_ARGUMENT, "tag 4294967296");
+}
+
 int main(void)
 {
     hanare_pool *pool;
@@ -93,6 +135,7 @@ int main(void)
         EXPECT_OK(hanare_send(box, 0, 0, 8, "short", 5, bytes, 30));
     else
         collect(pool, box, ranks);
+    ring(pool, box, rank, ranks, bytes);
     free(bytes);
     EXPECT_OK(hanare_barrier(pool));
     EXPECT_OK(hanare_mailbox_close(box));

@@ -214,13 +214,23 @@ impl Stage {
 
     /// Starts a program as rank `rank` of `ranks`, on node `rank % nodes`.
     pub fn start(&self, program: &Path, args: &[&str], rank: usize, ranks: usize, job: u64) -> Child {
-        let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env("HANARE_NODE", &self.sockets[rank % self.sockets.len()]);
+        let mut command = self.command(program, args, rank);
         command.env("HANARE_RANK", rank.to_string()).env("HANARE_RANKS", ranks.to_string());
         command.env("HANARE_JOB", format!("{job:032x}")).env("HANARE_SODIMM", "4M");
-        command.envs(self.variables.iter().copied());
         command.spawn().unwrap()
+    }
+
+    /// Starts a program that is no rank, on node `node`.
+    pub fn start_alone(&self, program: &Path, args: &[&str], node: usize) -> Child {
+        self.command(program, args, node).spawn().unwrap()
+    }
+
+    fn command(&self, program: &Path, args: &[&str], node: usize) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("HANARE_NODE", &self.sockets[node % self.sockets.len()]);
+        command.envs(self.variables.iter().copied());
+        command
     }
 
     /// Runs a program on so many ranks and gives what each printed.

@@ -1,5 +1,6 @@
 //! Regions as listings show them.
 
+use crate::look;
 use crate::print::{self, Column};
 use crate::queue_form;
 use crate::size;
@@ -7,7 +8,7 @@ use anyhow::Result;
 use hanare::{Array, Queues};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::size::Size;
-use hanare_protocol::wire::control::{PageStat, RegionStat};
+use hanare_protocol::wire::control::{PageRun, PageStat, RegionStat};
 use serde_json::{Value, json};
 
 /// Prints a line for each region.
@@ -34,11 +35,19 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prints all about one region; `pages` says what happened to its pages on this host, if it shares them, and `queues` which begin it.
-pub fn describe(region: &RegionStat, pages: Option<&PageStat>, queues: Option<&Queues>, as_json: bool) -> Result<()> {
+/// Prints all about one region; `pages` says what happened to its pages on this host, if it shares them, `runs` which went to and fro between
+/// hosts, and `queues` which begin it.
+pub fn describe(
+    region: &RegionStat,
+    pages: Option<&PageStat>,
+    runs: &[PageRun],
+    queues: Option<&Queues>,
+    as_json: bool,
+) -> Result<()> {
     if as_json {
         let mut value = value(region);
         value["pages"] = pages.map_or(Value::Null, page_value);
+        value["to_and_fro"] = runs.iter().map(run_value).collect();
         value["queues"] = queues.map_or(Value::Null, queue_form::as_value);
         return print::json(&value);
     }
@@ -66,7 +75,7 @@ pub fn describe(region: &RegionStat, pages: Option<&PageStat>, queues: Option<&Q
     if let Some(queues) = queues {
         print::line(&format!("{:<6} {}", "queues", queue_form::in_words(queues)));
     }
-    for text in pages.into_iter().flat_map(page_lines) {
+    for text in pages.into_iter().flat_map(page_lines).chain(runs.iter().map(look::in_words)) {
         print::line(&format!("{:<6} {text}", "pages"));
     }
     Ok(())
@@ -87,21 +96,24 @@ fn page_lines(stat: &PageStat) -> Vec<String> {
     if stat.hosts > 0 {
         lines.push(format!("at home here for {} hosts", stat.hosts));
     }
-    let contended = stat.contended.iter().map(|(page, changes)| format!("{} ({changes} times)", page * PAGE_LEN));
-    let contended = contended.collect::<Vec<_>>().join(", ");
-    if !contended.is_empty() {
-        lines.push(format!("changed owner most, by offset (falsely shared?): {contended}"));
-    }
     lines
 }
 
 fn page_value(stat: &PageStat) -> Value {
-    let contended = stat.contended.iter().map(|(page, changes)| json!({ "offset": page * PAGE_LEN, "changes": changes }));
     json!({
         "consistency": stat.consistency.to_string(), "programs": stat.programs, "hosts": stat.hosts, "frames": stat.frames,
         "faults": stat.faults, "fetched": stat.fetched, "prefetched": stat.prefetched, "upgraded": stat.upgraded,
         "waited": stat.waited, "invalidated": stat.invalidated, "forwarded": stat.forwarded, "recalled": stat.recalled,
-        "evicted": stat.evicted, "contended": contended.collect::<Vec<_>>(),
+        "evicted": stat.evicted,
+    })
+}
+
+/// Pages that went to and fro, as programs read it.
+pub fn run_value(run: &PageRun) -> Value {
+    let nodes: Vec<u32> = run.nodes.iter().map(|node| node.0).collect();
+    json!({
+        "offset": run.first.saturating_mul(PAGE_LEN), "bytes": run.count.saturating_mul(PAGE_LEN), "times": run.returns,
+        "seconds": run.micros as f64 / 1e6, "nodes": nodes,
     })
 }
 

@@ -4,13 +4,15 @@ mod copy;
 mod listing;
 pub mod npy;
 
-use crate::{print, size};
+use crate::{look, print, size};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use hanare::{Array, Changes, CreateOptions, Pool, User};
+use hanare::{Array, Changes, CreateOptions, PageRun, Pool, RegionStat, User};
+use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::place::Placement;
 
 pub use copy::{CopyOptions, load, save};
+pub use listing::run_value;
 
 /// Creates, lists, describes, resizes, removes and copies regions.
 #[derive(Subcommand, Clone, Debug)]
@@ -160,9 +162,11 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Ls { json } => listing::list(&pool.list()?, *json)?,
         Command::Stat { name, json } => {
             let (region, pages) = (pool.stat(name)?, pool.page_stats()?);
+            // Which pages went to and fro, their homes know.
+            let runs = to_and_fro(&pool, &region)?;
             // Who may not read the region is not told what is in it.
             let queues = pool.open_queues(name, 0).ok();
-            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), queues.as_ref(), *json)?;
+            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), &runs, queues.as_ref(), *json)?;
         }
         Command::Resize { name, size } => {
             pool.resize(name, *size)?;
@@ -180,6 +184,17 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Cp(options) => copy::run(&pool, options)?,
     }
     Ok(())
+}
+
+/// The pages of a region that went to and fro most, at all homes of it.
+fn to_and_fro(pool: &Pool, region: &RegionStat) -> Result<Vec<PageRun>> {
+    let opened = look::open(pool, std::slice::from_ref(region));
+    let seen = look::at_nodes(pool, &pool.status()?.nodes, &opened.iter().collect::<Vec<_>>(), 0);
+    let stats = seen.into_iter().flatten().flat_map(|seen| seen.pages).filter(|stat| stat.gid == region.gid);
+    let mut runs: Vec<PageRun> = stats.flat_map(|stat| stat.contended).collect();
+    runs.sort_by_key(|run| std::cmp::Reverse(run.returns));
+    runs.truncate(PAGE_RUN_COUNT_MAX);
+    Ok(runs)
 }
 
 /// Removes what this user has of regions whose bytes are gone.

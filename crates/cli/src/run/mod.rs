@@ -12,6 +12,7 @@
 //! | [`end_reporter`] | tells the pool of ranks that ended |
 //! | [`record`] | keeps what ranks do, for `hanare what-if` |
 //! | [`verdict`] | the table at the end of a job that failed |
+//! | [`sharing`] | the line about pages that went to and fro between ranks |
 //! | [`scratch`] | where UCX keeps shared memory of a launch |
 //! | [`children`], [`signals`] | ended processes and signals, as values and events |
 
@@ -26,6 +27,7 @@ pub mod rank;
 mod ranks;
 mod record;
 mod scratch;
+mod sharing;
 pub mod signals;
 mod verdict;
 
@@ -148,9 +150,11 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     if let Some(folder) = &options.record {
         variables.push(record::begin(folder, &options.program, sockets.len(), ranks)?);
     }
+    let sharing = sharing::Sharing::before(&sockets, nodes.sockets().is_empty());
     let plan = job::Plan { program, ranks, sockets, variables, lines: None };
     let mut around = job::Surroundings { events: &events, sender: &sender, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
+    sharing.tell(ranks);
     drop(nodes);
     Ok(failure.map_or(0, |failure| failure.end.status()))
 }

@@ -106,13 +106,27 @@ fn the_package_and_the_archive_hold_what_they_should() {
     let ending =
         |text: &str| files.iter().find(|path| path.to_string_lossy().ends_with(text)).unwrap_or_else(|| panic!("no {text}"));
     let output = |command: &mut Command| String::from_utf8(command.output().unwrap().stdout).unwrap();
-    let package = output(Command::new("dpkg-deb").arg("-c").arg(ending(".deb")));
-    for name in
-        ["./usr/bin/hanare", "./usr/lib/libhanare.so.0", "./usr/include/hanare.h", "hanare-run.1.gz", "doc/hanare/copyright"]
-    {
-        assert!(package.contains(name), "no {name} in {package}");
+    let version = env!("CARGO_PKG_VERSION");
+    let packages = [
+        ("hanare", &["./usr/bin/hanare", "hanare-run.1.gz", "doc/hanare/copyright", "doc/hanare/changelog.gz"][..]),
+        ("libhanare0", &["./usr/lib/libhanare.so.0 -> ", "doc/libhanare0/copyright"]),
+        (
+            "libhanare-dev",
+            &["./usr/lib/libhanare.so -> ", "./usr/include/hanare.h", "pkgconfig/hanare.pc", "./usr/lib/libhanare.a"],
+        ),
+    ];
+    for (package, names) in packages {
+        let package =
+            ending(&format!("{package}_{version}_{}.deb", output(Command::new("dpkg").arg("--print-architecture")).trim()));
+        let held = output(Command::new("dpkg-deb").arg("-c").arg(package));
+        assert!(names.iter().all(|name| held.contains(name)) && !held.contains(".debug"), "{}: {held}", package.display());
+        if has("lintian") {
+            let told = output(Command::new("lintian").arg("--allow-root").arg(package));
+            // The packages of this test are not compressed.
+            let mut tags = told.lines().filter(|line| line.starts_with("E:") || line.starts_with("W:"));
+            assert!(tags.all(|tag| tag.contains("uses-no-compression-")), "{told}");
+        }
     }
-    assert!(!package.contains(".debug"), "{package}");
     let archive = output(Command::new("tar").arg("-tzf").arg(ending(".tar.gz")));
     assert!(
         ["/bin/hanare\n", "/README.md\n", "/share/man/man1/hanare.1\n"].iter().all(|name| archive.contains(name)),

@@ -48,6 +48,7 @@ mod run_on_hosts_by_sshd;
 mod signals_are_passed_on;
 mod sim_explores_every_world;
 mod status_at_once;
+mod top;
 mod two_versions_refuse;
 mod what_goes_and_comes_back;
 mod what_if_counts;

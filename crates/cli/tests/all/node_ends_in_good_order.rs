@@ -57,3 +57,25 @@ fn a_node_that_still_joins_hears_the_signal() {
         drop(joining);
     }
 }
+
+/// What a member says itself is no warning: nothing of the others' is lost without notice.
+#[test]
+fn a_member_that_goes_in_good_order_is_not_called_lost() {
+    let state = tempfile::tempdir().unwrap();
+    let start = |name: &str, words: &[&str]| {
+        let socket = format!("@hanare-goes-{}-{name}", std::process::id());
+        let node = ["node", "--memory", "32M", "--listen", "127.0.0.1:0", "--socket", &socket, "--name", name, "--json"];
+        Running::start(command(&[&node[..], words].concat()).env("HANARE_STATE", state.path()).env("HANARE_LOG", "info"))
+    };
+    let first = start("first", &[]);
+    first.wait_for("\"address\"");
+    let said: serde_json::Value = serde_json::from_str(&first.stdout()).unwrap();
+    let second = start("second", &["--join", said["address"].as_str().unwrap()]);
+    second.wait_for("\"address\"");
+    signal("TERM", second.pid());
+    second.wait().done();
+    pool::wait_until("the first is told", || first.stderr().contains("has gone: it left the pool"));
+    assert!(!first.stderr().contains("is lost"), "{}", first.stderr());
+    signal("TERM", first.pid());
+    first.wait().done();
+}

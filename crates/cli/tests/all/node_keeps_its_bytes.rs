@@ -46,6 +46,31 @@ fn a_pool_of_one_node_has_its_bytes_after_a_restart() {
     node.wait().done();
 }
 
+/// A queue that holds two blocks, and has spilled the others to memory that is of no region.
+#[test]
+fn what_a_queue_has_spilled_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (socket, kept, state) = (path("node.sock"), path("kept"), folder.path().join("state"));
+    let hanare = |words: &[&str]| run(command(words).env("HANARE_NODE", &socket));
+    let shell = |line: &str| {
+        let mut shell = std::process::Command::new("sh");
+        run(shell.args(["-c", line]).env("HANARE", pool::HANARE).env("HANARE_NODE", &socket))
+    };
+    let node = start(&socket, &state, &["--persist", &kept]);
+    hanare(&["queue", "create", "q", "--block", "64", "--depth", "2", "--ports", "1", "--overflow", "spill"]).done();
+    shell("seq 10000 99999 | head -c 64000 | $HANARE queue send q").done();
+    signal("TERM", node.pid());
+    node.wait().done();
+    let node = start(&socket, &state, &["--persist", &kept]);
+    // One that writes after the restart is read behind it.
+    shell("printf %064d 7 | $HANARE queue send q").done();
+    let read = shell("$HANARE queue recv q --writers 2 --count 1001 | cksum").done();
+    assert_eq!(read, shell("(seq 10000 99999 | head -c 64000; printf %064d 7) | cksum").done());
+    signal("TERM", node.pid());
+    node.wait().done();
+}
+
 #[test]
 fn on_a_schedule_they_are_there_after_a_bad_end_too() {
     let folder = tempfile::tempdir().unwrap();

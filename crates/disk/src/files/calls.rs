@@ -1,12 +1,12 @@
 //! The kernel's requests, each answered from [`super::Files`] or [`super::plain::Plain`].
 
 use super::answers::{Calls, code};
-use super::names::{NAME_LEN_MAX, Put};
+use super::names::Put;
 use super::plain::is_plain;
 use super::record::{Attributes, Fresh, Ino, ROOT, Stamp};
 use super::refusal::Result;
 use super::space::BLOCK_LEN;
-use super::tree::Kind;
+use super::tree::{Kind, NAME_LEN_MAX};
 use fuser::{
     BsdFileFlags, Errno as Code, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
     OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek,

@@ -282,7 +282,8 @@ fn load_log(pool: &Pool, name: &str, head: Head) -> Result<View, Error> {
     if sum(head.log, &snapshot) != expected {
         return Err(garbage(name, "a snapshot's checksum is wrong"));
     }
-    let tree = postcard::from_bytes(&snapshot).map_err(|error| garbage(name, &error.to_string()))?;
+    let tree: Tree = postcard::from_bytes(&snapshot).map_err(|error| garbage(name, &error.to_string()))?;
+    tree.check().map_err(|why| garbage(name, &format!("a snapshot of which {why}")))?;
     let mut view = View { tree, head: Head { tail: begin, ..head }, log };
     if follow(&mut view, head)? { Ok(view) } else { Err(garbage(name, "a frame's checksum is wrong")) }
 }
@@ -339,6 +340,72 @@ fn sum(log: u64, bytes: &[u8]) -> u64 {
 
 fn garbage(name: &str, reason: &str) -> Error {
     Error::Garbage { peer: format!("the log of file system '{name}'"), reason: reason.to_owned() }
+}
+
+/// What a log holds, as any program that may write its region could have it: a byte that says whether a snapshot comes first, and then
+/// the snapshot and bodies of frames, each behind two bytes of its length. Whatever comes, the state stays whole.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz_log(bytes: &[u8]) {
+    if let Some((_, len)) = unframe(1, bytes) {
+        assert!(len <= bytes.len() && len.is_multiple_of(8));
+    }
+    let Some((first, mut rest)) = bytes.split_first() else { return };
+    let mut parts = std::iter::from_fn(|| {
+        let ([low, high], more) = rest.split_first_chunk()?;
+        let (part, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
+        rest = more;
+        Some(part)
+    });
+    let mut tree = match first & 1 {
+        0 => Tree::new(0, 0, 0o755, super::Stamp::default()),
+        _ => match parts.next().map(postcard::from_bytes::<Tree>) {
+            Some(Ok(tree)) if tree.check().is_ok() => tree,
+            _ => return,
+        },
+    };
+    for part in parts.take(64) {
+        let Ok(records) = postcard::from_bytes::<Vec<Record>>(part) else { continue };
+        let framed = frame(7, &records);
+        assert_eq!(unframe(7, &framed), Some((records.clone(), framed.len())));
+        tree.apply_frame(&records);
+        assert_eq!(tree.check(), Ok(()), "{records:?}");
+    }
+    let again = postcard::to_stdvec(&tree).map(|bytes| postcard::from_bytes::<Tree>(&bytes));
+    assert_eq!(again, Ok(Ok(tree)));
+}
+
+/// Logs that [`fuzz_log`] begins with: each kind of record, and a snapshot of what they build.
+#[cfg(test)]
+pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
+    use super::record::{Attributes, Claim, Fresh, ROOT};
+    use super::space::Run;
+    let time = super::Stamp::default();
+    let make = |name: &[u8], what| Record::Make { parent: ROOT, name: name.to_vec(), what, mode: 0o644, uid: 1, gid: 1, time };
+    let run = |block, count| Run { segment: 0, block, count };
+    let claim = Claim { session: 7, owner: 1, pid: 2, start: 3, end: 9, exclusive: true };
+    let set = Attributes { size: Some(5000), mode: Some(0o600), ..Attributes::default() };
+    let (name, new_name, value) = (b"a".to_vec(), b"b".to_vec(), Some(b"v".to_vec()));
+    let frames = [
+        vec![Record::Start { session: 7 }, Record::Segment { key: "node=0".to_owned(), blocks: 64 }],
+        vec![make(b"a", Fresh::File), make(b"f", Fresh::Folder), make(b"l", Fresh::Link { target: b"a".to_vec() })],
+        vec![Record::Reserve { session: 7, runs: vec![run(0, 8)] }, Record::Hold { session: 7, ino: 2 }],
+        vec![Record::Write { session: 7, ino: 2, size: 9000, time, runs: vec![(0, run(0, 2)), (4, run(2, 1))] }],
+        vec![Record::Set { ino: 2, set, time }, Record::Punch { ino: 2, from: 0, to: 1, time }],
+        vec![Record::Xattr { ino: 2, name: name.clone(), value, time }, Record::Lock { ino: 2, claim }],
+        vec![Record::Link { ino: 2, parent: 3, name: name.clone(), time }, Record::Unlock { ino: 2, claim }],
+        vec![Record::Rename { parent: ROOT, name: name.clone(), new_parent: 3, new_name, exchange: false, time }],
+        vec![Record::Unlink { parent: 3, name, time }, Record::Return { session: 7, runs: vec![run(5, 2)] }],
+        vec![Record::Release { session: 7, ino: 2 }, Record::Reclaim { upto: 9 }, Record::DropSegment { segment: 0 }],
+        vec![Record::End { session: 7 }, Record::Reclaim { upto: 99 }],
+    ];
+    let part = |bytes: Vec<u8>| [&(bytes.len() as u16).to_le_bytes()[..], &bytes].concat();
+    let body = |records: &Vec<Record>| part(postcard::to_stdvec(records).expect("memory takes any record"));
+    let mut tree = Tree::new(0, 0, 0o755, time);
+    frames[..6].iter().for_each(|records| tree.apply_frame(records));
+    let snapshot = part(postcard::to_stdvec(&tree).expect("memory takes any state"));
+    let all: Vec<u8> = frames.iter().flat_map(body).collect();
+    let rest: Vec<u8> = frames[6..].iter().flat_map(body).collect();
+    vec![[&[0][..], &all].concat(), [&[1][..], &snapshot, &rest].concat(), frame(1, &frames[0])]
 }
 
 #[cfg(test)]

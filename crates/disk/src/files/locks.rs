@@ -59,6 +59,11 @@ impl Locks {
         self.claims.iter().any(|held| (held.session, held.owner) == (session, owner))
     }
 
+    /// Whether they are what claims build: ranges that do not exclude each other.
+    pub fn are_sound(&self) -> bool {
+        self.claims.iter().all(|held| held.start <= held.end && self.conflict(*held).is_none())
+    }
+
     /// Whether nobody has anything.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()

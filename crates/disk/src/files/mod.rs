@@ -27,6 +27,10 @@ mod store;
 mod tree;
 mod waits;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use ledger::fuzz_log;
+#[cfg(test)]
+pub(crate) use ledger::fuzz_seeds;
 pub use mount::{MountOptions, Mounted, mount};
 
 use bytes::Source;

@@ -3,11 +3,8 @@
 use super::Files;
 use super::record::{Attributes, Claim, Fresh, Ino, Record, Stamp};
 use super::refusal::Result;
-use super::tree::{Kind, Tree};
+use super::tree::{Kind, NAME_LEN_MAX, Tree};
 use rustix::io::Errno;
-
-/// Longest name in bytes.
-pub const NAME_LEN_MAX: usize = 255;
 
 /// Most names of one file.
 const LINK_COUNT_MAX: u32 = 65_000;

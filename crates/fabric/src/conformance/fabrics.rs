@@ -16,8 +16,8 @@ pub(crate) enum Fabric {
     /// TCP, its bytes sealed.
     Sealed,
     Shm,
-    /// UCX with these transports only.
-    Ucx(ucx::Transports),
+    /// UCX with these transports only, covered so.
+    Ucx(ucx::Transports, ucx::Covered),
 }
 
 pub(crate) const TCP: Fabric = Fabric::Tcp;
@@ -25,9 +25,15 @@ pub(crate) const SEALED: Fabric = Fabric::Sealed;
 pub(crate) const SHM: Fabric = Fabric::Shm;
 
 /// UCX as users have it: the best that it finds between two workers of one host.
-pub(crate) const UCX: Fabric = Fabric::Ucx(ucx::Transports::All);
-pub(crate) const UCX_SHM: Fabric = Fabric::Ucx(ucx::Transports::Shm);
-pub(crate) const UCX_TCP: Fabric = Fabric::Ucx(ucx::Transports::Tcp);
+pub(crate) const UCX: Fabric = Fabric::Ucx(ucx::Transports::All, ucx::Covered::Bare);
+pub(crate) const UCX_SHM: Fabric = Fabric::Ucx(ucx::Transports::Shm, ucx::Covered::Bare);
+pub(crate) const UCX_TCP: Fabric = Fabric::Ucx(ucx::Transports::Tcp, ucx::Covered::Bare);
+
+/// Between hosts where both sides were told to do without sealing: long bodies go as they are, the rest is sealed.
+pub(crate) const UCX_TOLD: Fabric = Fabric::Ucx(ucx::Transports::All, ucx::Covered::Told);
+
+/// Between hosts: all is sealed.
+pub(crate) const UCX_SEALED: Fabric = Fabric::Ucx(ucx::Transports::Tcp, ucx::Covered::Sealed);
 
 /// A peer that sends bytes as it likes; dropping it is its death.
 pub(crate) trait Raw: Send {
@@ -39,7 +45,7 @@ impl Fabric {
     pub(crate) fn lack(&self) -> Option<String> {
         match *self {
             Fabric::Tcp | Fabric::Sealed | Fabric::Shm => None,
-            Fabric::Ucx(transports) => ucx::lack(transports),
+            Fabric::Ucx(transports, _) => ucx::lack(transports),
         }
     }
 
@@ -59,8 +65,8 @@ impl Fabric {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
                 (Box::new(one), Box::new(ShmLink::open(parts, "the maker").unwrap()))
             }
-            Fabric::Ucx(transports) => {
-                let (one, other) = ucx::pair(transports);
+            Fabric::Ucx(transports, covered) => {
+                let (one, other) = ucx::pair(transports, covered);
                 (Box::new(one), Box::new(other))
             }
         }
@@ -82,8 +88,8 @@ impl Fabric {
                 let (one, parts) = ShmLink::create("the opener").unwrap();
                 (Box::new(one), Box::new(Side::open(parts).unwrap()))
             }
-            Fabric::Ucx(transports) => {
-                let (one, other) = ucx::pair(transports);
+            Fabric::Ucx(transports, covered) => {
+                let (one, other) = ucx::pair(transports, covered);
                 (Box::new(one), Box::new(ucx::RawPeer::of(other)))
             }
         }

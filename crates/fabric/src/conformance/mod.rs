@@ -14,7 +14,7 @@ mod store;
 
 use crate::link::{Link, LinkError, Progress, Sink};
 use crate::wait::wait;
-use fabrics::{Fabric, SEALED, UCX, UCX_SHM, UCX_TCP};
+use fabrics::{Fabric, SEALED, UCX, UCX_SEALED, UCX_SHM, UCX_TCP, UCX_TOLD};
 pub(crate) use fabrics::{SHM, TCP};
 use hanare_memory::Window;
 use hanare_protocol::wire::head::{Head, Kind};
@@ -146,4 +146,6 @@ conformance! {
     ucx = UCX;
     ucx_shm = UCX_SHM;
     ucx_tcp = UCX_TCP;
+    ucx_told = UCX_TOLD;
+    ucx_sealed = UCX_SEALED;
 }

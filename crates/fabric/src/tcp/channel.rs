@@ -6,6 +6,7 @@
 
 use super::Socket;
 use super::seal::Seal;
+use super::traffic::Traffic;
 use crate::stream::Stream;
 use hanare_memory::Window;
 use hanare_memory::guard;
@@ -19,6 +20,18 @@ use std::time::Duration;
 pub struct Channel {
     socket: Socket,
     seal: Option<Box<Seal>>,
+    /// The keys, where bytes leave the host.
+    keys: Option<Traffic>,
+}
+
+/// How the bytes of a connection go.
+pub(crate) enum Cover {
+    /// As they are: they stay on this host.
+    Bare,
+    /// As they are, because both sides were told so. There are keys for what is sealed all the same.
+    Told(Traffic),
+    /// Sealed.
+    Sealed(Traffic),
 }
 
 /// Copies so many bytes.
@@ -48,18 +61,39 @@ unsafe fn copy_bare(from: *const u8, to: *mut u8, len: usize) -> Result<(), Errn
 }
 
 impl Channel {
-    pub(crate) fn new(socket: Socket, seal: Option<Seal>) -> Channel {
-        Channel { socket, seal: seal.map(Box::new) }
+    pub(crate) fn new(socket: Socket, cover: Cover) -> Channel {
+        match cover {
+            Cover::Bare => Channel { socket, seal: None, keys: None },
+            Cover::Told(keys) => Channel { socket, seal: None, keys: Some(keys) },
+            Cover::Sealed(keys) => Channel { socket, seal: Some(Box::new(Seal::new(keys.clone()))), keys: Some(keys) },
+        }
     }
 
     /// A connection whose bytes go as they are.
     pub fn plain(socket: Socket) -> Channel {
-        Channel::new(socket, None)
+        Channel::new(socket, Cover::Bare)
     }
 
     /// Whether its bytes are sealed.
     pub fn is_sealed(&self) -> bool {
         self.seal.is_some()
+    }
+
+    /// From here on bytes are sealed, where they leave the host; the other side calls this at the same place of the stream.
+    pub(crate) fn seal_rest(&mut self) {
+        if self.seal.is_none() {
+            self.seal = self.keys.clone().map(|keys| Box::new(Seal::new(keys)));
+        }
+    }
+
+    /// The keys, where bytes leave the host.
+    pub(crate) fn keys(&self) -> Option<&Traffic> {
+        self.keys.as_ref()
+    }
+
+    /// See [`Socket::ends_by_reset`].
+    pub(crate) fn ends_by_reset(&self) -> bool {
+        self.socket.ends_by_reset()
     }
 
     /// The socket, of one whose bytes go as they are.
@@ -220,12 +254,21 @@ impl Stream for Channel {
     }
 }
 
-/// Two ends of a connection, sealed under fresh keys.
+/// Two ends of a connection, covered as told under fresh keys.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn covered_pair(
+    (one, other): (std::net::TcpStream, std::net::TcpStream),
+    cover: fn(Traffic) -> Cover,
+) -> (Channel, Channel) {
+    let (key_of_one, key_of_other) = super::handshake::pair();
+    let channel = |stream, keys| Channel::new(Socket::new(stream).unwrap(), cover(keys));
+    (channel(one, key_of_one), channel(other, key_of_other))
+}
+
+/// Two ends of a connection, sealed.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn sealed_pair(one: std::net::TcpStream, other: std::net::TcpStream) -> (Channel, Channel) {
-    let (key_of_one, key_of_other) = super::handshake::pair();
-    let channel = |stream, keys| Channel::new(Socket::new(stream).unwrap(), Some(Seal::new(keys)));
-    (channel(one, key_of_one), channel(other, key_of_other))
+    covered_pair((one, other), Cover::Sealed)
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use super::exact::Exact;
 use super::handshake::{Handshake, SECOND_LEN_MAX};
-use super::path::PlainOver;
-use super::seal::Seal;
+use super::path::{PlainOver, cover};
 use super::{Caller, Channel, Greeted, Hellos, Secret, Socket, TcpLink, join, random};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
@@ -41,8 +40,8 @@ pub fn connect(address: &str, caller: Caller, secret: &dyn Fn(&Hellos) -> Result
     let mut handshake = Handshake::connector(&hellos, &secret(&hellos)?)?;
     exact.send(&handshake.first()?)?;
     welcome(&mut exact, &mut handshake)?;
-    let seal = if said.is_plain_with(&hello) { None } else { Some(Seal::new(handshake.keys()?)) };
-    Ok(Greeted { link: TcpLink::new(Channel::new(socket, seal), address.to_owned()), hello })
+    let cover = cover(&said, &hello, handshake.keys()?);
+    Ok(Greeted { link: TcpLink::new(Channel::new(socket, cover), address.to_owned()), hello })
 }
 
 /// Tries the addresses of the name one after another.

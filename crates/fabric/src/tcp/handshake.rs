@@ -11,9 +11,10 @@
 //!
 //! SOURCE: [Noise, revision 34, §7.5 NN, §9 psk0]; snow with ring's AES-GCM, which the processor does in hardware.
 
+use super::traffic::Traffic;
 use super::{Hellos, Secret};
 use hanare_protocol::Error;
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{Builder, HandshakeState};
 
 /// Bytes of the connector's message: a public key and a tag.
 pub(crate) const FIRST_LEN: usize = 48;
@@ -68,8 +69,8 @@ impl Handshake {
     }
 
     /// The keys of both directions, when both messages are through.
-    pub(crate) fn keys(self) -> Result<TransportState, Error> {
-        self.0.into_transport_mode().map_err(|error| failed(&error))
+    pub(crate) fn keys(self) -> Result<Traffic, Error> {
+        self.0.into_stateless_transport_mode().map(Traffic::new).map_err(|error| failed(&error))
     }
 }
 
@@ -84,7 +85,7 @@ fn failed(error: &snow::Error) -> Error {
 
 /// The keys of both sides of one connection.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn pair() -> (TransportState, TransportState) {
+pub(crate) fn pair() -> (Traffic, Traffic) {
     let (hellos, secret) = ([1; 128], [2; 32]);
     let mut one = Handshake::connector(&hellos, &secret).unwrap();
     let mut other = Handshake::acceptor(&hellos, &secret).unwrap();
@@ -95,6 +96,7 @@ pub(crate) fn pair() -> (TransportState, TransportState) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::traffic::Unsealed;
     use super::*;
 
     #[test]
@@ -111,6 +113,23 @@ mod tests {
             let mut own = Handshake::connector(&hellos_there, &secret_there).unwrap();
             liar.take_first(&own.first().unwrap()).unwrap();
             assert!(one.take_second(&liar.second(&[]).unwrap()).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_opens_under_its_number_at_the_other_side_alone() {
+        let (one, other) = pair();
+        let (mut sealed, mut plain) = ([0; 21], [0; 21]);
+        assert_eq!(one.seal_frame(3, b"grant", &mut sealed), Ok(21));
+        assert!(!sealed.windows(5).any(|bytes| bytes == b"grant"));
+        assert_eq!(other.open_frame(4, &sealed, &mut plain), Err(Unsealed), "another frame's number");
+        assert_eq!(other.open_record(3, &sealed, &mut plain), Err(Unsealed), "a record's number");
+        assert_eq!(one.open_frame(3, &sealed, &mut plain), Err(Unsealed), "its own side");
+        assert_eq!(other.open_frame(3, &sealed, &mut plain), Ok(5));
+        assert_eq!(&plain[..5], b"grant");
+        for number in [1 << 63, u64::MAX] {
+            assert_eq!(one.seal_record(number, b"grant", &mut sealed), Err(Unsealed));
+            assert_eq!(one.seal_frame(number, b"grant", &mut sealed), Err(Unsealed));
         }
     }
 }

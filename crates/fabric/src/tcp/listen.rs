@@ -2,8 +2,7 @@
 
 use super::exact::Exact;
 use super::handshake::{FIRST_LEN, Handshake};
-use super::path::PlainOver;
-use super::seal::Seal;
+use super::path::{PlainOver, cover};
 use super::{Channel, Greeted, Hellos, Keys, Secret, Socket, TcpLink, join, random};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control;
@@ -176,8 +175,8 @@ impl Incoming {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        let seal = if connector.is_plain_with(&acceptor) { None } else { Some(Seal::new(handshake.keys()?)) };
-        Ok(Step::Greeted(Greeted { link: TcpLink::new(Channel::new(self.socket, seal), self.peer), hello: connector }))
+        let cover = cover(&connector, &acceptor, handshake.keys()?);
+        Ok(Step::Greeted(Greeted { link: TcpLink::new(Channel::new(self.socket, cover), self.peer), hello: connector }))
     }
 
     /// The handshake of the key that the connector has proved.

@@ -1,6 +1,8 @@
 //! Which connections do without sealing: what each side says of that in its hello.
 
-use hanare_protocol::wire::greeting::Sealing;
+use super::channel::Cover;
+use super::traffic::Traffic;
+use hanare_protocol::wire::greeting::{Hello, Sealing};
 use std::net::SocketAddr;
 
 /// Said by who was told to do without.
@@ -21,6 +23,15 @@ impl PlainOver for Sealing {
             Sealing::Auto if ends.iter().all(|end| end.ip().is_loopback()) => of_path(ends),
             Sealing::Auto => 0,
         }
+    }
+}
+
+/// How the bytes of a connection go of which both sides have said that.
+pub(super) fn cover(connector: &Hello, acceptor: &Hello, keys: Traffic) -> Cover {
+    match (connector.is_plain_with(acceptor), connector.plain) {
+        (false, _) => Cover::Sealed(keys),
+        (true, PLAIN) => Cover::Told(keys),
+        (true, _) => Cover::Bare,
     }
 }
 

@@ -10,16 +10,15 @@
 //!
 //! All memory is there from the start. No function allocates, locks or panics, so that a signal handler may call them.
 
+use super::traffic::{TAG_LEN, Traffic};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use snow::TransportState;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// Most plain bytes of a record: its seal costs little beside them, and the other side opens it while the next is under way.
 pub(crate) const RECORD_LEN: usize = 16 << 10;
 
-const TAG_LEN: usize = 16;
 const PREFIX_LEN: usize = 2;
 const SEALED_LEN_MAX: usize = RECORD_LEN + TAG_LEN;
 
@@ -29,7 +28,10 @@ const BATCH_LEN: usize = BATCH_COUNT * (PREFIX_LEN + SEALED_LEN_MAX);
 
 /// One connection's keys and records under way. Some 160 KiB, of which what is used is resident.
 pub(crate) struct Seal {
-    keys: TransportState,
+    keys: Traffic,
+    /// Records that were sealed, and records that were opened.
+    sealed_count: u64,
+    opened_count: u64,
     scratch: Box<[u8]>,
     unsent: Box<[u8]>,
     unsent_at: Range<usize>,
@@ -40,10 +42,12 @@ pub(crate) struct Seal {
 }
 
 impl Seal {
-    pub(crate) fn new(keys: TransportState) -> Seal {
+    pub(crate) fn new(keys: Traffic) -> Seal {
         let room = |len| vec![0; len].into_boxed_slice();
         Seal {
             keys,
+            sealed_count: 0,
+            opened_count: 0,
             scratch: room(RECORD_LEN),
             unsent: room(BATCH_LEN),
             unsent_at: 0..0,
@@ -63,10 +67,11 @@ impl Seal {
 
     /// Seals the first bytes of [`Seal::room`] and puts them behind what is unsent.
     ///
-    /// **Errors**: `OVERFLOW` after 2^64 records.
+    /// **Errors**: `OVERFLOW` after 2^63 records.
     pub(crate) fn seal(&mut self, len: usize) -> Result<(), Errno> {
         let (prefix, sealed) = self.unsent[self.unsent_at.end..].split_at_mut(PREFIX_LEN);
-        let sealed_len = self.keys.write_message(&self.scratch[..len], sealed).map_err(|_| Errno::OVERFLOW)?;
+        let sealed_len = self.keys.seal_record(self.sealed_count, &self.scratch[..len], sealed).map_err(|_| Errno::OVERFLOW)?;
+        self.sealed_count += 1;
         prefix.copy_from_slice(&(sealed_len as u16).to_le_bytes());
         self.unsent_at.end += PREFIX_LEN + sealed_len;
         Ok(())
@@ -111,7 +116,8 @@ impl Seal {
             return Err(Errno::BADMSG);
         }
         let Some(sealed) = rest.get(..len) else { return Ok(false) };
-        let len_opened = self.keys.read_message(sealed, &mut self.opened).map_err(|_| Errno::BADMSG)?;
+        let len_opened = self.keys.open_record(self.opened_count, sealed, &mut self.opened).map_err(|_| Errno::BADMSG)?;
+        self.opened_count += 1;
         self.opened_at = 0..len_opened;
         self.arrived_at.start += PREFIX_LEN + len;
         Ok(true)

@@ -49,15 +49,31 @@ impl<D> Arrivals<D> {
 
     /// Takes note of a frame with `len` bytes, which `data` gives where they are kept: says whether they are.
     pub(super) fn arrive(&mut self, head: &[u8], len: usize, data: impl FnOnce() -> Option<D>) -> bool {
-        match FrameHead::decode(head) {
-            // Some other process that has our address from long ago is not our peer.
-            Some(head) if head.token != self.token => false,
-            Some(head) => self.arrive_head(&head, len, data).unwrap_or_else(|nonsense| {
-                self.nonsense.get_or_insert(nonsense);
-                false
-            }),
-            None => false,
+        let Some(head) = self.head(head) else { return false };
+        self.arrive_head(&head, len, data).unwrap_or_else(|nonsense| {
+            self.nonsense.get_or_insert(nonsense);
+            false
+        })
+    }
+
+    /// As [`Arrivals::arrive`], of a frame that `open` makes bytes of, if its peer sealed it.
+    pub(super) fn arrive_sealed(&mut self, head: &[u8], len: usize, open: impl FnOnce(&FrameHead) -> Option<(D, usize)>) {
+        let Some(head) = self.head(head) else { return };
+        let outcome = match head.kind {
+            FrameKind::Numbered => match open(&head) {
+                Some((data, len)) => self.arrive_head(&head, len, || Some(data)),
+                None => Err("a frame that its peer did not seal"),
+            },
+            _ => self.arrive_head(&head, len, || None),
+        };
+        if let Err(nonsense) = outcome {
+            self.nonsense.get_or_insert(nonsense);
         }
+    }
+
+    /// The head of a frame, unless some other process sent it that has our address from long ago.
+    fn head(&self, bytes: &[u8]) -> Option<FrameHead> {
+        FrameHead::decode(bytes).filter(|head| head.token == self.token)
     }
 
     fn arrive_head(&mut self, head: &FrameHead, len: usize, data: impl FnOnce() -> Option<D>) -> Result<bool, &'static str> {

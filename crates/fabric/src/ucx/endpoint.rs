@@ -5,7 +5,7 @@
 //!
 //! Safety invariants of this module:
 //! 1. The worker and the endpoint are valid from `new` and `connect` to `drop`, which is the last to use them.
-//! 2. `arrivals` is reached by the callbacks, which run inside calls of the library only, and by `arrivals` below, whose
+//! 2. `incoming` is reached by the callbacks, which run inside calls of the library only, and by `arrivals` below, whose
 //!    reference never lives across such a call.
 //! 3. Memory of a request stays mapped until the request is done, or the worker destroyed.
 //! 4. Data of a frame is the library's, valid until it is released; each is released once, before the worker is destroyed.
@@ -16,6 +16,8 @@ use super::bindings::*;
 #[cfg(test)]
 use super::context::printed;
 use super::context::{Context, check, words};
+use super::cover::FrameCover;
+use super::frame::{FRAME_LEN, FrameHead};
 use hanare_memory::{Lost, Window, guard};
 use std::cell::UnsafeCell;
 use std::ffi::{c_uint, c_void};
@@ -30,17 +32,44 @@ const AM_ID: c_uint = 0x48;
 /// receives that had begun when their endpoint was closed; later ones end all at once.
 const CLOSE_TIME: Duration = Duration::from_millis(100);
 
-/// Bytes of a frame, kept by UCX until they are given back.
-pub(super) struct FrameData {
-    ptr: *mut c_void,
-    len: usize,
+/// Bytes of a frame.
+pub(super) enum FrameData {
+    /// Kept by UCX until they are given back.
+    Lent { ptr: *mut c_void, len: usize },
+    /// What was sealed.
+    Opened(Vec<u8>),
 }
 
 impl FrameData {
-    /// The bytes.
+    /// The bytes, to be read.
     pub(super) fn window(&self) -> Window {
-        // SAFETY: invariant 4; whoever has the data releases it after the window's use.
-        unsafe { Window::new(self.ptr.cast(), self.len) }
+        match self {
+            // SAFETY: invariant 4; whoever has the data releases it after the window's use.
+            FrameData::Lent { ptr, len } => unsafe { Window::new(ptr.cast(), *len) },
+            // SAFETY: as above; nobody writes to the window.
+            FrameData::Opened(plain) => unsafe { Window::of(FrameCover::opened(plain)) },
+        }
+    }
+}
+
+/// What the callbacks work on.
+struct Incoming {
+    arrivals: Arrivals<FrameData>,
+    /// Opens frames, where they are sealed.
+    opener: Option<Opener>,
+}
+
+struct Opener {
+    cover: FrameCover,
+    /// Memory of frames that are done with, for the next ones.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Opener {
+    fn open(&mut self, head: &FrameHead, sealed: &[u8]) -> Option<(FrameData, usize)> {
+        let mut plain = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRAME_LEN));
+        let len = self.cover.open(head.seq, head.direct_len, sealed, &mut plain)?;
+        Some((FrameData::Opened(plain), len))
     }
 }
 
@@ -68,15 +97,15 @@ pub(super) struct Endpoint {
     context: &'static Context,
     worker: ucp_worker_h,
     ep: ucp_ep_h,
-    arrivals: Box<UnsafeCell<Arrivals<FrameData>>>,
+    incoming: Box<UnsafeCell<Incoming>>,
 }
 
 // SAFETY: the worker is made for use by one thread at a time, from any; the rest is memory of its own.
 unsafe impl Send for Endpoint {}
 
 impl Endpoint {
-    /// A worker that takes frames with this token.
-    pub(super) fn new(context: &'static Context, token: u64) -> Result<Endpoint, Reason> {
+    /// A worker that takes frames with this token, sealed as told.
+    pub(super) fn new(context: &'static Context, token: u64, cover: Option<FrameCover>) -> Result<Endpoint, Reason> {
         let ucp = context.ucp();
         // SAFETY: zeros are valid for every field; the mask names those that are set.
         let mut params: ucp_worker_params_t = unsafe { std::mem::zeroed() };
@@ -85,7 +114,9 @@ impl Endpoint {
         let mut worker = null_mut();
         // SAFETY: the context is valid, and the parameters and the place for the call.
         check(ucp, unsafe { ucp.ucp_worker_create(context.handle(), &params, &mut worker) }, "ucp_worker_create")?;
-        let endpoint = Endpoint { context, worker, ep: null_mut(), arrivals: Box::new(UnsafeCell::new(Arrivals::new(token))) };
+        let opener = cover.map(|cover| Opener { cover, spare: Vec::new() });
+        let incoming = Box::new(UnsafeCell::new(Incoming { arrivals: Arrivals::new(token), opener }));
+        let endpoint = Endpoint { context, worker, ep: null_mut(), incoming };
         // SAFETY: as above.
         let mut params: ucp_am_handler_param_t = unsafe { std::mem::zeroed() };
         params.field_mask = u64::from(
@@ -97,8 +128,8 @@ impl Endpoint {
         params.id = AM_ID;
         params.flags = UCP_AM_FLAG_PERSISTENT_DATA | UCP_AM_FLAG_WHOLE_MSG;
         params.cb = Some(on_frame);
-        params.arg = endpoint.arrivals.get().cast();
-        // SAFETY: the arrivals stay where they are until the worker is destroyed.
+        params.arg = endpoint.incoming.get().cast();
+        // SAFETY: they stay where they are until the worker is destroyed.
         let status = unsafe { ucp.ucp_worker_set_am_recv_handler(worker, &params) };
         check(ucp, status, "ucp_worker_set_am_recv_handler")?;
         Ok(endpoint)
@@ -128,7 +159,7 @@ impl Endpoint {
             u64::from(UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER);
         params.address = address.as_ptr().cast();
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        params.err_handler = ucp_err_handler { cb: Some(on_broken), arg: self.arrivals.get().cast() };
+        params.err_handler = ucp_err_handler { cb: Some(on_broken), arg: self.incoming.get().cast() };
         // SAFETY: the worker is valid; the arrivals stay until the endpoint is closed; the peer made the address, which
         // this function has no way to check: both sides proved the pool's key before.
         let status = unsafe { self.ucp().ucp_ep_create(self.worker, &params, &mut self.ep) };
@@ -138,7 +169,7 @@ impl Endpoint {
     /// What has arrived. The reference is let go of before the next call of the library.
     pub(super) fn arrivals(&mut self) -> &mut Arrivals<FrameData> {
         // SAFETY: invariant 2; no callback runs while `self` is borrowed, since only calls on `self` run them.
-        unsafe { &mut *self.arrivals.get() }
+        unsafe { &mut (*self.incoming.get()).arrivals }
     }
 
     /// Moves what can be moved; `from` and `to` are the windows of requests under way.
@@ -269,8 +300,16 @@ impl Endpoint {
 
     /// Gives the bytes of a frame back.
     pub(super) fn release(&mut self, data: FrameData) {
-        // SAFETY: invariant 4.
-        unsafe { self.ucp().ucp_am_data_release(self.worker, data.ptr) };
+        match data {
+            // SAFETY: invariant 4.
+            FrameData::Lent { ptr, .. } => unsafe { self.ucp().ucp_am_data_release(self.worker, ptr) },
+            FrameData::Opened(plain) => {
+                // SAFETY: invariant 2.
+                if let Some(opener) = unsafe { &mut (*self.incoming.get()).opener } {
+                    opener.spare.push(plain);
+                }
+            }
+        }
     }
 
     /// Begins to wait until everything that was sent has left this process, on whichever way: done when it has.
@@ -335,6 +374,13 @@ impl Endpoint {
         self.finish(outcome, Instant::now() + CLOSE_TIME, windows);
     }
 
+    /// From here on frames are kept as they are on the wire.
+    #[cfg(test)]
+    pub(super) fn listen(&mut self) {
+        // SAFETY: invariant 2.
+        unsafe { (*self.incoming.get()).opener = None };
+    }
+
     /// The transports that this endpoint uses, in UCX's words.
     #[cfg(test)]
     pub(super) fn describe(&self) -> String {
@@ -364,7 +410,7 @@ fn request_params() -> ucp_request_param_t {
 
 /// A frame has arrived.
 unsafe extern "C" fn on_frame(
-    arrivals: *mut c_void,
+    incoming: *mut c_void,
     head: *const c_void,
     head_len: usize,
     data: *mut c_void,
@@ -372,17 +418,26 @@ unsafe extern "C" fn on_frame(
     param: *const ucp_am_recv_param_t,
 ) -> ucs_status_t {
     // SAFETY: invariant 2; the library's pointers are valid for the call, and a head may be missing.
-    let (arrivals, head, attributes) = unsafe {
+    let (incoming, head, attributes) = unsafe {
         let head = if head.is_null() { &[] } else { std::slice::from_raw_parts(head.cast::<u8>(), head_len) };
-        (&mut *arrivals.cast::<Arrivals<FrameData>>(), head, (*param).recv_attr)
+        (&mut *incoming.cast::<Incoming>(), head, (*param).recv_attr)
     };
     let may_keep = attributes & u64::from(UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
-    let is_kept = arrivals.arrive(head, len, || may_keep.then_some(FrameData { ptr: data, len }));
+    let Incoming { arrivals, opener } = incoming;
+    if let Some(opener) = opener {
+        arrivals.arrive_sealed(head, len, |head| {
+            // SAFETY: the library's bytes are valid for the call; of a frame by rendezvous there are none.
+            let sealed = unsafe { may_keep.then(|| std::slice::from_raw_parts(data.cast::<u8>(), len)) }?;
+            opener.open(head, sealed)
+        });
+        return UCS_OK;
+    }
+    let is_kept = arrivals.arrive(head, len, || may_keep.then_some(FrameData::Lent { ptr: data, len }));
     if is_kept { UCS_INPROGRESS } else { UCS_OK }
 }
 
 /// The way to the peer has broken.
-unsafe extern "C" fn on_broken(arrivals: *mut c_void, _: ucp_ep_h, status: ucs_status_t) {
+unsafe extern "C" fn on_broken(incoming: *mut c_void, _: ucp_ep_h, status: ucs_status_t) {
     // SAFETY: invariant 2.
-    unsafe { &mut *arrivals.cast::<Arrivals<FrameData>>() }.broken.get_or_insert(status);
+    unsafe { &mut *incoming.cast::<Incoming>() }.arrivals.broken.get_or_insert(status);
 }

@@ -9,14 +9,14 @@
 
 use super::Reason;
 use super::context::{Context, context};
+use super::cover::FrameCover;
 use super::endpoint::Endpoint;
 use super::link::UcxLink;
 use crate::link::{Link, LinkError};
 use crate::tcp::exact::Exact;
-use crate::tcp::{Socket, random};
+use crate::tcp::{Channel, random};
 use hanare_protocol::{Error, Result};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use std::time::Instant;
 
 /// Longest address of a worker that is taken: a machine with many cards has a few KiB.
@@ -27,17 +27,21 @@ const REACHED: u8 = b'R';
 /// Makes the link of two sides that both call this, with the library of this machine.
 ///
 /// **Errors**: [`Error::System`] where there is no UCX here, or it fails; [`Error::NoNode`], [`Error::Garbage`], [`Error::Timeout`].
-pub(crate) fn connect(socket: Socket, peer: String, deadline: Instant) -> Result<UcxLink> {
+pub(crate) fn connect(beside: Channel, peer: String, deadline: Instant) -> Result<UcxLink> {
     let context = context().map_err(|reason| failed(&peer, reason))?;
-    upgrade(socket, peer, context, deadline)
+    upgrade(beside, peer, context, deadline)
 }
 
 /// Makes the link over UCX of two sides that both call this.
-pub(super) fn upgrade(mut socket: Socket, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
-    let mut exact = Exact { stream: &mut socket, peer: &peer, begun: Instant::now(), deadline };
+pub(super) fn upgrade(mut beside: Channel, peer: String, context: &'static Context, deadline: Instant) -> Result<UcxLink> {
+    // Where both sides were told to do without, what was said so far went as it is.
+    let is_whole = beside.is_sealed();
+    beside.seal_rest();
+    let cover = beside.keys().map(|keys| FrameCover::new(keys.clone(), is_whole));
+    let mut exact = Exact { stream: &mut beside, peer: &peer, begun: Instant::now(), deadline };
     let failed = |reason| failed(&peer, reason);
     let token = u64::from_le_bytes(random()?);
-    let mut endpoint = Endpoint::new(context, token).map_err(failed)?;
+    let mut endpoint = Endpoint::new(context, token, cover.clone()).map_err(failed)?;
     let address = endpoint.address().map_err(failed)?;
     exact.send(&[&token.to_le_bytes()[..], &(address.len() as u32).to_le_bytes(), &address].concat())?;
 
@@ -51,7 +55,7 @@ pub(super) fn upgrade(mut socket: Socket, peer: String, context: &'static Contex
     let mut address = vec![0; len];
     exact.receive(&mut address)?;
     endpoint.connect(&address).map_err(failed)?;
-    reach(UcxLink::new(endpoint, socket, peer.clone(), token, theirs).map_err(failed)?, deadline)
+    reach(UcxLink::new(endpoint, beside, peer.clone(), (token, theirs), cover).map_err(failed)?, deadline)
 }
 
 /// Waits until both sides have a frame of the other: UCX makes its connections when they are first used.
@@ -68,7 +72,7 @@ fn reach(mut link: UcxLink, deadline: Instant) -> Result<UcxLink> {
         }
         // The other side may need this one's worker until it has said so.
         link.is_reached().map_err(unreached)?;
-        is_told |= is_told_by(&link)?;
+        is_told |= is_told_by(&mut link)?;
         if Instant::now() >= deadline {
             let after_ms = deadline.saturating_duration_since(begun).as_millis() as u64;
             return Err(Error::Timeout { peer, what: "connecting by UCX".into(), after_ms });
@@ -79,12 +83,13 @@ fn reach(mut link: UcxLink, deadline: Instant) -> Result<UcxLink> {
 }
 
 /// Whether the other side says that it has been reached.
-fn is_told_by(link: &UcxLink) -> Result<bool> {
+fn is_told_by(link: &mut UcxLink) -> Result<bool> {
     let mut byte = [0];
+    let told = link.beside_mut().receive_slice(&mut byte);
     let gone = |reason: &str| Error::NoNode { address: link.peer().to_owned(), reason: reason.to_owned() };
-    match recv(link.beside(), &mut byte, RecvFlags::DONTWAIT) {
-        Ok((1, _)) if byte[0] == REACHED => Ok(true),
-        Ok((1, _)) => Err(garbage(link.peer(), "something else than that it was reached")),
+    match told {
+        Ok(1) if byte[0] == REACHED => Ok(true),
+        Ok(1) => Err(garbage(link.peer(), "something else than that it was reached")),
         Ok(_) => Err(gone("it closed the connection while connecting by UCX")),
         Err(Errno::AGAIN | Errno::INTR) => Ok(false),
         Err(errno) => Err(gone(&errno.to_string())),

@@ -4,18 +4,21 @@
 //! dropped, so that nothing uses their windows afterwards (`let_go`).
 
 use super::Reason;
+use super::cover::FrameCover;
 use super::endpoint::{Endpoint, Outcome};
 use super::life::{Life, Phase};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use crate::ending::{Ending, Steps};
 use crate::link::{Link, LinkError, Progress, Sink};
+use crate::tcp::Channel;
+#[cfg(test)]
 use crate::tcp::Socket;
 use hanare_memory::Window;
 use hanare_protocol::wire::head::Head;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,7 @@ pub struct UcxLink {
     sender: Sender,
     receiver: Receiver,
     /// The connection that both sides met on: tells of the peer's going.
-    beside: Socket,
+    beside: Channel,
     /// Watches the worker's event and the connection.
     event: OwnedFd,
     peer: String,
@@ -47,7 +50,13 @@ pub struct UcxLink {
 
 impl UcxLink {
     /// A link whose endpoint is connected; `ours` and `theirs` are the tokens of frames to us and to the peer.
-    pub(super) fn new(endpoint: Endpoint, beside: Socket, peer: String, ours: u64, theirs: u64) -> Result<UcxLink, Reason> {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        beside: Channel,
+        peer: String,
+        (ours, theirs): (u64, u64),
+        cover: Option<FrameCover>,
+    ) -> Result<UcxLink, Reason> {
         let watch = || {
             let event = epoll::create(CreateFlags::CLOEXEC)?;
             epoll::add(&event, &beside, EventData::new_u64(0), EventFlags::IN | EventFlags::RDHUP)?;
@@ -58,7 +67,7 @@ impl UcxLink {
         epoll::add(&event, endpoint.event()?, EventData::new_u64(1), EventFlags::IN).map_err(failed)?;
         Ok(UcxLink {
             endpoint: Some(endpoint),
-            sender: Sender::new(theirs),
+            sender: Sender::new(theirs, cover),
             receiver: Receiver::new(ours),
             beside,
             event,
@@ -99,21 +108,17 @@ impl UcxLink {
     }
 
     /// The connection that both sides met on.
-    pub(super) fn beside(&self) -> &Socket {
-        &self.beside
-    }
-
-    /// The same, to say something.
-    pub(super) fn beside_mut(&mut self) -> &mut Socket {
+    pub(super) fn beside_mut(&mut self) -> &mut Channel {
         &mut self.beside
     }
 
     /// What a raw peer is made of.
     #[cfg(test)]
-    pub(super) fn into_parts(mut self) -> (Endpoint, Socket, u64) {
+    pub(super) fn into_parts(mut self) -> (Endpoint, Channel, u64, Option<FrameCover>) {
         let endpoint = self.endpoint.take().expect("a live link");
         let again = std::net::TcpStream::from(self.beside.as_fd().try_clone_to_owned().expect("a descriptor"));
-        (endpoint, Socket::new(again).expect("a live connection"), self.sender.token)
+        let again = Channel::plain(Socket::new(again).expect("a live connection"));
+        (endpoint, again, self.sender.token, self.sender.cover())
     }
 
     /// The transports of the endpoint, in UCX's words.
@@ -133,7 +138,7 @@ impl UcxLink {
         }
         (self.dozed, self.idle_count) = (false, 0);
         let now = Instant::now();
-        match said(&self.beside) {
+        match said(&mut self.beside) {
             Said::Nothing => {}
             Said::Bye(frame_count) => self.life.on_bye(frame_count, now),
             Said::Gone(reason) => self.life.on_gone(&reason, now),
@@ -202,10 +207,10 @@ enum Said {
     Gone(String),
 }
 
-fn said(beside: &Socket) -> Said {
+fn said(beside: &mut Channel) -> Said {
     let mut bytes = [0; 8];
-    match recv(beside, &mut bytes, RecvFlags::DONTWAIT) {
-        Ok((8, _)) => Said::Bye(u64::from_le_bytes(bytes)),
+    match beside.receive_slice(&mut bytes) {
+        Ok(8) => Said::Bye(u64::from_le_bytes(bytes)),
         // Eight bytes sent at once on an idle connection come at once.
         Ok(_) => Said::Gone("its process ended".into()),
         Err(Errno::AGAIN | Errno::INTR) => Said::Nothing,
@@ -348,7 +353,7 @@ impl Drop for UcxLink {
         // to say: what was not answered must not be carried out.
         if !self.beside.ends_by_reset() && self.life.phase() == Phase::Live && self.sender.outbox.is_empty() && self.leave() {
             let bye = self.sender.sent_count().to_le_bytes();
-            let _ = send(&self.beside, &bye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            let _ = self.beside.send_slices(&[IoSlice::new(&bye)]);
         }
         self.let_go();
     }

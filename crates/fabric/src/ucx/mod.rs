@@ -2,7 +2,10 @@
 //! nothing better. The library is loaded at run time; without it the rest works as ever.
 //!
 //! Two sides meet over TCP, greet and prove the key as always ([`crate::tcp`]); then [`crate::agree`] decides whether the link goes
-//! over UCX. The TCP connection stays open beside it, since the kernel closes it when a process dies.
+//! over UCX. The TCP connection stays open beside it, because the kernel closes it when a process dies.
+//!
+//! Beyond a host, frames are sealed under the keys of that greeting: heads, commands with their grants, short bodies. Long bodies go
+//! from window to window, as they are, where both sides were told so; otherwise they go in sealed frames too.
 //!
 //! What is used of UCX, and why: active messages for small parts (eager, 8 KiB at most), tagged messages by rendezvous for long parts of
 //! bodies (from the sender's window to the sink's). No put, no get, no lists of pieces: put and get of memory that UCX did
@@ -15,6 +18,7 @@
 //! | `context` | UCX initialised, with the settings a link needs; what it found on the machine |
 //! | `endpoint` | one link's worker and endpoint: the calls of the library |
 //! | `frame` | what travels: a piece of the stream, counters, how much follows from a window |
+//! | `cover` | frames sealed |
 //! | `arrivals` | frames put in order |
 //! | `sender`, `receiver` | the two halves of a link |
 //! | `life` | whether the peer lives, as a table |
@@ -26,6 +30,7 @@
 mod arrivals;
 mod bindings;
 mod context;
+mod cover;
 mod endpoint;
 mod exchange;
 mod frame;

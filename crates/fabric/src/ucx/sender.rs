@@ -14,6 +14,7 @@
 //!    parts of the outbox's first piece, which stays there until they are done.
 //! 2. A slot's bytes are not touched while its request is under way.
 
+use super::cover::FrameCover;
 use super::endpoint::{Endpoint, Outcome, Request};
 use super::frame::{CHUNK_COUNT, CREDIT, DIRECT_LEN, FRAME_HEAD_LEN, FRAME_LEN, FrameHead, FrameKind, chunk_len};
 use crate::ending::Ending;
@@ -87,10 +88,12 @@ pub(super) struct Sender {
     vouched: u64,
     ack: Acknowledgement,
     told_vouched: u64,
+    /// Seals frames, with room for one before it is sealed.
+    cover: Option<(FrameCover, Box<[u8]>)>,
 }
 
 impl Sender {
-    pub(super) fn new(token: u64) -> Sender {
+    pub(super) fn new(token: u64, cover: Option<FrameCover>) -> Sender {
         Sender {
             outbox: Outbox::new(),
             token,
@@ -102,6 +105,7 @@ impl Sender {
             vouched: 0,
             ack: Acknowledgement::default(),
             told_vouched: 0,
+            cover: cover.map(|cover| (cover, FrameCover::memory())),
         }
     }
 
@@ -115,6 +119,11 @@ impl Sender {
         // SAFETY: invariant 2; the slot outlives the worker's use of it.
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], data) })?;
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn cover(&self) -> Option<FrameCover> {
+        self.cover.as_ref().map(|(cover, _)| cover.clone())
     }
 
     /// How many numbered frames were sent.
@@ -208,25 +217,30 @@ impl Sender {
 
     /// What goes next: so many bytes by copy, then these from their window.
     fn next_frame(&self) -> (usize, Window) {
+        let (room, is_whole) = match &self.cover {
+            Some((cover, _)) => (FrameCover::ROOM, cover.is_whole),
+            None => (FRAME_LEN, false),
+        };
         let mut data_len = 0;
         for (piece, skip) in self.outbox.pieces() {
             match piece {
                 Piece::Body(window) => {
                     let under_way = if data_len == 0 { self.chunks_len } else { 0 };
                     let left = window.len() - skip - under_way;
-                    if left >= DIRECT_LEN && self.chunks.len() < CHUNK_COUNT {
+                    let is_long = left >= DIRECT_LEN && !is_whole;
+                    if is_long && self.chunks.len() < CHUNK_COUNT {
                         return (data_len, window.slice(skip + under_way, chunk_len(left)));
                     }
                     // What comes behind chunks under way waits for them, and what is worth a chunk for its turn.
-                    if !self.chunks.is_empty() || left >= DIRECT_LEN {
+                    if !self.chunks.is_empty() || is_long {
                         return (data_len, Window::empty());
                     }
                     data_len += left;
                 }
                 Piece::Head(bytes) => data_len += bytes.len() - skip,
             }
-            if data_len >= FRAME_LEN {
-                return (FRAME_LEN, Window::empty());
+            if data_len >= room {
+                return (room, Window::empty());
             }
         }
         (data_len, Window::empty())
@@ -245,11 +259,10 @@ impl Sender {
         if let Some(lost) = lost_in(direct) {
             return Err(lost);
         }
+        let data = self.fill(slot, &head, data_len)?;
         let slot = &mut self.slots[slot];
-        let data = slot.window(data_len);
-        self.outbox.copy_to(data)?;
         *slot.head = head.encode();
-        slot.len = data_len;
+        slot.len = data.len();
         // SAFETY: invariant 2; the slot outlives the worker's use of it.
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], data) })?;
         self.outbox.sent(data_len);
@@ -269,6 +282,24 @@ impl Sender {
             self.chunks_len += direct.len();
         }
         Ok(())
+    }
+
+    /// Copies the next bytes of the stream to a slot, sealed where frames are. Returns the bytes of the frame.
+    fn fill(&mut self, slot: usize, head: &FrameHead, data_len: usize) -> Result<Window, Ending> {
+        let slot = &self.slots[slot];
+        let Some((cover, plain)) = &mut self.cover else {
+            let data = slot.window(data_len);
+            self.outbox.copy_to(data)?;
+            return Ok(data);
+        };
+        // SAFETY: the memory is this link's own, and borrowed for the call.
+        self.outbox.copy_to(unsafe { Window::of_mut(FrameCover::place(plain, data_len)) })?;
+        let mut sealed = [0; FRAME_LEN];
+        let len = cover.seal(head.seq, head.direct_len, (plain, data_len), &mut sealed);
+        let len = len.ok_or_else(|| Ending::Closed("its frames have used all numbers".into()))?;
+        let data = slot.window(len);
+        data.write_from(&sealed[..len])?;
+        Ok(data)
     }
 
     fn head(&self, kind: FrameKind, ack: Acknowledgement) -> FrameHead {

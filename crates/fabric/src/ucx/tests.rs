@@ -2,6 +2,7 @@
 
 use super::Reason;
 use super::context::Context;
+use super::cover::FrameCover;
 use super::endpoint::{Endpoint, Outcome};
 use super::exchange::upgrade;
 use super::frame::{CREDIT, FRAME_LEN, FrameHead, FrameKind};
@@ -11,7 +12,7 @@ use crate::agree::{Agreed, Choice, agree};
 use crate::conformance::fabrics::sockets;
 use crate::conformance::{Store, body, end_of, head, pump, send};
 use crate::link::{Link, LinkError};
-use crate::tcp::{Greeted, Keys, Listener, Socket, connect};
+use crate::tcp::{Channel, Cover, Greeted, Keys, Listener, Socket, connect, covered_pair};
 use crate::wait::wait;
 use hanare_memory::Window;
 use hanare_protocol::wire::greeting::{Role, Sealing};
@@ -29,6 +30,14 @@ pub(crate) enum Transports {
     All,
     Shm,
     Tcp,
+}
+
+/// What of a link is sealed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Covered {
+    Bare,
+    Told,
+    Sealed,
 }
 
 /// UCX with some transports; each is initialised once.
@@ -52,10 +61,13 @@ fn soon() -> Instant {
 }
 
 /// Two links, each other's peers.
-pub(crate) fn pair(transports: Transports) -> (UcxLink, UcxLink) {
+pub(crate) fn pair(transports: Transports, covered: Covered) -> (UcxLink, UcxLink) {
     let context = context(transports).expect("asked for where it is");
-    let (one, other) = sockets();
-    let [one, other] = [one, other].map(|stream| Socket::new(stream).unwrap());
+    let (one, other) = match covered {
+        Covered::Bare => covered_pair(sockets(), |_| Cover::Bare),
+        Covered::Told => covered_pair(sockets(), Cover::Told),
+        Covered::Sealed => covered_pair(sockets(), Cover::Sealed),
+    };
     let other = thread::spawn(move || upgrade(other, "the connector".into(), context, soon()).unwrap());
     let one = upgrade(one, "the acceptor".into(), context, soon()).unwrap();
     (one, other.join().unwrap())
@@ -64,22 +76,36 @@ pub(crate) fn pair(transports: Transports) -> (UcxLink, UcxLink) {
 /// A peer that sends what it likes in frames as they should be; dropping it is its death.
 pub(crate) struct RawPeer {
     endpoint: Endpoint,
-    _beside: Socket,
+    _beside: Channel,
     token: u64,
+    /// Seals what it sends, where its link does.
+    cover: Option<FrameCover>,
     seq: u64,
     vouched: u64,
 }
 
 impl RawPeer {
     pub(crate) fn of(link: UcxLink) -> RawPeer {
-        let (endpoint, beside, token) = link.into_parts();
-        RawPeer { endpoint, _beside: beside, token, seq: 0, vouched: 0 }
+        let (endpoint, beside, token, cover) = link.into_parts();
+        RawPeer { endpoint, _beside: beside, token, cover, seq: 0, vouched: 0 }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        for piece in bytes.chunks(FRAME_LEN) {
-            self.send_frame(FrameKind::Numbered, piece, 0);
+        let room = if self.cover.is_some() { FrameCover::ROOM } else { FRAME_LEN };
+        for piece in bytes.chunks(room) {
+            let sealed = self.sealed(piece, 0);
+            self.send_frame(FrameKind::Numbered, &sealed, 0);
         }
+    }
+
+    /// The bytes of the next frame.
+    fn sealed(&self, bytes: &[u8], direct_len: u32) -> Vec<u8> {
+        let Some(cover) = &self.cover else { return bytes.to_vec() };
+        let (mut plain, mut sealed) = (FrameCover::memory(), vec![0; FRAME_LEN]);
+        FrameCover::place(&mut plain, bytes.len()).copy_from_slice(bytes);
+        let len = cover.seal(self.seq, direct_len, (&mut plain, bytes.len()), &mut sealed).unwrap();
+        sealed.truncate(len);
+        sealed
     }
 
     fn send_frame(&mut self, kind: FrameKind, bytes: &[u8], direct_len: u32) {
@@ -195,7 +221,7 @@ fn what_is_there_is_told() {
 #[test]
 fn endpoints_that_report_death_use_shared_memory_all_the_same() {
     needs_ucx!(Transports::All);
-    let (one, _other) = pair(Transports::All);
+    let (one, _other) = pair(Transports::All, Covered::Bare);
     let description = one.describe();
     assert!(description.contains("posix/") || description.contains("sysv/"), "{description}");
 }
@@ -245,7 +271,7 @@ fn a_peer_in_another_process() {
         // It outlives this process, which is killed, and ends by itself.
         Command::new("sh").args(["-c", "sleep 12 &"]).status().unwrap();
     }
-    let mut link = upgrade(Socket::new(stream).unwrap(), "the parent".into(), context, soon()).unwrap();
+    let mut link = upgrade(Channel::plain(Socket::new(stream).unwrap()), "the parent".into(), context, soon()).unwrap();
     let mut store = Store::new();
     while wait(&mut link, &mut store, None).is_ok() {
         for (head, bytes) in std::mem::take(&mut store.messages) {
@@ -264,7 +290,7 @@ fn process(leave: &str) -> (Child, UcxLink) {
     command.args(["--exact", "ucx::tests::a_peer_in_another_process"]);
     command.env(PEER, format!("{}{leave}", listener.local_addr().unwrap()));
     let child = command.spawn().unwrap();
-    let socket = Socket::new(listener.accept().unwrap().0).unwrap();
+    let socket = Channel::plain(Socket::new(listener.accept().unwrap().0).unwrap());
     (child, upgrade(socket, "the child".into(), context(Transports::All).unwrap(), soon()).unwrap())
 }
 
@@ -335,7 +361,7 @@ fn other_versions_pass_the_same_tests() {
 // Peers that send what no peer sends, over UCX itself.
 
 fn raw_pair() -> (UcxLink, RawPeer) {
-    let (link, other) = pair(Transports::All);
+    let (link, other) = pair(Transports::All, Covered::Bare);
     (link, RawPeer::of(other))
 }
 
@@ -365,6 +391,71 @@ fn frames_that_make_no_sense_end_the_link() {
         let (mut link, mut raw) = raw_pair();
         misdeed(&mut raw);
         ends_with(&mut link, words);
+    }
+}
+
+/// Who stands on the wire: forges, changes, moves and repeats frames of a link that seals.
+#[test]
+fn sealed_frames_are_the_peer_s_own_and_in_their_places() {
+    needs_ucx!(Transports::Tcp);
+    type Attack = fn(&mut RawPeer, &[u8]);
+    let attacks: [(&str, Attack); 6] = [
+        ("forged", |raw, bytes| raw.send_frame(FrameKind::Numbered, bytes, 0)),
+        ("changed", |raw, bytes| {
+            let mut sealed = raw.sealed(bytes, 0);
+            sealed[10] ^= 1;
+            raw.send_frame(FrameKind::Numbered, &sealed, 0);
+        }),
+        ("of another number", |raw, bytes| {
+            let sealed = raw.sealed(bytes, 0);
+            raw.seq += 1;
+            raw.send_frame(FrameKind::Numbered, &sealed, 0);
+        }),
+        ("with bytes from a window that were not announced", |raw, bytes| {
+            let sealed = raw.sealed(bytes, 0);
+            raw.send_frame(FrameKind::Numbered, &sealed, 100_000);
+        }),
+        ("with less than a seal", |raw, _| raw.send_frame(FrameKind::Numbered, &[7; 19], 0)),
+        ("without any", |raw, _| raw.send_frame(FrameKind::Numbered, &[], 70_000)),
+    ];
+    for (name, attack) in attacks {
+        for covered in [Covered::Told, Covered::Sealed] {
+            let (mut link, other) = pair(Transports::Tcp, covered);
+            let mut raw = RawPeer::of(other);
+            raw.send(&head(1, 0).encode());
+            attack(&mut raw, &head(2, 0).encode());
+            let mut store = Store::new();
+            let error = end_of(&mut link, &mut store);
+            assert!(matches!(&error, LinkError::Garbage { reason, .. } if reason.contains("did not seal")), "{name}: {error}");
+            assert!(store.seqs().iter().all(|seq| *seq == 1), "{name}");
+        }
+    }
+}
+
+/// What a listener on the wire sees: no head, no grant, and bodies of those alone who were told to send them as they are.
+#[test]
+fn who_listens_reads_no_command() {
+    needs_ucx!(Transports::Tcp);
+    for (covered, reads_bodies) in [(Covered::Bare, true), (Covered::Told, true), (Covered::Sealed, false)] {
+        let (mut one, other) = pair(Transports::Tcp, covered);
+        let mut raw = RawPeer::of(other);
+        raw.endpoint.listen();
+        let bytes = body(3, 100_000);
+        send(&mut one, 0x6861_6e61_7265_5151, &bytes).unwrap();
+        let end = soon();
+        let seen = loop {
+            one.progress(&mut Store::new()).unwrap();
+            raw.endpoint.progress(Window::empty(), Window::empty()).unwrap();
+            match raw.endpoint.arrivals().ahead(0) {
+                Some(first) => break first,
+                None => assert!(Instant::now() < end),
+            }
+        };
+        let mut frame = vec![0; seen.data.as_ref().unwrap().window().len()];
+        seen.data.as_ref().unwrap().window().read_into(&mut frame).unwrap();
+        let has = |secret: &[u8]| frame.windows(secret.len()).any(|bytes| bytes == secret);
+        assert_eq!(has(&0x6861_6e61_7265_5151_u64.to_le_bytes()), matches!(covered, Covered::Bare), "{covered:?}");
+        assert_eq!(seen.direct_len > 0, reads_bodies, "{covered:?}");
     }
 }
 
@@ -429,7 +520,7 @@ fn a_side_may_go_in_the_middle_of_a_rendezvous() {
         needs_ucx!(transports);
         for looks in [0, 1, 2, 4, 8] {
             for sender_goes in [true, false] {
-                let (mut one, mut other) = pair(transports);
+                let (mut one, mut other) = pair(transports, Covered::Bare);
                 let (bytes, mut store) = (body(0, 4 << 20), Store::new());
                 send(&mut one, 0, &bytes).unwrap();
                 for _ in 0..looks {
@@ -451,7 +542,7 @@ fn a_side_may_go_in_the_middle_of_a_rendezvous() {
 #[test]
 fn a_link_is_used_by_one_thread_after_another() {
     needs_ucx!(Transports::All);
-    let (mut one, mut other) = pair(Transports::All);
+    let (mut one, mut other) = pair(Transports::All, Covered::Bare);
     for _ in 0..4 {
         (one, other) = thread::spawn(move || {
             pass_one(&mut one, &mut other);
@@ -468,7 +559,7 @@ fn the_last_large_message_comes_before_the_end() {
     for transports in [Transports::All, Transports::Tcp] {
         needs_ucx!(transports);
         for round in 0..20 {
-            let (mut one, mut other) = pair(transports);
+            let (mut one, mut other) = pair(transports, Covered::Bare);
             let sender = thread::spawn(move || {
                 let bytes = body(round, 1 << 20);
                 for seq in 0..2 {

@@ -9,13 +9,18 @@ use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights};
 use hanare_protocol::place::Placement;
 use hanare_protocol::wire::control::{
-    Answer, Changes, Existing, NodeCounts, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
+    Answer, Changes, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat, Request, Which,
 };
 use hanare_protocol::wire::exchange::Query;
+use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::sync::{Arrival, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How long a node that is looked at may take: who looks has others to look at.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// How a region is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,20 +187,34 @@ impl Pool {
         }
     }
 
-    /// What happened to pages of the regions that this host shares, or is home of. Names are told to the node's own user and to root.
+    /// What happened to pages of the regions that this host shares, or is home of. Names, and which pages went to and fro, are told to the
+    /// node's own user and to root; [`Pool::look`] tells them for regions that are open.
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
-        match self.shared.session.ask(&Request::Pages)? {
-            Answer::Pages(stats) => Ok(stats),
-            other => Err(self.nonsense(&other)),
-        }
+        Ok(self.look_at_own()?.pages)
     }
 
     /// What this host's node has done of commands since its start. Programs of its host reach mapped bytes without it.
     pub fn node_counts(&self) -> Result<NodeCounts> {
-        match self.shared.session.ask(&Request::Counts)? {
-            Answer::Counts(counts) => Ok(counts),
-            other => Err(self.nonsense(&other)),
-        }
+        Ok(self.look_at_own()?.counts)
+    }
+
+    fn look_at_own(&self) -> Result<Seen> {
+        let gone = || Error::NodeLost { node: self.node(), reason: "its connection is gone".to_owned() };
+        self.shared.own().ok_or_else(gone)?.look(&Look::default(), Patience::Usual)
+    }
+
+    /// What a node has and did: commands, programs, locks, and pages of regions, as far as this user may see each. Which pages went to and
+    /// fro is told of `regions`, which are open for reading, on nodes that hold bytes of them. With `cells` above 0 there is a map of the
+    /// first region's pages, of at most so many cells.
+    ///
+    /// **Cost**: one message each way; the node looks at each page that has moved between hosts. **Errors**: [`Error::NotInTime`] where the
+    /// node does not answer within a few seconds; [`Error::NodeLost`]; [`Error::LimitReached`] for more than
+    /// [`LOOK_COUNT_MAX`](hanare_protocol::limits::LOOK_COUNT_MAX) regions.
+    pub fn look(&self, node: &NodeStatus, regions: &[&Region], cells: u32) -> Result<Seen> {
+        let has_first = regions.first().is_some_and(|first| first.key_on(node.node).is_some());
+        let readable = regions.iter().filter_map(|region| region.key_on(node.node)).collect();
+        let look = Look { readable, cells: if has_first { cells } else { 0 } };
+        self.shared.remote(node.node, Some(&node.address))?.look(&look, Patience::UpTo(LOOK))
     }
 
     /// Describes the pool: its nodes and what they lend.

@@ -316,6 +316,12 @@ impl Region {
         ExtentDoor { remote, node: at.node.0, slot: at.slot, grant, address }
     }
 
+    /// What opens an extent of it on a node, if there is one.
+    pub(crate) fn key_on(&self, node: NodeId) -> Option<(Slot, Grant)> {
+        let at = self.routes().extents().iter().position(|extent| extent.node == node)?;
+        Some((self.routes().extent(at).slot, self.doors()[at].grant))
+    }
+
     /// The extent's bytes, if they are mapped here as they are, or can be.
     fn local(&self, extent: usize) -> Result<Option<Window>> {
         if let Some(mapping) = &self.mapped.read().unwrap_or_else(PoisonError::into_inner).mappings[extent] {

@@ -4,6 +4,7 @@
 
 use super::counts::Counts;
 use super::held::{Held, Writing};
+use super::roll::Roll;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::shape::{Checked, Shape};
@@ -19,6 +20,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct Extents {
     lender: Arc<Lender>,
     pub counts: Arc<Counts>,
+    /// Who is attached to the node.
+    pub roll: Roll,
     entries: RwLock<Entries>,
 }
 
@@ -129,6 +132,7 @@ impl Extents {
         Extents {
             lender,
             counts: Arc::default(),
+            roll: Roll::default(),
             entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
         }
     }

@@ -1,6 +1,6 @@
 //! One extent of this node: its bytes, and what goes with them.
 
-use super::queues::{QueueHome, QueueHomes};
+use super::queues::{QueueHome, QueueHomes, SpilledUnit};
 use hanare_memory::{Extent, Lender, Window};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::Gid;
@@ -117,6 +117,13 @@ impl Held {
     pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.with(self.gid, at, self.reach().window(), &self.lender, with)
+    }
+
+    /// Calls `with` for each unit that queues here have spilled, the first of a lane first: the first byte of its array, its queue and its lane.
+    ///
+    /// **Errors**: those of `with`, which end it.
+    pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).each_spilled(with)
     }
 
     /// Appends what a command brings to a lane of the array of queues that begins at `at`.

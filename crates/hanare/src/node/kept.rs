@@ -5,14 +5,18 @@
 //! ```
 //!
 //! A place is the extent's number in the head, the first byte in it and the length, 8 bytes each; the end mark is a place whose extent
-//! is [`END`], with the number of blocks behind it. Blocks of zeros are left out: a restored extent is zero where nothing is written.
+//! is the greatest number, with the number of blocks behind it. Blocks of zeros are left out: a restored extent is zero where nothing is
+//! written. Units that queues of an extent have spilled follow its bytes: see [`blocks`].
 //!
 //! A file appears under its name when it is whole and on the disk: whenever the process is killed there is the old file or the new one.
 //! Whether its bytes still are those of the pool's regions is for the coordinator to say: it takes them from the life that came right
 //! after the one that wrote them.
 
+mod blocks;
+
 use super::extents::{Described, Extents};
 use super::held::Held;
+use blocks::{fill, write_blocks};
 use hanare_protocol::id::{Gid, Incarnation};
 use hanare_protocol::limits::{KEPT_HEAD_LEN_MAX, REGION_COUNT_MAX};
 use hanare_protocol::size::Size;
@@ -35,8 +39,6 @@ const MAGIC: &[u8; 8] = b"HANAKEP1";
 const BLOCK_LEN: usize = 1 << 20;
 /// Bytes of a checksum.
 const SUM_LEN: usize = 32;
-/// The extent that no extent is.
-const END: u64 = u64::MAX;
 /// How often a long write says how far it is.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -131,7 +133,8 @@ impl Keeper {
             });
         }
         let (held, all) = extents.restore(&head.extents)?;
-        let count = fill(&mut from, &all).map_err(|error| damaged(&error.to_string()))?;
+        let count =
+            fill(&mut from, &all).map_err(|error| error.downcast().unwrap_or_else(|error| damaged(&error.to_string())))?;
         tracing::info!("{} extents read from {}, {count} blocks with bytes", held.len(), path.display());
         Ok(Some(Restored { life: head.life, held }))
     }
@@ -234,67 +237,6 @@ fn read_head(from: &mut (impl Read + Seek)) -> std::io::Result<Head> {
         return Err(bad("its head names extents that no node has"));
     }
     Ok(head)
-}
-
-fn place(extent: u64, offset: u64, len: u64) -> [u8; 24] {
-    let mut place = [0; 24];
-    for (to, number) in place.chunks_exact_mut(8).zip([extent, offset, len]) {
-        to.copy_from_slice(&number.to_le_bytes());
-    }
-    place
-}
-
-fn write_blocks(into: &mut impl Write, all: &[Arc<Held>], progress: &mut Progress<'_>) -> std::io::Result<()> {
-    let (mut buffer, mut count) = (vec![0; BLOCK_LEN], 0_u64);
-    for (extent, held) in all.iter().enumerate() {
-        for offset in (0..held.len()).step_by(BLOCK_LEN) {
-            let bytes = &mut buffer[..(held.len() - offset).min(BLOCK_LEN as u64) as usize];
-            let window = held.reach();
-            let read = window.window().slice(offset as usize, bytes.len()).read_into(bytes);
-            drop(window);
-            read.map_err(|_| bad("the system could not supply a page of the node's memory"))?;
-            progress.advance(bytes.len() as u64);
-            if bytes.iter().all(|byte| *byte == 0) {
-                continue;
-            }
-            let place = place(extent as u64, offset, bytes.len() as u64);
-            into.write_all(&place)?;
-            into.write_all(&sum(&[&place, bytes]))?;
-            into.write_all(bytes)?;
-            count += 1;
-        }
-    }
-    let end = place(END, count, 0);
-    into.write_all(&end)?;
-    into.write_all(&sum(&[&end]))
-}
-
-/// Fills extents that are all zero with the blocks that follow; returns how many there were.
-fn fill(from: &mut impl Read, all: &[Arc<Held>]) -> std::io::Result<u64> {
-    let (mut place, mut found, mut buffer, mut count) = ([0; 24], [0; SUM_LEN], vec![0; BLOCK_LEN], 0_u64);
-    loop {
-        from.read_exact(&mut place).map_err(|_| bad("it ends before its end mark"))?;
-        from.read_exact(&mut found)?;
-        let number = |at: usize| u64::from_le_bytes(place[at..at + 8].try_into().expect("8 of 24 bytes"));
-        let (extent, offset, len) = (number(0), number(8), number(16));
-        if extent == END {
-            let is_end = sum(&[&place]) == found && offset == count && from.read(&mut [0])? == 0;
-            return if is_end { Ok(count) } else { Err(bad("its end mark is not what was written")) };
-        }
-        let held = usize::try_from(extent).ok().and_then(|extent| all.get(extent)).ok_or_else(|| bad("a block of no extent"))?;
-        let is_inside = offset.checked_add(len).is_some_and(|end| end <= held.len()) && len <= BLOCK_LEN as u64;
-        if !is_inside {
-            return Err(bad("a block that leaves its extent"));
-        }
-        let bytes = &mut buffer[..len as usize];
-        from.read_exact(bytes)?;
-        if sum(&[&place, bytes]) != found {
-            return Err(bad(&format!("block {count} is not what was written")));
-        }
-        let written = held.reach().window().slice(offset as usize, bytes.len()).write_from(bytes);
-        written.map_err(|_| bad("the system could not supply a page of the node's memory"))?;
-        count += 1;
-    }
 }
 
 /// Writes on a schedule, until it is stopped.
@@ -459,6 +401,57 @@ mod tests {
             Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None }).unwrap();
         drop(other);
         assert!(matches!(keeper(folder.path()).restore(&Extents::new(Arc::new(small))), Err(Error::PoolFull { .. })));
+    }
+
+    #[test]
+    fn what_queues_have_spilled_is_read_back_in_order() {
+        use hanare_protocol::queue::{Overflow, PortId, QueueForm, Unit};
+        let form = QueueForm { unit: Unit::Records { len_max: 1 << 20 }, depth: 2, ports: 2, overflow: Overflow::Spill };
+        let units: Vec<Vec<u8>> = (0..7_usize).map(|k| vec![k as u8 + 1; [(1 << 20), 3, 0, 700_000][k % 4]]).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let before = extents();
+        let len = form.array_len(1).unwrap();
+        before.make(Gid(1), &[len]).unwrap();
+        let held = before.describe()[0].1.clone();
+        held.reach().window().slice(0, 64).write_from(&form.encode(1)).unwrap();
+        let (writer, reader) = (PortId(5), PortId(6));
+        held.with_queues(0, |home| home.open_lane(0, writer)).unwrap();
+        for (seq, unit) in (0..).zip(&units) {
+            let front = hanare_protocol::wire::queue::AppendFront { queue: 0, writer, seq };
+            let frame =
+                [&(unit.len() as u64).to_le_bytes()[..], unit, &vec![0; unit.len().next_multiple_of(8) - unit.len()]].concat();
+            held.append(0, 0, &[&front.encode()[..], &frame].concat()).unwrap();
+        }
+        let spilled = |held: &Held| {
+            let mut all = Vec::new();
+            held.each_spilled(&mut |_, unit| {
+                all.push(unit.to_vec());
+                Ok(())
+            })
+            .unwrap();
+            all
+        };
+        let were = spilled(&held);
+        assert!(!were.is_empty() && units.ends_with(&were), "{} units", were.len());
+        keeper(folder.path()).write(&before).unwrap();
+        let after = extents();
+        keeper(folder.path()).restore(&after).unwrap();
+        let held = after.describe()[0].1.clone();
+        assert!(spilled(&held) == were);
+        // They come back when the reader makes room, and the next writer's units go behind them.
+        held.with_queues(0, |home| home.open_reader(0, 1, reader)).unwrap();
+        held.with_queues(0, |home| home.open_lane(0, PortId(7))).unwrap();
+        let tail = {
+            let mut line = vec![0; 8];
+            held.reach().window().slice((form.queue_at(1, 0) + form.lane_at(0)) as usize, 8).read_into(&mut line).unwrap();
+            u64::from_le_bytes(line.try_into().unwrap())
+        };
+        held.with_queues(0, |home| home.free((0, 0), reader, tail)).unwrap();
+        assert!(spilled(&held).len() < were.len());
+        let small = LenderOptions { bytes: 5 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+        let small = Extents::new(Arc::new(Lender::new(&small).unwrap()));
+        let error = keeper(folder.path()).restore(&small).map(drop).unwrap_err();
+        assert!(matches!(error, Error::PoolFull { .. }), "{error}");
     }
 
     #[test]

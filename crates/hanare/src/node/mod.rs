@@ -9,6 +9,7 @@
 //! | `held` | one extent: its bytes, its heap, its queues |
 //! | `journal` | the coordinator's durable records |
 //! | `counts` | what was done of commands, for metrics |
+//! | `roll` | which programs are attached |
 //! | `kept` | extents on disk, from a good end to the next start |
 //! | `key` | the file with the pool's key |
 //! | `control_link` | messages between nodes |
@@ -31,6 +32,7 @@ mod notices;
 mod options;
 mod pages;
 mod queues;
+mod roll;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;

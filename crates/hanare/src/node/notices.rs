@@ -14,7 +14,7 @@ pub(crate) enum ToControl {
     /// Another node wants to be a member.
     Greeted(Greeted),
     /// A client elsewhere, or a node that copies, has a link for commands.
-    Linked { link: Box<dyn Link>, series: Option<Series>, user: User },
+    Linked { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
     /// Another node has a connection for messages about pages.
     Wired(Box<dyn Link>),
     /// What a client asked of a shared region.
@@ -27,8 +27,8 @@ pub(crate) enum ToControl {
 
 /// What other threads tell the service.
 pub(crate) enum ToService {
-    /// Serve this link, for that user. It ends the one before of its series.
-    Serve { link: Box<dyn Link>, series: Option<Series>, user: User },
+    /// Serve this link, for that program (0 for a node) of that user. It ends the one before of its series.
+    Serve { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A connection for messages about pages: of another node's making, or what came of a try to reach that node.
@@ -37,7 +37,7 @@ pub(crate) enum ToService {
     Identity { node: NodeId, epoch: Epoch },
     /// An epoch of another node is over.
     NodeLost(NodeId, Epoch),
-    /// A client of this host asks for something of shared regions.
+    /// A client of this host wants to share a region, or not any more.
     Request { client: ClientId, request: RegionRequest },
     /// A client of this host has ended.
     ClientGone(ClientId),

@@ -44,7 +44,20 @@ impl QueueHomes {
     }
 }
 
+/// What is done with a spilled unit: the first byte of its array, its queue, its lane, and its bytes.
+pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), &[u8]) -> std::io::Result<()> + 'a;
+
 impl QueueHomes {
+    /// Calls `with` for each spilled unit. See [`super::held::Held::each_spilled`].
+    pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
+        for (at, known) in &self.0 {
+            for ((queue, lane), spill) in known.home.spills() {
+                spill.each(|unit| with((*at, queue, lane), unit))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs `with` on the array that begins at `at` of the extent.
     pub fn with<T>(
         &mut self,
@@ -181,7 +194,7 @@ impl QueueHome<'_> {
     /// The reader of one queue has gone, and left its bell as it was: the next may be one that learns of units from the board.
     fn leave_to_board(&self, first: u64, count: u64) {
         if count == 1 {
-            self.array.leave(first);
+            self.array.hand_over(first);
             self.tell_reader(first);
         }
     }
@@ -258,6 +271,18 @@ impl QueueHome<'_> {
         Ok(appended)
     }
 
+    /// A unit that the life before had spilled is so again, behind the others of its lane.
+    ///
+    /// **Errors**: those of the lender; [`Error::NoQueue`] for a unit that the queue does not take.
+    pub fn restore_spilled(&mut self, queue: u64, lane: u32, unit: &[u8]) -> Result<()> {
+        self.check(queue)?;
+        self.home.form().check_unit("", unit.len() as u64)?;
+        let lender = self.lender.clone();
+        self.home.restore_spilled((queue, lane), unit, || Spill::new(lender))?;
+        self.show_lane(queue, lane);
+        Ok(())
+    }
+
     fn ring(&self, queue: u64, lane: u32) -> Result<LaneMemory> {
         let writer = lane::Writer::new(*self.array.words(), self.array.place(queue, lane)).map_err(|bad| self.corrupt(bad))?;
         Ok(LaneMemory { writer, gid: self.gid, at: self.at })
@@ -304,11 +329,34 @@ impl Piece {
         // SAFETY: the piece owns the extent, and the window is used before it goes.
         unsafe { self.extent.window() }
     }
+
+    /// The unit whose length word is at byte `at`.
+    fn unit(&self, at: usize) -> Vec<u8> {
+        let (window, mut word) = (self.window(), [0; size_of::<u64>()]);
+        // Nobody but this node has the piece: what cannot be read was lost with the machine's memory, and ends the node.
+        window.slice(at, word.len()).read_into(&mut word).expect("memory of this node alone");
+        let mut unit = vec![0; u64::from_le_bytes(word) as usize];
+        window.slice(at + word.len(), unit.len()).read_into(&mut unit).expect("memory of this node alone");
+        unit
+    }
 }
 
 impl Spill {
     fn new(lender: Arc<Lender>) -> Spill {
         Spill { lender, pieces: VecDeque::new(), count: 0, front: None }
+    }
+
+    /// Calls `with` for each unit, the first first. **Errors**: its own, which end it.
+    fn each(&self, mut with: impl FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+        for piece in &self.pieces {
+            let mut at = piece.begin;
+            while at < piece.end {
+                let unit = piece.unit(at);
+                at += size_of::<u64>() + unit.len();
+                with(&unit)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -336,12 +384,7 @@ impl Store for Spill {
     fn front(&mut self) -> Option<&[u8]> {
         if self.front.is_none() {
             let piece = self.pieces.front()?;
-            let (window, mut word) = (piece.window(), [0; size_of::<u64>()]);
-            // Nobody but this node has the piece: what cannot be read was lost with the machine's memory, and ends the node.
-            window.slice(piece.begin, word.len()).read_into(&mut word).expect("memory of this node alone");
-            let mut unit = vec![0; u64::from_le_bytes(word) as usize];
-            window.slice(piece.begin + word.len(), unit.len()).read_into(&mut unit).expect("memory of this node alone");
-            self.front = Some(unit);
+            self.front = Some(piece.unit(piece.begin));
         }
         self.front.as_deref()
     }

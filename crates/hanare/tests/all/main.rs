@@ -53,6 +53,7 @@ mod hostile_clients;
 mod hostile_mappings;
 mod keys_change;
 mod locks;
+mod looks;
 mod mapped_memory;
 mod messages;
 mod names;

@@ -5,7 +5,8 @@ use crate::holder;
 use crate::support;
 
 use hanare::{
-    Body, CreateOptions, Dim, Envelope, Error, Group, Mailbox, Message, NodeId, Placement, Pool, Region, Shape, Strided,
+    Body, CreateOptions, Dim, Envelope, Error, Group, LastingBody, Mailbox, Message, NodeId, Placement, Pool, Region, Shape,
+    Strided,
 };
 use hanare::{Subarray, Wanted};
 use std::time::{Duration, Instant};
@@ -134,6 +135,58 @@ fn a_face_of_a_4d_array_is_gathered_on_one_node_and_scattered_on_another() {
         halo.get_values((SIDE.pow(4) - 1) * 8, &mut beside).unwrap();
         assert_eq!(beside, [1 << 32 | (SIDE.pow(4) - 1)], "nothing else was written");
     }
+}
+
+// FEATURE: D3-F9
+#[test]
+fn sends_that_are_begun_arrive_in_their_order_and_are_told_of_once() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (ranks, boxes) = mailboxes(&pool, 2);
+    let region = ranks[0].create("r", 200_000, &CreateOptions::default()).unwrap();
+    region.put(0, &pattern(200_000, 7)).unwrap();
+    let start = |tag, body| boxes[0].start_send(1, 0, tag, &[tag as u8], body).unwrap();
+    let bytes = |len: usize, seed| LastingBody::Bytes(pattern(len, seed).into());
+    let mut under_way = vec![start(0, bytes(300_000, 0)), start(1, bytes(10, 1))];
+    under_way.push(start(2, LastingBody::Part(&region, Shape::contiguous(0, 200_000))));
+    under_way.push(start(3, LastingBody::Bytes((&[5; 6000][..]).into())));
+    // A send at once does not pass those that were begun.
+    boxes[0].send(1, 0, 4, &[4], Body::Bytes(&[])).unwrap();
+    let bodies = [pattern(300_000, 0), pattern(10, 1), pattern(200_000, 7), vec![5; 6000], Vec::new()];
+    for (tag, wanted) in bodies.into_iter().enumerate() {
+        let message = boxes[1].receive(ANY, SOON).unwrap();
+        assert_eq!((message.envelope().tag, message.head()), (tag as u32, &[tag as u8][..]));
+        assert_eq!(body(&message), wanted, "body {tag}");
+    }
+    while !under_way.is_empty() {
+        let (index, outcome) = boxes[0].wait_any_sent(&under_way, SOON).unwrap();
+        outcome.unwrap();
+        let told = under_way.swap_remove(index);
+        assert!(matches!(boxes[0].test_sent(told), Err(Error::BadGroup { .. })), "it was told of");
+    }
+}
+
+#[test]
+fn a_begun_send_that_cannot_be_is_refused_or_told_of() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (ranks, mut boxes) = mailboxes(&pool, 2);
+    let region = ranks[0].create("r", 8192, &CreateOptions::default()).unwrap();
+    let bytes = |len: usize| LastingBody::Bytes(vec![1; len].into());
+    let start = |to, head: &[u8], body| boxes[0].start_send(to, 0, 0, head, body);
+    assert!(matches!(start(2, b"", bytes(0)), Err(Error::BadGroup { .. })));
+    assert!(matches!(start(1, &[0; 49], bytes(0)), Err(Error::LimitReached { limit: 48, .. })));
+    assert!(matches!(start(1, b"", bytes(LANDING as usize + 1)), Err(Error::LimitReached { limit: LANDING, .. })));
+    let beyond = LastingBody::Part(&region, Shape::contiguous(8000, 200));
+    assert!(matches!(start(1, b"", beyond), Err(Error::OutOfRange { .. })));
+    let first = start(1, b"a", bytes(600_000)).unwrap();
+    assert!(matches!(start(1, b"b", bytes(600_000)), Err(Error::HeapFull { .. })), "the first has its place");
+    boxes[0].wait_sent(first, SOON).unwrap();
+    drop(boxes.pop());
+    let late = boxes[0].start_send(1, 0, 0, b"c", bytes(3));
+    let outcome = late.and_then(|send| boxes[0].wait_sent(send, SOON));
+    // It may have been seen to be there just before.
+    std::thread::sleep(Duration::from_millis(250));
+    let again = boxes[0].start_send(1, 0, 0, b"d", bytes(3)).and_then(|send| boxes[0].wait_sent(send, SOON));
+    assert!(matches!(again, Err(Error::RankGone { .. })), "{outcome:?} {again:?}");
 }
 
 // FEATURE: D3-F14

@@ -31,6 +31,37 @@ enum Verdict {
     Late,
 }
 
+/// How a member goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Going<'a> {
+    /// It said so; its bytes go with it.
+    Left,
+    /// It said so, and keeps its bytes for its next start.
+    Kept,
+    /// It was noticed, and how.
+    Lost(Ended, &'a str),
+}
+
+impl Going<'_> {
+    /// What the journal keeps of it. A node that keeps its bytes is away as one that fell silent.
+    pub(super) fn how(&self) -> Ended {
+        match self {
+            Going::Left => Ended::Left,
+            Going::Kept => Ended::Silent,
+            Going::Lost(how, _) => *how,
+        }
+    }
+
+    /// What others are told.
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            Going::Left => "it left the pool",
+            Going::Kept => "it ended, and keeps its bytes for its next start",
+            Going::Lost(_, reason) => reason,
+        }
+    }
+}
+
 impl Coordinator {
     /// A node asks to be a member.
     pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: NodeJoin) {
@@ -209,7 +240,7 @@ impl Coordinator {
         if self.roster.node_of(peer).is_some_and(|other| other != node)
             && let Some((other, true)) = self.roster.on_closed(peer, 0)
         {
-            self.end_epoch(now_ms, other, Ended::Closed, "another node speaks on its connection");
+            self.end_epoch(now_ms, other, Going::Lost(Ended::Closed, "another node speaks on its connection"));
         }
     }
 
@@ -260,9 +291,6 @@ impl Coordinator {
     /// A member goes in good order; its bytes go with it, unless it keeps them.
     pub(super) fn on_leave(&mut self, now_ms: u64, node: NodeId, keeps: bool) {
         self.roster.on_leave(now_ms, node, keeps);
-        match keeps {
-            true => self.end_epoch(now_ms, node, Ended::Silent, "it ended, and keeps its bytes for its next start"),
-            false => self.end_epoch(now_ms, node, Ended::Left, "it left the pool"),
-        }
+        self.end_epoch(now_ms, node, if keeps { Going::Kept } else { Going::Left });
     }
 }

@@ -49,6 +49,7 @@ use crate::id::{Epoch, Gid, Incarnation, JobId, NodeId, Rank};
 use crate::limits;
 use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
 use asks::{ReceivedRequests, RequestArrival, Task};
+use join::Going;
 use journal::Ledger;
 use naming::Growth;
 use orders::GivenOrders;
@@ -97,6 +98,8 @@ pub enum Output {
         epoch: Epoch,
         /// How it was noticed.
         reason: String,
+        /// It said itself that it goes.
+        in_order: bool,
     },
     /// A rank of a job is gone; for the job's barrier.
     JobRankGone {
@@ -233,7 +236,7 @@ impl Coordinator {
     pub fn disconnected(&mut self, now_ms: u64, peer: Peer, reason: &str) {
         if let Some((node, was_member)) = self.roster.on_closed(peer, now_ms.saturating_add(self.settings.lease_ms)) {
             if was_member {
-                self.end_epoch(now_ms, node, Ended::Closed, reason);
+                self.end_epoch(now_ms, node, Going::Lost(Ended::Closed, reason));
             } else if self.ledger.nodes.get(&node).is_some_and(|record| record.ended == Some(Ended::Silent)) {
                 self.record(Record::EpochEnded { node, how: Ended::Closed });
             }
@@ -254,7 +257,7 @@ impl Coordinator {
         let (silent, died) = self.roster.on_tick(now_ms);
         self.changed |= died;
         for node in silent {
-            self.end_epoch(now_ms, node, Ended::Silent, "it did not renew its lease");
+            self.end_epoch(now_ms, node, Going::Lost(Ended::Silent, "it did not renew its lease"));
         }
         self.give_up_slow_makes(now_ms);
         self.forget_long_gone(now_ms);
@@ -404,8 +407,6 @@ impl Coordinator {
             Request::Attach { .. }
             | Request::Detach
             | Request::Map { .. }
-            | Request::Pages
-            | Request::Counts
             | Request::Own
             | Request::Release { .. }
             | Request::Share { .. }
@@ -436,14 +437,15 @@ impl Coordinator {
     }
 
     /// A node's epoch ended: its orders, what it was making, and its clients' ranks go with it, and everyone is told.
-    fn end_epoch(&mut self, now_ms: u64, node: NodeId, how: Ended, reason: &str) {
-        let epoch = self.epoch(node);
+    fn end_epoch(&mut self, now_ms: u64, node: NodeId, going: Going<'_>) {
+        let (epoch, how, reason) = (self.epoch(node), going.how(), going.reason());
         self.record(Record::EpochEnded { node, how });
         self.orders.cancel(node);
         if let Some(seat) = self.roster.seat_mut(node) {
             seat.grants = None;
         }
-        self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned() });
+        let in_order = !matches!(going, Going::Lost(..));
+        self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned(), in_order });
         let others: Vec<NodeId> = self.roster.members().map(|(other, _)| other).filter(|other| *other != node).collect();
         for other in others {
             self.send(other, ToNode::NodeLost { node, epoch, reason: reason.to_owned() });

@@ -114,8 +114,6 @@ fn describe(what: &Request) -> String {
         Request::Attach { .. }
         | Request::Detach
         | Request::Map { .. }
-        | Request::Pages
-        | Request::Counts
         | Request::Own
         | Request::Release { .. }
         | Request::Share { .. }

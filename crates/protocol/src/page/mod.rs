@@ -12,6 +12,7 @@
 //! | `word` | a page on one host in 64 bits: what each thing that happens to it makes of its word |
 //! | `host/` | what a host's node does with what it is told: taking pages, grants for dead threads, what waits for what |
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
+//! | `moves` | how often pages went to and fro, for who looks for false sharing |
 //! | `direct` | grants that went to threads themselves, until they are acknowledged |
 //! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
@@ -88,6 +89,7 @@
 //! own beside [`ToHost::Invalidate`] that carries bytes; acknowledgements and `Done` stay. *Exclusive grants to lone readers*
 //! (they would save the upgrade): `grant` in the same file. *Healing a lost page* by a put of all of it: [`Directory::recall`].
 
+pub mod bypass;
 pub mod consistency;
 pub mod courier;
 pub mod direct;
@@ -95,7 +97,9 @@ pub mod directory;
 mod entries;
 pub mod host;
 pub mod hosts;
+pub mod intake;
 pub mod message;
+pub mod moves;
 pub mod share;
 pub mod word;
 
@@ -111,3 +115,4 @@ pub use directory::{Directory, Face, Heard, Returning};
 pub use host::{Host, HostOutput, Place, Plain};
 pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
+pub use moves::Moves;

@@ -338,6 +338,25 @@ impl<S: Store> Home<S> {
         self.lanes.get(&(queue, lane)).map_or(0, Lane::spilled)
     }
 
+    /// All that is spilled, by queue and lane.
+    pub fn spills(&self) -> impl Iterator<Item = ((u64, u32), &S)> {
+        self.lanes.iter().filter_map(|(at, lane)| Some((*at, lane.spill.as_ref()?)))
+    }
+
+    /// A unit that was spilled in the home's life before is so again: it is read before those of the lane's next writer.
+    ///
+    /// **Errors**: [`Error::NoQueue`] for a lane that is not there, or has a writer already; the store's.
+    pub fn restore_spilled(&mut self, (queue, lane): (u64, u32), unit: &[u8], store: impl FnOnce() -> S) -> Result<()> {
+        let is_free = lane < self.form.ports && self.lane(queue, lane) == LaneState::Free;
+        if !is_free || self.form.overflow != Overflow::Spill {
+            let reason = format!("nothing is spilled of lane {lane} of queue {queue}");
+            return Err(Error::NoQueue { region: self.name.clone(), offset: 0, reason });
+        }
+        let entry = self.lanes.entry((queue, lane));
+        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer: PortId(0), accepted: 0, spill: None });
+        entry.spill.get_or_insert_with(store).push(unit)
+    }
+
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
     /// The first that finds no room ends it; the writer sees from the number that counts which are left.
     ///

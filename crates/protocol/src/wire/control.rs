@@ -81,8 +81,6 @@ pub enum Request {
     Status,
     /// Asks what this host's node knows of itself and its pool, without asking its coordinator; answered by [`Answer::Own`].
     Own,
-    /// Asks what this host's node has done of commands; answered by [`Answer::Counts`].
-    Counts,
     /// Takes a node that is gone for good out of the list; answered by [`Answer::Ok`].
     Forget {
         /// The node.
@@ -95,8 +93,6 @@ pub enum Request {
         /// The right that decides between read-only and read-write descriptors.
         grant: Grant,
     },
-    /// Asks what happened to pages of regions that this host shares; answered by [`Answer::Pages`].
-    Pages,
     /// Has no mapping of single extents of a region any more; answered by [`Answer::Ok`].
     Release {
         /// The region.
@@ -205,10 +201,6 @@ pub enum Answer {
     Files(Vec<FilePart>),
     /// To `Share`: descriptors of the page words, of the frames, and of the files of extents on this node come along.
     Shared(SharedView),
-    /// To `Pages`.
-    Pages(Vec<PageStat>),
-    /// To `Counts`.
-    Counts(NodeCounts),
     /// To `Prove`: the secret of these hellos, which proves the pool's key and seals this one link.
     Proof([u8; 32]),
 }
@@ -248,7 +240,7 @@ pub struct SharedView {
 pub struct PageStat {
     /// The region.
     pub gid: Gid,
-    /// Its name; empty for others than the node's own user and root, who may not see it.
+    /// Its name; empty for who may not see it.
     pub name: String,
     /// How it is mapped.
     pub consistency: Consistency,
@@ -276,11 +268,55 @@ pub struct PageStat {
     pub recalled: u64,
     /// Pages given back to make room.
     pub evicted: u64,
-    /// Of the pages at home here, those that changed owner most, and how often: programs may share them without meaning to.
-    pub contended: Vec<(u64, u32)>,
+    /// Of the pages at home here, those that went to and fro most, most first: programs may share them without meaning to. Those of
+    /// earlier mappings are among them, as long as the node remembers them.
+    pub contended: Vec<PageRun>,
+}
+
+/// Pages of a region, one after another, that went to and fro between the same hosts while it was mapped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PageRun {
+    /// The first of them, counted from the region's begin.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+    /// How often a host asked for one that it had had before, and that others had to give up.
+    pub returns: u64,
+    /// How long they were under way in all, in microseconds, as their home saw it.
+    pub micros: u64,
+    /// The nodes of the hosts that had them, by number; of more than 64 hosts, not all.
+    pub nodes: Vec<NodeId>,
 }
 
 impl PageStat {
+    /// Nothing happened yet.
+    pub fn new(gid: Gid, name: String, consistency: Consistency) -> PageStat {
+        PageStat {
+            gid,
+            name,
+            consistency,
+            programs: 0,
+            hosts: 0,
+            frames: 0,
+            faults: 0,
+            fetched: 0,
+            prefetched: 0,
+            upgraded: 0,
+            waited: 0,
+            invalidated: 0,
+            forwarded: 0,
+            recalled: 0,
+            evicted: 0,
+            contended: Vec::new(),
+        }
+    }
+
+    /// Puts the runs that went to and fro most first, and drops those beyond [`PAGE_RUN_COUNT_MAX`](crate::limits::PAGE_RUN_COUNT_MAX).
+    pub fn rank_runs(&mut self) {
+        self.contended.sort_by_key(|run| (std::cmp::Reverse(run.returns), run.first));
+        self.contended.truncate(crate::limits::PAGE_RUN_COUNT_MAX);
+    }
+
     /// Adds what happened to pages of the same region that the same node keeps apart.
     pub fn add(&mut self, other: &PageStat) {
         self.programs = self.programs.saturating_add(other.programs);

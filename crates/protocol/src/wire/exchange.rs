@@ -14,6 +14,7 @@
 use super::Malformed;
 use super::control;
 use super::head::{Head, Kind};
+use super::look::{Look, Seen};
 use super::page::{GRANTED_LEN, PAGE_REQUEST_LEN, PageRequest, Settled};
 use super::sync::{SyncAnswer, SyncRequest};
 use crate::error::{Error, Happened};
@@ -47,13 +48,15 @@ pub enum Query {
     Settled(u64, Vec<Settled>),
     /// Frames of that region are more than the host's limit. Not answered.
     Crowded(Gid),
+    /// Asks what the node has and did; answered by [`Reply::Seen`].
+    Look(Look),
 }
 
 impl Query {
     /// Whether messages of that kind are queries, whose bodies are taken in whole.
     pub fn is_of(kind: Kind) -> bool {
         use Kind::*;
-        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded)
+        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | Look)
     }
 
     /// The kind of [`Reply`] that answers it beside a refusal, if one does.
@@ -63,6 +66,7 @@ impl Query {
             Query::Ask(_) => Some(Kind::Told),
             Query::Sync(_) => Some(Kind::Synced),
             Query::Pages(..) => Some(Kind::Granted),
+            Query::Look(_) => Some(Kind::Seen),
             Query::Name(_) | Query::Settled(..) | Query::Crowded(_) => None,
         }
     }
@@ -86,6 +90,7 @@ impl Query {
                 (settled_head(*share, settled.len()), settled.iter().flat_map(Settled::encode).collect())
             }
             Query::Crowded(gid) => (crowded_head(*gid), Vec::new()),
+            Query::Look(look) => with_value(Kind::Look, seq, look),
         }
     }
 
@@ -99,6 +104,7 @@ impl Query {
             Kind::Pages => Query::Pages(head.detail, records(head, body, PageRequest::decode)?),
             Kind::Settled => Query::Settled(head.detail, records(head, body, Settled::decode)?),
             Kind::Crowded => Query::Crowded(Gid(head.detail)),
+            Kind::Look => Query::Look(control::decode(body)?),
             _ => return Err(Malformed("a message that only nodes send")),
         })
     }
@@ -119,6 +125,8 @@ pub enum Reply {
     Told(Happened),
     /// To [`Query::Sync`].
     Synced(SyncAnswer),
+    /// To [`Query::Look`].
+    Seen(Box<Seen>),
 }
 
 impl Reply {
@@ -131,6 +139,7 @@ impl Reply {
             Reply::Pong => (Head::new(Kind::Pong, seq), Vec::new()),
             Reply::Told(happened) => with_value(Kind::Told, seq, happened),
             Reply::Synced(answer) => with_value(Kind::Synced, seq, answer),
+            Reply::Seen(seen) => with_value(Kind::Seen, seq, seen),
         }
     }
 
@@ -143,6 +152,7 @@ impl Reply {
             Kind::Pong => Reply::Pong,
             Kind::Told => Reply::Told(control::decode(body)?),
             Kind::Synced => Reply::Synced(control::decode(body)?),
+            Kind::Seen => Reply::Seen(control::decode(body)?),
             _ => return Err(Malformed("a message that only clients send")),
         })
     }
@@ -208,6 +218,7 @@ mod tests {
     use super::*;
     use crate::id::JobId;
     use crate::page::{Access, Ticket, Version};
+    use crate::wire::control::NodeCounts;
 
     fn ticket() -> Ticket {
         Ticket { seat: 3, number: 9 }
@@ -224,6 +235,7 @@ mod tests {
             Query::Pages(8, vec![request, PageRequest { page: 2, ..request }]),
             Query::Settled(8, vec![Settled { page: 1, ticket: ticket(), version: Version(5) }]),
             Query::Crowded(Gid(77)),
+            Query::Look(Look { cells: 7, ..Look::default() }),
         ]
     }
 
@@ -235,6 +247,14 @@ mod tests {
             Reply::Pong,
             Reply::Told(Happened::No),
             Reply::Synced(SyncAnswer::Busy),
+            Reply::Seen(Box::new(Seen {
+                counts: NodeCounts { commands: Vec::new(), refused: Vec::new() },
+                programs: Vec::new(),
+                locks: Vec::new(),
+                lock_count: 3,
+                pages: Vec::new(),
+                map: vec![1, 2],
+            })),
         ]
     }
 

@@ -2,7 +2,7 @@
 
 use super::Malformed;
 use super::page::{GRANTED_LEN, PAGE_REQUEST_COUNT_MAX, PAGE_REQUEST_LEN};
-use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, PAGE_LEN, SYNC_LEN_MAX};
+use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, PAGE_LEN, SYNC_LEN_MAX};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
@@ -45,6 +45,10 @@ pub enum Kind {
     Settled = 17,
     /// A host's frames are more than its limit: to the host's own node, `detail` is the region. Not answered.
     Crowded = 18,
+    /// Asks what the node has and did; the body is a postcard [`super::look::Look`].
+    Look = 19,
+    /// Answer to `Look`: the body is a postcard [`super::look::Seen`].
+    Seen = 20,
 }
 
 /// A message's head.
@@ -122,6 +126,7 @@ impl Head {
             Kind::Granted => const { PAGE_REQUEST_COUNT_MAX as u64 * (GRANTED_LEN as u64 + PAGE_LEN) },
             Kind::Control | Kind::Refused => CONTROL_LEN_MAX as u64,
             Kind::Sync | Kind::Synced | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
+            Kind::Look | Kind::Seen => LOOK_LEN_MAX,
             Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX

@@ -6,3 +6,4 @@ mod ordered;
 mod lanes;
 mod orders;
 mod pages;
+mod revoke;

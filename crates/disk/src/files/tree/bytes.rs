@@ -4,12 +4,23 @@ use super::super::record::{Attributes, Ino, SessionId, Stamp};
 use super::super::space::{BLOCK_LEN, Run};
 use super::{Inode, Kind, Tree};
 
+/// Whether a run may be at that block of a file.
+pub(super) fn is_place(block: u64, run: Run) -> bool {
+    block.checked_add(u64::from(run.count)).is_some_and(|end| end <= FILE_LEN_MAX.div_ceil(BLOCK_LEN))
+}
+
+/// Longest file in bytes: what the kernel can say of a place in one.
+pub(super) const FILE_LEN_MAX: u64 = i64::MAX as u64;
+
 impl Tree {
     pub(super) fn set(&mut self, ino: Ino, set: &Attributes, time: Stamp) -> bool {
         let position = self.position;
         let Some(inode) = self.inodes.get_mut(&ino) else { return false };
         if let Some(len) = set.size {
             let Kind::File { size, .. } = &mut inode.kind else { return false };
+            if len > FILE_LEN_MAX {
+                return false;
+            }
             let shrinks = len < *size;
             *size = len;
             inode.change = position;
@@ -33,7 +44,7 @@ impl Tree {
         }
         let Some(of) = self.sessions.get_mut(&session) else { return false };
         let (is_sane, taken): (bool, Vec<Run>) = (
-            runs.iter().all(|(block, run)| block.checked_add(u64::from(run.count)).is_some()),
+            len <= FILE_LEN_MAX && runs.iter().all(|(block, run)| is_place(*block, *run)),
             runs.iter().map(|(_, run)| *run).collect(),
         );
         if !is_sane || !of.reserve.take_all(&taken) {

@@ -10,6 +10,9 @@
 
 mod bytes;
 mod names;
+mod sound;
+
+pub use names::NAME_LEN_MAX;
 
 use super::blocks::Blocks;
 use super::locks::Locks;
@@ -264,6 +267,7 @@ impl Tree {
                     && self.inodes.contains_key(ino)
                     && self.locks.entry(*ino).or_default().take(*claim)
             }
+            Record::Unlock { claim, .. } if claim.start > claim.end => false,
             Record::Unlock { ino, claim } => {
                 let Some(locks) = self.locks.get_mut(ino) else { return true };
                 locks.give_back(*claim);

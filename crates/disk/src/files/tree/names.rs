@@ -5,10 +5,19 @@ use super::{Inode, Kind, Tree};
 use crate::files::blocks::Blocks;
 use std::collections::BTreeMap;
 
+/// Longest name in bytes, as the kernel has it.
+pub const NAME_LEN_MAX: usize = 255;
+
+/// Whether a kernel takes it for a name in a folder: one that it does not take would hide all others there.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    let is_short = (1..=NAME_LEN_MAX).contains(&name.len());
+    is_short && name != b"." && name != b".." && !name.iter().any(|byte| [b'/', 0].contains(byte))
+}
+
 impl Tree {
     /// The folder's names, if a name may be put there.
     fn room(&mut self, parent: Ino, name: &[u8]) -> Option<&mut BTreeMap<Vec<u8>, Ino>> {
-        if self.is_orphan(parent) {
+        if !is_name(name) || self.is_orphan(parent) {
             return None;
         }
         match &mut self.inodes.get_mut(&parent)?.kind {
@@ -94,7 +103,7 @@ impl Tree {
         let Some(ino) = self.child(from.0, from.1) else { return false };
         let is_folder = self.inodes.get(&ino).is_some_and(Inode::is_folder);
         let Some(target) = self.names(to.0).map(|names| names.get(to.1).copied()) else { return false };
-        if self.is_orphan(to.0) || (is_folder && self.is_above(ino, to.0)) {
+        if !is_name(to.1) || self.is_orphan(to.0) || (is_folder && self.is_above(ino, to.0)) {
             return false;
         }
         if let Some(target) = target {

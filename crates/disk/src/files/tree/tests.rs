@@ -56,33 +56,7 @@ fn step() -> impl Strategy<Value = Record> {
 
 /// What holds after every record.
 fn check(tree: &Tree) {
-    let mut seen = BTreeSet::new();
-    let mut see = |run: Run| (run.block..run.end() as u32).for_each(|block| assert!(seen.insert(block), "block {block} twice"));
-    tree.space.free.iter().for_each(&mut see);
-    tree.space.limbo().for_each(&mut see);
-    tree.sessions.values().for_each(|session| session.reserve.iter().for_each(&mut see));
-    let mut links = BTreeMap::<Ino, u32>::new();
-    for (ino, inode) in &tree.inodes {
-        match &inode.kind {
-            Kind::File { blocks, .. } => blocks.iter().for_each(|(_, run)| see(run)),
-            Kind::Folder { names, parent } => {
-                assert!(tree.is_orphan(*ino) || tree.is_above(ROOT, *ino), "{ino} hangs nowhere");
-                assert!(tree.is_orphan(*ino) || tree.inodes[parent].is_folder());
-                *links.entry(*ino).or_default() += if tree.is_orphan(*ino) { 0 } else { 2 };
-                for child in names.values() {
-                    let folder = tree.inodes[child].is_folder();
-                    *links.entry(if folder { *ino } else { *child }).or_default() += 1;
-                    assert!(!folder || tree.parent(*child) == Some(*ino));
-                }
-            }
-            _ => {}
-        }
-    }
-    for (ino, inode) in &tree.inodes {
-        assert_eq!(inode.links, links.get(ino).copied().unwrap_or(0), "links of {ino}");
-        assert_eq!(inode.links == 0, tree.is_orphan(*ino), "{ino}");
-    }
-    assert_eq!(seen.len(), 64, "blocks are lost");
+    assert_eq!(tree.check(), Ok(()), "{tree:?}");
 }
 
 proptest! {
@@ -122,4 +96,63 @@ fn a_rename_over_a_file_leaves_that_file_until_all_have_come_past_it() {
     assert!(tree.inode(old).is_some(), "a mount holds it");
     tree.apply_frame(&[Record::End { session: 1 }, Record::Reclaim { upto: at + 1 }]);
     assert!(tree.inode(old).is_none());
+}
+
+#[test]
+fn what_no_kernel_takes_is_no_name_and_no_length() {
+    let mut tree = tree();
+    let before = tree.clone();
+    let long = vec![b'x'; 256];
+    for name in [&b""[..], b".", b"..", b"a/b", b"a\0", &long] {
+        assert!(!tree.apply(&make(name, ROOT, Fresh::File)), "{name:?}");
+    }
+    assert_eq!(tree, before);
+    assert!(tree.apply(&make(b"a", ROOT, Fresh::File)));
+    let ino = tree.child(ROOT, b"a").unwrap();
+    for size in [u64::MAX, 1 << 63] {
+        let set = Attributes { size: Some(size), ..Attributes::default() };
+        assert!(!tree.apply(&Record::Set { ino, set, time: time() }));
+        assert!(!tree.apply(&Record::Write { session: 1, ino, size, time: time(), runs: Vec::new() }));
+    }
+    check(&tree);
+}
+
+/// Ranges that end before they begin would make two locks of one, and four of two.
+#[test]
+fn a_range_that_ends_before_it_begins_gives_no_lock_back() {
+    use crate::files::record::Claim;
+    let mut tree = tree();
+    assert!(tree.apply(&make(b"a", ROOT, Fresh::File)));
+    let ino = tree.child(ROOT, b"a").unwrap();
+    let claim = Claim { session: 1, owner: 1, pid: 1, start: 0, end: u64::MAX, exclusive: true };
+    assert!(tree.apply(&Record::Lock { ino, claim }));
+    let before = tree.clone();
+    assert!(!tree.apply(&Record::Unlock { ino, claim: Claim { start: 1 << 63, end: 1 << 62, ..claim } }));
+    assert_eq!(tree, before);
+}
+
+#[test]
+fn a_snapshot_that_no_records_build_is_refused() {
+    let mut whole = tree();
+    whole.apply_frame(&[
+        make(b"a", ROOT, Fresh::Folder),
+        make(b"b", ROOT, Fresh::File),
+        Record::Reserve { session: 1, runs: vec![Run { segment: 0, block: 0, count: 4 }] },
+    ]);
+    check(&whole);
+    type Lie = fn(&mut Tree);
+    let lies: [Lie; 7] = [
+        |tree| tree.position = u64::MAX,
+        |tree| tree.next = 2,
+        |tree| tree.sessions.get_mut(&1).unwrap().slot = SESSION_COUNT_MAX,
+        |tree| assert!(tree.sessions.get_mut(&1).unwrap().reserve.add(Run { segment: 0, block: 20, count: 1 })),
+        |tree| tree.space.segments.clear(),
+        |tree| drop(tree.inodes.remove(&2)),
+        |tree| tree.inodes.get_mut(&3).unwrap().links = 7,
+    ];
+    for lie in lies {
+        let mut tree = whole.clone();
+        lie(&mut tree);
+        assert!(tree.check().is_err(), "{tree:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Messages with a head and a body among the parties of a group.
+//! A party's messages with a head and a body, to and from the other parties of its group.
 //!
 //! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append`. What a lane has no
 //! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host, from where it is:
@@ -7,29 +7,22 @@
 use super::Group;
 use super::failure::{Failure, Outcome};
 use super::message::{ArrivedBody, Landed, Message};
-use super::peers::{ENDED, LOOK, OwnRegion, Parties};
+use super::peers::{ENDED, LOOK, Parties};
+use super::sending::{Body, LastingBody, Outbox, SendId};
 use crate::client::locks::milliseconds;
+use crate::client::own_region::OwnRegion;
 use crate::client::queue::Unread;
-use crate::client::region::Region;
-use hanare_protocol::limits::{MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX};
+use hanare_protocol::limits::{
+    MESSAGE_DEPTH, MESSAGE_HEAD_LEN_MAX, MESSAGE_INLINE_LEN_MAX, MESSAGE_KEPT_COUNT_MAX, MESSAGE_NAP_MS,
+};
 use hanare_protocol::message::note::{FRONT_LEN, Front, LONGEST_LEN};
 use hanare_protocol::message::{Envelope, Matching, PostId, Posted, Wanted};
 use hanare_protocol::queue::layout::{Overflow, QueueForm, Unit};
-use hanare_protocol::shape::Shape;
 use hanare_protocol::{Error, Result};
+use hanare_ring::wait::{Backoff, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// What a message carries beside its head.
-pub enum Body<'b> {
-    /// Bytes of the program.
-    Bytes(&'b [u8]),
-    /// Bytes of a region, in the shape's order: the node that holds them sends them, and this program's processor never touches them.
-    ///
-    /// **Source**: [D3 §3.4] LHC.
-    Part(&'b Region, Shape<'b>),
-}
 
 /// A receive that was posted, by its number at its mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,11 +47,9 @@ pub struct Mailbox {
 }
 
 struct MailboxState {
+    outbox: Outbox,
     peers: Parties,
     landing: OwnRegion,
-    /// The landing memory of others.
-    landings: Vec<Option<Region>>,
-    stem: String,
     matching: Matching<Content>,
     /// Receives that have their messages.
     done: BTreeMap<ReceiveId, Message>,
@@ -68,10 +59,10 @@ struct MailboxState {
     /// Who writes each lane, of those that wrote.
     writers: Vec<Option<u32>>,
     gone: BTreeSet<u32>,
-    /// When each party was last seen to read its messages.
-    looked: Vec<Option<Instant>>,
     /// Who is looked at next by those who wait for anybody.
     turn: u32,
+    /// When senders were last looked at.
+    senders_seen: Instant,
 }
 
 /// A message without its envelope.
@@ -87,15 +78,19 @@ impl Group {
     /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
     /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties.
     pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
+        self.mailbox_for("", landing_len)
+    }
+
+    /// As [`Group::mailbox`], one of several at once: of those with one purpose, a word, a group has one at a time.
+    pub fn mailbox_for(&self, purpose: &str, landing_len: u64) -> Result<Mailbox> {
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
-        let stem = self.stem("bodies");
+        let stem = self.stem(&format!("{purpose}bodies"));
         let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1))?;
-        let peers = Parties::open(self, "heads", form)?;
+        let peers = Parties::open(self, &format!("{purpose}heads"), form)?;
         let inner = MailboxState {
+            outbox: Outbox::new(self.parties, stem),
             landing,
-            landings: (0..self.parties).map(|_| None).collect(),
-            stem,
             peers,
             matching: Matching::default(),
             done: BTreeMap::new(),
@@ -103,8 +98,8 @@ impl Group {
             next: 0,
             writers: vec![None; self.parties as usize],
             gone: BTreeSet::new(),
-            looked: vec![None; self.parties as usize],
             turn: 0,
+            senders_seen: Instant::now(),
         };
         Ok(Mailbox { inner: Mutex::new(inner), landing_len: landing_len.max(1), parties: self.parties })
     }
@@ -124,33 +119,86 @@ impl Mailbox {
     ///
     /// FEATURE: D3-F2 D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
-        let mut inner = self.inner();
+        let inner = &mut *self.inner();
+        let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
+        let sent = inner.outbox.send(&mut inner.peers, to, front, head, &body);
+        sent.map_err(|failure| inner.peers.error(failure))
+    }
+
+    /// Begins to send a message and returns: [`Mailbox::wait_sent`] and its kin tell when it is in memory of the receiver's host. Messages
+    /// arrive in the order in which their sends were begun, whichever is waited for. The mailbox sends on in its calls alone: a program that
+    /// computes for long calls [`Mailbox::test_sent`] now and then. Dropping the mailbox waits for what is under way.
+    ///
+    /// **Cost**: of a long body a message each way for its place, which is waited for; its bytes move while the program goes on.
+    /// **Errors**: those of [`Mailbox::send`] that are known at once: nothing was begun. [`Error::LimitReached`] where 65,536 sends were
+    /// begun and not waited for.
+    pub fn start_send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: LastingBody<'_>) -> Result<SendId> {
+        let inner = &mut *self.inner();
+        let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
+        let begun = inner.outbox.start(&mut inner.peers, to, front, head, body);
+        begun.map_err(|failure| inner.peers.error(failure))
+    }
+
+    /// Whether a send is over: then its outcome is told, and its number means nothing any more. Never waits for the receiver.
+    ///
+    /// **Errors**: those of [`Mailbox::send`], where it failed; [`Error::BadGroup`] for a send whose outcome was told.
+    pub fn test_sent(&self, send: SendId) -> Result<bool> {
+        match self.sent_within(&[send], Some(Duration::ZERO))? {
+            Some((_, outcome)) => outcome.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits for the end of a send, `bound` at most; `None` for as long as it takes.
+    ///
+    /// **Errors**: [`Error::NotInTime`], after which it goes on; those of [`Mailbox::test_sent`].
+    pub fn wait_sent(&self, send: SendId, bound: Option<Duration>) -> Result<()> {
+        self.wait_any_sent(&[send], bound)?.1
+    }
+
+    /// Waits for the first of several sends that is over: its place among them, and what came of it.
+    ///
+    /// **Errors**: [`Error::NotInTime`]; [`Error::BadGroup`] for one whose outcome was told.
+    pub fn wait_any_sent(&self, sends: &[SendId], bound: Option<Duration>) -> Result<(usize, Result<()>)> {
+        let found = self.sent_within(sends, bound)?;
+        found.ok_or_else(|| Error::NotInTime { what: "the end of a send".to_owned(), after_ms: bound.map_or(0, milliseconds) })
+    }
+
+    fn sent_within(&self, sends: &[SendId], bound: Option<Duration>) -> Result<Option<(usize, Result<()>)>> {
+        let inner = &mut *self.inner();
+        let (begun, mut backoff) = (Instant::now(), Backoff::new());
+        loop {
+            inner.outbox.send_on_all(&mut inner.peers, false);
+            for (index, send) in sends.iter().enumerate() {
+                let outcome = inner.outbox.outcome(*send).map_err(|reason| inner.peers.bad(reason.to_owned()))?;
+                if let Some(outcome) = outcome {
+                    return Ok(Some((index, outcome.map_err(|failure| inner.peers.error(failure)))));
+                }
+            }
+            let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            if backoff.step_after(true) == Step::Park {
+                let nap = Duration::from_millis(MESSAGE_NAP_MS);
+                std::thread::sleep(left.map_or(nap, |left| left.min(nap)));
+            }
+        }
+    }
+
+    /// What goes before a head. **Errors**: as for [`Mailbox::send`].
+    fn front(&self, inner: &MailboxState, to: u32, envelope: Envelope, head: &[u8], body_len: u64) -> Result<Front> {
         if to >= self.parties {
             return Err(inner.peers.bad(format!("there is no party {to} to send to")));
         }
-        let limit = |what: &str, limit: u64| Err(Error::LimitReached { what: what.to_owned(), limit });
+        let limit = |what: String, limit: u64| Err(Error::LimitReached { what, limit });
         if head.len() > MESSAGE_HEAD_LEN_MAX {
-            return limit(&format!("a message's head of {} bytes", head.len()), MESSAGE_HEAD_LEN_MAX as u64);
+            return limit(format!("a message's head of {} bytes", head.len()), MESSAGE_HEAD_LEN_MAX as u64);
         }
-        let body_len = body.len()?;
         if body_len > self.landing_len.max(MESSAGE_INLINE_LEN_MAX as u64) {
-            return limit(&format!("a message's body of {body_len} bytes in the receiver's landing memory"), self.landing_len);
+            return limit(format!("a message's body of {body_len} bytes in the receiver's landing memory"), self.landing_len);
         }
-        let envelope = Envelope { from: inner.peers.me, context, tag };
-        let mut front = Front { envelope, head_len: head.len(), body_len, landed: None };
-        let sent = match body {
-            Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => inner.send_note(to, &front, head, bytes),
-            body => inner.land(to, &body, body_len).and_then(|place| {
-                front.landed = Some(place);
-                let sent = inner.send_note(to, &front, head, &[]);
-                if sent.is_err() {
-                    // Nobody else knows of the block.
-                    let _ = inner.landing(to).map(|landing| landing.heap().free(place));
-                }
-                sent
-            }),
-        };
-        sent.map_err(|failure| inner.peers.error(failure))
+        Ok(Front { envelope, head_len: head.len(), body_len, landed: None })
     }
 
     /// Posts a receive: [`Mailbox::wait`] and its kin give its message.
@@ -258,18 +306,17 @@ impl Mailbox {
     }
 }
 
-impl std::fmt::Debug for Mailbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mailbox").field("parties", &self.parties).finish_non_exhaustive()
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        // Who wants to know what came of a send waits for it.
+        let inner = &mut *self.inner();
+        inner.outbox.send_on_all(&mut inner.peers, true);
     }
 }
 
-impl Body<'_> {
-    fn len(&self) -> Result<u64> {
-        match self {
-            Body::Bytes(bytes) => Ok(bytes.len() as u64),
-            Body::Part(region, shape) => Ok(shape.by_ref().check(region.name(), region.len())?.len()),
-        }
+impl std::fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mailbox").field("parties", &self.parties).finish_non_exhaustive()
     }
 }
 
@@ -289,53 +336,9 @@ impl ArrivedBody {
 }
 
 impl MailboxState {
-    fn send_note(&mut self, to: u32, front: &Front, head: &[u8], body: &[u8]) -> Outcome<()> {
-        // Nobody would tell that nobody receives it.
-        if self.looked[to as usize].is_none_or(|looked| looked.elapsed() > LOOK) {
-            self.peers.look_at(to)?;
-            self.looked[to as usize] = Some(Instant::now());
-        }
-        let writer = self.peers.writer(to)?;
-        let sent = writer.claim(front.note_len(), None).and_then(|()| {
-            writer.fill(0, &front.encode());
-            writer.fill(FRONT_LEN, head);
-            writer.fill(FRONT_LEN + head.len(), body);
-            writer.commit()
-        });
-        sent.map_err(|error| Failure::on_the_way(to, error))
-    }
-
-    fn landing(&mut self, to: u32) -> Outcome<&Region> {
-        let landing = &mut self.landings[to as usize];
-        if landing.is_none() {
-            let opened = self.peers.pool().open(&format!("{}{to}", self.stem));
-            *landing = Some(opened.map_err(|error| Failure::on_the_way(to, error))?);
-        }
-        Ok(landing.as_ref().expect("it was just opened"))
-    }
-
-    /// Brings a body to the receiver's host; where it is there.
-    fn land(&mut self, to: u32, body: &Body<'_>, len: u64) -> Outcome<u64> {
-        let pool = self.peers.pool().clone();
-        let landing = self.landing(to)?;
-        let on_the_way = |error| Failure::on_the_way(to, error);
-        let place = landing.heap().allocate(len.max(1), 64).map_err(on_the_way)?;
-        let moved = match body {
-            Body::Bytes(bytes) => landing.put(place, bytes).map_err(on_the_way),
-            // A failure may be that of the part's node.
-            Body::Part(region, shape) => {
-                pool.copy(region, shape.clone(), landing, Shape::contiguous(place, len)).map_err(Failure::from)
-            }
-        };
-        if moved.is_err() {
-            // The block is of no use; where its node is gone, so is the block.
-            let _ = landing.heap().free(place);
-        }
-        moved.map(|()| place)
-    }
-
-    /// Matches what has come.
+    /// Matches what has come, and sends on what was begun.
     fn take_in(&mut self) -> Outcome<()> {
+        self.outbox.send_on_all(&mut self.peers, false);
         while !self.is_full() {
             match self.peers.inbox.try_see() {
                 Ok(Some(unread)) => self.sort(unread)?,
@@ -353,9 +356,15 @@ impl MailboxState {
 
     /// Waits for something to come, or looks whether a sender is there.
     fn wait_for_some(&mut self, bound: Duration, receives: &[ReceiveId]) -> Outcome<()> {
-        match self.peers.inbox.see(bound) {
+        // Nobody wakes this thread when a body of its own has come to its receiver.
+        let nap = if self.outbox.is_sending() { bound.min(Duration::from_millis(MESSAGE_NAP_MS)) } else { bound };
+        match self.peers.inbox.see(nap) {
             Ok(unread) => self.sort(unread),
-            Err(Error::NotInTime { .. }) => self.look_at_senders(receives),
+            Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
+            Err(Error::NotInTime { .. }) => {
+                self.senders_seen = Instant::now();
+                self.look_at_senders(receives)
+            }
             Err(error) => self.lane_failed(error),
         }
     }

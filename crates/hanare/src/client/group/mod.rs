@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `collective` | the operations, as programs call them |
 //! | `exchange` | how parts go from party to party |
-//! | `message`, `mailbox` | messages with a head and a body, matched by their receiver |
+//! | `message`, `mailbox`, `sending` | messages with a head and a body, matched by their receiver |
 //! | `peers` | a queue in memory of each party's host |
 //! | `failure` | why a group cannot go on, told to all |
 
@@ -14,11 +14,13 @@ mod failure;
 mod mailbox;
 mod message;
 mod peers;
+mod sending;
 
 pub use collective::Number;
 pub(crate) use exchange::ExchangeOf;
-pub use mailbox::{Body, Mailbox, ReceiveId};
+pub use mailbox::{Mailbox, ReceiveId};
 pub use message::Message;
+pub use sending::{Body, LastingBody, SendId};
 
 use super::locks::{ended, patience};
 use super::pool::Pool;

@@ -9,7 +9,8 @@
 
 use super::failure::{Failure, Outcome};
 use super::{Group, GroupKind};
-use crate::client::pool::{CreateOptions, Pool};
+use crate::client::own_region::OwnRegion;
+use crate::client::pool::Pool;
 use crate::client::queue::{ReadPort, Unread, WritePort};
 use crate::client::region::Region;
 use hanare_protocol::id::{ClientId, Rank};
@@ -17,7 +18,6 @@ use hanare_protocol::limits::{COLLECTIVE_PARTY_COUNT_MAX, DEATH_LOOK_MS};
 use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_AT};
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a party waits for another before it looks whether that one is there.
@@ -33,34 +33,6 @@ const BROKEN: u64 = 2;
 
 /// How a party went that did not leave.
 pub(super) const ENDED: &str = "its process or its connection ended";
-
-/// A region that goes with its owner.
-pub(super) struct OwnRegion {
-    pub pool: Pool,
-    pub region: Arc<Region>,
-}
-
-impl OwnRegion {
-    /// On this host. What one of that name left that died goes.
-    pub fn new(pool: &Pool, name: &str, len: u64) -> Result<OwnRegion> {
-        let create = || pool.create(name, len, &CreateOptions::default());
-        let region = match create() {
-            Err(Error::NameTaken { .. }) => {
-                pool.remove(name)?;
-                create()
-            }
-            other => other,
-        }?;
-        Ok(OwnRegion { pool: pool.clone(), region: Arc::new(region) })
-    }
-}
-
-impl Drop for OwnRegion {
-    fn drop(&mut self) {
-        // Where the pool is gone, so is the region.
-        let _ = self.pool.remove(self.region.name());
-    }
-}
 
 struct PartyReach {
     region: Region,

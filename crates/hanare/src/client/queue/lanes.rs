@@ -94,6 +94,10 @@ pub(super) struct QueueLanes {
     turn: usize,
     /// Whether the queue was left to the board while units were given and not freed: see [`QueueLanes::on_left`].
     is_left: bool,
+    /// Bytes freed on the queue's host that no writer was told of: see [`QueueLanes::tell_room`].
+    untold: u64,
+    /// So many are told at once.
+    told_at: u64,
 }
 
 struct QueueLane {
@@ -147,7 +151,8 @@ impl QueueLanes {
             Ok(QueueLane { reader, afar, told_head: head })
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
-        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0, is_left: false })
+        let told_at = reach.form().lane_len() / 4;
+        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0, is_left: false, untold: 0, told_at })
     }
 
     pub fn queue(&self) -> u64 {
@@ -181,6 +186,10 @@ impl QueueLanes {
     /// **Errors**: [`Error::WriterGone`], once for each that died, when all that it left was freed.
     #[cold]
     pub fn look_further(&mut self) -> Result<bool> {
+        self.tell_room()?;
+        if let Some(found) = self.look_here()? {
+            return Ok(found);
+        }
         self.tell_heads(0)?;
         let lines = self.lines()?;
         let mut may_have = false;
@@ -203,6 +212,21 @@ impl QueueLanes {
             }
         }
         Ok(false)
+    }
+
+    /// On the queue's host: whether something was committed. `None` where it lies elsewhere, and where the node has to be asked.
+    fn look_here(&mut self) -> Result<Option<bool>> {
+        if self.reach.here()?.is_none() {
+            return Ok(None);
+        }
+        if self.has_more()? {
+            return Ok(Some(true));
+        }
+        let Some(array) = self.reach.here()? else { return Ok(None) };
+        let line = |lane: usize| array.queue_at(self.queue) + self.reach.form().lane_at(lane as u32);
+        let word = |at: u64| array.words().load((at / WORD_LEN) as usize);
+        let is_quiet = |lane| word(line(lane) + LANE_STATE_AT) != BROKEN && word(line(lane) + SPILLED_AT) == 0;
+        Ok((0..self.lanes.len()).all(is_quiet).then_some(false))
     }
 
     /// Asks the node; where the connection broke meanwhile, the reader takes its place again before.
@@ -295,11 +319,25 @@ impl QueueLanes {
     /// **Errors**: those of the node, where the queue lies elsewhere.
     #[inline]
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
-        self.lanes[unread.lane as usize].reader.free(&unread.seen);
-        match self.reach.here()? {
-            Some(array) => self.reach.tell_writers(array, self.queue),
+        let lane = &mut self.lanes[unread.lane as usize];
+        let before = lane.reader.head();
+        lane.reader.free(&unread.seen);
+        if lane.afar.is_some() {
             // Half a lane is a batch.
-            None => self.tell_heads(self.reach.form().lane_len() / 2)?,
+            return self.tell_heads(self.reach.form().lane_len() / 2);
+        }
+        self.untold = self.untold.saturating_add(lane.reader.head().wrapping_sub(before));
+        if self.untold > self.told_at { self.tell_room() } else { Ok(()) }
+    }
+
+    /// Wakes writers of this host that sleep for want of room, once a quarter of a lane is free, and before the reader finds nothing more:
+    /// a writer that is woken for each unit goes to sleep for each, and the fence before the look at its bell keeps the next unit waiting.
+    #[cold]
+    fn tell_room(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.untold) > 0
+            && let Some(array) = self.reach.here()?
+        {
+            self.reach.tell_writers(array, self.queue);
         }
         Ok(())
     }
@@ -330,6 +368,7 @@ impl QueueLanes {
 
     /// Whether something is there, on the queue's host.
     pub fn has_more(&mut self) -> Result<bool> {
+        self.tell_room()?;
         for lane in &mut self.lanes {
             if lane.reader.has_more().map_err(|bad| self.reach.corrupt(bad))? {
                 return Ok(true);
@@ -340,6 +379,7 @@ impl QueueLanes {
 
     /// Tells what was freed of a queue elsewhere; what was given is there again for the next reader.
     pub fn end(&mut self) -> Result<()> {
+        self.tell_room()?;
         self.tell_heads(0)
     }
 }

@@ -78,14 +78,17 @@ impl QueueReach {
         Err(Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason })
     }
 
-    /// The array's memory, where it is on this host. **Cost**: maps the region the first time.
+    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; two looks
+    /// at this program's own memory for each unit from then on.
+    #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
         self.region.check_rights(Op::Put)?;
-        if !self.region.is_local() {
-            return Ok(None);
-        }
+        // What was mapped lies here for good: extents stay on their nodes.
         if let Some((array, _)) = self.here.get() {
             return Ok(Some(array));
+        }
+        if !self.region.is_local() {
+            return Ok(None);
         }
         let mapping = self.region.map_local()?;
         let len = self.form.array_len(self.count)?;

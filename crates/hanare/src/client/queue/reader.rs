@@ -72,7 +72,19 @@ impl ReadPort {
     /// The next unit that was not seen; waits for one, `bound` at most; `None` for ever.
     ///
     /// **Errors**: [`Error::NotInTime`], and those of [`ReadPort::try_see`].
+    #[inline]
     pub fn see(&mut self, bound: Option<Duration>) -> Result<Unread> {
+        match self.lanes.try_next()? {
+            Some(unread) => {
+                self.life.units += 1;
+                Ok(unread)
+            }
+            None => self.wait_to_see(bound),
+        }
+    }
+
+    #[cold]
+    fn wait_to_see(&mut self, bound: Option<Duration>) -> Result<Unread> {
         let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
         loop {
             if let Some(unread) = self.try_see()? {

@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) struct Client {
     socket: FrameSocket,
     pub user: User,
+    /// Its process, as the kernel said when it connected.
+    pub process: u32,
     /// Its supplementary groups.
     pub groups: Vec<u32>,
     pub id: ClientId,
@@ -31,10 +33,12 @@ impl Client {
     pub fn new(socket: OwnedFd, id: ClientId) -> io::Result<Client> {
         let credentials = socket_peercred(&socket)?;
         let user = User { uid: credentials.uid.as_raw(), gid: credentials.gid.as_raw() };
+        let process = credentials.pid.as_raw_nonzero().get().unsigned_abs();
         let groups = peer_groups(socket.as_fd())?;
         Ok(Client {
             socket: FrameSocket::polled(socket),
             user,
+            process,
             groups,
             id,
             attached: None,

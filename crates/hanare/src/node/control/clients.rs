@@ -13,6 +13,7 @@ use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::wire::look::ProgramStat;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
 use std::io;
@@ -169,16 +170,10 @@ impl ControlLoop {
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
-            Request::Pages => {
-                let uid = client.user.uid;
-                let names = uid == 0 || uid == rustix::process::geteuid().as_raw();
-                self.ask_service(key, RegionRequest::Stat { names })
-            }
             Request::Own => {
                 let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
                 Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))
             }
-            Request::Counts => Some(plain(Ok(Answer::Counts(self.extents.counts.read())))),
             Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
@@ -196,7 +191,7 @@ impl ControlLoop {
         }
     }
 
-    /// Passes a client's request about shared regions to the service; the client waits for its answer.
+    /// Has the service see to what a client wants of a shared region; the client waits for its answer.
     fn ask_service(&mut self, key: u64, request: RegionRequest) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.waits_for = Some(SERVICE);
@@ -223,7 +218,8 @@ impl ControlLoop {
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
-        self.service.notify(ToService::Serve { link: Box::new(link), series: None, user });
+        self.extents.roll.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
+        self.service.notify(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
@@ -249,6 +245,7 @@ impl ControlLoop {
             }
         }
         self.extents.forget_direct(client.id, None);
+        self.extents.roll.strike(client.id);
         self.service.notify(ToService::ClientGone(client.id));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);

@@ -136,6 +136,7 @@ impl Coordination {
                     }
                 }
                 Output::JobRankGone { .. } => actions.push(CoordinatorAction::RankGone(output)),
+                Output::NodeLost { node, reason, in_order: true, .. } => tracing::info!("{node} has gone: {reason}"),
                 Output::NodeLost { node, reason, .. } => tracing::warn!("{node} is lost: {reason}"),
                 Output::Journal(_) => unreachable!("taken above"),
             }

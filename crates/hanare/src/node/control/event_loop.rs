@@ -260,7 +260,7 @@ impl ControlLoop {
             Output::AskDone { request, result, .. } => self.ask_done(request, result),
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
-                tracing::info!("{node} is lost: {reason}");
+                tracing::info!("{node} has gone: {reason}");
                 self.service.notify(ToService::NodeLost(node, epoch));
             }
         }
@@ -376,7 +376,9 @@ impl ControlLoop {
         for notice in self.notices.take() {
             match notice {
                 ToControl::Greeted(greeted) => self.welcome(greeted),
-                ToControl::Linked { link, series, user } => self.service.notify(ToService::Serve { link, series, user }),
+                ToControl::Linked { link, series, client, user } => {
+                    self.service.notify(ToService::Serve { link, series, client, user });
+                }
                 ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),

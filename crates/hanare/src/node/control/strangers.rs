@@ -7,6 +7,7 @@ use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::ToControl;
 use hanare_fabric::tcp::{Greeted, Incoming, Keys, Listener, Step};
 use hanare_fabric::{Link, agree};
+use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::{AGREEING_COUNT_MAX, GREETING_COUNT_MAX, GREETING_MS, HOST_GREETING_COUNT_MAX, PROVING_MS};
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::greeting::{Hello, Role};
@@ -268,11 +269,11 @@ impl Porter {
         }
         let (notices, agreeing, fabric, bound) =
             (self.notices.clone(), self.agreeing.clone(), self.terms.fabric, self.terms.bound);
-        let user = greeted.hello.asks_for();
+        let (client, user) = (ClientId(greeted.hello.client), greeted.hello.asks_for());
         let series = (greeted.hello.from > 0).then_some(Series(greeted.hello.from));
         let agree = move || {
             match agree::agree(greeted, fabric, Instant::now() + bound) {
-                Ok(agreed) => notices.send(ToControl::Linked { link: agreed.link, series, user }),
+                Ok(agreed) => notices.send(ToControl::Linked { link: agreed.link, series, client, user }),
                 Err(error) => tracing::warn!("a connection was refused: {error}"),
             }
             agreeing.fetch_sub(1, Ordering::Relaxed);

@@ -2,10 +2,12 @@
 
 use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
-use hanare_protocol::id::{JobId, PartyName, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
+use hanare_protocol::limits::{LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant};
 use hanare_protocol::name::check_name;
 use hanare_protocol::name_owners::NameOwners;
+use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::hash_map::Entry;
@@ -63,6 +65,29 @@ impl Locks {
         };
         check_name(name)?;
         names.on_use(name, user, rights, is_used)
+    }
+
+    /// The locks that a user may share, and how many there are; holders and waiters by the programs of their links.
+    ///
+    /// **Cost**: a look at each lock and claim; as many as [`LOOK_COUNT_MAX`] locks of memory.
+    pub fn seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
+        let (mut seen, mut count) = (Vec::new(), 0);
+        let named = |claimants: &[Claimant]| {
+            claimants.iter().take(LOOK_CLAIM_COUNT_MAX).map(|claimant| client_of(claimant.link)).collect::<Vec<ClientId>>()
+        };
+        for listed in self.locks.listed().filter(|listed| self.names.may(listed.name, user, Rights::Read)) {
+            count += 1;
+            if seen.len() < LOOK_COUNT_MAX {
+                seen.push(LockStat {
+                    name: listed.name.to_owned(),
+                    mode: listed.mode,
+                    holders: named(&listed.holders),
+                    waiters: named(&listed.waiters),
+                    counts: (listed.holders.len() as u64, listed.waiters.len() as u64),
+                });
+            }
+        }
+        (seen, count)
     }
 
     /// A client would have a lock.

@@ -8,7 +8,7 @@ use crate::node::pages::Need;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::User;
+use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -25,7 +25,8 @@ pub(crate) struct Session {
     replies: Replies,
     /// Queries that are not acted on yet, with the number of each.
     queries: Vec<(u64, Query)>,
-    user: User,
+    /// The program, 0 for a node, and its user.
+    who: (ClientId, User),
     /// Whether each turn begins with a look whether the client is gone.
     looks: bool,
 }
@@ -44,15 +45,20 @@ pub(crate) struct Turn {
 }
 
 impl Session {
-    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, user: User, looks: bool) -> Session {
+    pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), user, looks }
+        Session { link, inbox: Inbox::new(extents, from), replies: Replies::default(), queries: Vec::new(), who, looks }
     }
 
     /// Whose program the client is.
     pub fn user(&self) -> User {
-        self.user
+        self.who.1
+    }
+
+    /// The program's number in the pool; 0 for a node.
+    pub fn client(&self) -> ClientId {
+        self.who.0
     }
 
     /// Whether the client has closed its end, or its process is gone.

@@ -8,9 +8,10 @@ use super::words::{Watched, Words};
 use crate::node::extents::Extents;
 use crate::node::pages::SharedRegions;
 use hanare_protocol::Result;
-use hanare_protocol::id::{JobId, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, JobId, Rank, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::page::Face;
+use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -74,6 +75,11 @@ impl Sync {
             }
             SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
         }
+    }
+
+    /// The locks that a user may see, with the programs of their links, and how many there are.
+    pub fn locks_seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
+        self.locks.seen_by(user, client_of)
     }
 
     /// A link ended: what was taken on it goes to others, and nobody is told anything there.

@@ -69,6 +69,9 @@ impl SharedRegions {
         if self.homes.get(&join.gid).is_none_or(Home::is_left) {
             self.hear_of_recalls(None);
             let lost = self.homes.get(&join.gid).map(Home::lost).unwrap_or_default();
+            if let Some(left) = self.homes.get(&join.gid) {
+                self.past.keep(left);
+            }
             if lost.is_empty() {
                 // What was there is dropped first: it holds the extents. What knows of lost pages is not forgotten before the next does.
                 self.homes.remove(&join.gid);
@@ -138,7 +141,9 @@ impl SharedRegions {
     /// Regions that no host maps any more are reached in all ways again.
     pub(crate) fn drop_left_homes(&mut self) {
         self.hear_of_recalls(None);
-        self.homes.retain(|_, home| !home.is_done_with());
+        for (_, home) in self.homes.extract_if(|_, home| home.is_done_with()) {
+            self.past.keep(&home);
+        }
     }
 }
 

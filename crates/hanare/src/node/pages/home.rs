@@ -7,10 +7,11 @@ use super::memory::HomeMemory;
 use super::outgoing::{Outgoing, PageBytes};
 use super::reply::{Bytes, PageReply};
 use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::share::{Guest, Guests, Joiner, Over};
 use hanare_protocol::page::{
-    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Page, Refusal, Ticket, ToHome, ToHost,
+    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Ticket, ToHome, ToHost,
 };
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled};
@@ -18,12 +19,10 @@ use hanare_protocol::{Error, Result};
 use returning::Return;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The home's own host, whether or not its clients map the region.
 pub(super) const OWN: HostId = HostId(0);
-
-/// Pages that a home names as contended.
-const CONTENDED_COUNT: usize = 8;
 
 /// A region at this node.
 pub(crate) struct Home {
@@ -32,6 +31,9 @@ pub(crate) struct Home {
     consistency: Consistency,
     memory: Arc<HomeMemory>,
     directory: Directory,
+    moves: Moves,
+    /// What the times of moves are counted from.
+    begun: Instant,
     guests: Guests,
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
@@ -50,6 +52,8 @@ impl Home {
             name: join.name.clone(),
             consistency: join.consistency,
             directory: Directory::after_return(memory.page_count(), OWN, lost),
+            moves: Moves::default(),
+            begun: Instant::now(),
             memory,
             guests: Guests::new(OWN),
             direct: Directs::default(),
@@ -102,7 +106,9 @@ impl Home {
 
     /// Takes a host in; `is_own` if it is this very node. A host that is here already keeps its number, and may come to write.
     pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), is_own: bool) -> Joined {
+        let node = who.node;
         let (host, share) = self.guests.join(who, (share, rights), is_own);
+        self.moves.on_host(host, node);
         Joined { host, share, rights }
     }
 
@@ -145,6 +151,7 @@ impl Home {
         }?;
         self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
+        self.moves.on_host_gone(|page| self.directory.is_busy(page));
         self.drain(outgoing);
         if host != OWN && is_lost {
             // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
@@ -193,7 +200,7 @@ impl Home {
             return Ok((Granted::without(Outcome::NotNow), Bytes::None));
         }
         let message = ToHome::Request { ticket: request.ticket, access: request.access, has: request.has, firm: request.firm };
-        self.directory.handle(host, page, message)?;
+        self.hear(host, page, message)?;
         let (mut direct, mut bytes) = (None, Bytes::None);
         while let Some(output) = self.directory.poll() {
             match output {
@@ -255,7 +262,7 @@ impl Home {
         if self.is_returning() {
             return self.on_message_in_return(host, page, message, bytes);
         }
-        let heard = self.directory.handle(host, page, message)?;
+        let heard = self.hear(host, page, message)?;
         if let Some(Again { host, page, grant }) = self.direct.on_message(host, page, &message, heard) {
             self.act(Output::Send(host, page, grant), outgoing)?;
         }
@@ -267,6 +274,28 @@ impl Home {
         }
         self.drain(outgoing);
         Ok(())
+    }
+
+    /// Has the directory act on a message, and counts how pages go to and fro.
+    ///
+    /// **Cost**: beside the directory's, a look at the clock where a page is under way between hosts.
+    fn hear(&mut self, host: HostId, page: Page, message: ToHome) -> Result<Heard> {
+        let is_move = match message {
+            ToHome::Request { access, .. } => !self.directory.is_free_for(page, host, access),
+            _ => false,
+        };
+        let begins = !self.directory.is_busy(page);
+        let heard = self.directory.handle(host, page, message)?;
+        if heard == Heard::Acted && (is_move || self.moves.is_under_way(page)) {
+            let now_us = self.begun.elapsed().as_micros() as u64;
+            if is_move {
+                self.moves.on_move(page, host, begins, now_us);
+            }
+            if !self.directory.is_busy(page) {
+                self.moves.on_rest(page, now_us);
+            }
+        }
+        Ok(heard)
     }
 
     /// A thread's connection has ended: what it was granted and has not acknowledged goes to its node.
@@ -326,25 +355,16 @@ impl Home {
 
     /// What happened to its pages, as their home knows it; added to what the host knows.
     pub fn stat(&self) -> PageStat {
-        let contended = self.directory.most_contended(CONTENDED_COUNT);
         PageStat {
-            gid: self.gid,
-            name: self.name.clone(),
-            consistency: self.consistency,
-            programs: 0,
             hosts: self.guests.count() as u32,
-            frames: 0,
-            faults: 0,
-            fetched: 0,
-            prefetched: 0,
-            upgraded: 0,
-            waited: 0,
-            invalidated: 0,
-            forwarded: 0,
-            recalled: 0,
-            evicted: 0,
-            contended: contended.into_iter().map(|(page, changes)| (page.0, changes)).collect(),
+            contended: self.moves.runs(PAGE_RUN_COUNT_MAX),
+            ..PageStat::new(self.gid, self.name.clone(), self.consistency)
         }
+    }
+
+    /// How often its pages went to and fro, in so many cells.
+    pub fn map(&self, cell_count: usize) -> Vec<u32> {
+        self.moves.map(self.memory.page_count(), cell_count)
     }
 
     /// The bytes that lie here.

@@ -26,13 +26,6 @@ impl SharedRegions {
                 let result = self.hold(client, gid, frames);
                 self.reply(client, result.map(|()| Answer::Ok), Vec::new());
             }
-            RegionRequest::Stat { names } => {
-                let mut stats = self.stat();
-                if !names {
-                    stats.iter_mut().for_each(|stat| stat.name.clear());
-                }
-                self.reply(client, Ok(Answer::Pages(stats)), Vec::new());
-            }
             RegionRequest::Unshare { gid } => self.unshare(client, gid, true),
         }
         self.settle();

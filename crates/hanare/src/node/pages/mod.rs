@@ -16,6 +16,7 @@
 //! | `joins` | clients that will map: their host joins homes and leaves them |
 //! | `guests` | hosts that join homes of this node and leave them |
 //! | `recall` | pages that are brought home for commands |
+//! | `looks` | what programs are told of pages |
 //! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and what the others do |
 
 mod delivery;
@@ -25,6 +26,7 @@ mod guests;
 mod home;
 mod host;
 mod joins;
+mod looks;
 mod memory;
 mod outgoing;
 mod recall;
@@ -38,11 +40,12 @@ use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 pub(crate) use hanare_protocol::page::share::Over;
 use hanare_protocol::page::{Face, HostId};
-use hanare_protocol::wire::control::{Answer, PageStat};
+use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
 use hanare_protocol::{Error, Result};
 use home::Home;
 use host::Host;
+use looks::Past;
 use outgoing::Outgoing;
 use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
@@ -51,7 +54,7 @@ use reply::{FinishedReply, PageReply, PendingReply};
 use request::HostKey;
 pub(crate) use request::RegionRequest;
 use returns::{Dismissed, Handed};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -104,6 +107,7 @@ pub(crate) struct SharedRegions {
     /// The reply that is being put together.
     pending_reply: Option<PendingReply>,
     recalls: Recalls,
+    past: Past,
 }
 
 impl SharedRegions {
@@ -135,6 +139,7 @@ impl SharedRegions {
             actions: VecDeque::new(),
             pending_reply: None,
             recalls: Recalls::default(),
+            past: Past::default(),
         }
     }
 
@@ -363,22 +368,6 @@ impl SharedRegions {
         self.end_returns();
         self.drop_left_homes();
         self.settle();
-    }
-
-    /// What happened to pages of all regions that are shared or at home here.
-    fn stat(&self) -> Vec<PageStat> {
-        let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
-        for host in self.hosts.values() {
-            stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
-        }
-        for home in self.homes.values() {
-            let at_home = home.stat();
-            match stats.get_mut(&at_home.gid) {
-                Some(stat) => (stat.hosts, stat.contended) = (at_home.hosts, at_home.contended),
-                None => drop(stats.insert(at_home.gid, at_home)),
-            }
-        }
-        stats.into_values().collect()
     }
 }
 

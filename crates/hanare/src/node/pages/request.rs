@@ -8,22 +8,9 @@ use hanare_protocol::wire::control::RegionView;
 
 /// What a client asks of its node about shared regions.
 pub(crate) enum RegionRequest {
-    Share {
-        view: Box<RegionView>,
-        consistency: Consistency,
-        uid: u32,
-    },
-    Hold {
-        gid: Gid,
-        frames: ClientFrames,
-    },
-    Unshare {
-        gid: Gid,
-    },
-    /// What happened to pages; with the names of all regions, or without.
-    Stat {
-        names: bool,
-    },
+    Share { view: Box<RegionView>, consistency: Consistency, uid: u32 },
+    Hold { gid: Gid, frames: ClientFrames },
+    Unshare { gid: Gid },
 }
 
 /// What a node keeps apart of a region: who may not write has page words and frames of its own, shared with programs of the same user

@@ -208,16 +208,9 @@ impl Directory {
         self.busy.values().any(|busy| matches!(busy.transit, Transit::Transferring { owner, .. } if owner == host))
     }
 
-    /// The pages that got a new owner, or were written at home, most often, with how often; the first is the most contended.
-    ///
-    /// **Cost**: a scan of the directory, 16 bytes a page that was used.
-    pub fn most_contended(&self, count: usize) -> Vec<(Page, u32)> {
-        let changes = |page: Page| self.entries.get(page).version.0.wrapping_sub(Version::FIRST.0);
-        let mut contended: Vec<(Page, u32)> =
-            self.entries.used().map(|page| (page, changes(page))).filter(|(_, changes)| *changes > 1).collect();
-        contended.sort_by_key(|(page, changes)| (std::cmp::Reverse(*changes), *page));
-        contended.truncate(count);
-        contended
+    /// Whether something is under way for a page.
+    pub fn is_busy(&self, page: Page) -> bool {
+        self.busy.contains_key(&page)
     }
 
     /// How many pages something is under way for.

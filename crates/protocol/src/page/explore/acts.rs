@@ -26,77 +26,93 @@ impl World {
         self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
     }
 
-    /// A thread's answer: what it does with that is what `client/shared/coherent/fetch.rs` does.
+    /// A thread's answer, taken in as in `client/shared/coherent/fetch.rs`.
     pub(super) fn answer(&mut self, host: u16, message: ToHost, value: Option<u8>, mode: Mode) {
+        let station = self.station_mut(host);
+        station.thread = Thread::Idle;
+        let (answer, grant) = match message {
+            ToHost::Grant { ticket, version, access, firm, .. } => {
+                (Answer::Granted { has_bytes: value.is_some(), firm }, Some((ticket, version, access)))
+            }
+            ToHost::Refused { reason: Refusal::Lost, .. } => (Answer::Lost, None),
+            _ => (Answer::Refused, None),
+        };
+        self.take_in(host, Taking { intake: Intake::new(answer), grant, value }, mode);
+    }
+
+    /// Goes on with an answer until it is taken in, or the thread is about to publish what it has put into the frame.
+    fn take_in(&mut self, host: u16, mut taking: Taking, mode: Mode) {
         let before = self.station(host).version();
         let was_owned = self.station(host).may_store().then_some(before).flatten();
-        let station = self.station_mut(host);
-        let seat = station.seat;
-        let place = &mut station.place;
-        let ToHost::Grant { ticket, version, access, firm, .. } = message else {
-            // It is refused.
-            if place.change(PAGE, |word| word.fail(seat)).is_ok_and(|failed| failed.is_some()) {
-                place.clear_seat(seat);
-            }
-            station.thread = Thread::Idle;
-            return;
-        };
-        let fill = match value {
-            Some(_) => place.change(PAGE, |word| word.fill(seat, version, access)),
-            None => Ok(Fill::Has),
-        };
-        let installed = match fill {
-            Ok(Fill::Go) => {
-                place.set_frame(PAGE, value);
-                station.thread = Thread::Fills { ticket, version, firm };
-                if !mode.is_slow {
-                    self.filled(host);
+        let mut has_changed = false;
+        loop {
+            let station = self.station_mut(host);
+            let (seat, place, intake) = (station.seat, &mut station.place, &mut taking.intake);
+            let is_open = |place: &Plain<u8>| place.look(PAGE).is_asked_for() && place.look(PAGE).claimer() == seat;
+            match (intake.act(), taking.grant) {
+                (Act::Fill, Some((_, version, access))) => {
+                    let Ok(fill) = place.change(PAGE, |word| word.fill(seat, version, access)) else {
+                        return self.fail("a thread finds nonsense");
+                    };
+                    intake.on_fill(fill, is_open(place));
                 }
-                return;
+                (Act::Put, Some(_)) => {
+                    if mode.off != Off::Put {
+                        place.set_frame(PAGE, taking.value);
+                    }
+                    intake.on_put(true);
+                    if mode.is_slow {
+                        return station.thread = Thread::Fills(taking);
+                    }
+                }
+                (act @ (Act::Publish | Act::Grant), Some((_, version, access))) => {
+                    let installed = match act {
+                        Act::Publish => place.change(PAGE, |word| word.filled(seat, version)),
+                        _ => place.change(PAGE, |word| word.grant(seat, version, access)),
+                    };
+                    let Ok(installed) = installed else { return self.fail("a thread finds nonsense") };
+                    intake.on_installed(installed, is_open(place));
+                    has_changed = true;
+                    if act == Act::Publish && !matches!(installed, Installed::Here(_)) {
+                        self.fail("somebody else fills the frame");
+                    }
+                }
+                (Act::GiveUp, _) => {
+                    if mode.off != Off::GiveUp && place.change(PAGE, |word| word.fail(seat)).is_ok_and(|failed| failed.is_some())
+                    {
+                        place.clear_seat(seat);
+                    }
+                    intake.done();
+                }
+                (Act::Acknowledge, Some((ticket, version, _))) => {
+                    intake.done();
+                    if std::mem::take(&mut has_changed) {
+                        self.see(host, before, was_owned);
+                    }
+                    let message = ToHome::Done { ticket, version };
+                    self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
+                }
+                // It is mapped by the next touch.
+                (Act::Map, _) => intake.done(),
+                (Act::End(end), grant) => {
+                    if has_changed {
+                        self.see(host, before, was_owned);
+                    }
+                    if let (End::Overtaken, Some((_, _, access))) = (end, grant) {
+                        self.touch(host, access, true);
+                    }
+                    return;
+                }
+                (act, _) => unreachable!("{act:?} of what was not granted"),
             }
-            Ok(Fill::Has) => place.change(PAGE, |word| word.grant(seat, version, access)),
-            Ok(Fill::Void) => Ok(Installed::Void),
-            Ok(Fill::Gone) => Ok(Installed::Gone),
-            Err(corrupt) => Err(corrupt),
-        };
-        station.thread = Thread::Idle;
-        let word = station.word();
-        let is_overtaken = match installed {
-            Ok(Installed::Void) => true,
-            // It was fetched in another way; or what is here is being taken.
-            Ok(Installed::Gone) if value.is_some() => word.is_asked_for() && word.claimer() == seat,
-            Ok(_) => false,
-            Err(_) => return self.fail("a thread finds nonsense"),
-        };
-        if is_overtaken && station.place.change(PAGE, |word| word.fail(seat)).is_ok_and(|failed| failed.is_some()) {
-            station.place.clear_seat(seat);
-        }
-        self.see(host, before, was_owned);
-        if firm {
-            let message = ToHome::Done { ticket, version };
-            self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
-        }
-        if is_overtaken {
-            self.touch(host, access, true);
         }
     }
 
     /// A thread has put the page into the frame.
-    pub(super) fn filled(&mut self, host: u16) {
+    pub(super) fn filled(&mut self, host: u16, mode: Mode) {
         let station = self.station_mut(host);
-        let Thread::Fills { ticket, version, firm } = station.thread.clone() else { return };
-        let seat = station.seat;
-        let before = station.version();
-        let filled = station.place.change(PAGE, |word| word.filled(seat, version));
-        station.thread = Thread::Idle;
-        if !matches!(filled, Ok(Installed::Here(_))) {
-            self.fail("somebody else fills the frame");
-        }
-        self.see(host, before, None);
-        if firm {
-            let message = ToHome::Done { ticket, version };
-            self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
-        }
+        let Thread::Fills(taking) = std::mem::replace(&mut station.thread, Thread::Idle) else { return };
+        self.take_in(host, taking, mode);
     }
 
     pub(super) fn act(&mut self, step: Step, mode: Mode) {
@@ -114,7 +130,7 @@ impl World {
                     _ => self.left.faults[usize::from(host)] -= 1,
                 }
             }
-            Step::Filled(host) => self.filled(host),
+            Step::Filled(host) => self.filled(host, mode),
             Step::Leave(host) => {
                 let station = self.station_mut(host);
                 station.thread = Thread::Idle;

@@ -23,7 +23,8 @@
 //! The tests at the end switch rules off, one at a time, and expect a counterexample.
 
 use super::directory::{self, Output};
-use super::word::{Fault, Fill, Installed, PageWord, State};
+use super::intake::{Act, Answer, End, Intake};
+use super::word::{Fault, Installed, PageWord, State};
 use super::*;
 use crate::error::Corrupt;
 use stateright::{Checker, Model, Property};
@@ -33,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 mod acts;
 mod world;
 
-use world::{InFlight, Station, Thread, World};
+use world::{InFlight, Station, Taking, Thread, World};
 
 const PAGE: Page = Page(0);
 const GET: Face = Face(1);
@@ -81,6 +82,10 @@ enum Off {
     Again,
     /// An owner that dies is taken for one that had nothing new.
     Loss,
+    /// A thread says that a page is here before it puts the bytes into the frame.
+    Put,
+    /// A thread keeps the claim that a void grant leaves open.
+    GiveUp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +152,7 @@ impl Exploration {
                     }
                 }
             }
-            Thread::Fills { .. } => steps.push(Step::Filled(host)),
+            Thread::Fills(_) => steps.push(Step::Filled(host)),
             Thread::Maps => steps.push(Step::Leave(host)),
             Thread::Dead { is_parted, is_closed } => {
                 steps.extend((!is_parted).then_some(Step::Part(host)));
@@ -413,6 +418,16 @@ fn without_another_grant_a_dead_thread_s_page_is_owned_by_nobody() {
 fn without_loss_older_bytes_would_be_read() {
     let wrong = "a host reads what is not the last value";
     is_needed(Off::Loss, 2, Left { faults: [1, 1, 0, 0, 0], deaths: 1, ..NONE }, wrong);
+}
+
+#[test]
+fn without_bytes_in_the_frame_a_page_is_here_that_is_not() {
+    is_needed(Off::Put, 2, Left { faults: [0, 1, 0, 0, 0], ..NONE }, "");
+}
+
+#[test]
+fn without_giving_up_an_overtaken_claim_nobody_gets_the_page() {
+    is_needed(Off::GiveUp, 2, Left { faults: [1, 1, 0, 0, 0], ..NONE }, "");
 }
 
 proptest::proptest! {

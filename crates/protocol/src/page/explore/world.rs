@@ -69,11 +69,7 @@ pub(super) enum Thread {
     /// The home has said that its node gets the page.
     Waits,
     /// It puts the page into the frame.
-    Fills {
-        ticket: Ticket,
-        version: Version,
-        firm: bool,
-    },
+    Fills(Taking),
     /// It is counted in the word.
     Maps,
     /// It was killed, and neither its node nor the home may have noticed.
@@ -83,6 +79,14 @@ pub(super) enum Thread {
     },
     /// No seat is free for a program.
     None,
+}
+
+/// An answer that a thread takes in: what was granted, and the page's value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Taking {
+    pub(super) intake: Intake,
+    pub(super) grant: Option<(Ticket, Version, Access)>,
+    pub(super) value: Option<u8>,
 }
 
 /// A host: its node's rules, unless it is dead, and where its page is.
@@ -446,7 +450,7 @@ impl World {
         }
         let is_quiet = self.in_flight.is_empty() && self.unreported.is_empty() && self.unheard.is_empty() && !self.put_holds;
         let goes_on = |station: &Station| {
-            matches!(station.thread, Thread::Fills { .. } | Thread::Maps | Thread::Dead { .. })
+            matches!(station.thread, Thread::Fills(_) | Thread::Maps | Thread::Dead { .. })
                 || station.rules.as_ref().is_some_and(|rules| rules.may_turn(&station.place))
         };
         let waits = |station: &Station| match &station.rules {

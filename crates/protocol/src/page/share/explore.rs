@@ -2,7 +2,7 @@
 //!
 //! One host with two programs, and two homes of one page each. The machines are those that run: [`Sharing`], [`Guests`]. Messages keep
 //! their order on each way and arrive once; those that were under way when a node was taken for lost arrive or do not. Programs
-//! map and unmap the region at any time, store, or end. A home refuses a program, or gives fewer rights. A home is lost for good, or only away: it comes back, the
+//! map and unmap the region at any time, store, or end. A home refuses a program, or gives fewer rights, or lets it wait for a while. A home is lost for good, or only away: it comes back, the
 //! host hears of it before or after, or does without the host. The region may be given up at any moment.
 //!
 //! What a host has of a home is one number: what it stored last, if it owns the page. Held in every state:
@@ -17,6 +17,7 @@
 
 use super::guests::{Guests, Joiner};
 use super::life::{Life, Over};
+use super::lobby::{Lobby, Tried};
 use super::sharing::{Action, Handed, MapRequest, Sharing};
 use super::table::{HomePhase, Phase};
 use crate::id::{ClientId, Epoch, Incarnation, NodeId, Rights};
@@ -25,7 +26,7 @@ use stateright::{Checker, Model, Property};
 use std::collections::{BTreeSet, VecDeque};
 
 const OWN: HostId = HostId(0);
-/// How long a region that is left waits for what programs keep.
+/// How long a region that is left waits for what programs keep, and a host that wants to join.
 const PATIENCE_MS: u64 = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -88,6 +89,8 @@ struct Home {
     is_lost: bool,
     /// What was stored last, wherever.
     last: u8,
+    /// Hosts that wait to be let in: their keys, and the epochs of their grants.
+    lobby: Lobby<(u64, u64)>,
 }
 
 /// What the host has of a home.
@@ -128,6 +131,8 @@ struct Left {
     stores: u8,
     ends: u8,
     refusals: u8,
+    /// Joins that have to wait for commands under way.
+    waits: u8,
     gives_up: u8,
     /// Homes that fall silent, and come back.
     silences: u8,
@@ -148,6 +153,8 @@ enum Off {
     Asking,
     /// A home that takes in a host that does not know it any more is not told.
     Stray,
+    /// A host that has left goes on waiting to be let in.
+    Waiting,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +172,13 @@ enum Step {
     ToHome(usize),
     /// The home refuses.
     Refuse(usize),
+    /// The home has commands under way, and lets a host wait.
+    Wait(usize),
+    /// The host that waits is tried once more; or it is too late, and the commands are under way still.
+    Try {
+        home: usize,
+        is_late: bool,
+    },
     ToHost(usize),
     /// A home falls silent.
     Silence(usize),
@@ -203,6 +217,7 @@ impl World {
             owner: None,
             is_lost: false,
             last: 0,
+            lobby: Lobby::new(PATIENCE_MS),
         };
         let part = Part {
             key: 0,
@@ -371,12 +386,32 @@ impl World {
             Step::Turn { is_late } => self.turn(is_late),
             Step::ToHome(home) => {
                 if let Some(message) = self.parts[home].to_home.pop_front() {
-                    self.at_home(home, message);
+                    self.at_home(home, message, off);
                 }
             }
             Step::Refuse(home) => {
                 self.left.refusals -= 1;
                 if let Some(ToHome::Join { key, .. }) = self.parts[home].to_home.pop_front() {
+                    self.parts[home].to_host.push_back(ToHost::Joined { key, answer: None });
+                }
+            }
+            Step::Wait(home) => {
+                self.left.waits -= 1;
+                if let Some(ToHome::Join { key, epoch }) = self.parts[home].to_home.pop_front() {
+                    let lobby = &mut self.homes[home].lobby;
+                    let waiting = lobby.come((key, epoch), 0);
+                    assert_eq!(lobby.tried::<(), _>(waiting, Tried::NotYet(()), 0), None);
+                }
+            }
+            Step::Try { home, is_late } => {
+                for waiting in self.homes[home].lobby.due() {
+                    if !is_late {
+                        let (key, epoch) = waiting.who;
+                        self.at_home(home, ToHome::Join { key, epoch }, off);
+                        continue;
+                    }
+                    let answered = self.homes[home].lobby.tried::<(), _>(waiting, Tried::NotYet(()), PATIENCE_MS);
+                    let ((key, _), _) = answered.expect("it was too late");
                     self.parts[home].to_host.push_back(ToHost::Joined { key, answer: None });
                 }
             }
@@ -458,7 +493,7 @@ impl World {
         }
     }
 
-    fn at_home(&mut self, home: usize, message: ToHome) {
+    fn at_home(&mut self, home: usize, message: ToHome, off: Off) {
         let share = self.draw();
         let it = &mut self.homes[home];
         let by = |guests: &Guests, share: u64| guests.iter().find(|(_, guest)| guest.share == share).map(|(host, _)| host);
@@ -492,18 +527,21 @@ impl World {
                     it.owner = Some((host, true));
                 }
             }
-            ToHome::Leave { share } => self.leave(home, share, false),
-            ToHome::Forgot { share } => self.leave(home, share, true),
+            ToHome::Leave { share } => self.leave(home, (share, false), off),
+            ToHome::Forgot { share } => self.leave(home, (share, true), off),
         }
     }
 
-    fn leave(&mut self, home: usize, share: u64, is_lost: bool) {
+    fn leave(&mut self, home: usize, (share, is_lost): (u64, bool), off: Off) {
         let it = &mut self.homes[home];
         let Some((host, key)) =
             it.guests.iter().find(|(_, guest)| guest.share == share).map(|(host, guest)| (host, guest.who.key))
         else {
             return;
         };
+        if off != Off::Waiting {
+            it.lobby.drop_those(|(waiting, _)| *waiting == key);
+        }
         let had_page = it.is_owner(host);
         if it.is_returning {
             it.guests.answer(host);
@@ -532,6 +570,7 @@ impl World {
         (it.is_silent, it.is_returning, it.epoch) = (false, true, it.epoch + 1);
         // What it had to say is void.
         self.parts[home].to_host.clear();
+        it.lobby.drop_those(|_| true);
         it.guests.begin_return(NodeId(0), NodeId(0));
         let awaited = it.guests.due(0);
         let messages: Vec<ToHost> = (awaited.iter().filter_map(|host| it.guests.get(*host)))
@@ -575,6 +614,7 @@ impl World {
         let all: Vec<HostId> = it.guests.iter().map(|(host, _)| host).collect();
         for host in all {
             let Some(guest) = it.guests.lose(host) else { continue };
+            it.lobby.drop_those(|(waiting, _)| *waiting == guest.who.key);
             if it.is_owner(host) {
                 (it.owner, it.is_lost) = (None, true);
             }
@@ -594,6 +634,7 @@ impl World {
                 it.is_lost |= it.is_owner(host);
             }
             it.owner = None;
+            it.lobby.drop_those(|_| true);
             part.to_home.clear();
             part.to_host.clear();
             part.unsent.clear();
@@ -651,6 +692,7 @@ impl World {
         let may_turn = self.sharing.as_ref().is_some_and(|sharing| sharing.may_empty() || sharing.handing().next().is_some());
         self.parts.iter().all(is_idle)
             && !may_turn
+            && self.homes.iter().all(|home| home.is_dead || home.lobby.is_empty())
             && self.homes.iter().all(|home| home.is_dead || !home.is_returning)
             && self.homes.iter().all(|home| home.is_dead || !home.is_silent)
     }
@@ -746,6 +788,12 @@ impl Model for Exploration {
                 if left.refusals > 0 && matches!(first, ToHome::Join { .. }) {
                     steps.push(Step::Refuse(home));
                 }
+                if left.waits > 0 && matches!(first, ToHome::Join { .. }) {
+                    steps.push(Step::Wait(home));
+                }
+            }
+            if !it.lobby.is_empty() {
+                steps.extend([false, true].map(|is_late| Step::Try { home, is_late }));
             }
             if it.is_returning && part.to_home.is_empty() && part.to_host.is_empty() {
                 steps.push(Step::Repeat(home));
@@ -797,7 +845,8 @@ fn holds(homes: usize, left: Left, at_least: usize) {
     assert!(states >= at_least, "only {states} states");
 }
 
-const NONE: Left = Left { maps: 0, stores: 0, ends: 0, refusals: 0, gives_up: 0, silences: 0, deaths: 0, dismissals: 0, cuts: 0 };
+const NONE: Left =
+    Left { maps: 0, stores: 0, ends: 0, refusals: 0, waits: 0, gives_up: 0, silences: 0, deaths: 0, dismissals: 0, cuts: 0 };
 
 #[test]
 fn a_host_that_comes_and_goes() {
@@ -808,6 +857,14 @@ fn a_host_that_comes_and_goes() {
 #[test]
 fn a_region_that_is_given_up_while_homes_are_asked() {
     holds(2, Left { maps: 3, stores: 1, gives_up: 1, ..NONE }, 15_000);
+}
+
+#[test]
+fn a_host_that_waits_to_be_let_in() {
+    holds(1, Left { maps: 3, stores: 1, waits: 2, ends: 1, ..NONE }, 1_000);
+    holds(2, Left { maps: 2, stores: 1, waits: 1, gives_up: 1, ..NONE }, 5_000);
+    holds(1, Left { maps: 2, stores: 1, waits: 1, silences: 1, cuts: 1, ..NONE }, 5_000);
+    holds(1, Left { maps: 2, waits: 1, dismissals: 1, deaths: 1, ..NONE }, 1_000);
 }
 
 #[test]
@@ -855,4 +912,10 @@ fn without_asking_a_home_that_is_back_goes_on_with_older_bytes() {
 #[test]
 fn without_an_answer_to_stray_shares_a_home_keeps_a_host_that_is_gone() {
     is_needed(Off::Stray, 1, Left { maps: 2, dismissals: 1, ..NONE }, "a home knows a host that does not know it");
+}
+
+#[test]
+fn a_host_that_has_left_and_waits_on_would_be_let_in_without_knowing() {
+    let left = Left { maps: 2, stores: 1, waits: 1, silences: 1, cuts: 1, ..NONE };
+    is_needed(Off::Waiting, 1, left, "a home knows a host that does not know it");
 }

@@ -57,6 +57,10 @@ impl ServiceLoop {
             Query::Pages(share, requests) => self.pages.on_page_requests(id, seq, share, &requests),
             Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
             Query::Crowded(gid) => self.pages.on_crowded(gid),
+            Query::Look(look) => {
+                let reply = self.look_at(id, &look).unwrap_or_else(Reply::Refused);
+                self.answer(id, seq, Response::Reply(reply));
+            }
         }
         self.serve_pages();
     }

@@ -6,10 +6,12 @@
 //! | module | holds |
 //! |---|---|
 //! | `answers` | what turns of links bring, and the answers to those who wait |
+//! | `looks` | what a program is told that looks at the node |
 //! | `peers` | bytes of other nodes |
 //! | `seats` | links that come, are watched, doze and end |
 
 mod answers;
+mod looks;
 mod peers;
 mod seats;
 
@@ -30,7 +32,7 @@ use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{NodeId, User};
+use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
@@ -332,7 +334,7 @@ impl ServiceLoop {
     fn read_mail(&mut self) {
         for notice in self.notices.take() {
             match notice {
-                ToService::Serve { link, series, user } => self.serve(link, series, user),
+                ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { node, link } => self.wired(node, link),
                 ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),

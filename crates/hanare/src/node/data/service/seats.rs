@@ -27,10 +27,10 @@ impl ServiceLoop {
     }
 
     /// Serves a link of a client, and ends the one that it gave up before.
-    pub(super) fn serve(&mut self, link: Box<dyn Link>, series: Option<Series>, user: User) {
+    pub(super) fn serve(&mut self, link: Box<dyn Link>, series: Option<Series>, who: (ClientId, User)) {
         // A ring is looked at after pauses alone: there a system call costs as much as a message.
         let looks = series.is_some();
-        let session = Session::new(link, self.extents.clone(), user, looks);
+        let session = Session::new(link, self.extents.clone(), who, looks);
         let Some(id) = self.seat(Seat::Client(Box::new(session))) else { return };
         if let Some(earlier) = self.sessions.on_greeted(id, series) {
             self.close(earlier);

@@ -459,11 +459,7 @@ impl Host {
         let counted = |which| pages.map_or(0, |pages| pages.words.counted(NODE_SEATS..SEATS, which));
         let counters = pages.map(|pages| pages.counters).unwrap_or_default();
         PageStat {
-            gid: self.gid,
-            name: self.name.clone(),
-            consistency: self.consistency,
             programs: self.clients.len() as u32,
-            hosts: 0,
             frames: pages.map_or(0, |pages| pages.frames.present_count().unwrap_or(0)),
             faults: counted(seat::FAULTS),
             fetched: counted(seat::FETCHED),
@@ -474,7 +470,7 @@ impl Host {
             forwarded: counters.forwarded,
             recalled: counters.recalled,
             evicted: counters.evicted,
-            contended: Vec::new(),
+            ..PageStat::new(self.gid, self.name.clone(), self.consistency)
         }
     }
 }

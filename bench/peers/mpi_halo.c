@@ -1,0 +1,2 @@
+/* The MPI version of apps/halo, beside which the bench runs that on regions. */
+#include "../../apps/halo/mpi.c"

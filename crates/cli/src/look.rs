@@ -1,0 +1,104 @@
+//! What the nodes of the pool tell who looks, and pages that went to and fro, in words.
+
+use hanare::{NodeStatus, PageRun, Pool, Region, RegionStat, Rights, Seen};
+use hanare_protocol::limits::LOOK_COUNT_MAX;
+
+/// What all nodes tell, in their order; nothing where one is away or does not answer within its bound.
+pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], regions: &[&Region], cells: u32) -> Vec<Option<Seen>> {
+    // Together, because one that does not answer would hold up those behind it.
+    std::thread::scope(|scope| {
+        let look = |node: &'_ NodeStatus| node.alive.then(|| pool.look(node, regions, cells).ok()).flatten();
+        let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(move || look(node))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    })
+}
+
+/// Those of the regions that this user may read, opened for that: as many as one look tells of.
+pub fn open(pool: &Pool, regions: &[RegionStat]) -> Vec<Region> {
+    let open = |region: &RegionStat| pool.open_gid(region.gid, Some(Rights::Read)).ok();
+    regions.iter().filter(|region| region.lost.is_none()).filter_map(open).take(LOOK_COUNT_MAX).collect()
+}
+
+/// `page 12`, or `pages 12-90`.
+pub fn pages(run: &PageRun) -> String {
+    match run.count {
+        0 | 1 => format!("page {}", run.first),
+        count => format!("pages {}-{}", run.first, run.first.saturating_add(count - 1)),
+    }
+}
+
+/// A number with its thousands apart: `40,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut text = digits[..first].to_owned();
+    for at in (first..digits.len()).step_by(3) {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(&digits[at..at + 3]);
+    }
+    text
+}
+
+/// `once`, or `40,000 times`.
+pub fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", grouped(count)) }
+}
+
+/// A time in seconds, as long as it is worth it: `3 s`, `0.25 s`.
+pub fn seconds(micros: u64) -> String {
+    let seconds = micros as f64 / 1e6;
+    match seconds {
+        _ if seconds >= 10.0 => format!("{seconds:.0} s"),
+        _ if seconds >= 1.0 => format!("{seconds:.1} s"),
+        _ => format!("{seconds:.2} s"),
+    }
+}
+
+/// `node 1`, `nodes 1 and 2`, `nodes 0, 1 and 2`.
+pub fn named(what: &str, numbers: &[u32]) -> String {
+    let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match numbers {
+        [] => format!("{what}s that are not known"),
+        [one] => format!("{what} {one}"),
+        [first @ .., last] => format!("{what}s {} and {last}", text(first)),
+    }
+}
+
+/// A run with everything that is known of it.
+pub fn in_words(run: &PageRun) -> String {
+    let nodes: Vec<u32> = run.nodes.iter().map(|node| node.0).collect();
+    format!(
+        "{} went to and fro {} between {}, {} under way",
+        pages(run),
+        times(run.returns),
+        named("node", &nodes),
+        seconds(run.micros)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare::NodeId;
+
+    #[test]
+    fn a_run_is_told_in_words() {
+        let run = |first, count, returns| PageRun { first, count, returns, micros: 3_100_000, nodes: vec![NodeId(1), NodeId(2)] };
+        assert_eq!(
+            in_words(&run(12, 79, 40_000)),
+            "pages 12-90 went to and fro 40,000 times between nodes 1 and 2, 3.1 s under way"
+        );
+        assert_eq!(in_words(&run(0, 1, 1)), "page 0 went to and fro once between nodes 1 and 2, 3.1 s under way");
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_times_rounded() {
+        assert_eq!([0, 7, 999, 1000, 1_234_567].map(grouped), ["0", "7", "999", "1,000", "1,234,567"]);
+        assert_eq!([250_000, 3_140_000, 12_600_000].map(seconds), ["0.25 s", "3.1 s", "13 s"]);
+        assert_eq!(named("rank", &[]), "ranks that are not known");
+        assert_eq!(named("rank", &[4]), "rank 4");
+        assert_eq!(named("rank", &[0, 1, 5]), "ranks 0, 1 and 5");
+    }
+}

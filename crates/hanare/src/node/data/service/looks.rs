@@ -1,0 +1,42 @@
+//! What a program is told that looks at the node.
+
+use super::*;
+use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::limits::LOOK_COUNT_MAX;
+use hanare_protocol::wire::look::{Look, Seen};
+use std::collections::BTreeSet;
+
+impl ServiceLoop {
+    /// What a link's user may see. One look of a link is answered at a time, because an answer is long.
+    pub(super) fn look_at(&self, id: u64, look: &Look) -> Result<Reply> {
+        let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
+        if session.is_blocked() {
+            return Err(Error::LimitReached { what: "looks of one program at a node at once".to_owned(), limit: 1 });
+        }
+        if look.readable.len() > LOOK_COUNT_MAX {
+            return Err(Error::LimitReached { what: "regions that one look tells of".to_owned(), limit: LOOK_COUNT_MAX as u64 });
+        }
+        let user = session.user();
+        let readable = |(slot, grant): &(_, _)| self.extents.hold(*slot, *grant, Rights::Read).ok().map(|held| held.gid());
+        let gids: BTreeSet<Gid> = look.readable.iter().filter_map(readable).collect();
+        let sees_all = user.uid == 0 || user.uid == rustix::process::geteuid().as_raw();
+        let first = look.readable.first().and_then(readable).filter(|_| look.cells > 0);
+        let (locks, lock_count) = self.sync.locks_seen_by(user, |link| self.client_of(link));
+        Ok(Reply::Seen(Box::new(Seen {
+            counts: self.extents.counts.read(),
+            programs: self.extents.roll.seen_by(user.uid),
+            locks,
+            lock_count,
+            pages: self.pages.stats(|gid| sees_all || gids.contains(&gid)),
+            map: first.map_or_else(Vec::new, |gid| self.pages.map(gid, look.cells)),
+        })))
+    }
+
+    /// The program that a link is of; 0 for a node's own, and one that has ended.
+    fn client_of(&self, link: u64) -> ClientId {
+        match self.places.get(&link) {
+            Some(SeatedLink { seat: Seat::Client(session), .. }) => session.client(),
+            _ => ClientId(0),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What programs are told of pages: counts of each region, which pages went to and fro, and a map of those.
+
+use super::SharedRegions;
+use super::home::Home;
+use hanare_protocol::id::Gid;
+use hanare_protocol::limits::{LOOK_COUNT_MAX, MAP_CELL_COUNT_MAX, PAST_MAPPING_COUNT_MAX};
+use hanare_protocol::wire::control::PageStat;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Pages that went to and fro while regions were mapped that nobody maps any more.
+///
+/// - At most [`PAST_MAPPING_COUNT_MAX`]; the oldest goes first.
+#[derive(Default)]
+pub(super) struct Past(VecDeque<PageStat>);
+
+impl Past {
+    /// A home ends.
+    pub fn keep(&mut self, home: &Home) {
+        let stat = PageStat { hosts: 0, ..home.stat() };
+        if stat.contended.is_empty() {
+            return;
+        }
+        if self.0.len() >= PAST_MAPPING_COUNT_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(stat);
+    }
+}
+
+impl SharedRegions {
+    /// What happened to pages of regions that are shared or at home here, at most [`LOOK_COUNT_MAX`]. Names, and which pages went to and fro,
+    /// are told of regions that `tells` admits.
+    pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {
+        let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
+        for host in self.hosts.values() {
+            stats.entry(host.gid()).and_modify(|stat| stat.add(&host.stat())).or_insert_with(|| host.stat());
+        }
+        for told in self.homes.values().map(Home::stat).chain(self.past.0.iter().cloned()) {
+            match stats.get_mut(&told.gid) {
+                Some(stat) => {
+                    stat.hosts = stat.hosts.max(told.hosts);
+                    stat.contended.extend(told.contended);
+                }
+                None => drop(stats.insert(told.gid, told)),
+            }
+        }
+        let mut stats: Vec<PageStat> = stats.into_values().take(LOOK_COUNT_MAX).collect();
+        for stat in &mut stats {
+            stat.rank_runs();
+            if !tells(stat.gid) {
+                stat.name.clear();
+                stat.contended.clear();
+            }
+        }
+        stats
+    }
+
+    /// How often pages of a region went to and fro that are at home here, in so many cells.
+    pub fn map(&self, gid: Gid, cell_count: u32) -> Vec<u32> {
+        self.homes.get(&gid).map_or_else(Vec::new, |home| home.map((cell_count as usize).min(MAP_CELL_COUNT_MAX)))
+    }
+}

@@ -1,0 +1,112 @@
+//! A number for each thread of a process, small and its own while it lives: its place in memory that the process shares with its node.
+//!
+//! Threads beyond [`OWN_COUNT`], threads that are ending, and all threads of children made by fork have the seat [`SHARED`] together: a child
+//! has its parent's memory, and would change its parent's seats.
+
+use std::cell::Cell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Seats that one thread has alone.
+pub const OWN_COUNT: usize = 118;
+
+/// The seat of all threads that have none of their own.
+pub const SHARED: usize = OWN_COUNT;
+
+/// A thread that has not asked yet.
+const UNKNOWN: usize = usize::MAX;
+
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// A bit for each seat that a thread has.
+static TAKEN: [AtomicU64; OWN_COUNT.div_ceil(WORD_BITS)] = [const { AtomicU64::new(0) }; OWN_COUNT.div_ceil(WORD_BITS)];
+
+/// Whether this process was made by fork.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Without a destructor, so that a look at it is one load.
+    static SEAT: Cell<usize> = const { Cell::new(UNKNOWN) };
+    static LEAVING: Leaving = const { Leaving };
+}
+
+/// Gives the seat back when its thread ends.
+struct Leaving;
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let seat = SEAT.replace(SHARED);
+        if seat < OWN_COUNT && !IS_CHILD.load(Ordering::Relaxed) {
+            // ORDERING: pairs with the exchange in `take`: what this thread stored at its seat is there before the next has it.
+            TAKEN[seat / WORD_BITS].fetch_and(!(1 << (seat % WORD_BITS)), Ordering::Release);
+        }
+    }
+}
+
+/// The seat of this thread, [`SHARED`] or below it.
+///
+/// **Cost**: a load of a thread's own variable; once a thread a search.
+#[inline]
+pub fn here() -> usize {
+    match SEAT.get() {
+        UNKNOWN => take(),
+        seat => seat,
+    }
+}
+
+#[cold]
+fn take() -> usize {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        // SAFETY: the handler is a function of this library, which is never unloaded; it stores to an atomic and to its thread's own variable.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    let may_own = !IS_CHILD.load(Ordering::Relaxed) && LEAVING.try_with(|_| ()).is_ok();
+    let seat = may_own.then(free_seat).flatten().unwrap_or(SHARED);
+    SEAT.set(seat);
+    seat
+}
+
+fn free_seat() -> Option<usize> {
+    (0..OWN_COUNT).find(|seat| {
+        let bit = 1 << (seat % WORD_BITS);
+        // ORDERING: pairs with the end of the thread that had it.
+        TAKEN[seat / WORD_BITS].fetch_or(bit, Ordering::Acquire) & bit == 0
+    })
+}
+
+/// Runs in a child made by fork, on its only thread.
+unsafe extern "C" fn in_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+    SEAT.set(SHARED);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Barrier};
+
+    #[test]
+    fn threads_that_live_at_once_have_seats_of_their_own_and_the_rest_share_one() {
+        let count = OWN_COUNT + 10;
+        let together = Arc::new(Barrier::new(count));
+        let threads: Vec<_> = (0..count)
+            .map(|_| {
+                let together = together.clone();
+                std::thread::spawn(move || {
+                    let seat = here();
+                    assert_eq!(seat, here());
+                    together.wait();
+                    seat
+                })
+            })
+            .collect();
+        let seats: Vec<usize> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let own: Vec<usize> = seats.iter().copied().filter(|seat| *seat < OWN_COUNT).collect();
+        assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), own.len(), "no two have the same");
+        assert!(own.len() < count && seats.iter().all(|seat| *seat <= SHARED));
+        let after = std::thread::spawn(here).join().unwrap();
+        assert!(after < OWN_COUNT, "the seats of threads that ended are given anew");
+    }
+}

@@ -1,0 +1,308 @@
+//! How a thread takes in the answer to its request for a page: which step follows which, and when the home hears of it.
+//!
+//! ```text
+//!             bytes            Go            Put             Here
+//!  answer --+-------> Claimed ----> Putting ----> Publishing ----+
+//!           |            |  |          | NoMemory      | Gone    |
+//!           |        Has |  |          v               |         v
+//!           +-------> Granting ------------- Here -----|--> Acknowledging ----> Mapping ----> Over
+//!           | no bytes   |  | Void     Undoing         |         ^
+//!           |            v  v             |            |         |
+//!           +---------> GivingUp ---------+------------+---------+
+//!             refused
+//! ```
+//!
+//! - Bytes go into the frame only while the word says that this thread fills it, and the page is said to be here only when all are there.
+//! - A claim that a void grant leaves open is given up before the home hears of the grant: the home may grant the page again at once.
+//! - The home hears of a grant that waits for that, whatever became of it. The page is mapped afterwards, because what the home does next
+//!   finds the page by its word.
+//!
+//! The driver does what [`Intake::act`] says to word, frame and home, and says how that went. Threads of programs do so inside a signal
+//! handler; `explore` has its threads do the same, killed at each step.
+
+use super::word::{Fill, Installed};
+use crate::table::{self, Row};
+
+/// Where a thread is with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// A grant has come with bytes.
+    Claimed,
+    /// The frame is this thread's to fill.
+    Putting,
+    /// The bytes are in the frame.
+    Publishing,
+    /// They could not be put there.
+    Undoing,
+    /// A grant has come for bytes that are here.
+    Granting,
+    /// The claim is open, and nothing comes of it.
+    GivingUp,
+    /// The home waits to hear of the grant.
+    Acknowledging,
+    /// The page may be mapped, as far as its word lets it.
+    Mapping,
+    /// Nothing is left to do.
+    Over,
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The frame is this thread's to fill.
+    Go,
+    /// The bytes are here already.
+    Has,
+    /// An invalidation was faster.
+    Void,
+    /// The claim is another's, or closed.
+    Gone,
+    /// The bytes are in the frame.
+    Put,
+    /// There is no memory for them.
+    NoMemory,
+    /// The page is here.
+    Here,
+    /// The claim is closed.
+    GaveUp,
+    /// The home was told, or does not wait.
+    Acknowledged,
+    /// The page was mapped, or cannot be.
+    Mapped,
+}
+
+/// The transitions.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row { event: Event::Go, from: &[Phase::Claimed], to: Phase::Putting },
+    Row { event: Event::Has, from: &[Phase::Claimed], to: Phase::Granting },
+    Row { event: Event::Void, from: &[Phase::Claimed, Phase::Granting], to: Phase::GivingUp },
+    Row { event: Event::Gone, from: &[Phase::Claimed, Phase::Granting, Phase::Publishing], to: Phase::Acknowledging },
+    Row { event: Event::Put, from: &[Phase::Putting], to: Phase::Publishing },
+    Row { event: Event::NoMemory, from: &[Phase::Putting], to: Phase::Undoing },
+    Row { event: Event::Here, from: &[Phase::Publishing, Phase::Granting], to: Phase::Acknowledging },
+    Row { event: Event::GaveUp, from: &[Phase::GivingUp, Phase::Undoing], to: Phase::Acknowledging },
+    Row { event: Event::Acknowledged, from: &[Phase::Acknowledging], to: Phase::Mapping },
+    Row { event: Event::Mapped, from: &[Phase::Mapping], to: Phase::Over },
+];
+
+/// What comes of a touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Look at the word again: the page is here, or another's.
+    Again,
+    /// An invalidation overtook the grant: the next request is one that nothing overtakes.
+    Overtaken,
+    /// The node gets the page.
+    Later,
+    /// The newest bytes are gone.
+    Lost,
+}
+
+/// What a home answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The page.
+    Granted {
+        /// Whether its bytes come along.
+        has_bytes: bool,
+        /// Whether the home waits to hear of it.
+        firm: bool,
+    },
+    /// Its node gets the page: the claim stays.
+    Later,
+    /// The newest bytes are gone.
+    Lost,
+    /// Nothing, at this moment.
+    Refused,
+}
+
+/// What the thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// [`super::word::PageWord::fill`], then [`Intake::on_fill`].
+    Fill,
+    /// Puts the bytes into the frame, then [`Intake::on_put`].
+    Put,
+    /// [`super::word::PageWord::filled`], then [`Intake::on_installed`].
+    Publish,
+    /// [`super::word::PageWord::fail_fill`], then [`Intake::done`].
+    Undo,
+    /// [`super::word::PageWord::grant`], then [`Intake::on_installed`].
+    Grant,
+    /// [`super::word::PageWord::fail`], then [`Intake::done`].
+    GiveUp,
+    /// [`super::ToHome::Done`] to the home, then [`Intake::done`].
+    Acknowledge,
+    /// Maps the page, if the word lets the thread in, then [`Intake::done`].
+    Map,
+    /// Nothing more.
+    End(End),
+}
+
+/// The answer to one request, being taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Intake {
+    phase: Phase,
+    firm: bool,
+    has_bytes: bool,
+    /// Whether it was granted: who was refused maps nothing.
+    is_granted: bool,
+    end: End,
+}
+
+impl Intake {
+    /// An answer has come.
+    pub fn new(answer: Answer) -> Intake {
+        let (phase, end) = match answer {
+            Answer::Granted { has_bytes: true, .. } => (Phase::Claimed, End::Again),
+            Answer::Granted { has_bytes: false, .. } => (Phase::Granting, End::Again),
+            Answer::Later => (Phase::Over, End::Later),
+            Answer::Lost => (Phase::GivingUp, End::Lost),
+            Answer::Refused => (Phase::GivingUp, End::Again),
+        };
+        let (is_granted, has_bytes, firm) = match answer {
+            Answer::Granted { has_bytes, firm } => (true, has_bytes, firm),
+            Answer::Later | Answer::Lost | Answer::Refused => (false, false, false),
+        };
+        Intake { phase, firm, has_bytes, is_granted, end }
+    }
+
+    /// What is next.
+    pub fn act(&self) -> Act {
+        match self.phase {
+            Phase::Claimed => Act::Fill,
+            Phase::Putting => Act::Put,
+            Phase::Publishing => Act::Publish,
+            Phase::Undoing => Act::Undo,
+            Phase::Granting => Act::Grant,
+            Phase::GivingUp => Act::GiveUp,
+            Phase::Acknowledging => Act::Acknowledge,
+            Phase::Mapping => Act::Map,
+            Phase::Over => Act::End(self.end),
+        }
+    }
+
+    /// The word was asked whether the frame may be filled. `is_open` if the claim is this thread's still, and waits for an answer.
+    pub fn on_fill(&mut self, fill: Fill, is_open: bool) {
+        match fill {
+            Fill::Go => self.take(Event::Go),
+            Fill::Has => self.take(Event::Has),
+            Fill::Void => self.on_void(),
+            Fill::Gone => self.on_gone(is_open),
+        }
+    }
+
+    /// The bytes are in the frame, or there is no memory for them.
+    pub fn on_put(&mut self, is_there: bool) {
+        self.take(if is_there { Event::Put } else { Event::NoMemory });
+    }
+
+    /// The word was told that the page is here. `is_open` as for [`Intake::on_fill`].
+    pub fn on_installed(&mut self, installed: Installed, is_open: bool) {
+        match installed {
+            Installed::Here(_) => self.take(Event::Here),
+            Installed::Void => self.on_void(),
+            Installed::Gone => self.on_gone(is_open && self.has_bytes && self.phase == Phase::Granting),
+        }
+    }
+
+    /// The step that was next is done.
+    pub fn done(&mut self) {
+        self.take(match self.phase {
+            Phase::GivingUp | Phase::Undoing => Event::GaveUp,
+            Phase::Acknowledging => Event::Acknowledged,
+            _ => Event::Mapped,
+        });
+    }
+
+    fn on_void(&mut self) {
+        self.end = End::Overtaken;
+        self.take(Event::Void);
+    }
+
+    /// What was fetched in another way meanwhile, or is being taken, leaves a claim that is open: it is as if it were overtaken.
+    fn on_gone(&mut self, is_open: bool) {
+        if is_open { self.on_void() } else { self.take(Event::Gone) }
+    }
+
+    fn take(&mut self, event: Event) {
+        self.phase = table::next(TABLE, self.phase, event).expect("what was next is done");
+        // What nobody waits for is passed over.
+        if self.phase == Phase::Acknowledging && !self.firm {
+            self.phase = Phase::Mapping;
+        }
+        if self.phase == Phase::Mapping && (!self.is_granted || self.end == End::Overtaken) {
+            self.phase = Phase::Over;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::word::Changed;
+
+    const HERE: Installed = Installed::Here(Changed { wakes: false });
+
+    fn granted(has_bytes: bool, firm: bool) -> Intake {
+        Intake::new(Answer::Granted { has_bytes, firm })
+    }
+
+    #[test]
+    fn the_table_says_one_thing() {
+        assert_eq!(table::contradiction(TABLE), None);
+    }
+
+    #[test]
+    fn bytes_are_put_then_said_to_be_here_then_acknowledged_then_mapped() {
+        let mut intake = granted(true, true);
+        assert_eq!(intake.act(), Act::Fill);
+        intake.on_fill(Fill::Go, true);
+        assert_eq!(intake.act(), Act::Put);
+        intake.on_put(true);
+        assert_eq!(intake.act(), Act::Publish);
+        intake.on_installed(HERE, false);
+        for act in [Act::Acknowledge, Act::Map] {
+            assert_eq!(intake.act(), act);
+            intake.done();
+        }
+        assert_eq!(intake.act(), Act::End(End::Again));
+    }
+
+    #[test]
+    fn what_was_overtaken_is_given_up_and_acknowledged_and_not_mapped() {
+        let mut intake = granted(true, true);
+        intake.on_fill(Fill::Gone, true);
+        for act in [Act::GiveUp, Act::Acknowledge] {
+            assert_eq!(intake.act(), act);
+            intake.done();
+        }
+        assert_eq!(intake.act(), Act::End(End::Overtaken));
+        let mut intake = granted(false, false);
+        intake.on_installed(Installed::Void, true);
+        assert_eq!(intake.act(), Act::GiveUp);
+        intake.done();
+        assert_eq!(intake.act(), Act::End(End::Overtaken));
+    }
+
+    #[test]
+    fn who_is_refused_gives_up_and_who_waits_keeps_the_claim() {
+        for (answer, end) in [(Answer::Lost, End::Lost), (Answer::Refused, End::Again)] {
+            let mut intake = Intake::new(answer);
+            assert_eq!(intake.act(), Act::GiveUp);
+            intake.done();
+            assert_eq!(intake.act(), Act::End(end));
+        }
+        assert_eq!(Intake::new(Answer::Later).act(), Act::End(End::Later));
+    }
+
+    #[test]
+    fn without_memory_the_fill_is_undone() {
+        let mut intake = granted(true, false);
+        intake.on_fill(Fill::Go, true);
+        intake.on_put(false);
+        assert_eq!(intake.act(), Act::Undo);
+        intake.done();
+        assert_eq!(intake.act(), Act::Map, "the word lets nobody in");
+    }
+}

@@ -1,0 +1,137 @@
+//! Every order in which a thread that works without a message and its node meet, by loom.
+
+use hanare_ring::revoke::{REVOKE_LEN, Revoke};
+use hanare_ring::{Exchange, Words};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::thread;
+
+const REGION: u64 = 0;
+const SEAT: usize = 0;
+const SHARED_SEAT: usize = hanare_memory::seat::SHARED;
+
+/// The words that one region and two seats have, and no others.
+#[derive(Clone)]
+struct Few {
+    generation: Arc<AtomicU64>,
+    seat: Arc<AtomicU64>,
+    shared_seat: Arc<AtomicU64>,
+    /// What a test switches off.
+    has_fences: bool,
+}
+
+impl Few {
+    fn new(has_fences: bool) -> Few {
+        let word = || Arc::new(AtomicU64::new(0));
+        Few { generation: word(), seat: word(), shared_seat: word(), has_fences }
+    }
+
+    fn at(&self, word: usize) -> Option<&AtomicU64> {
+        match word {
+            8 => Some(&self.generation),
+            72 => Some(&self.seat),
+            word if word == REVOKE_LEN / 8 - 8 => Some(&self.shared_seat),
+            _ => None,
+        }
+    }
+}
+
+impl Words for Few {
+    fn count(&self) -> usize {
+        REVOKE_LEN / 8
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.at(word).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        if let Some(word) = self.at(word) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    fn swap(&self, _: usize, _: u64) -> u64 {
+        unreachable!("nothing is swapped");
+    }
+
+    fn fence(&self) {
+        if self.has_fences {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn read(&self, _: usize, _: &mut [u8]) {
+        unreachable!("rights have no bytes");
+    }
+
+    fn write(&self, _: usize, _: &[u8]) {
+        unreachable!("rights have no bytes");
+    }
+}
+
+impl Exchange for Few {
+    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
+        let word = self.at(word).expect("a seat");
+        word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+}
+
+/// Memory that whoever may touch it has alone: loom finds two that touch it unordered.
+struct Memory(UnsafeCell<u64>);
+
+// SAFETY: that nobody else touches it meanwhile is what the test is about.
+unsafe impl Sync for Memory {}
+// SAFETY: as above.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    fn touch(&self) {
+        // SAFETY: as above; loom checks.
+        self.0.with_mut(|value| unsafe { *value += 1 });
+    }
+}
+
+/// A thread with that many commands, while its node takes the right back.
+fn meet(seat: usize, commands: usize, has_fences: bool) {
+    loom::model(move || {
+        let words = Few::new(has_fences);
+        let memory = Arc::new(Memory(UnsafeCell::new(0)));
+        let (program, bytes) = (Revoke::open(words.clone(), false), memory.clone());
+        let thread = thread::spawn(move || {
+            for _ in 0..commands {
+                program.enter(seat);
+                if program.generation(REGION) == 0 {
+                    bytes.touch();
+                }
+                program.leave(seat);
+            }
+        });
+        let node = Revoke::make(words, false);
+        node.revoke(REGION);
+        let mut entered = node.entered();
+        if node.have_left(&mut entered) || node.have_left(&mut entered) {
+            memory.touch();
+        }
+        thread.join().unwrap();
+        assert!(node.have_left(&mut entered));
+        memory.touch();
+    });
+}
+
+#[test]
+fn the_node_never_meets_a_thread_that_began_before() {
+    meet(SEAT, 2, true);
+}
+
+#[test]
+fn at_the_shared_seat_it_is_the_same() {
+    meet(SHARED_SEAT, 1, true);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn without_barriers_they_meet() {
+    meet(SEAT, 1, false);
+}
