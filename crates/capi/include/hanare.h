@@ -852,6 +852,17 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  */
 int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t *len);
 
+#define HANARE_SAME_ADDRESS ((void *)1) /* the address that the region has in all programs, or BAD_USE */
+
+/* As hanare_map_shared, at an address: HANARE_SAME_ADDRESS; a multiple of 4096; or NULL for HANARE_SAME_ADDRESS where that is free in this
+ * program and any other where not, as hanare_map_shared takes it.
+ *
+ * When       pointers into the region are to lie in shared memory: with HANARE_SAME_ADDRESS they are good in every rank that maps it so,
+ *            on every host. A block of hanare_malloc is at *ptr + offset then, in all of them.
+ * Errors     BAD_USE where something else is at the address, or this program has the region mapped elsewhere.
+ */
+int hanare_map_shared_at(hanare_region *region, int consistency, void *address, void **ptr, size_t *len);
+
 /* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT.
  *
  * Cost       one message each way for each node, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE, NODE_LOST, TIMEOUT.
@@ -1121,9 +1132,13 @@ int hanare_message_close(hanare_message *message);
 
 #define HANARE_WAIT_EQUAL 1     /* until the word is `value` */
 #define HANARE_WAIT_NOT_EQUAL 2 /* until it is not */
-#define HANARE_WAIT_AT_LEAST 3  /* until it is `value` or more, as an unsigned number */
+#define HANARE_WAIT_AT_LEAST 3  /* until it is `value` or more */
+#define HANARE_WAIT_AT_MOST 4   /* until it is `value` or less */
+#define HANARE_WAIT_GREATER 5   /* until it is more than `value` */
+#define HANARE_WAIT_LESS 6      /* until it is less than `value` */
+#define HANARE_WAIT_SIGNED 0x100 /* with one of these, by |: both are numbers with a sign, and `value` is one cast to uint64_t */
 
-/* Waits until the word of `size` bytes (4 or 8) at `offset`, a multiple of that, is as `how` and `value` say; for
+/* Waits until the word of `size` bytes (2, 4 or 8) at `offset`, a multiple of that, is as `how` and `value` say; for
  * `bound_ms` milliseconds at most.
  *
  * Cost       on memory that is mapped here, loads, further and further apart, up to a millisecond. Else one message each
@@ -1136,13 +1151,35 @@ int hanare_message_close(hanare_message *message);
  */
 int hanare_wait_word(hanare_region *region, uint64_t offset, size_t size, int how, uint64_t value, uint64_t bound_ms);
 
+/* A word, and what is waited for: as the arguments of hanare_wait_word. */
+typedef struct hanare_word {
+    uint64_t offset;
+    size_t size;
+    int how;
+    uint64_t value;
+} hanare_word;
+
+/* Waits until one of `count` words of a region, at most 8, is as wanted: *which is its place among them.
+ *
+ * Cost       as hanare_wait_word where all are on one node, or on this host; else each node is asked in turn, some milliseconds each.
+ * Errors     as hanare_wait_word; LIMIT_REACHED for no word, or more than 8.
+ */
+int hanare_wait_any(hanare_region *region, const hanare_word *words, size_t count, uint64_t bound_ms, size_t *which);
+
+/* Waits until all of `count` words, at most 8, were found as wanted, one right after the other.
+ *
+ * Cost       as hanare_wait_word for each. Errors: as hanare_wait_any.
+ */
+int hanare_wait_all(hanare_region *region, const hanare_word *words, size_t count, uint64_t bound_ms);
+
 /* ---- Heap ------------------------------------------------------------------------------------------------------- */
 
 /* Takes a block of `size` bytes of the region, used as a heap: *offset is its first byte, a multiple of 64, the same for
  * all who open the region. Its bytes are what they were.
  *
  * When       on a region that is given out in no other way. Its first 64 bytes are never given out: offset 0 can stand
- *            for no block, and programs keep there where to begin. A resize does not make the heap longer.
+ *            for no block, and programs keep there where to begin. After a resize the heap reaches to the end of the region as the
+ *            handle of this call was opened.
  * Ownership  the block is anybody's who knows it, until hanare_free; with the region all blocks go. A program that ends
  *            leaves its blocks taken.
  * Cost       one message each way to the node of the region's first byte.
@@ -1156,6 +1193,12 @@ int hanare_malloc(hanare_region *region, uint64_t size, uint64_t *offset);
  * Errors     NO_BLOCK where none begins there, as when it is given back twice; otherwise as hanare_malloc.
  */
 int hanare_free(hanare_region *region, uint64_t offset);
+
+/* *size is how many bytes the block has that begins at `offset`: as many as were asked for, or some more, all of which may be used.
+ *
+ * Errors     as hanare_free.
+ */
+int hanare_block_size(hanare_region *region, uint64_t offset, uint64_t *size);
 
 /* ---- Queues ----------------------------------------------------------------------------------------------------- */
 

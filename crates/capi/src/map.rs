@@ -5,7 +5,7 @@ use crate::border::{Failure, code_of};
 use crate::code;
 use crate::mapped::Map;
 use crate::region::CRegion;
-use hanare::{Consistency, SharedMapping};
+use hanare::{Consistency, MapAddress, SharedMapping};
 use hanare_protocol::Error;
 use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
@@ -58,17 +58,52 @@ pub unsafe extern "C" fn hanare_map_shared(
     ptr: *mut *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    code_of("hanare_map_shared", || {
-        let consistency = match consistency {
-            1 => Consistency::Explicit,
-            2 => Consistency::Coherent,
-            other => {
-                return Err(Failure::Argument(format!("consistency {other} is neither HANARE_EXPLICIT nor HANARE_COHERENT")));
-            }
+    code_of("hanare_map_shared", || map_shared(region, consistency, MapAddress::Usual, (ptr, len)))
+}
+
+/// HANARE_SAME_ADDRESS, which no mapping begins at.
+const SAME_ADDRESS: usize = 1;
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_map_shared_at(
+    region: *mut CRegion,
+    consistency: c_int,
+    address: *mut c_void,
+    ptr: *mut *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    code_of("hanare_map_shared_at", || {
+        let address = match address.addr() {
+            0 => MapAddress::Usual,
+            SAME_ADDRESS => MapAddress::Same,
+            address => MapAddress::At(address),
         };
-        let make = |region: &CRegion| Ok(Map::Shared(region.region.map(consistency)?));
-        map(region, (ptr, len), make, |known| matches!(known, Map::Shared(known) if known.consistency() == consistency))
+        map_shared(region, consistency, address, (ptr, len))
     })
+}
+
+fn map_shared(
+    region: *mut CRegion,
+    consistency: c_int,
+    address: MapAddress,
+    told: (*mut *mut c_void, *mut usize),
+) -> Result<c_int, Failure> {
+    let consistency = match consistency {
+        1 => Consistency::Explicit,
+        2 => Consistency::Coherent,
+        other => return Err(Failure::Argument(format!("consistency {other} is neither HANARE_EXPLICIT nor HANARE_COHERENT"))),
+    };
+    let make = |region: &CRegion| Ok(Map::Shared(region.region.map_at(consistency, address)?));
+    let is_met = |known: &SharedMapping| match address {
+        MapAddress::Usual => true,
+        MapAddress::Same => known.is_at_usual_address(),
+        MapAddress::At(address) => known.ptr().addr() == address,
+    };
+    map(region, told, make, |known| matches!(known, Map::Shared(known) if known.consistency() == consistency && is_met(known)))
 }
 
 /// Runs `with` on a region's shared map.

@@ -18,6 +18,10 @@ const ABANDONED: c_int = 1;
 const WAIT_EQUAL: c_int = 1;
 const WAIT_NOT_EQUAL: c_int = 2;
 const WAIT_AT_LEAST: c_int = 3;
+const WAIT_AT_MOST: c_int = 4;
+const WAIT_GREATER: c_int = 5;
+const WAIT_LESS: c_int = 6;
+const WAIT_SIGNED: c_int = 0x100;
 
 /// What `hanare_held *` points to.
 pub struct CHeld {
@@ -171,24 +175,113 @@ pub unsafe extern "C" fn hanare_wait_word(
     code_of("hanare_wait_word", || {
         // SAFETY: the caller's handle.
         let region = unsafe { reference(region, "region") }?;
-        let word = match size {
-            4 => Word::U32(u32::try_from(value).map_err(|_| Failure::Argument(format!("value {value} has more than 4 bytes")))?),
-            8 => Word::U64(value),
-            _ => return Err(Failure::Argument(format!("size {size} is neither 4 nor 8"))),
-        };
-        let until = match how {
-            WAIT_EQUAL => Wait::Equal(word),
-            WAIT_NOT_EQUAL => Wait::NotEqual(word),
-            WAIT_AT_LEAST => Wait::AtLeast(word),
-            _ => return Err(Failure::Argument(format!("how {how} is none of HANARE_WAIT_…"))),
-        };
+        let until = wait_of(size, how, value)?;
         region.region.wait_until(offset, until, bound(bound_ms))?;
+        Ok(code::OK)
+    })
+}
+
+/// What is waited for of a word of `size` bytes.
+fn wait_of(size: usize, how: c_int, value: u64) -> Result<Wait, Failure> {
+    let is_signed = how & WAIT_SIGNED != 0;
+    let long = || Failure::Argument(format!("value {value} has more than {size} bytes"));
+    // A value with a sign comes as C makes an unsigned number of it.
+    let word = match (size, is_signed) {
+        (2, false) => Word::U16(u16::try_from(value).map_err(|_| long())?),
+        (4, false) => Word::U32(u32::try_from(value).map_err(|_| long())?),
+        (8, false) => Word::U64(value),
+        (2, true) => Word::I16(i16::try_from(value.cast_signed()).map_err(|_| long())?),
+        (4, true) => Word::I32(i32::try_from(value.cast_signed()).map_err(|_| long())?),
+        (8, true) => Word::I64(value.cast_signed()),
+        _ => return Err(Failure::Argument(format!("size {size} is none of 2, 4 and 8"))),
+    };
+    Ok(match how & !WAIT_SIGNED {
+        WAIT_EQUAL => Wait::Equal(word),
+        WAIT_NOT_EQUAL => Wait::NotEqual(word),
+        WAIT_AT_LEAST => Wait::AtLeast(word),
+        WAIT_AT_MOST => Wait::AtMost(word),
+        WAIT_GREATER => Wait::Greater(word),
+        WAIT_LESS => Wait::Less(word),
+        _ => return Err(Failure::Argument(format!("how {how} is none of HANARE_WAIT_…"))),
+    })
+}
+
+/// `hanare_word`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CWord {
+    offset: u64,
+    size: usize,
+    how: c_int,
+    value: u64,
+}
+
+/// The words of a call.
+///
+/// # Safety
+/// There are so many at `words`.
+unsafe fn words(words: *const CWord, count: usize) -> Result<Vec<(u64, Wait)>, Failure> {
+    // SAFETY: promised by the caller.
+    let words = unsafe { items(words, count, "words") }?;
+    words.iter().map(|word| Ok((word.offset, wait_of(word.size, word.how, word.value)?))).collect()
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_any(
+    region: *mut CRegion,
+    list: *const CWord,
+    count: usize,
+    bound_ms: u64,
+    which: *mut usize,
+) -> c_int {
+    code_of("hanare_wait_any", || {
+        // SAFETY: the caller's handle, and its words.
+        let (region, list) = unsafe { (reference(region, "region")?, words(list, count)?) };
+        let into = place(which, "which")?;
+        let (found, _) = region.region.wait_for_any(&list, bound(bound_ms))?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(found) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_wait_all(region: *mut CRegion, list: *const CWord, count: usize, bound_ms: u64) -> c_int {
+    code_of("hanare_wait_all", || {
+        // SAFETY: the caller's handle, and its words.
+        let (region, list) = unsafe { (reference(region, "region")?, words(list, count)?) };
+        region.region.wait_for_all(&list, bound(bound_ms))?;
         Ok(code::OK)
     })
 }
 
 /// Every type of C is at home at a multiple of this, and no block begins elsewhere.
 const ALIGN: u64 = hanare_protocol::limits::GRANULE_LEN_MIN;
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_block_size(region: *mut CRegion, offset: u64, size: *mut u64) -> c_int {
+    code_of("hanare_block_size", || {
+        // SAFETY: the caller's handle.
+        let region = unsafe { reference(region, "region") }?;
+        let into = place(size, "size")?;
+        let len = region.region.heap().block_len(offset)?;
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { into.write(len) };
+        Ok(code::OK)
+    })
+}
 
 /// See `hanare.h`.
 ///

@@ -1,6 +1,6 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, key, mount, nbd, node, queue, region, run, top, what_if};
+use crate::{demo, forward, journal, key, mount, nbd, node, queue, region, run, top, trace, what_if};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -68,6 +68,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Tell where the time of a job went, by its timelines
+    Trace(trace::Options),
     /// Measure beside peers
     Bench(forward::BenchOptions),
     /// Ask a timing model of a paper's hardware
@@ -96,7 +98,7 @@ pub enum Command {
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "status", "top"]),
     ("Operate it", &["node", "key", "doctor", "journal", "info", "completions", "man"]),
-    ("Measure and model", &["bench", "model", "report", "sim", "what-if"]),
+    ("Measure and model", &["bench", "model", "report", "sim", "trace", "what-if"]),
 ];
 
 /// The definition, with its help in groups.
@@ -148,6 +150,8 @@ mod tests {
             "hanare node --memory 4GiB --plain",
             "hanare status --json",
             "hanare top",
+            "hanare trace out.json",
+            "hanare trace out.0.json out.1.json --out out.json --json",
             "hanare top --once --json",
             "hanare top --every 5 --json",
             "hanare key new",

@@ -14,6 +14,7 @@
 //! | [`key`] | the file that lets hosts into one pool |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
+//! | [`mod@trace`] | where the time of a job went |
 //! | [`what_if`] | predictions, and what they are calibrated with |
 //! | [`manual`] | completions and man pages |
 //! | [`mod@print`], [`progress`], [`size`] | how things are shown and read |
@@ -46,6 +47,7 @@ mod size;
 mod sparing;
 mod status;
 mod top;
+mod trace;
 mod what_if;
 
 use anyhow::{Context, Result};
@@ -125,6 +127,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Sim(options) => return forward::sim(&options),
         Command::Status { json, watch } => status::run(json, watch)?,
         Command::Top(options) => top::run(&options)?,
+        Command::Trace(options) => trace::run(&options)?,
         Command::Region(command) => region::run(&command)?,
         Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,

@@ -52,8 +52,20 @@ impl Inbox {
         matches!(self, Inbox::Head { have: 0, .. })
     }
 
-    /// Asks again a sink that had no place yet. Says whether bytes of the body may be taken, or none are awaited.
+    /// Asks a sink for another place where the one that it gave is good no more, and again one that had none yet. Says whether bytes of the body may
+    /// be taken, or none are awaited. Nothing but the caller writes into the window.
     pub(crate) fn has_place(&mut self, sink: &mut dyn Sink) -> Result<bool, Ending> {
+        if let Inbox::Body { at, window, filled, .. } = self
+            && !window.is_empty()
+            && !sink.keeps(*filled)
+        {
+            (*at, *window) = (*at + *filled as u64, Window::empty());
+            *filled = 0;
+        }
+        self.find_place(sink)
+    }
+
+    fn find_place(&mut self, sink: &mut dyn Sink) -> Result<bool, Ending> {
         let Inbox::Body { head, at, window, .. } = self else { return Ok(true) };
         if window.is_empty() {
             *window = place(head, *at, sink)?;
@@ -97,7 +109,7 @@ impl Inbox {
     /// has no place yet.
     pub(crate) fn take(&mut self, from: Window, sink: &mut dyn Sink, done: &mut Progress) -> Result<usize, Ending> {
         let mut used = 0;
-        while used < from.len() && self.has_place(sink)? {
+        while used < from.len() && self.find_place(sink)? {
             let left = from.len() - used;
             match self {
                 Inbox::Head { bytes, have } => {

@@ -103,7 +103,7 @@ fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
 ///
 /// # Safety
 /// A window returned by `place` stays mapped and may be written until the sink is called next, which is when the window
-/// is full; or until the link has returned an error, or is dropped.
+/// is full or [`Sink::keeps`] says no; or until the link has returned an error, or is dropped.
 pub unsafe trait Sink {
     /// Says where the body's bytes from `at` on go: called with 0, and again each time the window before is full.
     ///
@@ -113,6 +113,13 @@ pub unsafe trait Sink {
     ///
     /// **Errors**: a refusal ends the link with [`LinkError::Garbage`].
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal>;
+
+    /// Whether the window that was given last is good still, `filled` bytes of which have come. Where it is not, the link asks for a place for the
+    /// byte behind those anew. Asked at each `progress`, unless the network itself may write into the window.
+    fn keeps(&mut self, filled: usize) -> bool {
+        let _ = filled;
+        true
+    }
 
     /// Takes note that all of a message is there.
     fn message(&mut self, head: &Head);

@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All of them, by name.
-pub const TARGETS: &[FuzzTarget] = &[("requests", requests), ("pages", node::fuzz_pages), ("journal", node::fuzz_journal)];
+pub const TARGETS: &[FuzzTarget] =
+    &[("requests", requests), ("pages", node::fuzz_pages), ("sharing", node::fuzz_sharing), ("journal", node::fuzz_journal)];
 
 /// Most descriptors that go along with a piece.
 const FD_COUNT: usize = 4;
@@ -80,6 +81,12 @@ mod tests {
     #[test]
     fn what_nodes_and_clients_say_of_pages() {
         drive("pages", &node::fuzz_pages_seeds(), 16 << 20, node::fuzz_pages);
+    }
+
+    #[test]
+    fn what_clients_ask_of_each_other() {
+        // The table of a heap has 8 MiB.
+        drive("sharing", &node::fuzz_sharing_seeds(), 24 << 20, node::fuzz_sharing);
     }
 
     #[test]

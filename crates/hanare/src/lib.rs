@@ -33,14 +33,15 @@ pub mod launch;
 #[cfg(feature = "node")]
 pub mod node;
 mod random;
+mod seats;
 pub mod settings;
 mod trace;
 
 pub use client::{
     Batch, Body, CacheLine, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody, LocalMapping,
-    LockGuard, Mailbox, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool, PushedPage, Queue, QueueEvent,
-    QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, SendId, SharedMapping, Signal, Unread, WordGuard, WordLock,
-    WritePort,
+    LockGuard, Mailbox, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool, PushedPage, Queue,
+    QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, SendId, SharedMapping, Signal, Unread, WordGuard,
+    WordLock, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
@@ -49,6 +50,7 @@ pub use hanare_fabric::ucx;
 pub use hanare_memory::Window;
 #[doc(inline)]
 pub use hanare_memory::capacity::available as available_memory;
+pub use trace::timeline_files;
 /// What this kernel's userfaultfd can do for mappings, tried with this process's rights.
 pub mod userfaultfd {
     pub use hanare_memory::uffd::{Features, PARTS, Part};

@@ -1,7 +1,11 @@
 //! Five hundred programs of another user, all hostile, beside an honest one whose gets go on without an error.
 //!
-//! Each becomes in turn one that says nothing, says garbage, never reads, asks without pause, sends descriptors, comes and goes, and
-//! promises huge frames. They are threads of a few processes of that user: what a node sees is connections.
+//! Each becomes in turn one that says nothing, says garbage, never reads, asks without pause, sends descriptors, comes and goes,
+//! promises huge frames, and moves bytes without pause. They are threads of a few processes of that user: what a node sees is connections.
+//!
+//! Beside them run, at another time, as many programs that only compute: they show what the kernel's scheduler takes. Both kinds run in the
+//! session of the honest program, where the kernel shares the processors among all threads, and in sessions of their own, as another
+//! user's programs do, where it shares them among sessions first.
 
 #[path = "support/holder.rs"]
 mod holder;
@@ -9,7 +13,7 @@ mod holder;
 mod intruder;
 mod support;
 
-use hanare::{CreateOptions, Pool};
+use hanare::{CreateOptions, NodeId, Placement, Pool};
 use hanare_protocol::id::Gid;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{self, Request};
@@ -17,10 +21,14 @@ use intruder::frame;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::TestPool;
 
 const COUNT: usize = 500;
+
+/// Ways to be hostile.
+const KINDS: usize = 9;
 const PROCESSES: usize = 5;
 
 /// How long a hostile program is of one kind.
@@ -56,7 +64,7 @@ fn attach(socket: &str) -> Option<UnixStream> {
 /// One turn of one kind. What the node does to it does not matter here.
 fn be_hostile(kind: usize, socket: &str) -> Option<()> {
     let until = Instant::now() + TURN;
-    match kind % 8 {
+    match kind % KINDS {
         0 => {
             let _silent = connect(socket)?;
             std::thread::sleep(TURN);
@@ -76,7 +84,7 @@ fn be_hostile(kind: usize, socket: &str) -> Option<()> {
         }
         3 | 4 => {
             let mut stream = attach(socket)?;
-            let request = if kind % 8 == 3 { Request::Status } else { Request::Release { gid: Gid(1) } };
+            let request = if kind % KINDS == 3 { Request::Status } else { Request::Release { gid: Gid(1), keeps: false } };
             let many = frame(&request).repeat(64);
             let mut reading = stream.try_clone().ok()?;
             std::thread::spawn(move || while reading.read(&mut [0; 1 << 16]).is_ok_and(|len| len > 0) {});
@@ -92,6 +100,7 @@ fn be_hostile(kind: usize, socket: &str) -> Option<()> {
                 drop(connect(socket));
             }
         }
+        7 => move_bytes(socket, until)?,
         _ => {
             let mut stream = connect(socket)?;
             stream.write_all(&u32::MAX.to_le_bytes()).ok()?;
@@ -102,12 +111,29 @@ fn be_hostile(kind: usize, socket: &str) -> Option<()> {
     Some(())
 }
 
-/// A process with its share of them; ends when it is killed.
-#[test]
-#[ignore = "a program of the test below"]
-fn hostile() {
+/// Moves bytes of a region of its own as fast as it can, and asks for a lock of its own.
+fn move_bytes(socket: &str, until: Instant) -> Option<()> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("theirs-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let client = Pool::attach_to(socket, None).ok()?;
+    let placement = Placement::Node(NodeId(COUNT.load(Ordering::Relaxed) as u32 % 2));
+    let region = client.create(&name, 4096, &CreateOptions { placement, ..CreateOptions::default() }).ok()?;
+    let mut bytes = [0; 4096];
+    while Instant::now() < until {
+        region.put(0, &bytes).ok()?;
+        region.get(0, &mut bytes).ok()?;
+        drop(client.try_lock(&name));
+    }
+    client.remove(&name).ok()
+}
+
+/// Becomes another user, in a session of its own if wanted; then a thread for each of its share of programs.
+fn crowd(is_apart: bool, be: fn(usize, &str)) {
     if !holder::is_started() {
         return;
+    }
+    if is_apart {
+        rustix::process::setsid().unwrap();
     }
     if rustix::process::geteuid().is_root() {
         let (uid, gid) = (rustix::process::Uid::from_raw(OTHER), rustix::process::Gid::from_raw(OTHER));
@@ -119,18 +145,48 @@ fn hostile() {
     for number in 0..COUNT / PROCESSES {
         let socket = socket.clone();
         // Threads have the user of the one that starts them.
-        std::thread::Builder::new()
-            .stack_size(128 << 10)
-            .spawn(move || {
-                for kind in number.. {
-                    if be_hostile(kind, &socket).is_none() {
-                        std::thread::sleep(Duration::from_millis(10));
-                    }
-                }
-            })
-            .unwrap();
+        std::thread::Builder::new().stack_size(512 << 10).spawn(move || be(number, &socket)).unwrap();
     }
     holder::wait_for_death();
+}
+
+fn hostile_for_ever(first: usize, socket: &str) {
+    for kind in first.. {
+        if be_hostile(kind, socket).is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn busy_for_ever(_: usize, _: &str) {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// A process with its share of them; ends when it is killed.
+#[test]
+#[ignore = "a program of the test below"]
+fn hostile() {
+    crowd(false, hostile_for_ever);
+}
+
+#[test]
+#[ignore = "a program of the test below"]
+fn hostile_apart() {
+    crowd(true, hostile_for_ever);
+}
+
+#[test]
+#[ignore = "a program of the test below"]
+fn busy() {
+    crowd(false, busy_for_ever);
+}
+
+#[test]
+#[ignore = "a program of the test below"]
+fn busy_apart() {
+    crowd(true, busy_for_ever);
 }
 
 /// Time that this thread, and the service threads of the nodes in this process, had to wait for a processor so far: the kernel's part of
@@ -177,6 +233,26 @@ fn measure(client: &Pool, name: &str) -> Gets {
     Gets { p99: times[GETS * 99 / 100], mean: sum / GETS as u32, ours: sum.saturating_sub(waited) / GETS as u32 }
 }
 
+/// What gets of the honest program take beside a crowd, at the worst.
+fn measure_beside(pool: &TestPool, clients: [&Pool; 2], crowd: &str) -> [Gets; 2] {
+    let crowd: Vec<_> = (0..PROCESSES).map(|_| holder::start(crowd, pool.nodes[0].socket())).collect();
+    // Each is of each kind.
+    let until = Instant::now() + TURN * (KINDS as u32 + 1);
+    let mut beside = [Gets::default(); 2];
+    while Instant::now() < until {
+        for (worst, client) in beside.iter_mut().zip(clients) {
+            let gets = measure(client, "honest");
+            *worst = Gets { p99: gets.p99.max(worst.p99), mean: gets.mean.max(worst.mean), ours: gets.ours.max(worst.ours) };
+            // Naming goes on as well, for who is there and for who comes.
+            assert!(client.status().unwrap().nodes.iter().all(|node| node.alive), "no lease is lost");
+        }
+        let fresh = Pool::attach_to(pool.nodes[0].socket(), None).unwrap();
+        fresh.open("honest").unwrap().get(0, &mut [0; 8]).unwrap();
+    }
+    crowd.into_iter().for_each(holder::kill);
+    beside
+}
+
 #[test]
 fn an_honest_program_goes_on_beside_five_hundred_hostile_ones() {
     if !rustix::process::geteuid().is_root() {
@@ -187,36 +263,17 @@ fn an_honest_program_goes_on_beside_five_hundred_hostile_ones() {
     let region = near.create("honest", 64 << 10, &CreateOptions::default()).unwrap();
     region.put(0, &[7; 64 << 10]).unwrap();
     let before = [&near, &far].map(|client| measure(client, "honest"));
-    let hostile: Vec<_> =
-        (0..PROCESSES).map(|_| holder::start(concat!(module_path!(), "::hostile"), pool.nodes[0].socket())).collect();
-    // Each is of each kind.
-    let until = Instant::now() + TURN * 10;
-    let mut beside = [Gets::default(); 2];
-    while Instant::now() < until {
-        for (worst, client) in beside.iter_mut().zip([&near, &far]) {
-            let gets = measure(client, "honest");
-            *worst = Gets { p99: gets.p99.max(worst.p99), mean: gets.mean.max(worst.mean), ours: gets.ours.max(worst.ours) };
-            // Naming goes on as well, for who is there and for who comes.
-            assert!(client.status().unwrap().nodes.iter().all(|node| node.alive), "no lease is lost");
+    for who in ["busy", "busy_apart", "hostile", "hostile_apart"] {
+        let beside = measure_beside(&pool, [&near, &far], &format!("{}::{who}", module_path!()));
+        for (what, before, beside) in [("here", before[0], beside[0]), ("elsewhere", before[1], beside[1])] {
+            let times = beside.p99.as_secs_f64() / before.p99.as_secs_f64();
+            println!(
+                "a get of 4 KiB {what}, alone and beside {COUNT} programs ({who}): p99 {:?} {:?} ({times:.1} times), mean {:?} {:?}, \
+                 without waits for a processor {:?} {:?}",
+                before.p99, beside.p99, before.mean, beside.mean, before.ours, beside.ours
+            );
+            // Load of the machine is the kernel's part. What is left is work for others that a node puts before this program's.
+            assert!(beside.ours <= 10 * before.mean.max(FAST), "a node has the honest program wait {what}");
         }
-        let fresh = Pool::attach_to(pool.nodes[0].socket(), None).unwrap();
-        fresh.open("honest").unwrap().get(0, &mut [0; 8]).unwrap();
-    }
-    hostile.into_iter().for_each(holder::kill);
-    for (what, before, beside) in [("here", before[0], beside[0]), ("elsewhere", before[1], beside[1])] {
-        let times = |part: fn(&Gets) -> Duration| part(&beside).as_secs_f64() / part(&before).as_secs_f64();
-        println!(
-            "a get of 4 KiB {what}, alone and beside {COUNT} hostile programs: p99 {:?} {:?} ({:.1} times), mean {:?} {:?}, \
-             without waits for a processor {:?} {:?}",
-            before.p99,
-            beside.p99,
-            times(|gets| gets.p99),
-            before.mean,
-            beside.mean,
-            before.ours,
-            beside.ours
-        );
-        // Load of the machine is the kernel's part. What is left is work for others that a node puts before this program's.
-        assert!(beside.ours <= 10 * before.mean.max(FAST), "a node has the honest program wait {what}");
     }
 }

@@ -89,6 +89,43 @@ fn a_parent_goes_on_while_its_children_try_its_handles() {
 }
 
 #[test]
+fn a_child_works_on_its_parent_s_memory_only_until_that_is_taken_back() {
+    let pool = TestPool::start(2, 16 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let region = near.create("here", LEN as u64, &CreateOptions::default()).unwrap();
+    region.put(0, b"parent").unwrap();
+    let mut told = [0; 2];
+    // SAFETY: both ends are this test's own.
+    assert_eq!(unsafe { libc::pipe(told.as_mut_ptr()) }, 0);
+    let child = fork(|| {
+        if region.put(0, b"child!").is_err() {
+            return 1;
+        }
+        let mut byte = 0u8;
+        // SAFETY: a byte into a variable of ours.
+        if unsafe { libc::read(told[0], (&raw mut byte).cast(), 1) } != 1 {
+            return 2;
+        }
+        i32::from(!matches!(region.put(0, b"stolen"), Err(Error::BadUse { .. })))
+    });
+    while {
+        let mut bytes = [0; 6];
+        region.get(0, &mut bytes).unwrap();
+        &bytes != b"child!"
+    } {
+        std::thread::yield_now();
+    }
+    let mapping = far.open("here").unwrap().map(Consistency::Coherent).unwrap();
+    mapping.write(0, b"shared").unwrap();
+    // SAFETY: a byte of this stack.
+    assert_eq!(unsafe { libc::write(told[1], b"x".as_ptr().cast(), 1) }, 1);
+    assert_eq!(status_of(child), 0);
+    let mut bytes = [0; 6];
+    region.get(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"shared");
+}
+
+#[test]
 fn an_idle_child_keeps_no_lock_of_a_dead_holder() {
     let pool = TestPool::start(2, 16 << 20);
     let socket = pool.nodes[1].socket().to_owned();

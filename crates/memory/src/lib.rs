@@ -11,7 +11,6 @@
 //! | [`fork`] | what children do not get: handles, connections |
 //! | [`frames`] | a region's pages on one host: filled, taken from all clients, given back |
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
-//! | [`barrier`] | barriers that one process makes in the threads of others |
 //! | [`seat`] | a number for each thread |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`capacity`] | how much memory the machine and its control group have |
@@ -20,7 +19,6 @@
 //!
 //! What is not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
 
-pub mod barrier;
 pub mod capacity;
 pub mod diff;
 pub mod fault;

@@ -55,6 +55,25 @@ impl Mapping {
         }
     }
 
+    /// Takes `len` bytes of address space at `address`, rounded up to a page, and no memory; `None` where some of the range is in use, or no
+    /// program can have it.
+    ///
+    /// **Errors**: [`Error::Garbage`] for a length beyond any address space.
+    pub fn reserve_at(address: usize, len: u64) -> Result<Option<Mapping>> {
+        let len = len.max(1).checked_next_multiple_of(PAGE_LEN).and_then(|len| usize::try_from(len).ok());
+        let len = len.filter(|len| *len <= isize::MAX as usize / 2).ok_or_else(|| too_long("address space"))?;
+        if address == 0 || !address.is_multiple_of(PAGE_LEN as usize) {
+            return Ok(None);
+        }
+        let (wanted, flags) = (std::ptr::without_provenance_mut(address), MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: the kernel takes a free range, or none.
+        let taken = unsafe { mmap_anonymous(wanted, len, ProtFlags::empty(), flags | MapFlags::FIXED_NOREPLACE) };
+        let Ok(ptr) = taken else { return Ok(None) };
+        let mapping = Mapping { ptr: ptr.cast(), len };
+        // A kernel without the flag takes the address for a hint.
+        Ok((mapping.ptr.addr() == address).then_some(mapping))
+    }
+
     /// Bytes of the range.
     pub fn len(&self) -> usize {
         self.len
@@ -198,6 +217,19 @@ mod tests {
             assert!(matches!(refused, Err(Error::Garbage { .. })), "{at} {offset} {len}");
         }
         assert!(Mapping::reserve(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn an_address_is_taken_once_and_free_after_its_mapping() {
+        let address = Mapping::reserve(1 << 20).unwrap().ptr().addr();
+        let first = Mapping::reserve_at(address, 1 << 20).unwrap().unwrap();
+        assert_eq!((first.ptr().addr(), first.len()), (address, 1 << 20));
+        assert!(Mapping::reserve_at(address + 4096, 1).unwrap().is_none(), "in use");
+        drop(first);
+        assert!(Mapping::reserve_at(address, 1).unwrap().is_some());
+        for nonsense in [0, address + 1, usize::MAX - 4095] {
+            assert!(Mapping::reserve_at(nonsense, 1).unwrap().is_none());
+        }
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Network {
     pub bytes_per_second: u64,
     /// What sender and receiver together spend on each message, besides the line.
     pub overhead: Picos,
+    /// Bytes that a link which was idle passes at once, as token buckets let it; usually 0.
+    pub burst: u64,
 }
 
 impl Network {
@@ -72,7 +74,13 @@ impl Network {
             latency: Picos::ZERO,
             bytes_per_second: u64::MAX,
             overhead: Picos::ZERO,
+            burst: 0,
         }
+    }
+
+    /// How long a link would have taken for its burst.
+    pub fn burst_time(&self) -> Picos {
+        Picos::from_bytes(self.burst, self.bytes_per_second)
     }
 
     /// The networks that have a name, `here` not among them.
@@ -113,6 +121,7 @@ impl Network {
     /// hop = "100 ns"             # optional: each switch beyond the first
     /// payload = "1448 B"         # optional, with around: what a frame carries
     /// around = "90 B"            #   and what travels with it
+    /// burst = "256 KB"           # optional: what a link that was idle passes at once, as shapers let it
     /// line = "64 B"              # with way = "loads": what a load brings
     /// outstanding = 16           #   and how many a processor has under way
     /// [source]                   # optional: where a key's number comes from
@@ -156,6 +165,7 @@ impl Network {
             latency: Picos(read(&LATENCY, &table.latency)?),
             bytes_per_second: read(&BANDWIDTH, &table.bandwidth)?,
             overhead: Picos(read(&OVERHEAD, &table.overhead)?),
+            burst: maybe(&BURST, &table.burst)?.unwrap_or(0),
             sources: table.source,
         })
     }
@@ -182,6 +192,7 @@ struct File {
     hop: Option<String>,
     payload: Option<String>,
     around: Option<String>,
+    burst: Option<String>,
     line: Option<String>,
     outstanding: Option<u64>,
     #[serde(default)]
@@ -203,6 +214,7 @@ const OVERHEAD: Quantity = Quantity { key: "overhead", base: "ps", low: 0.0, hig
 const HOP: Quantity = Quantity { key: "hop", base: "ps", low: 0.0, high: 1e12, example: "100 ns", range: "0 to 1 s" };
 const PAYLOAD: Quantity = Quantity { key: "payload", base: "B", low: 1.0, high: 1e9, example: "1448 B", range: "1 B to 1 GB" };
 const AROUND: Quantity = Quantity { key: "around", base: "B", low: 0.0, high: 1e6, example: "90 B", range: "0 to 1 MB" };
+const BURST: Quantity = Quantity { key: "burst", base: "B", low: 0.0, high: 1e9, example: "256 KB", range: "0 to 1 GB" };
 const LINE: Quantity = Quantity { key: "line", base: "B", low: 1.0, high: 65536.0, example: "64 B", range: "1 B to 64 KB" };
 const BANDWIDTH: Quantity =
     Quantity { key: "bandwidth", base: "B/s", low: 1e3, high: 1e13, example: "12.5 GB/s", range: "1 KB/s to 10000 GB/s" };

@@ -40,6 +40,8 @@ pub struct Topology {
     /// Lengths of a torus.
     lengths: [usize; 3],
     links: Vec<Station>,
+    /// What a link that was idle for long passes at once, as time at its rate.
+    burst: Picos,
 }
 
 /// What became of a message.
@@ -64,7 +66,13 @@ impl Topology {
             Kind::FatTree => 4 * (2 * half * half) * half,
             Kind::Torus => 6 * nodes,
         };
-        Topology { kind, nodes, half, lengths, links: vec![Station::new(); 2 * nodes + inner] }
+        Topology { kind, nodes, half, lengths, links: vec![Station::new(); 2 * nodes + inner], burst: Picos::ZERO }
+    }
+
+    /// The same where links have credit, as token buckets and the shapers of clouds do: one that was idle passes what would have taken it
+    /// `burst` at once, and saves up for the next.
+    pub fn with_burst(self, burst: Picos) -> Topology {
+        Topology { burst, ..self }
     }
 
     /// The links from one node to another, in order: the node's own first, the target's last.
@@ -118,16 +126,19 @@ impl Topology {
     /// Sends a message that holds each link for `span`, and whose head takes `hop` for each switch after the first.
     pub fn send(&mut self, from: usize, to: usize, asked: Picos, span: Picos, hop: Picos) -> Passed {
         let route = self.route(from, to);
-        let (mut head, mut waited) = (asked, Picos::ZERO);
+        let (mut head, mut waited, mut end) = (asked, Picos::ZERO, asked);
         for (position, link) in route.iter().enumerate() {
             if position > 1 {
                 head += hop;
             }
-            let taken = self.links[*link].take(head, span);
-            waited += taken.start - head;
-            head = taken.start;
+            // With credit the work began before it was asked for.
+            let taken = self.links[*link].take(head.since(self.burst), span);
+            let start = taken.start.max(head);
+            waited += start - head;
+            head = start;
+            end = taken.end.max(head);
         }
-        Passed { end: head + span, waited, hops: route.len().saturating_sub(2) as u64 }
+        Passed { end, waited, hops: route.len().saturating_sub(2) as u64 }
     }
 
     /// The share of `time` in which the busiest link was taken.
@@ -148,6 +159,15 @@ fn lengths(nodes: usize) -> [usize; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_with_credit_passes_a_burst_at_once_and_then_its_rate() {
+        let mut links = Topology::new(Kind::Switch, 2).with_burst(Picos(100));
+        let mut send = |asked| links.send(0, 1, Picos(asked), Picos(60), Picos::ZERO).end;
+        assert_eq!([send(1000), send(1000), send(1000)], [Picos(1000), Picos(1020), Picos(1080)]);
+        // 80 units later as much is saved again, and never more than a burst.
+        assert_eq!([send(1160), send(9000), send(9000)], [Picos(1160), Picos(9000), Picos(9020)]);
+    }
 
     #[test]
     fn ways_are_as_long_as_the_tree_is_high() {

@@ -2,11 +2,15 @@
 #![allow(missing_docs, reason = "a target's name says what it feeds")]
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 
+use crate::collective::note::{NOTE_LEN, Note};
 use crate::coordinator::{self, Coordinator, Peer};
 use crate::error::Error;
 use crate::id::Incarnation;
 use crate::member::{self, Member};
+use crate::message::note::Front;
+use crate::message::{Matching, Posted, Wanted};
 use crate::place::Layout;
+use crate::queue::layout::{LINE_LEN, QueueForm};
 use crate::wire::VERSION;
 use crate::wire::command::{COMMAND_LEN, Command};
 use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
@@ -14,6 +18,7 @@ use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
 use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
+use crate::wire::queue::{self, APPEND_FRONT_LEN, AppendFront};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -28,6 +33,8 @@ pub const TARGETS: &[FuzzTarget] = &[
     ("command", command),
     ("control", control),
     ("layout", layout),
+    ("queues", queues),
+    ("notes", notes),
     ("records", records),
     ("coordinator", coordinator),
     ("member", member),
@@ -112,6 +119,39 @@ pub fn records(bytes: &[u8]) {
     }
 }
 
+/// The first line of an array of queues, and behind it an append: what passes lies inside, and is of the form's lengths.
+pub fn queues(bytes: &[u8]) {
+    let Some((line, append)) = bytes.split_first_chunk::<{ LINE_LEN as usize }>() else { return };
+    let Ok((form, count)) = QueueForm::decode(line) else { return };
+    assert_eq!(form.encode(count), *line);
+    let len = form.array_len(count).expect("what was decoded fits the limits");
+    assert!(form.queue_at(count, count - 1) + form.bytes_at(form.ports - 1) + form.lane_len() <= len);
+    let Ok((front, rest)) = AppendFront::decode(append) else { return };
+    assert_eq!(front.encode(), append[..APPEND_FRONT_LEN]);
+    let units = queue::units(rest, &form).unwrap_or_default();
+    assert!(units.iter().all(|unit| form.check_unit("q", unit.len() as u64).is_ok()));
+}
+
+/// What parties of a group write into each other's queues: of parts of vectors, and of messages. A byte says how many parties there are.
+pub fn notes(bytes: &[u8]) {
+    let Some((count, bytes)) = bytes.split_first() else { return };
+    let count = u32::from(*count) + 1;
+    if let Some(Ok(note)) = bytes.first_chunk::<NOTE_LEN>().map(|bytes| Note::decode(bytes, count)) {
+        assert!(note.from < count && note.part < count && bytes.starts_with(&note.encode()));
+    }
+    const LANDING_LEN: u64 = 1 << 16;
+    let mut matching = Matching::default();
+    for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
+        let front = message.first_chunk().map(|bytes| Front::decode(bytes, message.len(), count, LANDING_LEN));
+        let Some(Ok(front)) = front else { continue };
+        assert!(front.note_len() == message.len() && message.starts_with(&front.encode()) && front.envelope.from < count);
+        assert!(front.landed.is_none_or(|at| at + front.body_len <= LANDING_LEN));
+        let want = Wanted { from: (turn % 2 == 0).then_some(front.envelope.from), context: front.envelope.context, tag: None };
+        let posted = turn % 3 > 0 && matches!(matching.on_post(want), Posted::Waits(_));
+        assert!(matching.on_arrival(front.envelope, ()).is_some() || !posted, "a message that fits is taken");
+    }
+}
+
 /// What a client or a node says of a region: what passes the check breaks nothing that is made of it.
 pub fn layout(bytes: &[u8]) {
     let Ok(layout) = control::decode::<Layout>(bytes) else { return };
@@ -173,9 +213,13 @@ pub fn member(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+    use crate::collective::note::NoteKind;
+    use crate::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, PartyName, Rank, Rights, Slot, User};
+    use crate::limits::QUEUE_READY_COUNT_MAX;
+    use crate::message::Envelope;
     use crate::page::{Consistency, Page, ToHome, Version};
     use crate::place::{Extent, Placement, Span};
+    use crate::queue::{Overflow, PortId, Unit};
     use crate::shape::{Dim, Shape, Strided, Subarray};
     use crate::wire::command::{Op, dims_list};
     use crate::wire::control::{HeldExtent, Memory, NodeAddress, Order, RegionView};
@@ -183,6 +227,7 @@ mod tests {
     use crate::wire::greeting::{NONCE_LEN, Role};
     use crate::wire::head::Kind;
     use crate::wire::page::{Frame, NodeMessage};
+    use crate::wire::queue::{ArrayAt, QueueRequest};
     use crate::wire::sync::{SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
 
@@ -279,14 +324,46 @@ mod tests {
             tries: true,
         };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
+        let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
+        let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
+        let settled = Settled { page: 1, ticket: want.ticket, version: Version(1) };
         let seeds = [
             packed(Query::Ask(Question { connection: 1, seq: 2 }).encode(1)),
             packed(Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }).encode(1)),
+            packed(Query::Sync(SyncRequest::Queue(array, QueueRequest::OpenReader { first: 1, count: 2, reader: 3 })).encode(1)),
+            packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
+            packed(Query::Sync(SyncRequest::Join { name: "a".to_owned(), parties: 2, number: 1, client: party }).encode(1)),
+            packed(Query::Name(7).encode(1)),
+            packed(Query::Settled(1, vec![settled]).encode(1)),
+            packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),
+            packed(Reply::Synced(SyncAnswer::Lane { lane: 1, accepted: 2 }).encode(1)),
             packed(Query::Pages(1, vec![request; 2]).encode(1)),
             packed(Reply::Refused(Error::LimitReached { what: "a".to_owned(), limit: 1 }).encode(1)),
-            packed(Reply::Synced(SyncAnswer::Word { seen: 1 }).encode(1)),
+            packed(Reply::Synced(SyncAnswer::Word { index: 0, seen: 1 }).encode(1)),
         ];
         drive("exchange", &seeds, MOST, exchange);
+    }
+
+    #[test]
+    fn queues_and_what_is_in_them() {
+        let form = |unit, overflow| QueueForm { unit, depth: 4, ports: 2, overflow };
+        let front = AppendFront { queue: 0, writer: PortId(1), seq: 0 }.encode();
+        let records = [&front[..], &5u64.to_le_bytes(), &[7; 8], &0u64.to_le_bytes()].concat();
+        let seeds = [
+            [&form(Unit::Records { len_max: 40 }, Overflow::Spill).encode(3)[..], &records].concat(),
+            [&form(Unit::Blocks { len: 16 }, Overflow::Wait).encode(70)[..], &front, &[7; 32]].concat(),
+        ];
+        drive("queues", &seeds, MOST, queues);
+        let note = Note { from: 1, part: 2, piece: 0, kind: NoteKind::Part, operation: 3, digest: 4 };
+        let envelope = Envelope { from: 1, context: 0, tag: 5 };
+        let inline = Front { envelope, head_len: 2, body_len: 3, landed: None };
+        let landed = Front { envelope, head_len: 2, body_len: 300, landed: Some(64) };
+        let pack = |front: &Front, rest: usize| {
+            let bytes = [&front.encode()[..], &vec![7; rest]].concat();
+            [&[0][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat()
+        };
+        let both = [pack(&inline, 5), pack(&landed, 2), pack(&inline, 5)].concat();
+        drive("notes", &[[&[3][..], &note.encode()].concat(), [&[3][..], &both].concat()], MOST, notes);
     }
 
     #[test]

@@ -8,21 +8,60 @@
 //! offset of their first block there.
 
 use crate::error::{Error, Result};
-use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN};
+use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
 use offset_allocator::{Allocation, Allocator};
 use std::collections::BTreeMap;
 
 /// The blocks of one region's heap.
 ///
-/// - Every block in `blocks` lies in one allocation, and no two in the same.
-/// - Blocks and allocations are whole granules, counted from the second of the region.
+/// - Every block in `blocks` lies in one allocation of one part, and no two in the same.
+/// - Blocks and allocations are whole granules; parts follow each other from the region's second granule on.
 pub struct Heap {
     region: String,
     granule: u64,
-    allocator: Allocator,
+    /// One for the region as it was first, one for each time that it has grown.
+    parts: Vec<Part>,
     /// By the block's first byte in the region.
-    blocks: BTreeMap<u64, Allocation>,
+    blocks: BTreeMap<u64, Block>,
     used: u64,
+}
+
+/// Bytes of an entry of the table, at most.
+const ENTRY_LEN: u64 = 32;
+
+/// Bytes of a granule, and how many are given out.
+fn granules(len: u64) -> (u64, u32) {
+    let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
+    (granule, (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32)
+}
+
+/// Each block has an entry, and so has each free part between two; the allocator keeps one back.
+fn entries(granule_count: u32, blocks: u32) -> u32 {
+    2 * granule_count.min(blocks) + 3
+}
+
+struct Part {
+    /// Its first granule in the region, and how many it has.
+    first: u64,
+    count: u32,
+    allocator: Allocator,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    part: usize,
+    allocation: Allocation,
+}
+
+impl Part {
+    /// All free, for at most so many blocks.
+    fn new(first: u64, count: u32, blocks: u32) -> Part {
+        Part { first, count, allocator: Allocator::with_max_allocs(count, entries(count, blocks)) }
+    }
+
+    fn end(&self) -> u64 {
+        self.first + u64::from(self.count)
+    }
 }
 
 impl Heap {
@@ -30,11 +69,39 @@ impl Heap {
     ///
     /// **Cost**: 64 bytes for each block that there can be, at most 8 MiB, at once.
     pub fn new(region: &str, len: u64) -> Heap {
-        let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
-        let count = (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32;
-        // Each block has an entry, and so has each free part between two; the allocator keeps one back.
-        let allocator = Allocator::with_max_allocs(count, 2 * count.min(BLOCK_COUNT_MAX) + 3);
-        Heap { region: region.to_owned(), granule, allocator, blocks: BTreeMap::new(), used: 0 }
+        let (granule, count) = granules(len);
+        let parts = vec![Part::new(1, count, BLOCK_COUNT_MAX)];
+        Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0 }
+    }
+
+    /// The region is `len` bytes long by now: what is behind the heap's end is free, too. No block lies across where it ended.
+    ///
+    /// **Cost**: where it has grown, a sixteenth of [`Heap::new`]'s. A region that grew [`HEAP_PART_COUNT_MAX`] times has no more blocks
+    /// in what comes on top.
+    pub fn grow(&mut self, len: u64) {
+        let end = self.parts.last().map_or(1, Part::end);
+        let more = (len.min(REGION_LEN_MAX) / self.granule).saturating_sub(end);
+        if more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX {
+            let count = more.min(u64::from(u32::MAX - 1)) as u32;
+            self.parts.push(Part::new(end, count, BLOCK_COUNT_MAX / 16));
+        }
+    }
+
+    /// Bytes of the block that begins at `offset`: as many as were asked for, or some more.
+    ///
+    /// **Errors**: [`Error::NoBlock`] where none begins there.
+    pub fn block_len(&self, offset: u64) -> Result<u64> {
+        let no_block = || Error::NoBlock { region: self.region.clone(), offset };
+        let Block { part, allocation } = *self.blocks.get(&offset).ok_or_else(no_block)?;
+        let part = self.parts.get(part).ok_or_else(no_block)?;
+        let first = part.first + u64::from(allocation.offset);
+        let end = (first + u64::from(part.allocator.allocation_size(allocation))) * self.granule;
+        Ok(end - offset)
+    }
+
+    /// Bytes of the table of a heap in a region of `len` bytes.
+    pub fn table_len(len: u64) -> u64 {
+        u64::from(entries(granules(len).1, BLOCK_COUNT_MAX)) * ENTRY_LEN
     }
 
     /// How many blocks are given out.
@@ -71,10 +138,15 @@ impl Heap {
         let padded = len.checked_add(align.max(self.granule) - self.granule);
         let granules =
             padded.and_then(|len| u32::try_from(len.div_ceil(self.granule)).ok()).filter(|count| *count < u32::MAX / 2);
-        let Some(allocation) = granules.and_then(|count| self.allocator.allocate(count)) else { return Err(self.full(len)) };
-        let offset = ((u64::from(allocation.offset) + 1) * self.granule).next_multiple_of(align);
-        self.used += u64::from(self.allocator.allocation_size(allocation)) * self.granule;
-        self.blocks.insert(offset, allocation);
+        let found = granules.and_then(|count| {
+            let mut parts = self.parts.iter_mut().enumerate();
+            parts.find_map(|(part, at)| Some(Block { part, allocation: at.allocator.allocate(count)? }))
+        });
+        let Some(block) = found else { return Err(self.full(len)) };
+        let part = &self.parts[block.part];
+        let offset = ((part.first + u64::from(block.allocation.offset)) * self.granule).next_multiple_of(align);
+        self.used += u64::from(part.allocator.allocation_size(block.allocation)) * self.granule;
+        self.blocks.insert(offset, block);
         Ok(offset)
     }
 
@@ -82,18 +154,20 @@ impl Heap {
     ///
     /// **Errors**: [`Error::NoBlock`] where none begins there; nothing is changed then.
     pub fn free(&mut self, offset: u64) -> Result<()> {
-        let Some(allocation) = self.blocks.remove(&offset) else {
+        let Some(Block { part, allocation }) = self.blocks.remove(&offset) else {
             return Err(Error::NoBlock { region: self.region.clone(), offset });
         };
-        self.used -= u64::from(self.allocator.allocation_size(allocation)) * self.granule;
-        self.allocator.free(allocation);
+        let allocator = &mut self.parts[part].allocator;
+        self.used -= u64::from(allocator.allocation_size(allocation)) * self.granule;
+        allocator.free(allocation);
         Ok(())
     }
 
     fn full(&self, asked: u64) -> Error {
-        let report = self.allocator.storage_report();
+        let reports: Vec<_> = self.parts.iter().map(|part| part.allocator.storage_report()).collect();
         let bytes = |granules: u32| u64::from(granules) * self.granule;
-        let (free, largest) = (bytes(report.total_free_space), bytes(report.largest_free_region));
+        let free = reports.iter().map(|report| bytes(report.total_free_space)).sum();
+        let largest = reports.iter().map(|report| bytes(report.largest_free_region)).max().unwrap_or(0);
         Error::HeapFull { region: self.region.clone(), asked, free, largest }
     }
 }
@@ -116,6 +190,27 @@ mod tests {
         heap.free(page).unwrap();
         assert_eq!((heap.block_count(), heap.used()), (0, 0));
         heap.allocate(MIB * 3 / 4, 1).unwrap();
+    }
+
+    #[test]
+    fn a_heap_follows_its_region_and_tells_how_long_blocks_are() {
+        let mut heap = Heap::new("h", MIB);
+        let first = heap.allocate(MIB / 2, 1).unwrap();
+        assert!(matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })));
+        heap.grow(MIB);
+        assert!(matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })), "it has not grown");
+        heap.grow(3 * MIB);
+        let second = heap.allocate(MIB, 4096).unwrap();
+        assert!(second >= MIB && second + MIB <= 3 * MIB, "{second}");
+        assert_eq!(heap.block_len(first), Ok(MIB / 2));
+        assert!((MIB..MIB + MIB / 4).contains(&heap.block_len(second).unwrap()));
+        assert_eq!(heap.block_len(second + 64), Err(Error::NoBlock { region: "h".into(), offset: second + 64 }));
+        heap.free(second).unwrap();
+        heap.free(first).unwrap();
+        assert_eq!((heap.block_count(), heap.used()), (0, 0));
+        (0..2 * HEAP_PART_COUNT_MAX as u64).for_each(|step| heap.grow((4 + step) * MIB));
+        heap.grow(u64::MAX);
+        assert_eq!(heap.parts.len(), HEAP_PART_COUNT_MAX);
     }
 
     #[test]

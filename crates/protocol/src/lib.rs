@@ -25,6 +25,7 @@
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
+//! | [`turns`] | whose turn it is, where one thread serves many: users one after another
 //! | [`table`] | the form in which every state machine declares its transitions |
 //! | [`wire`] | what travels: heads, commands, control messages, the greeting |
 #![forbid(unsafe_code)]
@@ -58,6 +59,7 @@ pub mod session;
 pub mod shape;
 pub mod size;
 pub mod table;
+pub mod turns;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod wire;
 

@@ -43,14 +43,32 @@ pub const NAME_COUNT_MAX: usize = 4 * LOCK_COUNT_MAX;
 /// Most names of locks and groups of one user: no user takes all locks.
 pub const USER_NAME_COUNT_MAX: usize = LOCK_COUNT_MAX / 4;
 
+/// Most takings of locks of one user.
+pub const USER_CLAIM_COUNT_MAX: usize = CLAIM_COUNT_MAX / 4;
+
+/// Most places of one user in groups, and so most of its groups: others have room for as many.
+pub const USER_PLACE_COUNT_MAX: usize = GROUP_COUNT_MAX / 2;
+
+/// Most jobs with a barrier that ranks of one user began.
+pub const USER_JOB_COUNT_MAX: usize = JOB_COUNT_MAX / 4;
+
+/// Most ranks that wait at barriers on one connection: a program is one rank, of one job.
+pub const LINK_ARRIVAL_COUNT_MAX: usize = 64;
+
 /// Most named groups at once.
 pub const GROUP_COUNT_MAX: usize = 65_536;
 
 /// Most words of one node that are waited for at once: all are looked at every [`WORD_LOOK_MS`].
 pub const WORD_WAIT_COUNT_MAX: usize = 4096;
 
+/// Most words that one wait names: they stay within [`SYNC_LEN_MAX`].
+pub const WAIT_WORD_COUNT_MAX: usize = 8;
+
 /// Most of those on one connection.
 pub const LINK_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4;
+
+/// Most of those of one user.
+pub const USER_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4 * 3;
 
 /// How often a word is looked at that nobody changes by command: its other clients may store to it directly.
 pub const WORD_LOOK_MS: u64 = 1;
@@ -64,6 +82,12 @@ pub const DEATH_LOOK_MS: u64 = 200;
 
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
+
+/// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
+pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;
+
+/// How often a region's heap follows the region as it grows: tables of 8 MiB in all beside the first.
+pub const HEAP_PART_COUNT_MAX: usize = 17;
 
 /// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
 pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;
@@ -192,6 +216,9 @@ pub const REQUEST_FD_COUNT_MAX: usize = 1;
 
 /// Requests of one client that are answered in a row before others have their turn.
 pub const CLIENT_TURN_COUNT: usize = 8;
+
+/// Requests of one data link beside commands that are taken before others have their turn: each takes some microseconds.
+pub const LINK_TURN_COUNT: usize = 64;
 
 /// How long a client may leave an answer unread before it is cut off: as long as anybody waits for an answer.
 pub const UNREAD_MS: u64 = ANSWER_MS;

@@ -30,6 +30,7 @@
 //!
 //! A lock that is free and was not abandoned is not kept. A reader that dies changed nothing, so it leaves like one that parts.
 
+mod line;
 mod listing;
 
 pub use listing::Listed;
@@ -37,6 +38,8 @@ pub use listing::Listed;
 use crate::error::{Error, Result};
 use crate::limits::{CLAIM_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::table::{self, Row};
+use line::Line;
+pub(crate) use line::one_less;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -178,7 +181,7 @@ enum State {
     },
     Shared {
         /// Those that share it; never empty.
-        holders: Vec<Holder>,
+        holders: BTreeMap<Claimant, Holder>,
         /// Whether the next grant says that it was abandoned, because the one that said so was not heard of.
         abandoned: bool,
     },
@@ -194,14 +197,14 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lock {
     state: State,
-    queue: VecDeque<Claim>,
+    queue: Line,
     /// Order of abandonment, for forgetting the oldest.
     orphaned: u64,
 }
 
 impl Lock {
     fn new() -> Lock {
-        Lock { state: State::Free { abandoned: false }, queue: VecDeque::new(), orphaned: 0 }
+        Lock { state: State::Free { abandoned: false }, queue: Line::default(), orphaned: 0 }
     }
 
     fn phase(&self) -> Phase {
@@ -220,11 +223,24 @@ impl Lock {
         assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
     }
 
-    fn has(&self, mut is_wanted: impl FnMut(&Claim) -> bool) -> Option<Mode> {
+    /// How a thread of a client has it, if it does. **Cost**: a look at each that the client has.
+    fn held_by(&self, link: u64, thread: u64) -> Option<Mode> {
+        let is_its = |holder: &Holder| (holder.claim.who.link, holder.claim.thread) == (link, thread);
         match &self.state {
             State::Free { .. } => None,
-            State::Shared { holders, .. } => holders.iter().any(|held| is_wanted(&held.claim)).then_some(Mode::Shared),
-            State::Alone { holder } => is_wanted(&holder.claim).then_some(Mode::Exclusive),
+            State::Shared { holders, .. } => {
+                holders.range(Claimant::all_of(link)).any(|(_, holder)| is_its(holder)).then_some(Mode::Shared)
+            }
+            State::Alone { holder } => is_its(holder).then_some(Mode::Exclusive),
+        }
+    }
+
+    /// Whether one has it.
+    fn is_held_by(&self, who: Claimant) -> bool {
+        match &self.state {
+            State::Free { .. } => false,
+            State::Shared { holders, .. } => holders.contains_key(&who),
+            State::Alone { holder } => holder.claim.who == who,
         }
     }
 
@@ -247,10 +263,10 @@ impl Lock {
             Mode::Exclusive => self.step(Event::Take, |lock| lock.state = State::Alone { holder }),
             Mode::Shared => self.step(Event::Enter, |lock| match &mut lock.state {
                 State::Shared { holders, abandoned } => {
-                    holders.push(holder);
+                    holders.insert(claim.who, holder);
                     *abandoned = false;
                 }
-                state => *state = State::Shared { holders: vec![holder], abandoned: false },
+                state => *state = State::Shared { holders: BTreeMap::from([(claim.who, holder)]), abandoned: false },
             }),
         }
         is_told
@@ -258,13 +274,13 @@ impl Lock {
 
     /// Gives it to those who are first in the queue.
     fn advance(&mut self, grants: &mut VecDeque<LockGrant>) {
-        while let Some(next) = self.queue.front().copied() {
+        while let Some(next) = self.queue.first() {
             let is_open = matches!(self.state, State::Free { .. })
                 || matches!(self.state, State::Shared { .. }) && next.mode == Mode::Shared;
             if !is_open {
                 return;
             }
-            self.queue.pop_front();
+            self.queue.remove(next.who);
             let abandoned = self.grant(next);
             grants.push_back(LockGrant { who: next.who, abandoned });
         }
@@ -272,16 +288,15 @@ impl Lock {
 
     /// One that has it, or waits for it, lets go.
     fn let_go(&mut self, who: Claimant, how: Parting) {
-        if let Some(at) = self.queue.iter().position(|claim| claim.who == who) {
+        if self.queue.has(who) {
             return self.step(Event::Quit, |lock| {
-                lock.queue.remove(at);
+                lock.queue.remove(who);
             });
         }
         match &mut self.state {
             State::Free { .. } => unreachable!("nobody has it"),
             State::Shared { holders, abandoned } => {
-                let at = holders.iter().position(|held| held.claim.who == who).expect("one of those that share it");
-                let is_unheard = *abandoned || how == Parting::Unused && holders[at].is_told;
+                let is_unheard = *abandoned || how == Parting::Unused && holders[&who].is_told;
                 let event = match holders.len() {
                     1 if is_unheard => Event::Waive,
                     1 => Event::Last,
@@ -289,7 +304,7 @@ impl Lock {
                 };
                 self.step(event, |lock| match &mut lock.state {
                     State::Shared { holders, abandoned } if event == Event::Part => {
-                        holders.remove(at);
+                        holders.remove(&who);
                         *abandoned = is_unheard;
                     }
                     state => *state = State::Free { abandoned: is_unheard },
@@ -316,6 +331,8 @@ pub struct Locks {
     locks: BTreeMap<String, Lock>,
     /// The lock of each that has or waits for one.
     claims: BTreeMap<Claimant, String>,
+    /// How many claims each connection has.
+    links: BTreeMap<u64, usize>,
     orphans: u64,
     grants: VecDeque<LockGrant>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
@@ -338,6 +355,11 @@ impl Locks {
         self.locks.len()
     }
 
+    /// How many takings of locks a connection has.
+    pub fn count_of(&self, link: u64) -> usize {
+        self.links.get(&link).copied().unwrap_or_default()
+    }
+
     /// The state of a lock.
     pub fn phase(&self, name: &str) -> Phase {
         self.locks.get(name).map_or(Phase::Free, Lock::phase)
@@ -355,11 +377,10 @@ impl Locks {
         if self.claims.len() >= CLAIM_COUNT_MAX {
             return Err(Error::LimitReached { what: "takings of locks".to_owned(), limit: CLAIM_COUNT_MAX as u64 });
         }
-        if self.claims.range(Claimant::all_of(claim.who.link)).take(LINK_CLAIM_COUNT_MAX).count() == LINK_CLAIM_COUNT_MAX {
+        if self.count_of(claim.who.link) == LINK_CLAIM_COUNT_MAX {
             return Err(Error::LimitReached { what: "locks of one client".to_owned(), limit: LINK_CLAIM_COUNT_MAX as u64 });
         }
-        let is_same = |held: &Claim| (held.who.link, held.thread) == (claim.who.link, claim.thread);
-        match (self.locks.get(name).and_then(|lock| lock.has(is_same)), claim.mode) {
+        match (self.locks.get(name).and_then(|lock| lock.held_by(claim.who.link, claim.thread)), claim.mode) {
             (None, _) => {}
             (Some(Mode::Shared), Mode::Exclusive) => {
                 return misused(
@@ -372,12 +393,13 @@ impl Locks {
         let claimed = match lock.is_open_to(claim.mode) {
             true => Claimed::Granted { abandoned: lock.grant(claim) },
             false if waits => {
-                lock.step(Event::Wait, |lock| lock.queue.push_back(claim));
+                lock.step(Event::Wait, |lock| lock.queue.push(claim));
                 Claimed::Waits
             }
             false => return Ok(Claimed::Busy),
         };
         self.claims.insert(claim.who, name.to_owned());
+        *self.links.entry(claim.who.link).or_default() += 1;
         Ok(claimed)
     }
 
@@ -403,7 +425,7 @@ impl Locks {
     /// The bound of one that waits is over. Returns the lock's name, if it waited still.
     pub fn on_bound(&mut self, who: Claimant) -> Option<String> {
         let name = self.claims.get(&who)?.clone();
-        let waits = self.locks[&name].queue.iter().any(|claim| claim.who == who);
+        let waits = self.locks[&name].queue.has(who);
         waits.then(|| {
             self.let_go(who, Parting::InOrder);
             name
@@ -422,7 +444,7 @@ impl Locks {
     /// Whether one has the lock that it asked for.
     fn has(&self, who: Claimant) -> bool {
         let lock = self.claims.get(&who).and_then(|name| self.locks.get(name));
-        lock.is_some_and(|lock| lock.has(|claim| claim.who == who).is_some())
+        lock.is_some_and(|lock| lock.is_held_by(who))
     }
 
     /// The next grant to one that waited.
@@ -432,6 +454,7 @@ impl Locks {
 
     fn let_go(&mut self, who: Claimant, how: Parting) {
         let Some(name) = self.claims.remove(&who) else { return };
+        one_less(&mut self.links, who.link);
         let lock = self.locks.get_mut(&name).expect("a claim is on a lock that is kept");
         lock.let_go(who, how);
         lock.advance(&mut self.grants);

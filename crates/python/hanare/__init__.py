@@ -17,6 +17,7 @@ from .array import Array
 from .dictionary import Dict
 from .errors import Error
 from .pool import Pool, Region, connect
+from .queue import Queue
 from .sync import Group, Lock
 
-__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Region", "__version__", "connect"]
+__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Queue", "Region", "__version__", "connect"]

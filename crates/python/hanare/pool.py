@@ -19,7 +19,8 @@ from ._local import LocalArray
 from ._table import Table
 from ._terms import check_dtype, from_attributes, to_attributes
 from .array import Array
-from .errors import BadUse, Error, IsMapped, NoNode, UnknownRegion
+from .errors import BadUse, Error, IsMapped, NameTaken, NoNode, UnknownRegion
+from .queue import Queue
 from .sync import Group, Lock, _await
 
 __all__ = ["Pool", "Region", "connect"]
@@ -106,7 +107,7 @@ class Region:
         return int.from_bytes(old, "little")
 
     def wait_until(
-        self, offset: int, until: Literal["equal", "differs", "at least"], number: int, timeout: float | None = None
+        self, offset: int, until: Literal["equal", "differs", "at least", "at most", "greater", "less"], number: int, timeout: float | None = None
     ) -> int:
         """Wait until the 64-bit word at `offset` is as wanted; return the word that was seen. Ctrl-C ends the wait.
 
@@ -117,7 +118,7 @@ class Region:
         """
         return self.native.wait_until(offset, until, number, timeout).result()
 
-    async def wait_until_async(self, offset: int, until: Literal["equal", "differs", "at least"], number: int) -> int:
+    async def wait_until_async(self, offset: int, until: Literal["equal", "differs", "at least", "at most", "greater", "less"], number: int) -> int:
         """As `wait_until`, for a task."""
         return await _await(self.native.wait_until(offset, until, number))
 
@@ -359,6 +360,55 @@ class Pool:
             The name is another user's.
         """
         self._native.permit(name, mode)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        block: int | None = None,
+        record: int | None = None,
+        depth: int = 1024,
+        ports: int = 4,
+        overflow: Literal["wait", "refuse", "spill"] = "wait",
+        place: str = "local",
+        mode: int = 0o600,
+        exist_ok: bool = False,
+    ) -> Queue:
+        """Open a queue, or make one: of blocks of `block` bytes, or of records of up to `record`.
+
+        Parameters
+        ----------
+        name : str
+            Its name in the pool. It stays until it is removed, whoever ends.
+        block, record : int, optional
+            Bytes of each unit, 16 to 4096, or of the longest, up to 1 MiB. Without either the queue is there already.
+        depth : int
+            Units of the greatest length for which each writer's lane has room.
+        ports : int
+            Writers at once.
+        overflow : {"wait", "refuse", "spill"}
+            What becomes of a unit for which there is no room.
+        place : str
+            Its node: ``"local"`` or ``"node=K"``. Best that of its reader.
+        mode : int
+            Who may read and write, as a file's mode bits.
+        exist_ok : bool
+            Whether to open one of that name that is there, whatever it is like.
+
+        Raises
+        ------
+        UnknownRegion, NoQueue
+            None is there.
+        NameTaken, BadName, BadSetting, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
+        """
+        if block is None and record is None:
+            return Queue(self, name, self._native.open_queue(name))
+        try:
+            return Queue(self, name, self._native.create_queue(name, (block, record, depth, ports, overflow), place, mode))
+        except NameTaken:
+            if not exist_ok:
+                raise
+            return Queue(self, name, self._native.open_queue(name))
 
     def group(self, name: str, parties: int) -> Group:
         """Become one of the `parties` of a group that meet at its `barrier`. **Errors**: `BadGroup`, `NodeLost`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import _hanare
 
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["Group", "Lock"]
 
 
-async def _await(pending: _hanare.Pending) -> Any:
-    """Wait for it without holding up the event loop; a cancelled task gives it up."""
+async def _readable(bell: int, arm: Callable[[], None] = lambda: None) -> None:
+    """Wait until the descriptor is readable, which `arm` has it become, without holding up the event loop."""
     loop = asyncio.get_running_loop()
     came = loop.create_future()
-    bell = pending.fileno()
 
     def ring() -> None:
         if not came.done():
@@ -25,9 +24,15 @@ async def _await(pending: _hanare.Pending) -> Any:
 
     loop.add_reader(bell, ring)
     try:
+        arm()
         await came
     finally:
         loop.remove_reader(bell)
+
+
+async def _await(pending: _hanare.Pending) -> Any:
+    """Wait for it without holding up the event loop; a cancelled task gives it up."""
+    await _readable(pending.fileno())
     return pending.result()
 
 

@@ -9,6 +9,7 @@
 //! | `view` | mapped memory with Python's buffer protocol |
 //! | `waiting` | waits that Ctrl-C ends and event loops watch |
 //! | `sync` | locks, groups and barriers as such waits |
+//! | `queue` | queues and their ports |
 //!
 //! Arrays, dictionaries and all other faces are Python: this module moves bytes and does nothing else. The interpreter's lock is
 //! released in each call that waits, or moves more than [`memory::BRIEF_LEN`] bytes.
@@ -16,6 +17,7 @@
 mod errors;
 mod memory;
 mod pool;
+mod queue;
 mod region;
 mod shapes;
 mod sync;
@@ -51,6 +53,9 @@ fn _hanare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiting::Pending>()?;
     module.add_class::<sync::Held>()?;
     module.add_class::<sync::Group>()?;
+    module.add_class::<queue::Queue>()?;
+    module.add_class::<queue::Writer>()?;
+    module.add_class::<queue::Reader>()?;
     module.add_function(wrap_pyfunction!(draw_key, module)?)?;
     module.add_function(wrap_pyfunction!(available_memory, module)?)?;
     module.add_function(wrap_pyfunction!(node_socket, module)?)

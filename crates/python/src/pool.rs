@@ -2,6 +2,7 @@
 
 use crate::errors::raise;
 use crate::memory::run;
+use crate::queue::{self, Queue};
 use crate::region::Region;
 use crate::shapes::ShapeTuple;
 use crate::sync::{self, Asked, Group};
@@ -165,6 +166,16 @@ impl Pool {
     /// Joins a group of parties that meet.
     fn group(&self, py: Python<'_>, name: &str, parties: u32) -> PyResult<Group> {
         sync::join(py, &self.pool, name, parties)
+    }
+
+    /// Makes a queue.
+    fn create_queue(&self, py: Python<'_>, name: &str, form: queue::Form<'_>, place: &str, mode: u32) -> PyResult<Queue> {
+        queue::create(py, &self.pool, name, form, place, mode)
+    }
+
+    /// Opens a queue.
+    fn open_queue(&self, py: Python<'_>, name: &str) -> PyResult<Queue> {
+        queue::open(py, &self.pool, name)
     }
 
     /// Begins to wait for all ranks of the job.

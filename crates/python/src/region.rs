@@ -163,7 +163,8 @@ impl Region {
         run(py, true, 0, || self.region.heap().free(offset))
     }
 
-    /// Begins to wait until the word of 8 bytes at `offset` is as wanted: `"equal"`, `"differs"` or `"at least"` a number.
+    /// Begins to wait until the word of 8 bytes at `offset` is as wanted: `"equal"`, `"differs"`, `"at least"`, `"at most"`,
+    /// `"greater"` or `"less"` than a number without a sign.
     #[pyo3(signature = (offset, until, number, seconds=None))]
     fn wait_until(&self, offset: u64, until: &str, number: u64, seconds: Option<f64>) -> PyResult<Pending> {
         let word = Word::U64(number);
@@ -171,7 +172,13 @@ impl Region {
             "equal" => Wait::Equal(word),
             "differs" => Wait::NotEqual(word),
             "at least" => Wait::AtLeast(word),
-            other => return Err(PyValueError::new_err(format!("'{other}' is none of 'equal', 'differs', 'at least'"))),
+            "at most" => Wait::AtMost(word),
+            "greater" => Wait::Greater(word),
+            "less" => Wait::Less(word),
+            other => {
+                let known = "'equal', 'differs', 'at least', 'at most', 'greater', 'less'";
+                return Err(PyValueError::new_err(format!("'{other}' is none of {known}")));
+            }
         };
         let end = seconds.map(|seconds| Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default());
         let region = self.region.clone();

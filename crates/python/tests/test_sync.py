@@ -122,6 +122,8 @@ WAITS = {
     "lock": "other.lock('busy').acquire()",
     "group": "pool.group('lonely', 2).barrier()",
     "word": "pool.create('word', 8).wait_until(0, 'equal', 1)",
+    "unit": "pool.queue('empty', block=16).reader().receive()",
+    "room": "[w.send(bytes(16)) for w in [pool.queue('full', block=16, depth=2).writer()] for _ in range(3)]",
     "map": "other.open('far').region.wait_until(0, 'equal', 1)",
 }
 

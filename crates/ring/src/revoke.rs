@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Either the thread's look sees the new generation, or the node's look sees the thread: never neither. A seat counts how often it was left,
-//! too, so a thread that the node sees there again began later.
+//! too, so a thread that the node sees there again began later; and it names the region, so that a thread that is stopped keeps its own alone.
 //!
-//! The barrier of the thread, on the way of every command, is left out where the node makes one in the threads of the program
-//! ([`hanare_memory::barrier`]).
+//! The barrier of the thread, on the way of every command, is a light one where the node has the kernel pass one for both
+//! ([`crate::words`]).
 //!
 //! What a program stores here is its own word for what it does, and no other program's: one that lies harms what it may write anyway. A
 //! thread that is stopped at its seat is seen there for as long; the seats of a program that has ended are not looked at.
@@ -17,14 +17,13 @@
 use crate::layout::{LINE_LEN, WORD_LEN};
 use crate::words::Exchange;
 use hanare_memory::seat;
-use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Generations: each region has one of them, and shares it with others. A program looks again at a right when another's was taken.
 pub const GENERATION_COUNT: usize = 64;
 
 const LINE_WORDS: usize = LINE_LEN / WORD_LEN;
 
-/// Word index of what the node says of itself: whether it makes barriers in other processes.
+/// Word index of what the node says of itself: whether it has other processes pass a barrier.
 const BARRIERS: usize = 0;
 const GENERATIONS: usize = LINE_WORDS;
 const SEATS: usize = GENERATIONS + GENERATION_COUNT;
@@ -37,13 +36,18 @@ pub const REVOKE_LEN: usize = (SEATS + SEAT_COUNT * LINE_WORDS) * WORD_LEN;
 const DEPTH: u64 = 0xffff;
 const LEFT_ONCE: u64 = DEPTH + 1;
 
+/// Word of a seat: its region, or [`ANY`].
+const REGION: usize = 1;
+/// Several regions at once.
+const ANY: u64 = u64::MAX;
+
 const _: () = assert!(GENERATION_COUNT.is_multiple_of(LINE_WORDS), "seats begin on a line of their own");
 
 /// The words that a program and its node share about rights.
 #[derive(Clone, Debug)]
 pub struct Revoke<W> {
     words: W,
-    /// Whether the node makes this side's barriers.
+    /// Whether the node's barrier is one for this side, too.
     is_light: bool,
 }
 
@@ -60,32 +64,36 @@ fn seat_at(seat: usize) -> usize {
 }
 
 impl<W: Exchange> Revoke<W> {
-    /// The node's side, of memory of zeros. `makes_barriers` if it makes them in other processes.
-    pub fn make(words: W, makes_barriers: bool) -> Revoke<W> {
-        words.store(BARRIERS, u64::from(makes_barriers));
+    /// The node's side, of memory of zeros. `fences_others` if its barriers are those of other processes, too.
+    pub fn make(words: W, fences_others: bool) -> Revoke<W> {
+        words.store(BARRIERS, u64::from(fences_others));
         Revoke { words, is_light: false }
     }
 
-    /// The program's side. `admits_barriers` if others make them in its threads.
-    pub fn open(words: W, admits_barriers: bool) -> Revoke<W> {
-        let is_light = admits_barriers && words.load(BARRIERS) == 1;
+    /// The program's side.
+    pub fn open(words: W) -> Revoke<W> {
+        let is_light = words.load(BARRIERS) == 1;
         Revoke { words, is_light }
     }
 
-    /// The thread of that seat begins a command. It looks at the generation afterwards, and before it touches a byte.
+    /// The thread of that seat begins a command on a region. It looks at the generation afterwards, and before it touches a byte.
     ///
-    /// **Cost**: a store to a line of its own; a full barrier, unless the node makes it; at the shared seat an exchange.
+    /// **Cost**: two stores to a line of its own; a full barrier, unless the node makes it; at the shared seat an exchange.
     #[inline]
-    pub fn enter(&self, seat: usize) {
+    pub fn enter(&self, seat: usize, region: u64) {
         let word = seat_at(seat);
         if seat == seat::SHARED {
             self.change(word, |now| now.wrapping_add(1));
         } else {
-            self.words.store(word, self.words.load(word).wrapping_add(1));
+            let now = self.words.load(word);
+            let is_only = now & DEPTH == 0 || self.words.load(word + REGION) == region;
+            // ORDERING: the region is there before the thread is.
+            self.words.store(word + REGION, if is_only { region } else { ANY });
+            self.words.store(word, now.wrapping_add(1));
         }
-        // ORDERING: pairs with the node's barrier behind `revoke`: the store is visible to its look at the seats, or our look at the
+        // ORDERING: pairs with the node's `barrier`: the store is visible to its look at the seats, or our look at the
         // generation sees that it was raised.
-        if self.is_light { compiler_fence(Ordering::SeqCst) } else { self.words.fence() }
+        if self.is_light { self.words.light_fence() } else { self.words.fence() }
     }
 
     /// The command is done.
@@ -114,19 +122,28 @@ impl<W: Exchange> Revoke<W> {
         self.words.load(generation_at(region))
     }
 
-    /// Node: takes the right on a region back. Its barrier follows, in all processes, and then [`Revoke::entered`].
+    /// Node: takes the right on a region back. A [`Revoke::barrier`] follows, of these words or of another program's, and then
+    /// [`Revoke::entered`].
     pub fn revoke(&self, region: u64) {
         let word = generation_at(region);
         self.words.store(word, self.words.load(word).wrapping_add(1));
-        self.words.fence();
     }
 
-    /// Node: the threads that are at work, on any region.
+    /// Node: what was stored before is seen by the next look of each thread, or the thread is seen at its seat.
+    ///
+    /// **Cost**: a system call, and an interrupt of each processor that runs a program of the pool: some microseconds.
+    pub fn barrier(&self) {
+        self.words.heavy_fence();
+    }
+
+    /// Node: the threads that are at work on a region, or may be.
     ///
     /// **Cost**: a look at some 100 lines.
-    pub fn entered(&self) -> Entered {
+    pub fn entered(&self, region: u64) -> Entered {
         let seats = (0..SEAT_COUNT).map(|seat| (seat, self.words.load(seat_at(seat))));
-        Entered(seats.filter(|(_, word)| word & DEPTH != 0).collect())
+        // A region that is read here and is of a later command is that of a thread that has left since.
+        let is_there = |seat: usize| seat == seat::SHARED || [region, ANY].contains(&self.words.load(seat_at(seat) + REGION));
+        Entered(seats.filter(|(seat, word)| word & DEPTH != 0 && is_there(*seat)).collect())
     }
 
     /// Node: whether all of them have left their seats since.
@@ -151,45 +168,59 @@ mod tests {
     use super::*;
     use crate::testing::Steps;
 
-    const REGION: u64 = 70;
+    const HERE: u64 = 70;
 
     fn both() -> (Steps, Revoke<Steps>, Revoke<Steps>) {
         let memory = Steps::new(REVOKE_LEN);
         let node = Revoke::make(memory.other_process(), true);
-        let program = Revoke::open(memory.clone(), true);
-        assert!(program.is_light && !Revoke::open(memory.clone(), false).is_light);
+        let program = Revoke::open(memory.clone());
+        assert!(program.is_light);
         (memory, node, program)
     }
 
     #[test]
     fn who_was_there_is_waited_for_and_who_came_later_is_not() {
         let (_, node, program) = both();
-        let before = program.generation(REGION);
-        program.enter(3);
-        program.enter(3);
-        program.enter(seat::SHARED);
-        node.revoke(REGION);
-        assert_ne!(program.generation(REGION), before);
-        assert_ne!(program.generation(REGION % GENERATION_COUNT as u64), 0, "others share the word");
-        assert_eq!(program.generation(REGION + 1), 0);
-        let mut entered = node.entered();
+        let before = program.generation(HERE);
+        program.enter(3, HERE);
+        program.enter(3, HERE);
+        program.enter(seat::SHARED, HERE + 1);
+        node.revoke(HERE);
+        assert_ne!(program.generation(HERE), before);
+        assert_ne!(program.generation(HERE % GENERATION_COUNT as u64), 0, "others share the word");
+        assert_eq!(program.generation(HERE + 1), 0);
+        let mut entered = node.entered(HERE);
         program.leave(3);
         program.leave(seat::SHARED);
         assert!(!node.have_left(&mut entered), "one command is inside the other");
         program.leave(3);
-        program.enter(3);
+        program.enter(3, HERE);
         assert!(node.have_left(&mut entered), "it began later");
-        assert!(!node.have_left(&mut node.entered()));
+        assert!(!node.have_left(&mut node.entered(HERE)));
+    }
+
+    #[test]
+    fn who_is_at_another_region_is_not_waited_for_and_who_is_at_both_is() {
+        let (_, node, program) = both();
+        program.enter(3, HERE + 1);
+        assert!(node.have_left(&mut node.entered(HERE)));
+        program.enter(3, HERE);
+        let mut entered = node.entered(HERE);
+        program.leave(3);
+        assert!(!node.have_left(&mut entered));
+        program.leave(3);
+        program.enter(3, HERE + 1);
+        assert!(node.have_left(&mut entered) && node.have_left(&mut node.entered(HERE)));
     }
 
     #[test]
     fn a_program_that_dies_at_any_store_is_seen_at_its_seat_or_not_at_all() {
-        for stores in 0..3 {
+        for stores in 0..4 {
             let (memory, node, program) = both();
             memory.stop_after(stores);
-            program.enter(0);
+            program.enter(0, HERE);
             program.leave(0);
-            assert_eq!(node.have_left(&mut node.entered()), stores != 1);
+            assert_eq!(node.have_left(&mut node.entered(HERE)), stores != 2);
         }
     }
 
@@ -199,11 +230,11 @@ mod tests {
         for word in 0..REVOKE_LEN / WORD_LEN {
             crate::words::Words::store(&memory, word, u64::MAX);
         }
-        node.revoke(REGION);
-        let mut entered = node.entered();
+        node.revoke(HERE);
+        let mut entered = node.entered(HERE);
         assert_eq!(entered.0.len(), SEAT_COUNT);
         for seat in 0..SEAT_COUNT {
-            program.enter(seat);
+            program.enter(seat, HERE);
             program.leave(seat);
         }
         node.have_left(&mut entered);

@@ -13,7 +13,7 @@
 
 use crate::layout::WORD_LEN;
 use hanare_memory::Window;
-use rustix::thread::{MembarrierCommand, membarrier};
+use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Memory as 64-bit words with the orderings that a ring needs, and as bytes.
@@ -63,6 +63,11 @@ impl Shared {
         assert!(window.ptr().addr().is_multiple_of(WORD_LEN), "words begin on their boundary");
         let is_fenced_by_others = membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok();
         Shared { window: window.slice(0, window.len() / WORD_LEN * WORD_LEN), is_fenced_by_others }
+    }
+
+    /// Whether this process can have the others pass a fence, in its [`Words::heavy_fence`]. **Cost**: a system call.
+    pub fn fences_others() -> bool {
+        membarrier_query().contains(MembarrierQuery::GLOBAL_EXPEDITED)
     }
 
     /// `len` bytes at byte `at`, for moving bodies without another copy.

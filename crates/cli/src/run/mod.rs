@@ -11,6 +11,7 @@
 //! | [`output`] | its output, line by line |
 //! | [`end_reporter`] | tells the pool of ranks that ended |
 //! | [`record`] | keeps what ranks do, for `hanare what-if` |
+//! | [`timeline`] | one timeline of all ranks |
 //! | [`verdict`] | the table at the end of a job that failed |
 //! | [`sharing`] | the line about pages that went to and fro between ranks |
 //! | [`scratch`] | where UCX keeps shared memory of a launch |
@@ -29,6 +30,7 @@ mod record;
 mod scratch;
 mod sharing;
 pub mod signals;
+mod timeline;
 mod verdict;
 
 use crate::fabric::Fabric;
@@ -155,6 +157,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let mut around = job::Surroundings { events: &events, sender: &sender, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
     sharing.tell(ranks);
+    timeline::join(&options.variables, ranks);
     drop(nodes);
     Ok(failure.map_or(0, |failure| failure.end.status()))
 }

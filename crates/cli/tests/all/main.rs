@@ -37,6 +37,7 @@ mod node_keeps_its_bytes;
 mod nothing_is_left_behind;
 mod nothing_is_left_on_hosts;
 mod npy_round_trip;
+mod one_timeline;
 mod output_of_ranks;
 mod prometheus_metrics;
 mod queue_commands;

@@ -106,6 +106,7 @@ macro_rules! conformance {
                 pressure::a_peer_that_does_not_read_holds_the_sender_back
                 pressure::a_sink_that_lets_nothing_begin_holds_the_sender_back
                 pressure::a_sink_without_a_place_yet_is_asked_again
+                pressure::a_place_that_is_taken_back_is_asked_for_anew
                 pressure::one_call_moves_a_fair_share_only
                 death::the_last_messages_come_before_the_end
                 death::a_peer_may_die_in_a_head

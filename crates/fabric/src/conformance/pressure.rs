@@ -62,6 +62,14 @@ pub(super) fn a_sink_without_a_place_yet_is_asked_again(fabric: &Fabric) {
     drain(&mut *one, &mut *other, &mut store, &bytes);
 }
 
+pub(super) fn a_place_that_is_taken_back_is_asked_for_anew(fabric: &Fabric) {
+    let (mut one, mut other) = fabric.pair();
+    let bytes = body(0, LEN);
+    let mut store = Store { takes_back: true, ..Store::new() };
+    overfill(&mut *one, &bytes);
+    drain(&mut *one, &mut *other, &mut store, &bytes);
+}
+
 pub(super) fn one_call_moves_a_fair_share_only(fabric: &Fabric) {
     let (mut one, mut other) = fabric.pair();
     let bytes = body(0, LEN);

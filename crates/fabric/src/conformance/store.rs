@@ -12,6 +12,9 @@ pub(crate) struct Store {
     /// How often it says "not yet" before it gives a place; counted down in `left`.
     pub(crate) not_yet: u32,
     pub(crate) left: u32,
+    /// Whether it takes back the first window of each body, once some of its bytes have come.
+    pub(crate) takes_back: bool,
+    pub(crate) has_taken_back: bool,
     /// Bodies longer than this are refused.
     pub(crate) body_len_max: u64,
     pub(crate) body: Vec<u8>,
@@ -25,6 +28,8 @@ impl Store {
             lets_begin: true,
             not_yet: 0,
             left: 0,
+            takes_back: false,
+            has_taken_back: false,
             body_len_max: 256 << 20,
             body: Vec::new(),
         }
@@ -51,6 +56,7 @@ unsafe impl Sink for Store {
             return Ok(Window::empty());
         }
         self.left = self.not_yet;
+        self.has_taken_back &= at > 0;
         if at == 0 {
             self.body = vec![0; head.body_len as usize];
         }
@@ -58,6 +64,12 @@ unsafe impl Sink for Store {
         let len = self.piece_len.min(self.body.len() - at);
         // SAFETY: the body is kept, and not used until the message is complete.
         Ok(unsafe { Window::of_mut(&mut self.body) }.slice(at, len))
+    }
+
+    fn keeps(&mut self, filled: usize) -> bool {
+        let takes_back = self.takes_back && filled > 0 && !self.has_taken_back;
+        self.has_taken_back |= takes_back;
+        !takes_back
     }
 
     fn message(&mut self, head: &Head) {

@@ -111,7 +111,12 @@ impl Receiver {
             if self.has_failed {
                 return Ok(false);
             }
-            let Some(next) = endpoint.arrivals().ahead(0) else { return Ok(false) };
+            let Some(next) = endpoint.arrivals().ahead(0) else {
+                if self.posted.is_empty() {
+                    self.inbox.has_place(sink)?;
+                }
+                return Ok(false);
+            };
             let (data, direct_len) = (next.data.as_ref().map_or(Window::empty(), |data| data.window()), next.direct_len);
             let is_held = self.inbox.is_between() && !sink.may_begin();
             // Chunks under way have their place, or the bounce buffer.

@@ -18,8 +18,8 @@ pub struct Heap<'r> {
 }
 
 impl Region {
-    /// The region as a heap, all free until the first block is taken. It covers the region as long as that is then; a resize
-    /// does not grow it.
+    /// The region as a heap, all free until the first block is taken. It covers the region as long as the handle says through which
+    /// blocks are taken: after a resize that of a new [`crate::Pool::open`].
     pub fn heap(&self) -> Heap<'_> {
         Heap { region: self }
     }
@@ -49,6 +49,16 @@ impl Heap<'_> {
     /// given back twice; [`Error::BadUse`], [`Error::Broken`].
     pub fn free(&self, offset: u64) -> Result<()> {
         self.ask(|slot, grant, region_len| SyncRequest::Free { slot, grant, region_len, offset }).map(|_| ())
+    }
+
+    /// Bytes of the block that begins at `offset`, whoever took it: as many as were asked for, or some more, all of which may be used.
+    ///
+    /// **Cost**: as for [`Heap::allocate`]. **Errors**: as for [`Heap::free`].
+    pub fn block_len(&self, offset: u64) -> Result<u64> {
+        match self.ask(|slot, grant, region_len| SyncRequest::BlockLen { slot, grant, region_len, offset })? {
+            SyncAnswer::BlockLen { len } => Ok(len),
+            _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
+        }
     }
 
     fn ask(&self, request: impl Fn(Slot, Grant, u64) -> SyncRequest) -> Result<SyncAnswer> {

@@ -41,7 +41,7 @@ impl LocalMapping {
             let grant = region.grant(piece.extent);
             let files = match &mut files[piece.extent] {
                 Some(files) => files,
-                none => none.insert(fetch_files(&region.shared, &extents[piece.extent], grant)?),
+                none => none.insert(fetch_files(&region.shared, &extents[piece.extent], grant, true)?),
             };
             map_piece(&mut mapping, piece.at, piece.offset, piece.len, files, region.rights())?;
         }

@@ -168,7 +168,7 @@ impl Pool {
             let (number, thread) = (claims.next(), this_thread());
             let bound_ms = left.map(milliseconds);
             let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms };
-            match home.ask_sync(&request, patience(bound_ms)) {
+            match crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms))) {
                 Ok((SyncAnswer::Granted { abandoned }, connection)) => {
                     fence(Ordering::SeqCst);
                     let held = HeldLock { name: name.to_owned(), thread, connection, is_told: false };

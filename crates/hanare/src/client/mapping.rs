@@ -13,17 +13,19 @@ use hanare_protocol::place::Extent;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use std::os::fd::{AsFd, OwnedFd};
 
+/// The files that hold an extent of this host, in order.
+pub(crate) type FilesHere = Vec<(OwnedFd, FilePart)>;
+
 /// Maps one extent of this host by itself.
-pub(crate) fn map_extent(shared: &Shared, extent: &Extent, grant: Grant, rights: Rights) -> Result<Mapping> {
-    let files = fetch_files(shared, extent, grant)?;
+pub(crate) fn map_extent(extent: &Extent, files: &FilesHere, rights: Rights) -> Result<Mapping> {
     let mut mapping = Mapping::reserve(extent.len)?;
-    map_piece(&mut mapping, 0, 0, extent.len, &files, rights)?;
+    map_piece(&mut mapping, 0, 0, extent.len, files, rights)?;
     Ok(mapping)
 }
 
-/// The files that hold an extent of this host, in order.
-pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant) -> Result<Vec<(OwnedFd, FilePart)>> {
-    let request = Request::Map { slot: extent.slot, grant };
+/// Asks for the files of an extent of this host, and for the right to reach it as it is; `pins` where a pointer is given out.
+pub(crate) fn fetch_files(shared: &Shared, extent: &Extent, grant: Grant, pins: bool) -> Result<FilesHere> {
+    let request = Request::Map { slot: extent.slot, grant, pins };
     match shared.session.ask_with_fds(&request, Vec::new())? {
         (Answer::Files(parts), fds) if parts.len() == fds.len() => Ok(fds.into_iter().zip(parts).collect()),
         (other, _) => Err(shared.session.nonsense(&other)),

@@ -44,5 +44,5 @@ pub use page_cache::{CacheLine, PageCache, PushedPage};
 pub use pool::{CreateOptions, Pool};
 pub use queue::{LaneStat, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, Unread, WritePort};
 pub use region::Region;
-pub use shared::{Explicit, MapOptions, SharedMapping};
+pub use shared::{Explicit, MapAddress, MapOptions, SharedMapping};
 pub use words::{WordGuard, WordLock};

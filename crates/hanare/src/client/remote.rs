@@ -19,7 +19,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
-use hanare_protocol::wire::head::HEAD_LEN;
+use hanare_protocol::wire::head::{HEAD_LEN, Kind};
 use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -134,7 +134,8 @@ impl Remote {
             drop(request);
             return Err(error);
         }
-        if let Some(trace) = crate::trace::current()
+        // A question for the clock is asked for the timeline alone.
+        if let Some(trace) = crate::trace::current().filter(|_| head.kind != Kind::Ping)
             && let Some(request) = inner.pending.get(seq)
         {
             request.sent = Some(trace.request(self.node, &head));
@@ -218,6 +219,20 @@ impl Remote {
         match told {
             (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
             _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
+        }
+    }
+
+    /// Asks for the node's clock, in nanoseconds since 1970.
+    pub fn clock(&self) -> Result<u64> {
+        let mut request = self.draft();
+        request.set_query(&Query::Ping, Patience::Usual);
+        // SAFETY: such a request has no memory but its own.
+        let seq = unsafe { self.post(request) }?;
+        let mut told = None;
+        self.settle(seq, self.bound, |request| told = request.take_reply())?;
+        match told {
+            Some(Reply::Pong { unix_ns }) => Ok(unix_ns),
+            _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer to another question".to_owned() }),
         }
     }
 

@@ -2,23 +2,42 @@
 
 use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
+use super::remote::Remote;
 use crate::client::cut::plan::parts;
-use hanare_memory::{Window, vector};
+use hanare_memory::vector;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::ClientId;
-use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WORD_LOOK_MS};
+use hanare_protocol::limits::{DEATH_LOOK_MS, SPIN_YIELD_US, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS};
 use hanare_protocol::shape::Strided;
-use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often a rank that waits for a word looks how the others of its job are.
 const DEATH_LOOK: Duration = Duration::from_millis(DEATH_LOOK_MS);
 
+/// How long one of several places is waited at before the next.
+const TURN: Duration = Duration::from_millis(4);
+
+/// Words that are looked at together.
+enum WordSeat {
+    Here(Vec<LocalWord>),
+    /// At a node, each with its place among the words that are waited for.
+    There(Arc<Remote>, Vec<(usize, WaitedWord)>),
+}
+
+/// A word of this host, with its place among the words that are waited for.
+struct LocalWord {
+    index: usize,
+    offset: u64,
+    until: Wait,
+}
+
 impl Region {
-    /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen. `bound` is
-    /// in whole milliseconds, `None` for ever.
+    /// Waits until the word at `offset`, a multiple of its length, is as wanted; returns the word that was seen, as an unsigned number of
+    /// its length. `bound` is in whole milliseconds, `None` for ever.
     ///
     /// A word that changes and changes back while nobody looks is not seen: wait for one that stays, as a count that grows.
     /// On memory that is mapped here nothing but the word is looked at: without a bound, a region that was removed or lost is
@@ -31,48 +50,157 @@ impl Region {
     /// [`Error::UnknownRegion`] when the region is removed meanwhile, where it is not mapped; [`Error::NodeLost`];
     /// [`Error::RankGone`] where the wait lasts and a rank of this program's job has died: it failed, or ended without detaching.
     pub fn wait_until(&self, offset: u64, until: Wait, bound: Option<Duration>) -> Result<u64> {
-        self.check_place(offset, until.word())?;
+        self.wait_for_any(&[(offset, until)], bound).map(|(_, seen)| seen)
+    }
+
+    /// Waits until one of some words is as wanted; returns which, and the word that was seen. Of several the first that is found is named.
+    ///
+    /// **Cost**: as for [`Region::wait_until`] where all words are on one node, or on this host. Else each node is asked in turn, for
+    /// some milliseconds each. **Errors**: as there; [`Error::LimitReached`] for no word, or more than
+    /// [`WAIT_WORD_COUNT_MAX`].
+    pub fn wait_for_any(&self, words: &[(u64, Wait)], bound: Option<Duration>) -> Result<(usize, u64)> {
+        if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
+            let what = "words of one wait, of which there is at least one".to_owned();
+            return Err(Error::LimitReached { what, limit: WAIT_WORD_COUNT_MAX as u64 });
+        }
+        words.iter().try_for_each(|(offset, until)| self.check_place(*offset, until.word()))?;
         let begun = Instant::now();
         let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
-        let late =
-            |after_ms| Error::NotInTime { what: format!("the word at offset {offset} of region '{}'", self.name()), after_ms };
+        let places = words.iter().map(|(offset, _)| offset.to_string()).collect::<Vec<_>>().join(" or ");
+        let late = || Error::NotInTime {
+            what: format!("the word at offset {places} of region '{}'", self.name()),
+            after_ms: bound.map_or(0, milliseconds),
+        };
         let mut is_fresh = false;
         loop {
-            let way = self.way();
-            let (extent, at) = self.place_of(way, offset, until.word())?;
-            if let Some(window) = way.local(extent)? {
-                let seen = crate::trace::slice("wait for a word", || self.watch(window, at, until, left))?;
-                return seen.ok_or_else(|| late(bound.map_or(0, milliseconds)));
-            }
-            let door = self.door(extent);
-            // A rank looks from time to time how the others of its job are.
-            let turn = self.shared.job.map(|_| DEATH_LOOK);
-            let bound_ms = left().into_iter().chain(turn).min().map(milliseconds);
-            let request = SyncRequest::Wait { slot: door.slot, grant: door.grant, offset: at, until, bound_ms };
-            match door.remote.ask_sync(&request, patience(bound_ms)) {
-                Ok((SyncAnswer::Word { seen }, _)) => return Ok(seen),
-                Ok(_) => return Err(Error::Garbage { peer: door.remote.node().to_string(), reason: "no word".to_owned() }),
-                Err(Error::GrantRefused { .. }) if !is_fresh => {
-                    self.refresh()?;
-                    is_fresh = true;
+            let seats = self.seats(words)?;
+            let count = seats.len();
+            for seat in seats {
+                // One of several places is waited at for a while, and then the next.
+                let turn = (count > 1).then_some(TURN);
+                match self.wait_at(seat, left().into_iter().chain(turn).min()) {
+                    Ok(Some(found)) => return Ok(found),
+                    Ok(None) => {}
+                    Err(Error::GrantRefused { .. }) if !is_fresh => {
+                        self.refresh()?;
+                        is_fresh = true;
+                    }
+                    Err(error) => return Err(ended(error)),
                 }
-                Err(Error::Broken { happened: Happened::No | Happened::Yes, .. }) => {}
-                Err(Error::NotInTime { .. }) if left().is_none_or(|left| milliseconds(left) > 0) => self.shared.check_deaths()?,
-                Err(Error::NotInTime { .. }) => return Err(late(bound.map_or(0, milliseconds))),
-                Err(error) => return Err(ended(error)),
             }
+            if left().is_some_and(|left| milliseconds(left) == 0) {
+                return Err(late());
+            }
+            self.shared.check_deaths()?;
         }
     }
 
-    /// Looks at a word of this host until it is as wanted, or no time is left.
-    fn watch(&self, extent: Window, at: u64, until: Wait, left: impl Fn() -> Option<Duration>) -> Result<Option<u64>> {
+    /// Waits until all of some words are as wanted at one look, one after the other; returns the words that were seen.
+    ///
+    /// **Cost**: of each word that is waited for, as for [`Region::wait_until`]; and as much again for each that changed while another was
+    /// waited for. **Errors**: as for [`Region::wait_for_any`].
+    pub fn wait_for_all(&self, words: &[(u64, Wait)], bound: Option<Duration>) -> Result<Vec<u64>> {
+        let begun = Instant::now();
+        let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+        if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
+            // The same words as there.
+            self.wait_for_any(words, bound)?;
+        }
+        let mut seen = vec![0; words.len()];
+        // So many words in a row, up to the one before `next`, were as wanted at their last look.
+        let (mut met, mut next) = (0, 0);
+        while met < words.len() {
+            let (offset, until) = words[next];
+            let is_at_once = match self.wait_until(offset, until, Some(Duration::ZERO)) {
+                Ok(word) => {
+                    seen[next] = word;
+                    true
+                }
+                Err(Error::NotInTime { .. }) => {
+                    seen[next] = self.wait_until(offset, until, left())?;
+                    false
+                }
+                Err(error) => return Err(error),
+            };
+            met = if is_at_once { met + 1 } else { 1 };
+            next = (next + 1) % words.len();
+        }
+        Ok(seen)
+    }
+
+    /// The words by where they are looked at: those of this host together, those of each other node together.
+    fn seats(&self, words: &[(u64, Wait)]) -> Result<Vec<WordSeat>> {
+        let way = self.way();
+        let mut seats: Vec<WordSeat> = Vec::new();
+        for (index, (offset, until)) in words.iter().enumerate() {
+            let (extent, at) = self.place_of(&way, *offset, until.word())?;
+            match way.local(extent)? {
+                Some(_) => {
+                    let word = LocalWord { index, offset: *offset, until: *until };
+                    match seats.iter_mut().find_map(|seat| if let WordSeat::Here(words) = seat { Some(words) } else { None }) {
+                        Some(words) => words.push(word),
+                        None => seats.push(WordSeat::Here(vec![word])),
+                    }
+                }
+                None => {
+                    let door = self.door(extent);
+                    let word = WaitedWord { slot: door.slot, grant: door.grant, offset: at, until: *until };
+                    let of_node =
+                        |seat: &&mut WordSeat| matches!(seat, WordSeat::There(remote, _) if remote.node() == door.remote.node());
+                    match seats.iter_mut().find(of_node) {
+                        Some(WordSeat::There(_, words)) => words.push((index, word)),
+                        _ => seats.push(WordSeat::There(door.remote, vec![(index, word)])),
+                    }
+                }
+            }
+        }
+        Ok(seats)
+    }
+
+    /// Waits at one place for so long; `None` where no word of it was as wanted by then, or the connection broke.
+    fn wait_at(&self, seat: WordSeat, bound: Option<Duration>) -> Result<Option<(usize, u64)>> {
+        let (remote, words) = match seat {
+            WordSeat::Here(words) => {
+                let begun = Instant::now();
+                let left = || bound.map(|bound| bound.saturating_sub(begun.elapsed()));
+                return crate::trace::slice("wait for a word", || self.watch(&words, left));
+            }
+            WordSeat::There(remote, words) => (remote, words),
+        };
+        // A rank looks from time to time how the others of its job are.
+        let turn = self.shared.job.map(|_| DEATH_LOOK);
+        let bound_ms = bound.into_iter().chain(turn).min().map(milliseconds);
+        let request = SyncRequest::Wait { words: words.iter().map(|(_, word)| *word).collect(), bound_ms };
+        let answer = crate::trace::slice("wait for a word", || remote.ask_sync(&request, patience(bound_ms)));
+        match answer {
+            Ok((SyncAnswer::Word { index, seen }, _)) if usize::from(index) < words.len() => {
+                Ok(Some((words[usize::from(index)].0, seen)))
+            }
+            Ok(_) => Err(Error::Garbage { peer: remote.node().to_string(), reason: "no word".to_owned() }),
+            Err(Error::Broken { happened: Happened::No | Happened::Yes, .. } | Error::NotInTime { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks at a word once, where it may be reached here. This thread is at work no longer than the look.
+    fn look(&self, offset: u64, word: Word) -> Result<Option<u64>> {
+        let way = self.way();
+        let (extent, at) = self.place_of(&way, offset, word)?;
+        let Some(window) = way.local(extent)? else { return Ok(None) };
+        vector::load_word(window, at, word.len()).map(Some).map_err(|lost| self.lost(lost))
+    }
+
+    /// Looks at words of this host until one is as wanted. `None` where no time is left, or one may be reached here no more.
+    fn watch(&self, words: &[LocalWord], left: impl Fn() -> Option<Duration>) -> Result<Option<(usize, u64)>> {
         let mut backoff = Backoff::new();
         let mut nap = Duration::from_micros(SPIN_YIELD_US);
         let mut looked = Instant::now();
         loop {
-            let seen = vector::load_word(extent, at, until.word().len()).map_err(|lost| self.lost(lost))?;
-            if until.is_met(seen) {
-                return Ok(Some(seen));
+            for LocalWord { index, offset, until } in words {
+                let Some(seen) = self.look(*offset, until.word())? else { return Ok(None) };
+                if until.is_met(seen) {
+                    return Ok(Some((*index, seen)));
+                }
             }
             let left = left();
             if left == Some(Duration::ZERO) {
@@ -97,7 +225,7 @@ impl Region {
     }
 
     /// The extent of a word, and its place there.
-    fn place_of(&self, way: Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
+    fn place_of(&self, way: &Way<'_>, offset: u64, word: Word) -> Result<(usize, u64)> {
         let len = word.len();
         let mut parts = parts(way.routes(), Strided::contiguous(offset, len));
         match (parts.next(), parts.next()) {

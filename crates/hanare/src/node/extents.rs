@@ -2,11 +2,14 @@
 //!
 //! Who finds an extent keeps it alive: removing one from the table frees its memory when the last command on it has ended.
 
+use super::bypass::{NotShared, Programs, SeatsOfAll};
 use super::counts::Counts;
 use super::held::{Held, Writing};
 use super::roll::Roll;
+use crate::seats::Seats;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::page::bypass::Standing;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::Command;
 use hanare_protocol::wire::control::{FilePart, HeldExtent};
@@ -20,6 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct Extents {
     lender: Arc<Lender>,
     pub counts: Arc<Counts>,
+    seats: SeatsOfAll,
     /// Who is attached to the node.
     pub roll: Roll,
     entries: RwLock<Entries>,
@@ -75,12 +79,13 @@ struct Entry {
     held: Arc<Held>,
     read: Grant,
     write: Grant,
-    /// Clients of this host that may have it mapped as it is.
-    direct: BTreeSet<ClientId>,
+    /// Clients of this host that have it mapped as it is.
+    direct: Programs,
     /// By how many homes it is shared: while there is any it is reached through its pages alone. One that all hosts have left
     /// may last beside the next as long as its last answers leave.
     shares: usize,
-    /// Somebody is about to share it, and waits for commands under way: those that come are done by pages.
+    /// Somebody is about to share it, and waits for commands under way: those that come are done by pages, and no client gets the right to
+    /// reach it as it is.
     is_wanted: bool,
 }
 
@@ -108,6 +113,14 @@ impl Opened {
         self.is_by_pages
     }
 
+    /// Hosts may be about to map it: then it is reached by pages from here on. Says whether it is.
+    pub fn give_way(&mut self, extents: &Extents) -> bool {
+        let entries = extents.read();
+        let entry = entries.slots.get(self.slot.0 as usize).and_then(Option::as_ref);
+        self.is_by_pages |= entry.is_some_and(|entry| Arc::ptr_eq(&entry.held, &self.held) && entry.is_by_pages());
+        self.is_by_pages
+    }
+
     /// As [`Held::stays`]; never what is reached by pages, which are taken out of mappings at times.
     pub fn stays(&self) -> Option<Window> {
         if self.is_by_pages { None } else { self.held.stays() }
@@ -132,6 +145,7 @@ impl Extents {
         Extents {
             lender,
             counts: Arc::default(),
+            seats: SeatsOfAll::default(),
             roll: Roll::default(),
             entries: RwLock::new(Entries { node: NodeId(0), slots: Vec::new(), free: Vec::new(), lingering: Vec::new() }),
         }
@@ -148,7 +162,7 @@ impl Extents {
             .map(|(len, extent)| {
                 let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
-                Ok(entries.enter(Entry { held, read, write, direct: BTreeSet::new(), shares: 0, is_wanted: false }))
+                Ok(entries.enter(Entry::new(held, (read, write))))
             })
             .collect()
     }
@@ -162,7 +176,7 @@ impl Extents {
             let extent = self.lender.make(*len)?;
             let held = Arc::new(Held::new(*gid, *len, extent, self.lender.clone()).restored(*has_heap));
             let (read, write) = (fresh_grant()?, fresh_grant()?);
-            let entry = Entry { held: held.clone(), read, write, direct: BTreeSet::new(), shares: 0, is_wanted: false };
+            let entry = Entry::new(held.clone(), (read, write));
             let at = slot.0 as usize;
             if entries.slots.len() <= at {
                 entries.slots.resize_with(at + 1, || None);
@@ -192,7 +206,7 @@ impl Extents {
             let mut entries = self.write();
             let taken: Vec<Option<Entry>> = slots.iter().map(|slot| entries.take(*slot)).collect();
             let mapped = taken.iter().flatten().filter(|entry| !entry.direct.is_empty());
-            let lingering: Vec<_> = mapped.map(|entry| (entry.held.clone(), entry.direct.clone())).collect();
+            let lingering: Vec<_> = mapped.map(|entry| (entry.held.clone(), entry.direct.all().collect())).collect();
             entries.lingering.extend(lingering);
             taken
         };
@@ -241,9 +255,14 @@ impl Extents {
         self.read().hold(slot, grant, need)
     }
 
-    /// The files of an extent, for a client of this host to map as its grant allows. It counts as mapped by that client until
-    /// [`Extents::forget_direct`].
-    pub fn files(&self, slot: Slot, grant: Grant, client: ClientId) -> Result<ExtentFiles> {
+    /// A client of this host says here when it works on extents as they are.
+    pub fn client_came(&self, client: ClientId, seats: Seats) {
+        self.seats.lock().insert(client, seats);
+    }
+
+    /// The files of an extent, for a client of this host to map and reach as its grant allows, until a host shares it; `pins` if it gives a
+    /// pointer out. It counts as mapped by that client until [`Extents::forget_direct`].
+    pub fn files(&self, (slot, grant): (Slot, Grant), client: ClientId, pins: bool) -> Result<ExtentFiles> {
         let mut entries = self.write();
         let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
         if is_by_pages {
@@ -255,18 +274,25 @@ impl Extents {
         };
         // As long as the table is locked nobody begins to share it.
         if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
-            entry.direct.insert(client);
+            entry.direct.map(client, pins);
         }
         drop(entries);
         held.with_own_file(|extent| extent.files(rights))
     }
 
-    /// A client has no mapping of extents any more: of a region's, or of any.
+    /// A client has no pointer to extents of a region any more.
+    pub fn unpin(&self, client: ClientId, gid: Gid) {
+        let mut entries = self.write();
+        let those = entries.slots.iter_mut().flatten().filter(|entry| entry.held.gid() == gid);
+        those.for_each(|entry| entry.direct.unpin(client));
+    }
+
+    /// A client has no mapping of extents any more: of a region's, or of any, because it has ended.
     pub fn forget_direct(&self, client: ClientId, gid: Option<Gid>) {
         let mut entries = self.write();
         for entry in entries.slots.iter_mut().flatten() {
             if gid.is_none_or(|gid| entry.held.gid() == gid) {
-                entry.direct.remove(&client);
+                entry.direct.release(client);
             }
         }
         for (held, clients) in &mut entries.lingering {
@@ -276,31 +302,41 @@ impl Extents {
         }
         let gone: Vec<_> = entries.lingering.extract_if(.., |(_, clients)| clients.is_empty()).collect();
         drop(entries);
+        let seats = gid.is_none().then(|| self.seats.lock().remove(&client));
+        drop(seats);
         // Memory is given back outside the lock.
         drop(gone);
     }
 
-    /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Says for what the grant is good.
+    /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Clients lose the right to reach it as it is.
     ///
-    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] while clients may have it mapped as it is, and while commands that
-    /// change it are under way: those that come after are done by pages, until [`Extents::cancel_share_wait`].
-    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles)> {
+    /// **Cost**: where clients had the right, a barrier in their threads. **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where clients
+    /// gave out pointers. It passes while commands that began before are under way: those that come after are done by pages, until
+    /// [`Extents::cancel_share_wait`].
+    pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles), NotShared> {
         let mut entries = self.write();
         let node = entries.node;
         let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
         let entry = entry.filter(|entry| entry.held.gid() == gid && entry.allows(grant).is_some());
         let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
-        if !entry.direct.is_empty() {
-            let reason = format!(
-                "{} program(s) of {node} have its memory mapped as it is; let them map it coherently too, or close it",
-                entry.direct.len()
-            );
-            return Err(Error::BadUse { region: gid.to_string(), reason });
+        entry.is_wanted = true;
+        let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
+        match entry.direct.take_back(gid, &self.seats.lock()) {
+            Standing::Free => {}
+            Standing::Pinned(count) => {
+                let reason =
+                    format!("{count} program(s) of {node} have pointers to its memory as it is; let them unmap it first");
+                return Err(bad_use(reason).into());
+            }
+            Standing::Busy(count) => {
+                let reason =
+                    format!("{count} program(s) of {node} do not end a command that they began on its memory; see to them");
+                return Err(NotShared::passing(bad_use(reason)));
+            }
         }
         if entry.shares == 0 && entry.held.is_written() {
-            entry.is_wanted = true;
             let reason = format!("{node} has commands on it under way that do not end; see to the programs that began them");
-            return Err(Error::BadUse { region: gid.to_string(), reason });
+            return Err(NotShared::passing(bad_use(reason)));
         }
         entry.shares += 1;
         let held = entry.held.clone();
@@ -309,7 +345,7 @@ impl Extents {
         if files.is_err() {
             self.unshare(slot);
         }
-        files.map(|files| (held, files))
+        Ok((held, files?))
     }
 
     /// Nobody is about to share an extent any more: somebody does, or has given up.
@@ -349,6 +385,10 @@ impl Extents {
 }
 
 impl Entry {
+    fn new(held: Arc<Held>, (read, write): (Grant, Grant)) -> Entry {
+        Entry { held, read, write, direct: Programs::default(), shares: 0, is_wanted: false }
+    }
+
     fn is_by_pages(&self) -> bool {
         self.shares > 0 || self.is_wanted
     }

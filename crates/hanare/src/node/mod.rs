@@ -17,6 +17,7 @@
 //! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
 
+mod bypass;
 mod control;
 mod control_link;
 mod counts;
@@ -34,6 +35,10 @@ mod pages;
 mod queues;
 mod roll;
 
+#[cfg(test)]
+pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;
+#[cfg(any(test, fuzzing))]
+pub(crate) use data::fuzz::sharing as fuzz_sharing;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;

@@ -240,8 +240,7 @@ impl Trace {
         for ring in self.rings().iter() {
             let region = &ring.region;
             let dropped = ring.take(|fault| {
-                let at = |ns: u64| self.origin_us + ns as f64 / 1e3;
-                let (begin, end) = (at(fault.begin_ns), at(fault.end_ns));
+                let (begin, end) = (self.at(fault.begin_ns), self.at(fault.end_ns));
                 let access = if fault.access == Access::Write { "write" } else { "read" };
                 let args = json!({
                     "region": region, "offset": fault.page * PAGE_LEN, "access": access, "pages_ahead": fault.seen.ahead,

@@ -5,15 +5,17 @@
 //! | slice on a thread | a command or batch that was waited for; a barrier, a flush |
 //! | async slice `command` | a command or batch that was begun, until it was waited for |
 //! | async slice `request` | a request to one node, until its answer was noticed |
+//! | arrow `request` | from where a thread sent a request to where a thread noticed its answer |
+//! | slice `take a lock` | a lock by name, until it was granted |
 //! | slice `fault, ...` on a thread | a touch of a mapped page that the kernel could not serve: region, offset, access, what it took |
 //! | async slice `write port`, `read port` | a port of a queue, until it closes: units kept or seen, and how often it slept |
 //! | slice `wait for a unit`, `wait for room` | a port of a queue that sleeps |
 //! | slice `mapping` | a flush, update or touch of a range of a mapping |
 //! | instant `faults dropped` | more faults than their room held until it was written: how many |
 //!
-//! One file for a process, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written
+//! One file for a process, which `hanare run` joins to one for the job, begun at its first event: a program that attaches and runs nothing leaves none. Every event is written
 //! at once, over the end of the array, so that what a killed program leaves is whole. Times are microseconds since midnight (UTC) of
-//! the day it began, so that the ranks of a job can be laid side by side.
+//! the day it began, by the clock of the job's home: a rank asks for it when it attaches ([`Trace::align`]).
 //!
 //! **Cost**: when unset, one load for each command that is drafted, and nothing on the way of gets and puts to mapped memory. When set,
 //! all of them are drafted, and each event costs a write to the file. A fault costs a branch when unset; when set about a
@@ -21,6 +23,7 @@
 //!
 //! **Source**: "Trace Event Format", the JSON array form: complete (`X`), duration (`B`, `E`), async (`b`, `e`) and metadata (`M`) events.
 
+mod clock;
 mod fault;
 
 pub(crate) use fault::{Faults, Means, Seen, take_over};
@@ -36,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -46,8 +49,10 @@ static TRACE: OnceLock<Option<Trace>> = OnceLock::new();
 pub(crate) struct Trace {
     out: Mutex<Out>,
     origin: Instant,
-    /// Microseconds of the day at `origin`.
+    /// Microseconds of the day at `origin`, by this host's clock.
     origin_us: f64,
+    /// What the job's clock is ahead of this host's, in nanoseconds.
+    ahead_ns: AtomicI64,
     /// What tells this process from others of its job.
     pid: u32,
     /// A child made by `fork` has its parent's file, and must not write to it.
@@ -118,6 +123,12 @@ fn file_name(text: &str, rank: u32, ranks: u32, process: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// The files in which the ranks of a job write their timelines where the setting is `text`; none where they are named by process, or there is
+/// one.
+pub fn timeline_files(text: &str, ranks: u32) -> Option<Vec<PathBuf>> {
+    (ranks > 1 && !text.contains("%p")).then(|| (0..ranks).map(|rank| file_name(text, rank, ranks, 0)).collect())
+}
+
 /// Refuses a path whose folder takes no new file.
 fn check_folder(text: &str, path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -152,11 +163,46 @@ impl Trace {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_us = (now.as_secs() % 86_400) as f64 * 1e6 + f64::from(now.subsec_nanos()) / 1e3;
         let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false, named: BTreeSet::new() });
-        Ok(Trace { out, origin: Instant::now(), origin_us, pid, process, ids: AtomicU64::new(1), rings: Default::default() })
+        let ahead_ns = AtomicI64::new(0);
+        Ok(Trace {
+            out,
+            origin: Instant::now(),
+            origin_us,
+            ahead_ns,
+            pid,
+            process,
+            ids: AtomicU64::new(1),
+            rings: Default::default(),
+        })
     }
 
     fn now(&self) -> f64 {
-        self.origin_us + self.origin.elapsed().as_nanos() as f64 / 1e3
+        self.at(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    /// The time so many nanoseconds after the origin.
+    fn at(&self, ns: u64) -> f64 {
+        self.origin_us + (self.ahead_ns.load(Ordering::Relaxed) as f64 + ns as f64) / 1e3
+    }
+
+    /// Takes the job's clock, which `ask` tells in nanoseconds since 1970, for this timeline's. Where it cannot be asked this host's stays.
+    ///
+    /// **Cost**: some messages each way, once.
+    pub(crate) fn align(&self, ask: impl Fn() -> Result<u64>) {
+        let ahead = clock::ahead_of(ask);
+        self.ahead_ns.store(ahead.unwrap_or(0), Ordering::Relaxed);
+        let args = json!({ "ahead_us": ahead.map(|ns| ns as f64 / 1e3) });
+        self.out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .about
+            .push(json!({ "name": "clock", "ph": "M", "pid": self.pid, "tid": 0, "args": args }));
+    }
+
+    /// An arrow's begin (`s`) or end (`f`), in the slice that the thread is in. Arrows of one id are one, in all files of a job.
+    fn arrow(&self, phase: &str, id: u64) {
+        let id = format!("{}-{id:x}", self.pid);
+        self.event(phase, "request", "request", self.now(), json!({ "id": id, "bp": "e" }));
     }
 
     fn id(&self) -> u64 {
@@ -210,6 +256,7 @@ impl Trace {
         let sent = Sent { id: self.id(), node };
         let args = json!({ "kind": kind, "commands": head.count, "bytes_sent": head.body_len });
         self.async_event("b", &sent.name(), "request", self.now(), sent.id, args);
+        self.arrow("s", sent.id);
         sent
     }
 }
@@ -279,6 +326,7 @@ impl Sent {
     pub(crate) fn end(self, result: &Result<()>) {
         if let Some(trace) = current() {
             trace.async_event("e", &self.name(), "request", trace.now(), self.id, json!({ "outcome": outcome(result) }));
+            trace.arrow("f", self.id);
         }
     }
 }

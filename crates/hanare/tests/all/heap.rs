@@ -93,3 +93,28 @@ fn a_heap_goes_with_its_region() {
     assert!(matches!(second.heap().free(block), Err(Error::NoBlock { .. })));
     second.heap().allocate(1 << 19, 1).unwrap();
 }
+
+#[test]
+fn a_heap_follows_a_region_that_grows_and_tells_how_long_blocks_are() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    let short = near.create("grows", 1 << 20, &placed(Placement::Node(NodeId(1)))).unwrap();
+    let first = short.heap().allocate(700_000, 16).unwrap();
+    assert!(matches!(short.heap().allocate(700_000, 16), Err(Error::HeapFull { .. })));
+    let long = near.resize("grows", 4 << 20).unwrap();
+    let second = long.heap().allocate(1 << 20, 4096).unwrap();
+    assert!(second >= 1 << 20 && second + (1 << 20) <= 4 << 20, "{second}");
+    long.put(second, &pattern(1 << 20, 3)).unwrap();
+    // Another client reads it where it is, and asks how long both are.
+    let there = far.open("grows").unwrap();
+    let mut back = vec![0; 1 << 20];
+    there.get(second, &mut back).unwrap();
+    assert_eq!(back, pattern(1 << 20, 3));
+    for (block, asked) in [(first, 700_000), (second, 1 << 20)] {
+        let len = there.heap().block_len(block).unwrap();
+        assert!(len >= asked && len < asked + asked / 4, "{len} of {asked}");
+    }
+    assert!(matches!(there.heap().block_len(first + 64), Err(Error::NoBlock { .. })));
+    there.heap().free(second).unwrap();
+    assert!(matches!(there.heap().block_len(second), Err(Error::NoBlock { .. })));
+}

@@ -1,81 +1,30 @@
 //! A client that knows the protocol and means no good: the node lives, and serves others.
 
+use crate::raw_link::{BOUND, Raw};
 use crate::support;
 
 use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Overflow, QueueForm, Rights, Shape, Strided, Subarray, Unit};
 use hanare_protocol::id::{Grant, Slot};
-use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX};
+use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
-use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Duration;
 use support::TestPool;
 
-/// Nothing that a healthy node does takes so long.
-const BOUND: Duration = Duration::from_secs(20);
-
-/// A data link, byte by byte.
-struct Raw(TcpStream);
-
-impl Raw {
-    fn connect(address: &str) -> Raw {
-        let socket = support::data_link(address);
-        socket.set_read_timeout(Some(BOUND)).unwrap();
-        socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
-        Raw(socket)
-    }
-
-    /// The next answer that is more than a sign of life.
-    fn answer(&mut self) -> (Head, Vec<u8>) {
-        loop {
-            let mut head = [0; HEAD_LEN];
-            self.0.read_exact(&mut head).unwrap();
-            let head = Head::decode(&head).unwrap();
-            if head.kind == Kind::Working {
-                continue;
-            }
-            let mut body = vec![0; head.body_len as usize];
-            self.0.read_exact(&mut body).unwrap();
-            return (head, body);
-        }
-    }
-
-    fn assert_alive(&mut self) {
-        self.0.write_all(&Head::new(Kind::Ping, 7).encode()).unwrap();
-        assert_eq!(self.answer().0, Head::new(Kind::Pong, 7));
-    }
-
-    fn send(&mut self, request: &SyncRequest) {
-        let body = control::encode(request);
-        let head = Head { body_len: body.len() as u64, ..Head::new(Kind::Sync, 5) };
-        self.0.write_all(&[&head.encode()[..], &body].concat()).unwrap();
-    }
-
-    /// Asks for something that clients share.
-    fn ask(&mut self, request: &SyncRequest) -> Result<SyncAnswer, Error> {
-        self.send(request);
-        match self.answer() {
-            (Head { kind: Kind::Refused, .. }, body) => Err(control::decode(&body).unwrap()),
-            (_, body) => Ok(control::decode(&body).unwrap()),
-        }
-    }
-
-    /// Sends commands, each with its list and its operand; they must be refused.
-    fn refused(&mut self, commands: &[(Command, Vec<u8>)], operands: &[u8]) -> Error {
-        self.0.write_all(&message(commands, operands)).unwrap();
-        let (head, body) = self.answer();
-        assert_eq!(head.kind, Kind::Refused);
-        control::decode(&body).unwrap()
-    }
+/// Sends commands, each with its list and its operand; they must be refused.
+fn refused_commands(raw: &mut Raw, commands: &[(Command, Vec<u8>)], operands: &[u8]) -> Error {
+    raw.0.write_all(&message(commands, operands)).unwrap();
+    let (head, body) = raw.answer();
+    assert_eq!(head.kind, Kind::Refused);
+    control::decode(&body).unwrap()
 }
 
 fn message(commands: &[(Command, Vec<u8>)], operands: &[u8]) -> Vec<u8> {
@@ -151,25 +100,25 @@ fn what_64_bytes_cannot_ask_for() {
 
     // A block that is not aligned behind more of them than anybody can look at.
     let odd = blocks(8, &[Dim { count: 2, stride: 12 }, again(1 << 58)]);
-    let error = raw.refused(&[command(Op::Update(add), odd)], &1u64.to_le_bytes());
+    let error = refused_commands(&mut raw, &[command(Op::Update(add), odd)], &1u64.to_le_bytes());
     assert!(matches!(error, Error::BadElement { .. }), "{error}");
 
     // More results, together, than a message holds, and than 64 bits count.
     let half = || blocks(1, &[again(1 << 63)]);
-    let error = raw.refused(&[command(Op::Get, half()), command(Op::Get, half())], &[]);
+    let error = refused_commands(&mut raw, &[command(Op::Get, half()), command(Op::Get, half())], &[]);
     assert!(matches!(error, Error::LimitReached { .. }), "{error}");
 
     // An address that the node would have to hold.
     let long = Op::CopyFrom { address_len: 1 << 16 };
     let word = || Shape::contiguous(0, 8);
-    let error = raw.refused(&[command(long, word()), command(Op::CopyTo, word())], &[b'a'; 1 << 16]);
+    let error = refused_commands(&mut raw, &[command(long, word()), command(Op::CopyTo, word())], &[b'a'; 1 << 16]);
     assert!(matches!(error, Error::BadShape { .. }), "{error}");
 
     // Patterns, likewise.
     let pattern = Op::Fill { pattern_len: 256 << 10 };
     let patterns: Vec<_> = (0..17).map(|_| command(pattern, Shape::contiguous(0, LEN))).collect();
     raw.0.set_write_timeout(None).unwrap();
-    let error = raw.refused(&patterns, &vec![0; 17 * (256 << 10)]);
+    let error = refused_commands(&mut raw, &patterns, &vec![0; 17 * (256 << 10)]);
     assert!(matches!(error, Error::LimitReached { .. }), "{error}");
 
     // Operands that 64 bits cannot count are no message.
@@ -361,7 +310,12 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
     assert!(matches!(raw.ask(&lock(u64::MAX, "a/b")), Err(Error::BadName { .. })));
 
     let (slot, grant) = (view.layout.extents().next().unwrap().slot, view.grants[0]);
-    let wait = |offset, until| SyncRequest::Wait { slot, grant, offset, until, bound_ms: None };
+    let wait = |offset, until| SyncRequest::Wait { words: vec![WaitedWord { slot, grant, offset, until }], bound_ms: None };
+    for count in [0, WAIT_WORD_COUNT_MAX + 1] {
+        let word = WaitedWord { slot, grant, offset: 0, until: Wait::Equal(Word::U64(0)) };
+        let words = SyncRequest::Wait { words: vec![word; count], bound_ms: None };
+        assert!(matches!(raw.ask(&words), Err(Error::LimitReached { .. })), "{count} words");
+    }
     let never = Wait::Equal(Word::U64(1));
     for offset in [1, LEN - 4, LEN, u64::MAX - 7, u64::MAX] {
         assert!(matches!(raw.ask(&wait(offset, never)), Err(Error::BadUse { .. })), "{offset}");
@@ -457,7 +411,7 @@ fn a_port_has_the_rights_of_its_grant_and_its_own_number_alone() {
             assert!(matches!(ask(&mut raw, grant, request), Err(Error::GrantRefused { .. })), "{request:?}");
         }
         let (commands, operand) = append(grant, front, &[7; 16]);
-        assert!(matches!(raw.refused(&commands, &operand), Error::GrantRefused { .. }));
+        assert!(matches!(refused_commands(&mut raw, &commands, &operand), Error::GrantRefused { .. }));
     }
     let grant = view.grants[0];
     assert_eq!(ask(&mut raw, grant, all[0]), Ok(SyncAnswer::Lane { lane: 0, accepted: 0 }));
@@ -482,7 +436,7 @@ fn a_port_has_the_rights_of_its_grant_and_its_own_number_alone() {
     }
     let refused = |raw: &mut Raw, front, units: &[u8]| {
         let (commands, operand) = append(grant, front, units);
-        raw.refused(&commands, &operand)
+        refused_commands(raw, &commands, &operand)
     };
     assert!(matches!(refused(&mut raw, AppendFront { writer: PortId(9), ..front }, &[7; 16]), Error::NotAWriter { .. }));
     assert!(matches!(refused(&mut raw, AppendFront { seq: 1, ..front }, &[7; 16]), Error::Garbage { .. }));

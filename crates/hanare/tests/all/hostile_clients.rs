@@ -33,7 +33,7 @@ fn a_program_that_asks_without_pause_holds_nobody_up() {
     let clients = [pool.client(0), pool.client(1)];
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for request in [Request::Status, Request::Release { gid: hanare_protocol::id::Gid(1) }] {
+        for request in [Request::Status, Request::Release { gid: hanare_protocol::id::Gid(1), keeps: false }] {
             for node in &pool.nodes {
                 let (mut asking, is_over, request) = (Intruder::attach(node.socket()), &is_over, frame(&request).repeat(64));
                 let mut reading = asking.0.try_clone().unwrap();
@@ -178,7 +178,7 @@ fn memory_of_removed_regions_that_is_still_mapped_is_lent() {
             Err(error) => break error,
         };
         let slot = view.layout.extents().next().unwrap().slot;
-        let (answer, fds) = intruder.ask_with_fds(&Request::Map { slot, grant: view.grants[0] });
+        let (answer, fds) = intruder.ask_with_fds(&Request::Map { slot, grant: view.grants[0], pins: false });
         assert!(matches!(answer, Ok(control::Answer::Files(_))), "{answer:?}");
         intruder.ask(&Request::Remove { name }).unwrap();
         files.push(fds);

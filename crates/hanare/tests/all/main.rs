@@ -27,6 +27,8 @@ mod holder;
 mod intruder;
 #[path = "../support/processes.rs"]
 mod processes;
+#[path = "../support/raw_link.rs"]
+mod raw_link;
 #[path = "../support/relay.rs"]
 mod relay;
 #[path = "../support/scene.rs"]
@@ -44,6 +46,7 @@ mod coherent;
 mod collectives;
 mod commands;
 mod cost;
+mod equal_addresses;
 mod fault_steps;
 mod fault_steps_of_nodes;
 mod groups;
@@ -51,6 +54,7 @@ mod heap;
 mod hostile;
 mod hostile_clients;
 mod hostile_mappings;
+mod hostile_tables;
 mod keys_change;
 mod locks;
 mod looks;
@@ -63,6 +67,7 @@ mod put_and_get;
 mod queue_sets;
 mod queue_steps;
 mod queues;
+mod taken_back;
 mod taken_for_lost;
 mod threads;
 mod timeline;

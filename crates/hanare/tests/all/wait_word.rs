@@ -201,3 +201,57 @@ fn a_rank_hears_that_another_died_and_not_that_one_detached() {
     assert_eq!(there.wait_until(8, wanted, None), Ok(1));
     taken.unlock().unwrap();
 }
+
+#[test]
+fn words_are_compared_in_all_ways_and_lengths_here_and_elsewhere() {
+    let pool = TestPool::start(2, 16 << 20);
+    for node in 0..2 {
+        let client = pool.client(node);
+        let region = client.create_or_attach("w", 1 << 20, &CreateOptions::default()).unwrap();
+        region.put(64, &(-3i16).to_le_bytes()).unwrap();
+        for (until, is_met) in [
+            (Wait::Less(Word::I16(0)), true),
+            (Wait::Less(Word::U16(0xfffd)), false),
+            (Wait::AtMost(Word::U16(0xfffd)), true),
+            (Wait::Greater(Word::I16(-4)), true),
+            (Wait::Greater(Word::I16(-3)), false),
+            (Wait::AtLeast(Word::I16(-3)), true),
+        ] {
+            let seen = region.wait_until(64, until, Some(Duration::ZERO));
+            assert_eq!(seen.is_ok(), is_met, "{until:?} on node {node}: {seen:?}");
+        }
+        assert!(matches!(region.wait_until(65, Wait::Equal(Word::U16(0)), None), Err(Error::BadElement { .. })));
+    }
+}
+
+#[test]
+fn any_of_several_words_ends_a_wait_wherever_they_lie_and_all_do() {
+    let pool = TestPool::start(3, 16 << 20);
+    let (waiter, writer) = (pool.client(0), pool.client(1));
+    // Places of 64 KiB on three nodes by turns.
+    let spread = CreateOptions { placement: hanare::Placement::Interleave(64 << 10), ..CreateOptions::default() };
+    let region = waiter.create("spread", 1 << 20, &spread).unwrap();
+    let other = writer.open("spread").unwrap();
+    let places: Vec<u64> = (0..4).map(|place| place << 16).collect();
+    for (round, changed) in [2usize, 0, 3, 1].into_iter().enumerate() {
+        let words: Vec<(u64, Wait)> = places.iter().map(|place| (*place, Wait::Equal(Word::U64(round as u64 + 7)))).collect();
+        let late = region.wait_for_any(&words, Some(Duration::from_millis(3)));
+        assert!(matches!(late, Err(Error::NotInTime { .. })), "{late:?}");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| region.wait_for_any(&words, Some(Duration::from_secs(20))));
+            other.put(places[changed], &(round as u64 + 7).to_le_bytes()).unwrap();
+            assert_eq!(waits.join().unwrap(), Ok((changed, round as u64 + 7)));
+        });
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| region.wait_for_all(&words, Some(Duration::from_secs(20))));
+            for place in &places {
+                other.put(*place, &(round as u64 + 7).to_le_bytes()).unwrap();
+            }
+            assert_eq!(waits.join().unwrap(), Ok(vec![round as u64 + 7; 4]));
+        });
+    }
+    for wrong in [vec![], vec![(0, Wait::Equal(Word::U64(0))); 9]] {
+        assert!(matches!(region.wait_for_any(&wrong, None), Err(Error::LimitReached { .. })));
+        assert!(matches!(region.wait_for_all(&wrong, None), Err(Error::LimitReached { .. })));
+    }
+}

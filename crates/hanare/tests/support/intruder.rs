@@ -48,6 +48,14 @@ impl Intruder {
         intruder
     }
 
+    /// A program of the test's own user, attached.
+    pub fn connect_as_we_are(socket: &str) -> Intruder {
+        let address = SocketAddr::from_abstract_name(socket.strip_prefix('@').unwrap()).unwrap();
+        let mut own = Intruder(UnixStream::connect_addr(&address).unwrap());
+        assert!(matches!(own.ask(&Request::Attach { version: VERSION, job: None }), Ok(Answer::Attached(_))));
+        own
+    }
+
     pub fn send(&mut self, request: &Request) {
         self.0.write_all(&frame(request)).unwrap();
     }

@@ -57,8 +57,14 @@ fn plain_socket(greeted: tcp::Greeted, deadline: Instant) -> std::os::fd::OwnedF
 
 /// A data link to the node there, byte by byte, of client 1.
 pub fn data_link(address: &str) -> TcpStream {
+    data_link_as(address, 1)
+}
+
+/// The same, of a client whose number is its user's.
+pub fn data_link_as(address: &str, uid: u32) -> TcpStream {
     let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
-    let caller = Caller { role: Role::Data, from: 0, client: 1, user: User { uid: 1, gid: 1 }, sealing: Sealing::Auto };
+    let (client, user) = (uid.into(), User { uid, gid: uid });
+    let caller = Caller { role: Role::Data, from: 0, client, user, sealing: Sealing::Auto };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
     let socket = TcpStream::from(plain_socket(greeted, deadline));
     socket.set_nonblocking(false).unwrap();

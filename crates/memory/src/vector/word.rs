@@ -2,7 +2,7 @@
 
 use crate::Window;
 use crate::guard::{Lost, watch};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// The word of 4 or 8 bytes at byte `offset` of a window, a multiple of its length; little-endian, as all numbers in regions.
 ///
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 /// **Cost**: one load and about 2 ns. **Errors**: [`Lost`] when the kernel could not supply the page.
 pub fn load_word(from: Window, offset: u64, len: u64) -> Result<u64, Lost> {
     let word = from.slice(offset as usize, len as usize);
-    assert!(len == 4 || len == 8, "a word has 4 or 8 bytes, not {len}");
+    assert!(matches!(len, 2 | 4 | 8), "a word has 2, 4 or 8 bytes, not {len}");
     assert!((word.ptr().addr() as u64).is_multiple_of(len), "a word at offset {offset} is at no multiple of {len} bytes");
     let mut seen = 0;
     // SAFETY: the body touches the word alone, which lies in a window and is aligned, as just asserted; it does not panic.
@@ -18,6 +18,7 @@ pub fn load_word(from: Window, offset: u64, len: u64) -> Result<u64, Lost> {
         watch(word, Window::empty(), || {
             // ORDERING: pairs with the update, or the atomic store of another program, that made the word.
             seen = match len {
+                2 => AtomicU16::from_ptr(word.ptr().cast()).load(SeqCst).into(),
                 4 => AtomicU32::from_ptr(word.ptr().cast()).load(SeqCst).into(),
                 _ => AtomicU64::from_ptr(word.ptr().cast()).load(SeqCst),
             };

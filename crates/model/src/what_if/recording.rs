@@ -179,7 +179,7 @@ fn step(slice: &Slice<'_>) -> Result<Vec<Step>, String> {
         name if name.starts_with("fault") => {
             vec![Step::Touch { writes: name.contains("write") || name.contains("store"), place: Place::Spread }]
         }
-        "touch" | "update" | "group barrier" | "wait for a word" | "go through the mapping" => {
+        "touch" | "update" | "take a lock" | "group barrier" | "wait for a word" | "go through the mapping" => {
             return Err(format!("it has a \"{}\", which is not in the model", slice.name));
         }
         // Done on memory of this host: it takes as long there.

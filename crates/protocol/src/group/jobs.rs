@@ -185,7 +185,8 @@ impl Jobs {
     fn job(&mut self, job: JobId) -> Result<&mut Job, Error> {
         if !self.jobs.contains_key(&job) && self.jobs.len() >= JOB_COUNT_MAX {
             let ended = self.jobs.iter().filter(|(_, job)| matches!(job.rounds.phase(), Phase::Broken | Phase::Empty));
-            let age = |(_, job): &(&JobId, &Job)| (job.rounds.phase() != Phase::Empty, job.birth);
+            // First those whose ranks are all gone, or none of which ever came: nobody waits there.
+            let age = |(_, job): &(&JobId, &Job)| (job.ranks.is_some() && job.rounds.phase() != Phase::Empty, job.birth);
             let Some(oldest) = ended.min_by_key(age).map(|(job, _)| *job) else {
                 return Err(Error::LimitReached { what: "jobs with a barrier".to_owned(), limit: JOB_COUNT_MAX as u64 });
             };

@@ -8,7 +8,7 @@ use super::{Phase, Rounds};
 use crate::error::{Error, Result};
 use crate::id::PartyName;
 use crate::limits::{GROUP_COUNT_MAX, LINK_CLAIM_COUNT_MAX, RANK_COUNT_MAX};
-use crate::lock::Claimant;
+use crate::lock::{Claimant, one_less};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A party's place in its sitting.
@@ -101,6 +101,8 @@ pub struct Groups {
     latest: BTreeMap<String, u64>,
     /// The sitting of each party.
     parties: BTreeMap<Claimant, u64>,
+    /// How many places each connection has.
+    links: BTreeMap<u64, usize>,
     births: u64,
     replies: VecDeque<PartyReply>,
 }
@@ -114,6 +116,11 @@ impl Groups {
     /// How many sittings there are.
     pub fn count(&self) -> usize {
         self.sittings.len()
+    }
+
+    /// How many places a connection has in groups.
+    pub fn count_of(&self, link: u64) -> usize {
+        self.links.get(&link).copied().unwrap_or_default()
     }
 
     /// The state of the sitting that began last under a name.
@@ -134,7 +141,7 @@ impl Groups {
         if count > RANK_COUNT_MAX {
             return Err(Error::LimitReached { what: format!("{count} parties of a group"), limit: RANK_COUNT_MAX.into() });
         }
-        if self.parties.range(Claimant::all_of(who.link)).take(LINK_CLAIM_COUNT_MAX).count() == LINK_CLAIM_COUNT_MAX {
+        if self.count_of(who.link) == LINK_CLAIM_COUNT_MAX {
             return Err(Error::LimitReached {
                 what: "places of one client in groups".to_owned(),
                 limit: LINK_CLAIM_COUNT_MAX as u64,
@@ -150,6 +157,7 @@ impl Groups {
         };
         let party = self.sittings.get_mut(&id).expect("it was just found").on_join(who, count, party)?;
         self.parties.insert(who, id);
+        *self.links.entry(who.link).or_default() += 1;
         Ok(PartyPlace { sitting: id, party })
     }
 
@@ -207,6 +215,7 @@ impl Groups {
 
     fn go(&mut self, who: Claimant, reason: &str) {
         let Some(id) = self.parties.remove(&who) else { return };
+        one_less(&mut self.links, who.link);
         let sitting = self.sittings.get_mut(&id).expect("a party's sitting is kept");
         let (waiting, error) = sitting.on_go(who, reason);
         self.replies.extend(waiting.into_iter().map(|who| PartyReply { who, outcome: Err(error.clone()) }));

@@ -21,7 +21,7 @@ impl Locks {
         self.locks.iter().filter_map(|(name, lock)| {
             let (mode, holders) = match &lock.state {
                 State::Free { .. } => return None,
-                State::Shared { holders, .. } => (Mode::Shared, holders.iter().map(|holder| holder.claim.who).collect()),
+                State::Shared { holders, .. } => (Mode::Shared, holders.keys().copied().collect()),
                 State::Alone { holder } => (Mode::Exclusive, vec![holder.claim.who]),
             };
             let waiters = lock.queue.iter().map(|claim| claim.who).collect();

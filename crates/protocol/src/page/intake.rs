@@ -18,7 +18,7 @@
 //!   finds the page by its word.
 //!
 //! The driver does what [`Intake::act`] says to word, frame and home, and says how that went. Threads of programs do so inside a signal
-//! handler; `explore` has its threads do the same, killed at each step.
+//! handler; `explore` has its threads do the same, killed at each step. `intake.txt` is the table as text.
 
 use super::word::{Fill, Installed};
 use crate::table::{self, Row};
@@ -100,7 +100,7 @@ pub enum End {
 
 /// What a home answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Ruling {
     /// The page.
     Granted {
         /// Whether its bytes come along.
@@ -152,17 +152,17 @@ pub struct Intake {
 
 impl Intake {
     /// An answer has come.
-    pub fn new(answer: Answer) -> Intake {
-        let (phase, end) = match answer {
-            Answer::Granted { has_bytes: true, .. } => (Phase::Claimed, End::Again),
-            Answer::Granted { has_bytes: false, .. } => (Phase::Granting, End::Again),
-            Answer::Later => (Phase::Over, End::Later),
-            Answer::Lost => (Phase::GivingUp, End::Lost),
-            Answer::Refused => (Phase::GivingUp, End::Again),
+    pub fn new(ruling: Ruling) -> Intake {
+        let (phase, end) = match ruling {
+            Ruling::Granted { has_bytes: true, .. } => (Phase::Claimed, End::Again),
+            Ruling::Granted { has_bytes: false, .. } => (Phase::Granting, End::Again),
+            Ruling::Later => (Phase::Over, End::Later),
+            Ruling::Lost => (Phase::GivingUp, End::Lost),
+            Ruling::Refused => (Phase::GivingUp, End::Again),
         };
-        let (is_granted, has_bytes, firm) = match answer {
-            Answer::Granted { has_bytes, firm } => (true, has_bytes, firm),
-            Answer::Later | Answer::Lost | Answer::Refused => (false, false, false),
+        let (is_granted, has_bytes, firm) = match ruling {
+            Ruling::Granted { has_bytes, firm } => (true, has_bytes, firm),
+            Ruling::Later | Ruling::Lost | Ruling::Refused => (false, false, false),
         };
         Intake { phase, firm, has_bytes, is_granted, end }
     }
@@ -245,11 +245,12 @@ mod tests {
     const HERE: Installed = Installed::Here(Changed { wakes: false });
 
     fn granted(has_bytes: bool, firm: bool) -> Intake {
-        Intake::new(Answer::Granted { has_bytes, firm })
+        Intake::new(Ruling::Granted { has_bytes, firm })
     }
 
     #[test]
-    fn the_table_says_one_thing() {
+    fn the_table_is_that_in_the_text_and_says_one_thing() {
+        assert_eq!(table::print(TABLE), include_str!("intake.txt"));
         assert_eq!(table::contradiction(TABLE), None);
     }
 
@@ -287,13 +288,13 @@ mod tests {
 
     #[test]
     fn who_is_refused_gives_up_and_who_waits_keeps_the_claim() {
-        for (answer, end) in [(Answer::Lost, End::Lost), (Answer::Refused, End::Again)] {
+        for (answer, end) in [(Ruling::Lost, End::Lost), (Ruling::Refused, End::Again)] {
             let mut intake = Intake::new(answer);
             assert_eq!(intake.act(), Act::GiveUp);
             intake.done();
             assert_eq!(intake.act(), Act::End(end));
         }
-        assert_eq!(Intake::new(Answer::Later).act(), Act::End(End::Later));
+        assert_eq!(Intake::new(Ruling::Later).act(), Act::End(End::Later));
     }
 
     #[test]

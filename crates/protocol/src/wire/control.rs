@@ -92,11 +92,15 @@ pub enum Request {
         slot: Slot,
         /// The right that decides between read-only and read-write descriptors.
         grant: Grant,
+        /// Whether a pointer to the memory is given out, which nobody can take back.
+        pins: bool,
     },
-    /// Has no mapping of single extents of a region any more; answered by [`Answer::Ok`].
+    /// Has no mapping of single extents of a region any more, or no pointer to them; answered by [`Answer::Ok`].
     Release {
         /// The region.
         gid: Gid,
+        /// Whether handles have it mapped still.
+        keeps: bool,
     },
     /// Will map a region as others on other hosts do; answered by [`Answer::Shared`] with descriptors, when all homes of its
     /// bytes agree. The client uses no mapping of single extents of it from here on.

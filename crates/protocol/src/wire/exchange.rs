@@ -119,8 +119,11 @@ pub enum Reply {
     Refused(Error),
     /// A sign of life while the answer to a request takes its time.
     Working,
-    /// To [`Query::Ping`].
-    Pong,
+    /// To [`Query::Ping`]: with the node's clock.
+    Pong {
+        /// Nanoseconds since 1970.
+        unix_ns: u64,
+    },
     /// To [`Query::Ask`].
     Told(Happened),
     /// To [`Query::Sync`].
@@ -136,7 +139,7 @@ impl Reply {
             Reply::Done => (Head::new(Kind::Done, seq), Vec::new()),
             Reply::Refused(error) => with_value(Kind::Refused, seq, error),
             Reply::Working => (Head::new(Kind::Working, seq), Vec::new()),
-            Reply::Pong => (Head::new(Kind::Pong, seq), Vec::new()),
+            Reply::Pong { unix_ns } => (Head { detail: *unix_ns, ..Head::new(Kind::Pong, seq) }, Vec::new()),
             Reply::Told(happened) => with_value(Kind::Told, seq, happened),
             Reply::Synced(answer) => with_value(Kind::Synced, seq, answer),
             Reply::Seen(seen) => with_value(Kind::Seen, seq, seen),
@@ -149,7 +152,7 @@ impl Reply {
             Kind::Done => Reply::Done,
             Kind::Refused => Reply::Refused(control::decode(body)?),
             Kind::Working => Reply::Working,
-            Kind::Pong => Reply::Pong,
+            Kind::Pong => Reply::Pong { unix_ns: head.detail },
             Kind::Told => Reply::Told(control::decode(body)?),
             Kind::Synced => Reply::Synced(control::decode(body)?),
             Kind::Seen => Reply::Seen(control::decode(body)?),
@@ -244,7 +247,7 @@ mod tests {
             Reply::Done,
             Reply::Refused(Error::LimitReached { what: "x".to_owned(), limit: 1 }),
             Reply::Working,
-            Reply::Pong,
+            Reply::Pong { unix_ns: 1 << 60 },
             Reply::Told(Happened::No),
             Reply::Synced(SyncAnswer::Busy),
             Reply::Seen(Box::new(Seen {

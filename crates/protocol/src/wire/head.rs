@@ -23,7 +23,7 @@ pub enum Kind {
     Control = 4,
     /// Nothing but a sign of life; answered by `Pong` with the same sequence number.
     Ping = 7,
-    /// Answer to `Ping`.
+    /// Answer to `Ping`; `detail` is the node's clock, in nanoseconds since 1970.
     Pong = 8,
     /// Names the connection, by `seq` and `detail`: a client may ask after its end what became of its requests.
     Name = 9,

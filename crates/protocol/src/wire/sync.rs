@@ -62,16 +62,10 @@ pub enum SyncRequest {
         /// The number of its place.
         number: u64,
     },
-    /// Waits until a word of an extent is as wanted, at the extent's node; answered by [`SyncAnswer::Word`].
+    /// Waits until one of some words is as wanted, at the node of their extents; answered by [`SyncAnswer::Word`].
     Wait {
-        /// The extent's slot.
-        slot: Slot,
-        /// The right to read it.
-        grant: Grant,
-        /// The word's first byte in the extent; a multiple of its length.
-        offset: u64,
-        /// What is waited for.
-        until: Wait,
+        /// The words: at least one, at most [`WAIT_WORD_COUNT_MAX`](crate::limits::WAIT_WORD_COUNT_MAX).
+        words: Vec<WaitedWord>,
         /// How long in milliseconds; `None` for ever.
         bound_ms: Option<u64>,
     },
@@ -81,7 +75,7 @@ pub enum SyncRequest {
         slot: Slot,
         /// The right to write it.
         grant: Grant,
-        /// The region's length in bytes: the first to allocate decides how far the heap reaches.
+        /// The region's length in bytes as the client knows it: the heap reaches as far as the longest that was said.
         region_len: u64,
         /// Bytes wanted.
         len: u64,
@@ -93,6 +87,17 @@ pub enum SyncRequest {
         /// The first extent's slot.
         slot: Slot,
         /// The right to write it.
+        grant: Grant,
+        /// The region's length in bytes.
+        region_len: u64,
+        /// The block's first byte in the region.
+        offset: u64,
+    },
+    /// Asks how long a block is; answered by [`SyncAnswer::BlockLen`].
+    BlockLen {
+        /// The first extent's slot.
+        slot: Slot,
+        /// The right to read it.
         grant: Grant,
         /// The region's length in bytes.
         region_len: u64,
@@ -137,8 +142,10 @@ pub enum SyncAnswer {
     },
     /// Others have the lock.
     Busy,
-    /// The word is as wanted.
+    /// A word is as wanted.
     Word {
+        /// Which, of those that were named.
+        index: u8,
         /// The word that was seen.
         seen: u64,
     },
@@ -146,6 +153,11 @@ pub enum SyncAnswer {
     Block {
         /// Its first byte in the region.
         offset: u64,
+    },
+    /// How long a block is.
+    BlockLen {
+        /// In bytes.
+        len: u64,
     },
     /// A place in a group.
     Joined {
@@ -170,21 +182,43 @@ pub enum SyncAnswer {
     },
 }
 
-/// A word of a region, with its length: little-endian, at an offset that is a multiple of the length.
+/// A word of an extent, and what is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitedWord {
+    /// The extent's slot.
+    pub slot: Slot,
+    /// The right to read it.
+    pub grant: Grant,
+    /// The word's first byte in the extent; a multiple of its length.
+    pub offset: u64,
+    /// What is waited for.
+    pub until: Wait,
+}
+
+/// A word of a region, with its length and sign: little-endian, at an offset that is a multiple of the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
-    /// 4 bytes.
+    /// 4 bytes, unsigned.
     U32(u32),
-    /// 8 bytes.
+    /// 8 bytes, unsigned.
     U64(u64),
+    /// 2 bytes, unsigned.
+    U16(u16),
+    /// 2 bytes, signed.
+    I16(i16),
+    /// 4 bytes, signed.
+    I32(i32),
+    /// 8 bytes, signed.
+    I64(i64),
 }
 
 impl Word {
     /// Its length in bytes.
     pub fn len(self) -> u64 {
         match self {
-            Word::U32(_) => 4,
-            Word::U64(_) => 8,
+            Word::U16(_) | Word::I16(_) => 2,
+            Word::U32(_) | Word::I32(_) => 4,
+            Word::U64(_) | Word::I64(_) => 8,
         }
     }
 
@@ -193,15 +227,31 @@ impl Word {
         false
     }
 
-    fn value(self) -> u64 {
+    fn value(self) -> i128 {
         match self {
+            Word::U16(value) => value.into(),
             Word::U32(value) => value.into(),
-            Word::U64(value) => value,
+            Word::U64(value) => value.into(),
+            Word::I16(value) => value.into(),
+            Word::I32(value) => value.into(),
+            Word::I64(value) => value.into(),
+        }
+    }
+
+    /// What bytes of a word of this kind say, which `seen` begins with.
+    fn of_its_kind(self, seen: u64) -> i128 {
+        match self {
+            Word::U16(_) => (seen as u16).into(),
+            Word::U32(_) => (seen as u32).into(),
+            Word::U64(_) => seen.into(),
+            Word::I16(_) => (seen as i16).into(),
+            Word::I32(_) => (seen as i32).into(),
+            Word::I64(_) => (seen as i64).into(),
         }
     }
 }
 
-/// What is waited for of a word. Words are compared as unsigned numbers.
+/// What is waited for of a word. Words are compared as their kind says: signed or unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
     /// It is this.
@@ -210,21 +260,32 @@ pub enum Wait {
     NotEqual(Word),
     /// It is this or more.
     AtLeast(Word),
+    /// It is this or less.
+    AtMost(Word),
+    /// It is more than this.
+    Greater(Word),
+    /// It is less than this.
+    Less(Word),
 }
 
 impl Wait {
     /// The word that is compared with.
     pub fn word(self) -> Word {
-        let (Wait::Equal(word) | Wait::NotEqual(word) | Wait::AtLeast(word)) = self;
+        use Wait::*;
+        let (Equal(word) | NotEqual(word) | AtLeast(word) | AtMost(word) | Greater(word) | Less(word)) = self;
         word
     }
 
     /// Whether a word that was `seen` is as wanted.
     pub fn is_met(self, seen: u64) -> bool {
+        let (seen, wanted) = (self.word().of_its_kind(seen), self.word().value());
         match self {
-            Wait::Equal(word) => seen == word.value(),
-            Wait::NotEqual(word) => seen != word.value(),
-            Wait::AtLeast(word) => seen >= word.value(),
+            Wait::Equal(_) => seen == wanted,
+            Wait::NotEqual(_) => seen != wanted,
+            Wait::AtLeast(_) => seen >= wanted,
+            Wait::AtMost(_) => seen <= wanted,
+            Wait::Greater(_) => seen > wanted,
+            Wait::Less(_) => seen < wanted,
         }
     }
 }
@@ -233,7 +294,7 @@ impl Wait {
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
-    use crate::limits::{NAME_LEN_MAX, SYNC_LEN_MAX};
+    use crate::limits::{NAME_LEN_MAX, SYNC_LEN_MAX, WAIT_WORD_COUNT_MAX};
     use crate::wire::control;
     use proptest::prelude::*;
 
@@ -250,9 +311,18 @@ mod tests {
         let name = "x".repeat(NAME_LEN_MAX);
         let longest =
             SyncRequest::Lock { name, mode: Mode::Shared, number: u64::MAX, thread: u64::MAX, bound_ms: Some(u64::MAX) };
-        let bytes = control::encode(&longest);
-        assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
-        assert_eq!(control::decode(&bytes), Ok(longest));
+        let word = WaitedWord {
+            slot: Slot(u32::MAX),
+            grant: Grant([255; 16]),
+            offset: u64::MAX,
+            until: Wait::Less(Word::I64(i64::MIN)),
+        };
+        let words = SyncRequest::Wait { words: vec![word; WAIT_WORD_COUNT_MAX], bound_ms: Some(u64::MAX) };
+        for longest in [longest, words] {
+            let bytes = control::encode(&longest);
+            assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
+            assert_eq!(control::decode(&bytes), Ok(longest));
+        }
     }
 
     #[test]
@@ -270,5 +340,24 @@ mod tests {
         assert_eq!(met(Wait::Equal(word)), [false, true, false]);
         assert_eq!(met(Wait::NotEqual(word)), [true, false, true]);
         assert_eq!(met(Wait::AtLeast(word)), [false, true, true]);
+        assert_eq!(met(Wait::AtMost(word)), [true, true, false]);
+        assert_eq!(met(Wait::Greater(word)), [false, false, true]);
+        assert_eq!(met(Wait::Less(word)), [true, false, false]);
+    }
+
+    #[test]
+    fn a_word_with_a_sign_is_compared_by_it() {
+        for (len, zero_signed, zero_unsigned, one) in [
+            (2, Word::I16(0), Word::U16(0), Word::I16(-1)),
+            (4, Word::I32(0), Word::U32(0), Word::I32(-1)),
+            (8, Word::I64(0), Word::U64(0), Word::I64(-1)),
+        ] {
+            // A word of all ones, as it is loaded: without the bytes behind it.
+            let ones = u64::MAX >> (64 - 8 * len);
+            assert_eq!((zero_signed.len(), one.len()), (len, len));
+            assert!(Wait::Less(zero_signed).is_met(ones) && !Wait::Greater(zero_signed).is_met(ones));
+            assert!(Wait::Greater(zero_unsigned).is_met(ones) && !Wait::Less(zero_unsigned).is_met(ones));
+            assert!(Wait::Equal(one).is_met(ones) && Wait::AtLeast(one).is_met(ones) && !Wait::AtMost(one).is_met(0));
+        }
     }
 }

@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
-const REGION: u64 = 0;
+const REGION: u64 = 64;
 const SEAT: usize = 0;
 const SHARED_SEAT: usize = hanare_memory::seat::SHARED;
 
@@ -16,6 +16,7 @@ const SHARED_SEAT: usize = hanare_memory::seat::SHARED;
 struct Few {
     generation: Arc<AtomicU64>,
     seat: Arc<AtomicU64>,
+    region: Arc<AtomicU64>,
     shared_seat: Arc<AtomicU64>,
     /// What a test switches off.
     has_fences: bool,
@@ -24,13 +25,14 @@ struct Few {
 impl Few {
     fn new(has_fences: bool) -> Few {
         let word = || Arc::new(AtomicU64::new(0));
-        Few { generation: word(), seat: word(), shared_seat: word(), has_fences }
+        Few { generation: word(), seat: word(), region: word(), shared_seat: word(), has_fences }
     }
 
     fn at(&self, word: usize) -> Option<&AtomicU64> {
         match word {
             8 => Some(&self.generation),
             72 => Some(&self.seat),
+            73 => Some(&self.region),
             word if word == REVOKE_LEN / 8 - 8 => Some(&self.shared_seat),
             _ => None,
         }
@@ -98,10 +100,10 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
     loom::model(move || {
         let words = Few::new(has_fences);
         let memory = Arc::new(Memory(UnsafeCell::new(0)));
-        let (program, bytes) = (Revoke::open(words.clone(), false), memory.clone());
+        let (program, bytes) = (Revoke::open(words.clone()), memory.clone());
         let thread = thread::spawn(move || {
             for _ in 0..commands {
-                program.enter(seat);
+                program.enter(seat, REGION);
                 if program.generation(REGION) == 0 {
                     bytes.touch();
                 }
@@ -110,7 +112,8 @@ fn meet(seat: usize, commands: usize, has_fences: bool) {
         });
         let node = Revoke::make(words, false);
         node.revoke(REGION);
-        let mut entered = node.entered();
+        node.barrier();
+        let mut entered = node.entered(REGION);
         if node.have_left(&mut entered) || node.have_left(&mut entered) {
             memory.touch();
         }

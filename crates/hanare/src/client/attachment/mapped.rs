@@ -216,10 +216,13 @@ impl Drop for DirectHold {
         let Some((handles, pointers)) = direct.get_mut(&self.gid) else { return };
         *handles -= usize::from(!self.is_pointer);
         *pointers -= usize::from(self.is_pointer);
-        if (*handles, *pointers) == (0, 0) {
+        let (has_handles, has_pointers) = (*handles > 0, *pointers > 0);
+        if !has_handles && !has_pointers {
             direct.remove(&self.gid);
+        }
+        if !has_pointers && (self.is_pointer || !has_handles) {
             // A node that cannot be told is gone, or finds out by this program's end.
-            let _ = self.shared.session.ask(&Request::Release { gid: self.gid });
+            let _ = self.shared.session.ask(&Request::Release { gid: self.gid, keeps: has_handles });
         }
     }
 }

@@ -22,12 +22,13 @@ pub(crate) use mender::Mend;
 
 use super::remote::{Dial, Remote};
 use super::session::NodeSession;
+use crate::seats::Seats;
 use crate::settings;
 use deaths::Deaths;
 use hanare_fabric::agree;
 use hanare_fabric::shm::{ShmLink, ShmParts};
 use hanare_fabric::tcp::{self, Caller};
-use hanare_protocol::id::{JobRank, NodeId, Rights};
+use hanare_protocol::id::{Gid, JobRank, NodeId, Rights};
 use hanare_protocol::session::Series;
 use hanare_protocol::wire::control::{Answer, Attached, RegionView, Request, Which};
 use hanare_protocol::wire::greeting::Role;
@@ -43,6 +44,8 @@ use std::time::{Duration, Instant};
 /// What the pool's handles share.
 pub(crate) struct Shared {
     pub session: NodeSession,
+    /// Where threads say that they work on memory as it is.
+    pub seats: Seats,
     pub attached: Attached,
     pub job: Option<JobRank>,
     /// What is known of deaths in its job.
@@ -78,10 +81,16 @@ impl Shared {
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let (session, attached, fds) = NodeSession::attach(address, job, bound)?;
         let own = attached.node;
+        let [memory, bell, seats]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
+            peer: own.to_string(),
+            reason: format!("{} descriptors came with the attachment", fds.len()),
+        })?;
+        let seats = Seats::open(seats)?;
         let remotes = Mutex::default();
         let (deaths, refusals, barriers, exchange, mapped, claims, faults, mender) = Default::default();
         let shared = Arc::new(Shared {
             session,
+            seats,
             attached,
             job,
             deaths,
@@ -96,8 +105,15 @@ impl Shared {
             faults,
             mender,
         });
-        shared.enter_own(own, fds)?;
+        shared.enter_own(own, ShmParts { memory, bell })?;
         Ok(shared)
+    }
+
+    /// How often what handles of a region have decided may be another: this program mapped something or unmapped it, or its node took
+    /// rights back.
+    #[inline]
+    pub fn changes(&self, gid: Gid) -> u64 {
+        self.mapped.changes().wrapping_add(self.seats.words().generation(gid.0))
     }
 
     /// The region as it is today, for those rights.
@@ -195,12 +211,8 @@ impl Shared {
     }
 
     /// Enters the shm link to this host's node. It is made once: when the node dies, so does the attachment.
-    fn enter_own(self: &Arc<Self>, node: NodeId, fds: Vec<OwnedFd>) -> Result<()> {
-        let [memory, bell]: [OwnedFd; 2] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
-            peer: node.to_string(),
-            reason: format!("{} descriptors came with the attachment", fds.len()),
-        })?;
-        let once = Mutex::new(Some(ShmParts { memory, bell }));
+    fn enter_own(self: &Arc<Self>, node: NodeId, parts: ShmParts) -> Result<()> {
+        let once = Mutex::new(Some(parts));
         let dial = move |_| {
             let lost = || Error::NodeLost { node, reason: "this host's node has ended".to_owned() };
             let parts = once.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(lost)?;

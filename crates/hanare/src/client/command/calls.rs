@@ -24,8 +24,8 @@ impl Region {
     /// FEATURE: RF-F6
     #[inline]
     pub fn get(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        if let Some(window) = self.reach(offset, into.len()) {
-            return window.read_into(into).map_err(|lost| self.lost(lost));
+        if let Some(here) = self.reach(offset, into.len()) {
+            return here.read_into(into).map_err(|lost| self.lost(lost));
         }
         Command::get(self, Shape::contiguous(offset, into.len() as u64), into).run()
     }
@@ -39,9 +39,9 @@ impl Region {
     #[inline]
     pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         if self.rights() == Rights::Write
-            && let Some(window) = self.reach(offset, bytes.len())
+            && let Some(here) = self.reach(offset, bytes.len())
         {
-            return window.write_from(bytes).map_err(|lost| self.lost(lost));
+            return here.write_from(bytes).map_err(|lost| self.lost(lost));
         }
         Command::put(self, Shape::contiguous(offset, bytes.len() as u64), bytes).run()
     }
@@ -163,7 +163,7 @@ impl Region {
         let is_inside = offset.is_multiple_of(8) && offset < self.len() && self.len() - offset >= 8;
         if let Some(here) = self.mapped_whole().filter(|_| is_inside) {
             self.check_rights(Op::Fetch(Update { operator, element: Element::U64, is_same: false }))?;
-            return vector::update_word(here, offset, operator, operand).map_err(|lost| self.lost(lost));
+            return vector::update_word(*here, offset, operator, operand).map_err(|lost| self.lost(lost));
         }
         let mut old = [0; 8];
         let modify = Modify { operator, element: Element::U64 };

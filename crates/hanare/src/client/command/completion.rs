@@ -6,11 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A command under way. Dropping it waits for its end.
 ///
-/// Where other programs have the region mapped coherently its node refuses the command, and the thread that asks here, or
-/// [`crate::Pool::flush`], carries it out through a mapping of this program: each part once, and in the order in which commands
-/// were begun. Making the mapping takes milliseconds, at most the time for an answer and a second (4 more where programs of its
-/// homes' hosts are in the way); a handle's first such command makes it, and it lasts as long as the handle, or its last
-/// command. Then it is as if the command's bytes were loaded and stored.
+/// Where hosts have the region mapped coherently its home does the command all the same, and gets the pages that it needs from them.
 #[must_use = "a completion that is dropped at once makes the command a blocking one"]
 pub struct Completion<T> {
     tickets: Tickets<'static>,
@@ -23,8 +19,7 @@ impl<T> Completion<T> {
         Completion { tickets, brings: Some(Box::new(brings)) }
     }
 
-    /// Whether all is done, so that `wait` returns at once. Moves messages along, and waits for no answer; what was refused as
-    /// said above it carries out, unless another thread is at that.
+    /// Whether all is done, so that `wait` returns at once. Moves messages along, and waits for no answer.
     pub fn is_done(&self) -> bool {
         self.tickets.are_done()
     }

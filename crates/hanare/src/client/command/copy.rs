@@ -21,12 +21,13 @@ pub(super) fn draft(
 ) -> Result<()> {
     let (from_way, to_way) = (from.way(), to.way());
     if from_way.is_flat() || to_way.is_flat() {
+        drop((from_way, to_way));
         copy_through(from, from_shape, to, to_shape)?;
         drafts.note_done(Op::CopyTo, to.here());
         return Ok(());
     }
     for run in runs(from.routes(), from_shape, to.routes(), to_shape) {
-        draft_run((from, from_way), (to, to_way), run, drafts)?;
+        draft_run((from, &from_way), (to, &to_way), run, drafts)?;
     }
     Ok(())
 }
@@ -54,8 +55,8 @@ fn copy_through(from: &Region, from_shape: Checked<'_>, to: &Region, to_shape: C
 }
 
 fn draft_run(
-    (from, from_way): (&Region, Way<'_>),
-    (to, to_way): (&Region, Way<'_>),
+    (from, from_way): (&Region, &Way<'_>),
+    (to, to_way): (&Region, &Way<'_>),
     run: Run<'_, '_>,
     drafts: &mut Drafts<'_>,
 ) -> Result<()> {
@@ -74,7 +75,7 @@ fn draft_run(
 }
 
 /// Copies between two mapped extents, if there is little to copy. Returns whether it did.
-fn copy_here((from, from_way): (&Region, Way<'_>), (to, to_way): (&Region, Way<'_>), run: &Run<'_, '_>) -> Result<bool> {
+fn copy_here((from, from_way): (&Region, &Way<'_>), (to, to_way): (&Region, &Way<'_>), run: &Run<'_, '_>) -> Result<bool> {
     let len = |shape: &Shape<'_>| shape.by_ref().check("", u64::MAX).map(|checked| checked.len());
     if len(&run.from.1)? > COPY_HERE_LEN_MAX {
         return Ok(false);

@@ -24,8 +24,7 @@ pub use completion::Completion;
 pub use signal::Signal;
 
 use super::drafts::{self, Drafts, Tickets};
-use super::region::Region;
-use hanare_memory::Window;
+use super::region::{InReach, Region};
 use hanare_protocol::Result;
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::shape::Shape;
@@ -72,8 +71,8 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
     ///
     /// **Errors**: those of the call.
     pub fn run(self) -> Result<()> {
-        if let Some(here) = self.window() {
-            return self.sound()?.at_once(here);
+        if let Some(here) = self.here() {
+            return self.by_ref().sound()?.at_once(*here);
         }
         let refresh = |error: &_| {
             self.region.refresh_after(error)?;
@@ -112,7 +111,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
     }
 
     /// All bytes of the region, where they are one window of this program. None on a timeline, which has every command in it.
-    fn window(&self) -> Option<Window> {
+    fn here(&self) -> Option<InReach<'_>> {
         match self.what {
             What::CopyTo { .. } => None,
             _ if crate::trace::current().is_some() => None,

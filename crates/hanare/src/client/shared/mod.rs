@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `address` | where mappings begin |
 //! | `coherent` | what threads on one machine get, for programs on many |
 //! | `explicit` | stores that are seen after a flush there and an update here |
 //! | `lanes`, `endpoint` | what a thread works with while it resolves its own fault |
@@ -11,6 +12,7 @@
 //!
 //! What every consistency gives is [`MappedRegion`]. A further one is a folder beside `coherent` and `explicit`, and a line in [`make`].
 
+mod address;
 pub(crate) mod coherent;
 mod endpoint;
 mod explicit;
@@ -20,6 +22,7 @@ mod orders;
 mod report;
 mod streams;
 
+pub use address::MapAddress;
 pub use explicit::Explicit;
 pub use options::MapOptions;
 
@@ -65,27 +68,41 @@ impl Region {
     /// mapped in one way at a time, by all programs of all hosts: to change it, all unmap it, meet at a barrier, and map it
     /// anew. Mapping it twice in one program gives the same mapping.
     ///
-    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits some seconds for programs of
-    /// the homes' hosts that reach the memory as it is, since they may be about to map it too. No other thread of this program
-    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, or used as it is.
+    /// **Cost**: a message each way to each home of its bytes, and a few connections there. Waits for commands that programs of
+    /// the homes' hosts are in the middle of, on its memory as it is; their next ones go to the home. No other thread of this program
+    /// uses the region meanwhile. **Errors**: [`Error::BadUse`] where it is mapped otherwise, where a program has a pointer to its memory as it
+    /// is, or does not end such a command within half the time for an answer.
     ///
     /// FEATURE: EU-F3 D2-F6
     pub fn map(&self, consistency: Consistency) -> Result<SharedMapping> {
-        SharedMapping::new(self, consistency)
+        SharedMapping::new(self, consistency, MapAddress::Usual)
+    }
+
+    /// As [`Region::map`], at an address. With [`MapAddress::Same`] all ranks that map the region have it at one address, so pointers into
+    /// it may lie in shared memory; [`Region::map`] tries that too, and takes another address where it is in use.
+    ///
+    /// **Errors**: also [`Error::BadUse`] where something else is there, or this program has the region mapped elsewhere.
+    pub fn map_at(&self, consistency: Consistency, address: MapAddress) -> Result<SharedMapping> {
+        SharedMapping::new(self, consistency, address)
     }
 }
 
 impl SharedMapping {
-    fn new(region: &Region, consistency: Consistency) -> Result<SharedMapping> {
+    fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedMapping> {
         if is_one_memory(consistency) {
             // What this client began by commands comes before what it does through the pointer.
             region.quiesce();
         }
         let (shared, gid, name) = (region.shared.clone(), region.gid(), region.name().to_owned());
-        let mapping = shared.mapped.get_or_make((gid, &name), (consistency, region.rights()), || make(region, consistency))?;
+        let make = || make(region, consistency, address);
+        let mapping = shared.mapped.get_or_make((gid, &name), (consistency, region.rights()), make)?;
         // SAFETY: it is used only as long as this, which keeps the mapping.
         let window = unsafe { mapping.window() };
-        Ok(SharedMapping { mapping: Some(mapping), window, shared, gid, name })
+        let mapping = SharedMapping { mapping: Some(mapping), window, shared, gid, name };
+        match address.is_met(gid, mapping.ptr().addr()) {
+            true => Ok(mapping),
+            false => Err(address.refused(region, &format!("this program has it mapped at {:p}", mapping.ptr()))),
+        }
     }
 
     fn mapping(&self) -> &dyn MappedRegion {
@@ -95,6 +112,11 @@ impl SharedMapping {
     /// What it promises.
     pub fn consistency(&self) -> Consistency {
         self.mapping().consistency()
+    }
+
+    /// Whether it begins at the address that the region has in all programs: a pointer into it is good in each of them of which this is true.
+    pub fn is_at_usual_address(&self) -> bool {
+        self.ptr().addr() == MapAddress::usual(self.gid)
     }
 
     /// The first byte's address; valid as long as this lives. What it points to may be changed by other programs at any time:
@@ -220,10 +242,10 @@ impl SharedMapping {
 }
 
 /// A mapping with that promise: the one place that knows all of them.
-fn make(region: &Region, consistency: Consistency) -> Result<Arc<dyn MappedRegion>> {
+fn make(region: &Region, consistency: Consistency, address: MapAddress) -> Result<Arc<dyn MappedRegion>> {
     Ok(match consistency {
-        Consistency::Coherent => Arc::new(Coherent::new(region)?),
-        Consistency::Explicit => Arc::new(SharedExplicit::new(region)?),
+        Consistency::Coherent => Arc::new(Coherent::new(region, address)?),
+        Consistency::Explicit => Arc::new(SharedExplicit::new(region, address)?),
     })
 }
 

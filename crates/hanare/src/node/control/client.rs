@@ -26,6 +26,10 @@ pub(crate) struct Client {
     pub waits_for: Option<u64>,
     /// What epoll watches.
     pub interest: EventFlags,
+    /// Whether it has closed its end, or has died.
+    pub has_ended: bool,
+    /// Whether it stands among those that want a turn.
+    pub wants_turn: bool,
 }
 
 impl Client {
@@ -45,6 +49,8 @@ impl Client {
             has_detached: false,
             waits_for: None,
             interest: EventFlags::IN,
+            has_ended: false,
+            wants_turn: false,
         })
     }
 

@@ -4,13 +4,13 @@ use super::client::Client;
 use super::event_loop::{ControlLoop, LISTENER};
 use crate::node::notices::ToService;
 use crate::node::pages::RegionRequest;
+use crate::seats::Seats;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::Hellos;
 use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
-use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
 use hanare_protocol::wire::look::ProgramStat;
@@ -18,12 +18,16 @@ use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// What a client waits for that waits for the service: no request of the member has this number.
 const SERVICE: u64 = u64::MAX;
 
 /// New clients that are taken in before others have their turn.
-const ACCEPT_TURN_COUNT: usize = 64;
+const ACCEPT_TURN_COUNT: usize = 16;
+
+/// How long clients have turns before the membership and other nodes come first again.
+const CLIENTS_TIME: Duration = Duration::from_millis(1);
 
 /// An answer and the descriptors that go with it.
 type Reply = (Result<Answer>, Vec<OwnedFd>);
@@ -80,10 +84,32 @@ impl ControlLoop {
         }
     }
 
-    /// A client's socket has something, or room; or it has ended.
-    pub(super) fn on_client(&mut self, key: u64, has_ended: bool) {
+    /// A client's socket has something, or room; or it has ended. It has its turn when others of its user, and other users, had theirs.
+    pub(super) fn want_turn(&mut self, key: u64, has_ended: bool) {
+        let Some(client) = self.clients.get_mut(&key) else { return };
+        client.has_ended |= has_ended;
+        if !std::mem::replace(&mut client.wants_turn, true) {
+            self.turns.push(Some(client.user.uid), key);
+        }
+    }
+
+    /// Gives clients their turns, users one after another, until the membership and other nodes come first again.
+    pub(super) fn serve_clients(&mut self) {
+        let begun = Instant::now();
+        while let Some(user) = self.turns.next_user() {
+            let key = self.turns.pop(user).expect("a user that wants a turn has somebody");
+            self.on_turn(key);
+            if begun.elapsed() >= CLIENTS_TIME {
+                return;
+            }
+        }
+    }
+
+    fn on_turn(&mut self, key: u64) {
+        let Some(client) = self.clients.get_mut(&key) else { return };
+        client.wants_turn = false;
         // What it sent before its end is read as long as it may be; then nobody is left to hear an answer.
-        let is_over = has_ended && self.clients.get(&key).is_some_and(Client::waits);
+        let is_over = client.has_ended && client.waits();
         let served = if is_over { Err(io::ErrorKind::UnexpectedEof.into()) } else { self.serve_client(key) };
         if let Err(error) = served {
             self.client_gone(key, &error);
@@ -104,7 +130,7 @@ impl ControlLoop {
             }
         }
         self.rewatch_client(key);
-        self.eager.insert(key);
+        self.want_turn(key, false);
         Ok(())
     }
 
@@ -115,7 +141,7 @@ impl ControlLoop {
         match client.answer(result, fds) {
             Ok(()) => {
                 self.rewatch_client(key);
-                self.eager.insert(key);
+                self.want_turn(key, false);
             }
             Err(error) => self.client_gone(key, &error),
         }
@@ -144,21 +170,21 @@ impl ControlLoop {
                 client.has_detached = true;
                 None
             }
-            Request::Map { slot, grant } => Some(match self.extents.files(slot, grant, client.id) {
+            Request::Map { slot, grant, pins } => Some(match self.extents.files((slot, grant), client.id, pins) {
                 Ok(files) => {
                     let (fds, parts) = files.into_iter().unzip();
                     (Ok(Answer::Files(parts)), fds)
                 }
                 Err(error) => plain(Err(error)),
             }),
-            Request::Release { gid } => {
-                self.extents.forget_direct(client.id, Some(gid));
+            Request::Release { gid, keeps } => {
+                match keeps {
+                    true => self.extents.unpin(client.id, gid),
+                    false => self.extents.forget_direct(client.id, Some(gid)),
+                }
                 Some(plain(Ok(Answer::Ok)))
             }
             Request::Share { view, consistency } => {
-                if consistency == Consistency::Coherent {
-                    self.extents.forget_direct(client.id, Some(view.gid));
-                }
                 let uid = client.user.uid;
                 self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid })
             }
@@ -212,19 +238,21 @@ impl ControlLoop {
             return plain(Err(Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() }));
         };
         let client = self.clients.get_mut(&key).expect("the caller looked");
-        let (link, parts) = match ShmLink::create(&client.id.to_string()) {
+        let made = ShmLink::create(&client.id.to_string()).and_then(|link| Ok((link, Seats::make()?)));
+        let ((link, parts), (seats, seats_memory)) = match made {
             Ok(made) => made,
             Err(error) => return plain(Err(error)),
         };
         client.attached = Some(job);
         let (id, user) = (client.id, client.user);
+        self.extents.client_came(id, seats);
         self.extents.roll.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
         self.service.notify(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
         let attached = Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing() };
-        (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell])
+        (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell, seats_memory])
     }
 
     /// The coordinator has answered, or was given up.

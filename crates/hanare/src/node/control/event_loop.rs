@@ -22,6 +22,7 @@ use hanare_protocol::coordinator;
 use hanare_protocol::id::{Epoch, NodeId};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
+use hanare_protocol::turns::Turns;
 use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
@@ -86,8 +87,10 @@ pub(crate) struct ControlLoop {
     /// Clients of each user, and the most of one.
     pub(super) users: HashMap<u32, usize>,
     pub(super) user_clients_max: usize,
-    /// Who may have more to be read that no event tells of: their turn was cut short.
-    pub(super) eager: BTreeSet<u64>,
+    /// Links of other nodes that may have more to be read that no event tells of: their turn was cut short.
+    eager: BTreeSet<u64>,
+    /// Clients that want a turn.
+    pub(super) turns: Turns,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
     /// Which client waits for which request of the member.
@@ -151,6 +154,7 @@ impl ControlLoop {
             users: HashMap::new(),
             user_clients_max: descriptors::most_clients(),
             eager: BTreeSet::new(),
+            turns: Turns::new(),
             unread: HashMap::new(),
             asks: HashMap::new(),
             keys_ever: 0,
@@ -332,9 +336,9 @@ impl ControlLoop {
         if epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&patience)).is_err() {
             return;
         }
-        // The membership and other nodes come first, so that no number of clients costs a lease; then each client has its turn.
+        // The membership and other nodes come first, so that no number of clients costs a lease; then clients have turns.
         let mut eager = std::mem::take(&mut self.eager);
-        let (mut clients, mut is_knocking) = (Vec::new(), false);
+        let mut is_knocking = false;
         for event in &events {
             let key = event.data.u64();
             eager.remove(&key);
@@ -343,8 +347,7 @@ impl ControlLoop {
                 LISTENER => is_knocking = true,
                 HOME => self.on_home(),
                 key if self.clients.contains_key(&key) => {
-                    let has_ended = { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR);
-                    clients.push((key, has_ended));
+                    self.want_turn(key, { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR));
                 }
                 key => self.on_link(key),
             }
@@ -352,11 +355,10 @@ impl ControlLoop {
         for key in eager {
             match key {
                 HOME => self.on_home(),
-                key if self.clients.contains_key(&key) => clients.push((key, false)),
                 key => self.on_link(key),
             }
         }
-        clients.into_iter().for_each(|(key, has_ended)| self.on_client(key, has_ended));
+        self.serve_clients();
         if is_knocking {
             self.accept_clients();
         }
@@ -365,7 +367,7 @@ impl ControlLoop {
     fn patience_ms(&self) -> u64 {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
         let home = self.home.as_ref().and_then(CoordinatorLink::next_deadline);
-        if !self.eager.is_empty() {
+        if !self.eager.is_empty() || !self.turns.is_empty() {
             return 0;
         }
         let due = [self.member.next_deadline(), coordinator, home, self.listens_at_ms].into_iter().flatten().min();

@@ -21,7 +21,7 @@ use crate::node::pages::Need;
 use hanare_fabric::{Refusal, Sink};
 use hanare_memory::Window;
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::{LIST_LEN_MAX, STAGE_LEN};
+use hanare_protocol::limits::{LINK_TURN_COUNT, LIST_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::Query;
@@ -62,6 +62,8 @@ enum Taking {
         /// Bytes of the operand in the staging buffer, and how many of them were taken in.
         staged_len: usize,
         settled_len: usize,
+        /// Bytes of the extent's own window that the link has, where it has one.
+        direct_len: usize,
         /// Whether the others wait for pages.
         wait: StageWait,
     },
@@ -94,6 +96,8 @@ pub(crate) struct Inbox {
     pub finished: Vec<Finished>,
     /// Whether earlier messages still read memory, which a later one's operands must not change before.
     pub held_back: bool,
+    /// Whether hosts are about to map an extent, and wait for commands on it.
+    gives_way: bool,
     /// What the client calls this connection.
     pub name: Option<u128>,
     /// The last message that was admitted or refused.
@@ -112,6 +116,7 @@ impl Inbox {
             stage: Vec::new(),
             finished: Vec::new(),
             held_back: false,
+            gives_way: false,
             name: None,
             last: 0,
         }
@@ -160,7 +165,7 @@ impl Inbox {
         }
         self.last = head.seq;
         self.taking = match refused {
-            None => Taking::Operands { current: 0, staged_len: 0, settled_len: 0, wait: StageWait::Nothing },
+            None => Taking::Operands { current: 0, staged_len: 0, settled_len: 0, direct_len: 0, wait: StageWait::Nothing },
             Some(error) => {
                 // What was admitted before the refusal must not be held until the whole message is here.
                 self.work.clear();
@@ -181,7 +186,8 @@ impl Inbox {
 
     /// The place of the next bytes of the message's last part.
     fn place_rest(&mut self, left: u64) -> Result<Window, Refusal> {
-        let Taking::Operands { current, staged_len, .. } = &mut self.taking else { return Ok(self.scratch(left)) };
+        let Taking::Operands { current, staged_len, direct_len, .. } = &mut self.taking else { return Ok(self.scratch(left)) };
+        *direct_len = 0;
         let left = |work: &Work| work.operand_len() - work.taken;
         while self.work.get(*current).is_some_and(|work| left(work) == 0) {
             *current += 1;
@@ -190,6 +196,7 @@ impl Inbox {
         let left = left(work);
         if let Some(window) = direct_place(work, left) {
             work.taken += window.len() as u64;
+            *direct_len = window.len();
             return Ok(window);
         }
         self.stage.resize(STAGE_LEN, 0);
@@ -216,6 +223,13 @@ impl Inbox {
         }
     }
 
+    /// Hosts are about to map an extent: commands that came before them go on by pages. Returns whether some are on their way in, whose window
+    /// the link has to give back first.
+    pub fn give_way(&mut self) -> bool {
+        self.gives_way = matches!(self.taking, Taking::Operands { .. });
+        self.gives_way
+    }
+
     /// Whether the stage waits for pages.
     pub fn waits_for_pages(&self) -> bool {
         matches!(self.taking, Taking::Operands { wait: StageWait::Unasked | StageWait::Asked, .. })
@@ -223,7 +237,7 @@ impl Inbox {
 
     /// Pages that have to come home before the message goes on, told once.
     pub fn need(&mut self) -> Option<Need> {
-        let Taking::Operands { current, staged_len, settled_len, wait: wait @ StageWait::Unasked } = &mut self.taking else {
+        let Taking::Operands { current, staged_len, settled_len, wait: wait @ StageWait::Unasked, .. } = &mut self.taking else {
             return None;
         };
         *wait = StageWait::Asked;
@@ -233,7 +247,7 @@ impl Inbox {
 
     /// They are at home, or will not come.
     pub fn recalled(&mut self, outcome: Result<()>) {
-        let Taking::Operands { current, staged_len, settled_len, wait } = &mut self.taking else { return };
+        let Taking::Operands { current, staged_len, settled_len, wait, .. } = &mut self.taking else { return };
         // SAFETY: the buffer is ours, and only read here.
         let bytes = unsafe { Window::of(&self.stage) }.slice(*settled_len, *staged_len - *settled_len);
         let work = &mut self.work[*current];
@@ -393,9 +407,23 @@ unsafe impl Sink for Inbox {
         self.finished.push(Finished { seq: head.seq, arrived });
     }
 
+    fn keeps(&mut self, filled: usize) -> bool {
+        if !std::mem::take(&mut self.gives_way) {
+            return true;
+        }
+        let Taking::Operands { current, direct_len, .. } = &mut self.taking else { return true };
+        self.work.iter_mut().for_each(|work| work.give_way(&self.extents));
+        let goes_back = *direct_len > 0 && self.work[*current].is_by_pages();
+        if goes_back {
+            self.work[*current].taken -= (std::mem::take(direct_len) - filled) as u64;
+        }
+        !goes_back
+    }
+
     fn may_begin(&self) -> bool {
         let reads = |finished: &Finished| matches!(&finished.arrived, Ok(Arrived::Commands(work)) if !work.is_empty());
-        !self.held_back && !self.finished.iter().any(reads)
+        let asks = |finished: &&Finished| matches!(finished.arrived, Ok(Arrived::Query(_)));
+        !self.held_back && !self.finished.iter().any(reads) && self.finished.iter().filter(asks).count() < LINK_TURN_COUNT
     }
 }
 

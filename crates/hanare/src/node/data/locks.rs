@@ -1,9 +1,12 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
+use super::shares::{Share, Shares};
 use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
-use hanare_protocol::limits::{LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX};
+use hanare_protocol::limits::{
+    LINK_ARRIVAL_COUNT_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX, USER_PLACE_COUNT_MAX,
+};
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant};
 use hanare_protocol::name::check_name;
 use hanare_protocol::name_owners::NameOwners;
@@ -19,6 +22,7 @@ pub(crate) struct Locks {
     locks: lock::Locks,
     groups: Groups,
     names: NameOwners,
+    shares: Shares,
     /// Those that wait for a lock.
     waiting: HashMap<Claimant, WaitingLock>,
     /// Those that wait for their group, and the number of their request.
@@ -26,6 +30,10 @@ pub(crate) struct Locks {
     jobs: Jobs,
     /// Ranks that wait for their job, and the generation of their barrier.
     arrived: HashMap<(JobId, Rank, u64), Waiter>,
+    /// How many of those wait on each link.
+    arrivals: HashMap<u64, usize>,
+    /// Jobs by the user whose rank came first; some of them may be over.
+    begun: HashMap<u32, BTreeSet<JobId>>,
     /// By session, those that wait for the death of a rank of a job, and the number of their request.
     deaths: HashMap<u64, (JobId, u64)>,
     /// When whose bound is over.
@@ -49,8 +57,23 @@ impl Locks {
         Locks { locks, ..Locks::default() }
     }
 
-    /// Refuses a user the names of others.
-    pub fn may(&mut self, user: User, request: &SyncRequest) -> Result<()> {
+    /// Refuses a user the names of others, and more than its share.
+    pub fn may(&mut self, session: u64, user: User, request: &SyncRequest) -> Result<()> {
+        let share = self.shares.enter(session, user.uid);
+        let ensure = |count: usize, what: &str, most: usize| {
+            let reached = || Error::LimitReached { what: what.to_owned(), limit: most as u64 };
+            if count < most { Ok(()) } else { Err(reached()) }
+        };
+        match request {
+            SyncRequest::Lock { .. } => ensure(share.claims, "takings of locks of one user", USER_CLAIM_COUNT_MAX)?,
+            SyncRequest::Join { .. } => ensure(share.places, "places of one user in groups", USER_PLACE_COUNT_MAX)?,
+            SyncRequest::Arrive(arrival) => {
+                let waiting = self.arrivals.get(&session).copied().unwrap_or_default();
+                ensure(waiting, "ranks that wait on one connection", LINK_ARRIVAL_COUNT_MAX)?;
+                ensure(self.jobs_beside(user.uid, arrival.who.job), "jobs with a barrier of one user", USER_JOB_COUNT_MAX)?;
+            }
+            _ => {}
+        }
         let Locks { locks, groups, names, .. } = self;
         let is_used = |name: &str| {
             matches!(locks.phase(name), lock::Phase::Shared | lock::Phase::Alone) || groups.phase(name) != group::Phase::Empty
@@ -90,9 +113,32 @@ impl Locks {
         (seen, count)
     }
 
+    /// How many jobs a user's ranks began that are not over, beside one that is there already; that one is its own otherwise.
+    fn jobs_beside(&mut self, user: u32, job: JobId) -> usize {
+        if self.jobs.phase(job).is_some() {
+            return 0;
+        }
+        let (jobs, own) = (&self.jobs, self.begun.entry(user).or_default());
+        if own.len() >= USER_JOB_COUNT_MAX {
+            own.retain(|job| matches!(jobs.phase(*job), Some(group::Phase::Idle | group::Phase::Gathering)));
+        }
+        if own.len() < USER_JOB_COUNT_MAX {
+            own.insert(job);
+            return 0;
+        }
+        own.len()
+    }
+
+    /// A link may have more of the tables, or less.
+    fn recount(&mut self, link: u64) {
+        self.shares.set(link, Share { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
+    }
+
     /// A client would have a lock.
     pub fn lock(&mut self, name: &str, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
-        match self.locks.on_lock(name, claim, bound_ms != Some(0))? {
+        let claimed = self.locks.on_lock(name, claim, bound_ms != Some(0))?;
+        self.recount(claim.who.link);
+        match claimed {
             Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned })),
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
@@ -106,6 +152,7 @@ impl Locks {
 
     pub fn unlock(&mut self, who: Claimant) -> AtOnce {
         self.locks.on_unlock(who)?;
+        self.recount(who.link);
         self.settle();
         Ok(Some(SyncAnswer::Done))
     }
@@ -113,6 +160,7 @@ impl Locks {
     /// A client gave up waiting for a lock, whether or not it was granted meanwhile.
     pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
         self.locks.on_withdraw(who);
+        self.recount(who.link);
         if let Some(WaitingLock { seq, bound }) = self.waiting.remove(&who) {
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
@@ -127,6 +175,7 @@ impl Locks {
 
     pub fn join(&mut self, name: &str, parties: u32, who: Claimant, client: PartyName) -> AtOnce {
         let PartyPlace { sitting, party } = self.groups.on_join(name, parties, who, client)?;
+        self.recount(who.link);
         Ok(Some(SyncAnswer::Joined { sitting, party }))
     }
 
@@ -145,6 +194,7 @@ impl Locks {
 
     pub fn leave(&mut self, who: Claimant) -> AtOnce {
         self.groups.on_leave(who)?;
+        self.recount(who.link);
         // Who leaves while a thread of its own waits there has nobody to be told.
         self.meeting.remove(&who);
         self.settle();
@@ -152,10 +202,21 @@ impl Locks {
     }
 
     pub fn arrive(&mut self, arrival: Arrival, waiter: Waiter) -> AtOnce {
-        self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
+        let before = self.arrived.insert((arrival.who.job, arrival.who.rank, arrival.generation), waiter);
+        before.into_iter().for_each(|before| self.arrived_less(before.session));
+        *self.arrivals.entry(waiter.session).or_default() += 1;
         self.jobs.on_arrive(arrival);
         self.settle();
         Ok(None)
+    }
+
+    fn arrived_less(&mut self, session: u64) {
+        if let Entry::Occupied(mut count) = self.arrivals.entry(session) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     /// A session waits until a rank of a job has died: once, so that nobody fills the table.
@@ -183,7 +244,9 @@ impl Locks {
 
     /// A link ended: what was taken on it goes to others. A rank's end is told by its own node or by the launcher.
     pub fn forget(&mut self, session: u64) {
-        self.arrived.retain(|_, waiter| waiter.session != session);
+        if self.arrivals.remove(&session).is_some() {
+            self.arrived.retain(|_, waiter| waiter.session != session);
+        }
         self.deaths.remove(&session);
         self.meeting.retain(|who, _| who.link != session);
         self.waiting.retain(|who, waiting| {
@@ -195,6 +258,7 @@ impl Locks {
         });
         self.locks.on_link_gone(session);
         self.groups.on_link_gone(session);
+        self.shares.forget(session);
         self.settle();
     }
 
@@ -207,7 +271,9 @@ impl Locks {
     pub fn tick(&mut self, now: Instant) {
         while let Some((until, who)) = self.bounds.first().copied().filter(|(until, _)| *until <= now) {
             self.bounds.remove(&(until, who));
-            if let (Some(name), Some(WaitingLock { seq, bound })) = (self.locks.on_bound(who), self.waiting.remove(&who)) {
+            let over = self.locks.on_bound(who);
+            self.recount(who.link);
+            if let (Some(name), Some(WaitingLock { seq, bound })) = (over, self.waiting.remove(&who)) {
                 let after_ms = bound.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
                 self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -240,6 +306,7 @@ impl Locks {
                 Output::Fail { job, rank, generation, error } => ((job, rank, generation), Err(error)),
             };
             if let Some(waiter) = self.arrived.remove(&key) {
+                self.arrived_less(waiter.session);
                 self.answers.push_back((waiter, outcome));
             }
         }

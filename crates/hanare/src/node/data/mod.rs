@@ -21,10 +21,13 @@
 //! | `service` | the thread: which link to move, when to park |
 //! | `locks`, `words` | who waits for which lock, group or word, on which link and for how long |
 //! | `waiter` | who waits for an answer, and until when |
+//! | `shares` | what each user has of that |
 //! | `sync` | what clients share: requests to who decides them, answers to who asked |
 
 mod ended_links;
 mod fetches;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod inbox;
 mod locks;
 mod peers;
@@ -34,6 +37,7 @@ mod replies;
 mod seat;
 mod service;
 mod session;
+mod shares;
 mod sums;
 mod sync;
 mod waiter;

@@ -2,7 +2,7 @@
 
 use crate::node::extents::Extents;
 use crate::node::held::Held;
-use hanare_protocol::id::Rights;
+use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::{QUEUE_LINK_PORT_COUNT_MAX, QUEUE_READY_COUNT_MAX};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::queue::{ArrayAt, QueueRequest};
@@ -13,17 +13,19 @@ use std::sync::{Arc, Weak};
 
 #[derive(Default)]
 pub(crate) struct QueuePorts {
-    sessions: BTreeMap<u64, Vec<Port>>,
+    /// Each with its extent, unless the region was removed.
+    sessions: BTreeMap<u64, BTreeMap<Port, Weak<Held>>>,
 }
 
+/// A port, each once on its connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Port {
-    /// The extent, unless its region was removed.
-    held: Weak<Held>,
+    id: PortId,
+    gid: Gid,
     at: u64,
     queue: u64,
     /// Of a writer.
     lane: Option<u32>,
-    id: PortId,
 }
 
 impl QueuePorts {
@@ -41,29 +43,29 @@ impl QueuePorts {
             QueueRequest::OpenLane { queue, writer } => {
                 self.check_room(session)?;
                 let (lane, accepted) = held.with_queues(offset, |home| home.open_lane(queue, PortId(writer)))?;
-                self.note(session, held, Port { held: Weak::new(), at: offset, queue, lane: Some(lane), id: PortId(writer) });
+                self.note(session, held, Port { id: PortId(writer), gid: held.gid(), at: offset, queue, lane: Some(lane) });
                 return Ok(SyncAnswer::Lane { lane, accepted });
             }
             QueueRequest::ResumeLane { queue, lane, writer } => {
                 self.check_room(session)?;
                 let accepted = held.with_queues(offset, |home| home.resume_lane(queue, lane, PortId(writer)))?;
-                self.note(session, held, Port { held: Weak::new(), at: offset, queue, lane: Some(lane), id: PortId(writer) });
+                self.note(session, held, Port { id: PortId(writer), gid: held.gid(), at: offset, queue, lane: Some(lane) });
                 return Ok(SyncAnswer::Lane { lane, accepted });
             }
             QueueRequest::OpenReader { first, count, reader } => {
                 self.check_room(session)?;
                 held.with_queues(offset, |home| home.open_reader(first, count, PortId(reader)))?;
-                self.note(session, held, Port { held: Weak::new(), at: offset, queue: first, lane: None, id: PortId(reader) });
+                self.note(session, held, Port { id: PortId(reader), gid: held.gid(), at: offset, queue: first, lane: None });
             }
             QueueRequest::CloseLane { queue, lane, writer } => {
-                self.drop(session, PortId(writer));
+                self.drop(session, Port { id: PortId(writer), gid: held.gid(), at: offset, queue, lane: Some(lane) });
                 held.with_queues(offset, |home| {
                     home.close_lane(queue, lane, PortId(writer));
                     Ok(())
                 })?;
             }
             QueueRequest::CloseReader { first, reader } => {
-                self.drop(session, PortId(reader));
+                self.drop(session, Port { id: PortId(reader), gid: held.gid(), at: offset, queue: first, lane: None });
                 held.with_queues(offset, |home| {
                     home.close_reader(first, PortId(reader));
                     Ok(())
@@ -99,19 +101,19 @@ impl QueuePorts {
     }
 
     fn note(&mut self, session: u64, held: &Arc<Held>, port: Port) {
-        self.sessions.entry(session).or_default().push(Port { held: Arc::downgrade(held), ..port });
+        self.sessions.entry(session).or_default().insert(port, Arc::downgrade(held));
     }
 
-    fn drop(&mut self, session: u64, id: PortId) {
+    fn drop(&mut self, session: u64, port: Port) {
         if let Some(ports) = self.sessions.get_mut(&session) {
-            ports.retain(|port| port.id != id);
+            ports.remove(&port);
         }
     }
 
     /// A link ended: writers on it are gone, and readers.
     pub fn forget(&mut self, session: u64) {
-        for port in self.sessions.remove(&session).into_iter().flatten() {
-            let Some(held) = port.held.upgrade() else { continue };
+        for (port, held) in self.sessions.remove(&session).into_iter().flatten() {
+            let Some(held) = held.upgrade() else { continue };
             // A queue that was overwritten meanwhile is nobody's.
             let _ = held.with_queues(port.at, |home| {
                 match port.lane {

@@ -7,6 +7,7 @@
 use super::fetches::Fetch;
 use super::reach;
 use super::work::Work;
+use crate::node::extents::Extents;
 use crate::node::lost::lost_memory;
 use crate::node::pages::{Need, SealedReply};
 use hanare_fabric::{Link, LinkError};
@@ -136,6 +137,15 @@ impl Replies {
         if self.failed.len() > FAILURES_MAX {
             self.forgotten = self.failed.pop_front().map_or(self.forgotten, |(seq, _)| seq);
         }
+    }
+
+    /// Hosts are about to map an extent: what was not begun on it, and each next stage, is done by pages.
+    pub fn give_way(&mut self, extents: &Extents) {
+        let queued =
+            self.queue.iter_mut().filter_map(|(_, what)| if let Response::Work(work) = what { Some(work) } else { None });
+        let is_between = |current: &&mut Current| current.fetching == 0 && current.pages == StagePages::Nothing;
+        let current = self.current.as_mut().filter(is_between).map(|current| &mut current.work);
+        queued.chain(current).flatten().for_each(|work| work.give_way(extents));
     }
 
     /// Whether nothing is under way.

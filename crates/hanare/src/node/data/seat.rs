@@ -3,6 +3,7 @@
 use super::fetches::{Ended, Peer};
 use super::session::{Session, Turn};
 use crate::node::control_link::ControlLink;
+use crate::node::extents::Extents;
 use crate::node::pages::Need;
 use hanare_fabric::LinkError;
 use hanare_protocol::Result;
@@ -34,6 +35,14 @@ impl Seat {
                 let (frames, ending) = wire.receive_bytes();
                 Ok(Did::Wire(frames, ending))
             }
+        }
+    }
+
+    /// As [`Session::give_way`].
+    pub fn give_way(&mut self, extents: &Extents) -> bool {
+        match self {
+            Seat::Client(session) => session.give_way(extents),
+            Seat::Peer(_) | Seat::Wire(_) => false,
         }
     }
 

@@ -9,6 +9,7 @@ use hanare_fabric::{Link, LinkError};
 use hanare_protocol::Error;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, User};
+use hanare_protocol::limits::LINK_TURN_COUNT;
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
@@ -17,6 +18,9 @@ use std::sync::Arc;
 
 /// Rounds of one turn before others get theirs.
 const ROUNDS_MAX: u32 = 16;
+
+/// Bytes moved in one turn after which others get theirs: some 0.2 ms of copying.
+const TURN_LEN: u64 = 1 << 20;
 
 pub(crate) struct Session {
     // Dropped first: it may hold windows of the others.
@@ -82,7 +86,7 @@ impl Session {
         if self.looks && self.has_ended() {
             return Err(LinkError::Closed { peer: self.link.peer().to_owned(), reason: "it is gone".to_owned() });
         }
-        let mut turn = Turn::default();
+        let (mut turn, mut moved_len) = (Turn::default(), 0);
         for _ in 0..ROUNDS_MAX {
             self.inbox.held_back = !self.replies.is_idle();
             let progress = self.link.progress(&mut self.inbox)?;
@@ -99,6 +103,11 @@ impl Session {
             }
             turn.moved = true;
             if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
+                break;
+            }
+            // Queries are acted on when the turn is over, and some take long.
+            moved_len += progress.received_len + progress.sent_len;
+            if moved_len >= TURN_LEN || self.queries.len() >= LINK_TURN_COUNT {
                 break;
             }
         }
@@ -130,6 +139,12 @@ impl Session {
             true => self.inbox.recalled(outcome),
             false => self.replies.recalled(outcome),
         }
+    }
+
+    /// Hosts are about to map an extent: commands that came before them go on by pages. Returns whether it has to have a turn for that.
+    pub fn give_way(&mut self, extents: &Extents) -> bool {
+        self.replies.give_way(extents);
+        self.inbox.give_way()
     }
 
     /// Lets a client that waits for long work know that it goes on.

@@ -3,8 +3,9 @@
 
 use super::locks::{AtOnce, Locks};
 use super::queues::QueuePorts;
+use super::shares::Heaps;
 use super::waiter::{Answered, Waiter};
-use super::words::{Watched, Words};
+use super::words::Words;
 use crate::node::extents::Extents;
 use crate::node::pages::SharedRegions;
 use hanare_protocol::Result;
@@ -21,6 +22,7 @@ pub(crate) struct Sync {
     locks: Locks,
     words: Words,
     queues: QueuePorts,
+    heaps: Heaps,
     answers: VecDeque<Answered>,
 }
 
@@ -38,7 +40,8 @@ impl Sync {
         request: SyncRequest,
         (extents, pages): (&Extents, &mut SharedRegions),
     ) {
-        let outcome = self.locks.may(user, &request).and_then(|()| self.begin(waiter, request, extents, pages));
+        let may = self.locks.may(waiter.session, user, &request);
+        let outcome = may.and_then(|()| self.begin(waiter, user, request, (extents, pages)));
         match outcome {
             Ok(None) => {}
             Ok(Some(answer)) => self.answers.push_back((waiter, Ok(answer))),
@@ -46,7 +49,13 @@ impl Sync {
         }
     }
 
-    fn begin(&mut self, waiter: Waiter, request: SyncRequest, extents: &Extents, pages: &mut SharedRegions) -> AtOnce {
+    fn begin(
+        &mut self,
+        waiter: Waiter,
+        user: User,
+        request: SyncRequest,
+        (extents, pages): (&Extents, &mut SharedRegions),
+    ) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
             SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
@@ -60,18 +69,26 @@ impl Sync {
             SyncRequest::Leave { number } => self.locks.leave(who(number)),
             SyncRequest::Arrive(arrival) => self.locks.arrive(arrival, waiter),
             SyncRequest::AwaitDeath { job } => self.locks.await_death(job, waiter),
-            SyncRequest::Wait { slot, grant, offset, until, bound_ms } => {
-                self.words.wait(Watched { slot, grant, offset, until }, bound_ms, waiter, (extents, pages))
-            }
+            SyncRequest::Wait { words, bound_ms } => self.words.wait(words, bound_ms, (waiter, user.uid), (extents, pages)),
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
-                let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
+                self.heaps.enter(user.uid, &held, region_len)?;
+                let offset = held.with_heap(region_len, |heap| {
+                    heap.grow(region_len);
+                    heap.allocate(len, align)
+                })?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
+                self.heaps.enter(user.uid, &held, region_len)?;
                 held.with_heap(region_len, |heap| heap.free(offset))?;
                 Ok(Some(SyncAnswer::Done))
+            }
+            SyncRequest::BlockLen { slot, grant, region_len, offset } => {
+                let held = extents.hold(slot, grant, Rights::Read)?;
+                let len = held.with_heap(region_len, |heap| heap.block_len(offset))?;
+                Ok(Some(SyncAnswer::BlockLen { len }))
             }
             SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
         }

@@ -6,36 +6,35 @@ use crate::node::extents::{Extents, Opened};
 use crate::node::lost::lost_memory;
 use crate::node::pages::{Asker, Need, Recall, SharedRegions};
 use hanare_memory::vector;
-use hanare_protocol::id::{Grant, Rights, Slot};
-use hanare_protocol::limits::{LINK_WORD_COUNT_MAX, PAGE_LEN, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX};
+use hanare_protocol::id::Rights;
+use hanare_protocol::limits::{
+    LINK_WORD_COUNT_MAX, PAGE_LEN, USER_WORD_COUNT_MAX, WAIT_WORD_COUNT_MAX, WORD_LOOK_MS, WORD_WAIT_COUNT_MAX,
+};
 use hanare_protocol::page::{Access, Face};
-use hanare_protocol::wire::sync::{SyncAnswer, Wait};
+use hanare_protocol::wire::sync::{SyncAnswer, WaitedWord};
 use hanare_protocol::{Error, Result};
 use std::time::{Duration, Instant};
 
 /// Words looked at after a client's turn: about a microsecond's worth.
 const LOOKS_PER_TURN: usize = 64;
 
-/// A word, and what is waited for.
-#[derive(Clone, Copy)]
-pub(crate) struct Watched {
-    pub slot: Slot,
-    pub grant: Grant,
-    pub offset: u64,
-    pub until: Wait,
-}
-
+/// Words of which one is waited for.
 struct Watch {
     waiter: Waiter,
-    word: Watched,
+    /// Whose program it is.
+    user: u32,
+    /// Never empty.
+    words: Vec<WaitedWord>,
     bound: Option<(Instant, u64)>,
-    /// Its page is on its way home.
+    /// Which word is looked at next, so that none whose page comes and goes keeps others from being looked at.
+    next: usize,
+    /// The page of the word before that is on its way home.
     recall: Option<Face>,
 }
 
 /// What a look brought.
 enum Look {
-    Seen(u64),
+    Seen(SyncAnswer),
     NotYet,
     Waits(Face),
 }
@@ -49,67 +48,96 @@ pub(crate) struct Words {
     looked: Option<Instant>,
 }
 
-impl Watched {
-    /// The word, if it is as wanted and its page is at home. It is found anew each time: a region that was removed is not waited for.
-    fn look(&self, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
-        let opened = self.find(extents)?;
-        if !opened.is_by_pages() {
-            return self.load(&opened);
+/// A word, if it is as wanted and its page is at home. It is found anew each time: a region that was removed is not waited for.
+fn look_at(word: &WaitedWord, index: usize, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
+    let opened = find(word, extents)?;
+    if !opened.is_by_pages() {
+        return load(word, index, &opened);
+    }
+    let (gid, slot, page) = (opened.held().gid(), opened.slot(), word.offset / PAGE_LEN);
+    match pages.recall(Asker::Word, Need { gid, slot, access: Access::Read, pages: vec![page] })? {
+        Recall::Waits(face) => Ok(Look::Waits(face)),
+        Recall::Ready(face) => {
+            let look = load(word, index, &opened);
+            pages.release(face);
+            look
         }
-        let (gid, slot, page) = (opened.held().gid(), opened.slot(), self.offset / PAGE_LEN);
-        match pages.recall(Asker::Word, Need { gid, slot, access: Access::Read, pages: vec![page] })? {
-            Recall::Waits(face) => Ok(Look::Waits(face)),
-            Recall::Ready(face) => {
-                let look = self.load(&opened);
-                pages.release(face);
-                look
+    }
+}
+
+/// Its extent.
+fn find(word: &WaitedWord, extents: &Extents) -> Result<Opened> {
+    let opened = extents.open(word.slot, word.grant, Rights::Read)?;
+    let (held, len) = (opened.held(), word.until.word().len());
+    if !word.offset.is_multiple_of(len) || held.len().checked_sub(len).is_none_or(|last| word.offset > last) {
+        let reason = format!("no word of {len} bytes is at offset {} of its extent", word.offset);
+        return Err(Error::BadUse { region: "of a peer".to_owned(), reason });
+    }
+    Ok(opened)
+}
+
+fn load(word: &WaitedWord, index: usize, opened: &Opened) -> Result<Look> {
+    let reach = opened.held().reach();
+    let seen = vector::load_word(reach.window(), word.offset, word.until.word().len()).map_err(|lost| lost_memory(&lost))?;
+    Ok(if word.until.is_met(seen) { Look::Seen(SyncAnswer::Word { index: index as u8, seen }) } else { Look::NotYet })
+}
+
+impl Watch {
+    /// Looks at its words in turn, until one is as wanted or a page is to be waited for.
+    fn look(&mut self, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
+        for _ in 0..self.words.len() {
+            let at = self.next % self.words.len();
+            self.next = at + 1;
+            match look_at(&self.words[at], at, (extents, &mut *pages))? {
+                Look::NotYet => {}
+                look => return Ok(look),
             }
         }
+        Ok(Look::NotYet)
     }
 
-    /// Its extent.
-    fn find(&self, extents: &Extents) -> Result<Opened> {
-        let opened = extents.open(self.slot, self.grant, Rights::Read)?;
-        let held = opened.held();
-        let len = self.until.word().len();
-        if !self.offset.is_multiple_of(len) || held.len().checked_sub(len).is_none_or(|last| self.offset > last) {
-            let reason = format!("no word of {len} bytes is at offset {} of its extent", self.offset);
-            return Err(Error::BadUse { region: "of a peer".to_owned(), reason });
-        }
-        Ok(opened)
-    }
-
-    fn load(&self, opened: &Opened) -> Result<Look> {
-        let reach = opened.held().reach();
-        let seen = vector::load_word(reach.window(), self.offset, self.until.word().len()).map_err(|lost| lost_memory(&lost))?;
-        Ok(if self.until.is_met(seen) { Look::Seen(seen) } else { Look::NotYet })
+    /// The page that the word before waited for is at home.
+    fn look_again(&self, extents: &Extents) -> Result<Look> {
+        let at = self.next - 1;
+        load(&self.words[at], at, &find(&self.words[at], extents)?)
     }
 }
 
 impl Words {
-    /// A client waits for a word; answered at once where it is as wanted already.
+    /// A client waits for one of some words; answered at once where one is as wanted already.
     pub fn wait(
         &mut self,
-        word: Watched,
+        words: Vec<WaitedWord>,
         bound_ms: Option<u64>,
-        waiter: Waiter,
-        (extents, pages): (&Extents, &mut SharedRegions),
+        (waiter, user): (Waiter, u32),
+        memory: (&Extents, &mut SharedRegions),
     ) -> Result<Option<SyncAnswer>> {
-        let recall = match word.look((extents, pages))? {
-            Look::Seen(seen) => return Ok(Some(SyncAnswer::Word { seen })),
-            Look::NotYet => None,
-            Look::Waits(face) => Some(face),
-        };
         let full = |what: &str, limit: usize| Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 });
-        if self.watches.len() >= WORD_WAIT_COUNT_MAX {
+        if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
+            return full("words of one wait, of which there is at least one", WAIT_WORD_COUNT_MAX);
+        }
+        let mut watch = Watch { waiter, user, words, bound: None, next: 0, recall: None };
+        match watch.look(memory)? {
+            Look::Seen(answer) => return Ok(Some(answer)),
+            Look::NotYet => {}
+            Look::Waits(face) => watch.recall = Some(face),
+        }
+        if self.word_count(|_| true) + watch.words.len() > WORD_WAIT_COUNT_MAX {
             return full("words of one node that are waited for", WORD_WAIT_COUNT_MAX);
         }
-        if self.watches.iter().filter(|watch| watch.waiter.session == waiter.session).count() >= LINK_WORD_COUNT_MAX {
+        if self.word_count(|other| other.waiter.session == waiter.session) + watch.words.len() > LINK_WORD_COUNT_MAX {
             return full("words of one node that one client waits for", LINK_WORD_COUNT_MAX);
         }
-        let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
-        self.watches.push(Watch { waiter, word, bound, recall });
+        if self.word_count(|other| other.user == user) + watch.words.len() > USER_WORD_COUNT_MAX {
+            return full("words of one node that one user's programs wait for", USER_WORD_COUNT_MAX);
+        }
+        watch.bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
+        self.watches.push(watch);
         Ok(None)
+    }
+
+    fn word_count(&self, is_meant: impl Fn(&Watch) -> bool) -> usize {
+        self.watches.iter().filter(|watch| is_meant(watch)).map(|watch| watch.words.len()).sum()
     }
 
     /// A link ended: nobody is told anything there.
@@ -132,12 +160,11 @@ impl Words {
     /// The page of a word is at home, or will not come.
     pub fn recalled(&mut self, face: Face, outcome: Result<()>, extents: &Extents, answers: &mut impl Extend<Answered>) {
         let Some(at) = self.watches.iter().position(|watch| watch.recall == Some(face)) else { return };
-        let Watch { waiter, word, recall, .. } = &mut self.watches[at];
-        *recall = None;
-        let waiter = *waiter;
-        match outcome.and_then(|()| word.load(&word.find(extents)?)) {
-            Ok(Look::Seen(seen)) => answers.extend([(waiter, Ok(SyncAnswer::Word { seen }))]),
-            Err(error) => answers.extend([(waiter, Err(error))]),
+        let watch = &mut self.watches[at];
+        watch.recall = None;
+        match outcome.and_then(|()| watch.look_again(extents)) {
+            Ok(Look::Seen(answer)) => answers.extend([(watch.waiter, Ok(answer))]),
+            Err(error) => answers.extend([(watch.waiter, Err(error))]),
             Ok(Look::NotYet | Look::Waits(_)) => return,
         }
         self.watches.swap_remove(at);
@@ -167,13 +194,13 @@ impl Words {
             let is_over = |(until, _): &(Instant, u64)| now.is_some_and(|now| *until <= now);
             let look = match watch.recall {
                 Some(face) => Ok(Look::Waits(face)),
-                None => watch.word.look((extents, &mut *pages)),
+                None => watch.look((extents, &mut *pages)),
             };
             if let Ok(Look::Waits(face)) = look {
                 watch.recall = Some(face);
             }
             let outcome = match (look, watch.bound.filter(is_over)) {
-                (Ok(Look::Seen(seen)), _) => Ok(SyncAnswer::Word { seen }),
+                (Ok(Look::Seen(answer)), _) => Ok(answer),
                 (Err(error), _) => Err(error),
                 (Ok(_), Some((_, after_ms))) => Err(Error::NotInTime { what: "the word".to_owned(), after_ms }),
                 (Ok(_), None) => {

@@ -129,6 +129,17 @@ impl Work {
         matches!(&self.place, Place::Here(opened) if opened.is_by_pages())
     }
 
+    /// Where hosts are about to map the extent, the rest is done by pages. Queues' memory is reached as it is, or not at all.
+    pub fn give_way(&mut self, extents: &Extents) {
+        if let Place::Here(opened) = &mut self.place
+            && self.writing.is_some()
+            && !matches!(self.op, Op::Append { .. })
+            && opened.give_way(extents)
+        {
+            self.writing = None;
+        }
+    }
+
     /// Bytes of the stream that are one thing to the operation: no stage ends inside.
     fn unit(&self) -> u64 {
         match self.op {

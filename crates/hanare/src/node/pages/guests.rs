@@ -4,24 +4,20 @@ use super::SharedRegions;
 use super::home::Home;
 use super::memory::HomeMemory;
 use super::outgoing::Outgoing;
+use crate::node::bypass::NotShared;
 use crate::node::extents::Extents;
 use hanare_protocol::id::{Epoch, Grant, Incarnation, NodeId, Rights};
-use hanare_protocol::page::share::{Joiner, Life};
+use hanare_protocol::page::share::{Joiner, Life, Tried, Waiting};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-/// How long a host waits for programs that use a region's memory as it is: they may be about to map it too.
-const DIRECT_PATIENCE: Duration = Duration::from_secs(4);
-
-/// A host that waits at a home.
+/// A host that wants to be let in at a home.
 pub(super) struct PendingJoin {
     pub from: NodeId,
     pub life: Life,
     pub join: Join,
-    until: Instant,
 }
 
 impl SharedRegions {
@@ -31,32 +27,42 @@ impl SharedRegions {
         if join.node != from {
             return tracing::warn!("{from} asked to share a region in the name of {}", join.node);
         }
-        let until = Instant::now() + DIRECT_PATIENCE.min(self.bound / 2);
         let life = Life { epoch: join.epoch, process: Some(process) };
-        self.try_join(PendingJoin { from, life, join, until });
+        let waiting = self.lobby.come(PendingJoin { from, life, join }, self.now_ms());
+        self.try_join(waiting);
         self.drop_left_homes();
+    }
+
+    /// Hosts by those keys wait no more: they have left.
+    pub(super) fn let_wait_no_more(&mut self, keys: impl IntoIterator<Item = u64>) {
+        for key in keys {
+            for gone in self.lobby.drop_those(|pending| pending.join.key == key) {
+                cancel_share_wait(&self.extents, self.me, &gone.join);
+            }
+        }
     }
 
     /// Those who wait, once more.
     pub(super) fn try_pending_joins(&mut self) {
-        for pending in std::mem::take(&mut self.pending) {
-            self.try_join(pending);
-        }
+        self.lobby.due().into_iter().for_each(|waiting| self.try_join(waiting));
     }
 
-    fn try_join(&mut self, pending: PendingJoin) {
-        let result = self.take_in(&pending.join, pending.life);
-        let is_returning = self.homes.get(&pending.join.gid).is_some_and(Home::is_returning);
-        let may_pass = is_returning || matches!(result, Err(Error::BadUse { .. }));
-        if may_pass && result.is_err() && Instant::now() < pending.until {
-            return self.pending.push(pending);
-        }
-        cancel_share_wait(&self.extents, self.me, &pending.join);
-        let Join { node, address, key, .. } = pending.join;
+    fn try_join(&mut self, waiting: Waiting<PendingJoin>) {
+        let PendingJoin { life, ref join, .. } = waiting.who;
+        let taken = self.take_in(join, life);
+        let is_returning = self.homes.get(&join.gid).is_some_and(Home::is_returning);
+        let tried = match taken {
+            Ok(joined) => Tried::Admitted(joined),
+            Err(NotShared { error, passes }) if passes || is_returning => Tried::NotYet(error),
+            Err(NotShared { error, .. }) => Tried::Refused(error),
+        };
+        let Some((PendingJoin { join, .. }, result)) = self.lobby.tried(waiting, tried, self.now_ms()) else { return };
+        cancel_share_wait(&self.extents, self.me, &join);
+        let Join { node, address, key, .. } = join;
         self.send(Outgoing { node, address, message: NodeMessage::Joined { key, result }, bytes: None });
     }
 
-    fn take_in(&mut self, join: &Join, life: Life) -> Result<Joined> {
+    fn take_in(&mut self, join: &Join, life: Life) -> Result<Joined, NotShared> {
         let (me, _) = self.me.ok_or_else(|| Error::NoCoordinator { reason: "its home has not joined the pool".to_owned() })?;
         let mut rights = self.granted(me, join)?;
         if join.readers.is_some() {
@@ -64,7 +70,7 @@ impl SharedRegions {
         }
         self.leave_for(join, life);
         if let Some(home) = self.homes.get(&join.gid) {
-            home.check(join)?;
+            home.check(join).map_err(|error| NotShared { error, passes: home.is_being_left() })?;
         }
         if self.homes.get(&join.gid).is_none_or(Home::is_left) {
             self.hear_of_recalls(None);
@@ -82,7 +88,9 @@ impl SharedRegions {
         let share = u64::from_le_bytes(crate::random::bytes()?);
         let home = self.homes.get_mut(&join.gid).expect("just made");
         if home.is_full() {
-            return Err(Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) });
+            return Err(
+                Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()
+            );
         }
         let joined = home.join(joiner(join, life), (share, rights), self.maps_own && join.node == me && join.readers.is_none());
         self.shares.insert(joined.share, (join.gid, joined.host));
@@ -104,18 +112,22 @@ impl SharedRegions {
     /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
     fn leave_for(&mut self, join: &Join, life: Life) {
         let Some(home) = self.homes.get_mut(&join.gid).filter(|home| !home.is_returning()) else { return };
-        let mut outgoing = Vec::new();
+        let (mut outgoing, mut keys) = (Vec::new(), Vec::new());
         for host in home.earlier_hosts(&joiner(join, life)) {
+            keys.extend(home.key_of(host));
             let left = home.leave(host, true, &mut outgoing);
             left.map(|(share, _)| self.shares.remove(&share));
         }
         self.send_all(outgoing);
+        self.let_wait_no_more(keys);
     }
 
     /// A host has sent all it had, and leaves.
     pub(super) fn on_leave(&mut self, share: u64) {
         self.dismissed.retain(|dismissed| !dismissed.is_of(share));
         let Some((gid, host)) = self.shares.get(&share).copied() else { return };
+        let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
+        self.let_wait_no_more(key);
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             let answer = home.on_handed_over(host, false);

@@ -85,6 +85,11 @@ impl Home {
         Err(Error::BadUse { region: self.name.clone(), reason })
     }
 
+    /// Whether all who map it have left, and what they passed on is on its way.
+    pub fn is_being_left(&self) -> bool {
+        self.guests.draining().count() == self.guests.count()
+    }
+
     /// Whether nobody maps it.
     pub fn is_left(&self) -> bool {
         self.returning.is_none() && self.guests.is_empty()

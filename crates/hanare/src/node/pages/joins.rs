@@ -1,7 +1,7 @@
 //! How clients begin and end to share a region: their host joins all homes of its pages, and leaves them when the last client
 //! has gone and all that only this host had is home.
 
-use super::guests::{cancel_share_wait, check_layout};
+use super::guests::{PendingJoin, cancel_share_wait, check_layout};
 use super::host::{HomeDoor, Host};
 use super::outgoing::Outgoing;
 use super::request::{HostKey, RegionRequest, ShareRequest};
@@ -396,7 +396,9 @@ impl SharedRegions {
             }
             self.act(place);
         }
-        for gone in self.pending.extract_if(.., |pending| pending.from == node && pending.life.is_over(over)) {
+        // One that cannot be reached may live, and waits for its answer.
+        let has_ended = |pending: &PendingJoin| pending.from == node && pending.life.is_over(over) && over != Over::All;
+        for gone in self.lobby.drop_those(has_ended) {
             cancel_share_wait(&self.extents, self.me, &gone.join);
         }
     }

@@ -1,5 +1,6 @@
 //! The pages of a shared region that lie on this node: read, written, and taken out of all mappings.
 
+use crate::node::bypass::NotShared;
 use crate::node::extents::{ExtentFiles, Extents};
 use crate::node::held::Held;
 use crate::node::lost::lost_memory;
@@ -48,8 +49,9 @@ impl HomeMemory {
     /// The extents of a region that lie on `node`. While this lives they are reached through their pages alone, if the
     /// mapping is coherent.
     ///
-    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where the memory is used or made in a way that does not allow it.
-    pub fn open(join: &Join, node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory> {
+    /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where the memory is used or made in a way that does not allow it, which
+    /// passes where commands are under way that began before.
+    pub fn open(join: &Join, node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory, NotShared> {
         let is_coherent = join.consistency == Consistency::Coherent;
         let mut memory = HomeMemory {
             gid: join.gid,

@@ -38,6 +38,7 @@ mod wires;
 use crate::node::extents::Extents;
 use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
+use hanare_protocol::page::share::Lobby;
 pub(crate) use hanare_protocol::page::share::Over;
 use hanare_protocol::page::{Face, HostId};
 use hanare_protocol::wire::control::Answer;
@@ -96,7 +97,8 @@ pub(crate) struct SharedRegions {
     shares: HashMap<u64, (Gid, HostId)>,
     hosts: HashMap<HostKey, Host>,
     keys: HashMap<u64, (HostKey, usize)>,
-    pending: Vec<PendingJoin>,
+    /// Hosts that wait to be let in at homes here.
+    lobby: Lobby<PendingJoin>,
     /// Homes that are back, and have got what was here.
     handed: VecDeque<Handed>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
@@ -132,7 +134,7 @@ impl SharedRegions {
             shares: HashMap::new(),
             hosts: HashMap::new(),
             keys: HashMap::new(),
-            pending: Vec::new(),
+            lobby: Lobby::new(bound.as_millis() as u64 / 2),
             handed: VecDeque::new(),
             dismissed: Vec::new(),
             local: VecDeque::new(),
@@ -175,12 +177,17 @@ impl SharedRegions {
 
     /// Whether [`SharedRegions::tick`] has to be called soon.
     pub fn waits(&self) -> bool {
-        !self.pending.is_empty()
+        !self.lobby.is_empty()
             || self.hosts.values().any(|host| host.sharing.waits())
             || !self.dismissed.is_empty()
             || self.homes.values().any(|home| home.is_returning() || home.draining().next().is_some())
             || self.recalls.any_wait()
             || self.wires.waits()
+    }
+
+    /// Whether hosts wait to be let in, for commands that came before them.
+    pub fn lets_wait(&self) -> bool {
+        !self.lobby.is_empty()
     }
 
     /// A thread of a client wants pages of a share; answered by [`Action::Grant`].
@@ -347,9 +354,10 @@ impl SharedRegions {
             let unheard = self.wires.forget(node, &mut self.actions);
             self.keep_unsent(unheard);
         }
-        let mut outgoing = Vec::new();
+        let (mut outgoing, mut keys) = (Vec::new(), Vec::new());
         for home in self.homes.values_mut() {
             for host in home.hosts_over(node, over) {
+                keys.extend(home.key_of(host));
                 let may_live = over == Over::All;
                 self.dismissed.extend(home.dismissal(host, &self.address).filter(|_| may_live).map(Dismissed::new));
                 if home.is_returning() {
@@ -361,6 +369,7 @@ impl SharedRegions {
             }
         }
         self.send_all(outgoing);
+        self.let_wait_no_more(keys);
         if over != Over::All {
             self.dismissed.retain(|dismissed| !dismissed.is_at(node));
         }

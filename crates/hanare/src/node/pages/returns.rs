@@ -73,7 +73,7 @@ impl SharedRegions {
     /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
     /// what they have.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
-        for gone in std::mem::take(&mut self.pending) {
+        for gone in self.lobby.drop_those(|_| true) {
             cancel_share_wait(&self.extents, self.me, &gone.join);
         }
         let unheard = self.wires.begin_anew(&mut self.actions);
@@ -185,6 +185,8 @@ impl SharedRegions {
     pub(super) fn on_forgot(&mut self, share: u64) {
         self.dismissed.retain(|dismissed| !dismissed.is_of(share));
         let Some((gid, host)) = self.shares.get(&share).copied() else { return };
+        let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
+        self.let_wait_no_more(key);
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             home.on_handed_over(host, true);

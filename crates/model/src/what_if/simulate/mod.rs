@@ -202,7 +202,7 @@ impl<'a> World<'a> {
             cores: vec![vec![Station::new(); setting.cores]; setting.hosts],
             ranks: (0..setting.ranks).map(|_| Process::default()).collect(),
             nodes: (0..setting.nodes).map(|_| Node::default()).collect(),
-            links: Topology::new(setting.topology, setting.nodes),
+            links: Topology::new(setting.topology, setting.nodes).with_burst(setting.network.burst_time()),
             pages: (0..homes).map(|home| Pages::new(home, setting.nodes, pages)).collect(),
             jobs: Jobs::new(),
             traffic: BTreeMap::new(),

@@ -32,10 +32,10 @@ impl World {
         station.thread = Thread::Idle;
         let (answer, grant) = match message {
             ToHost::Grant { ticket, version, access, firm, .. } => {
-                (Answer::Granted { has_bytes: value.is_some(), firm }, Some((ticket, version, access)))
+                (Ruling::Granted { has_bytes: value.is_some(), firm }, Some((ticket, version, access)))
             }
-            ToHost::Refused { reason: Refusal::Lost, .. } => (Answer::Lost, None),
-            _ => (Answer::Refused, None),
+            ToHost::Refused { reason: Refusal::Lost, .. } => (Ruling::Lost, None),
+            _ => (Ruling::Refused, None),
         };
         self.take_in(host, Taking { intake: Intake::new(answer), grant, value }, mode);
     }

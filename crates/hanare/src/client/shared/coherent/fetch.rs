@@ -9,7 +9,8 @@ use crate::trace::{Means, Seen};
 use hanare_memory::frames::Run;
 use hanare_protocol::Result;
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::word::{Fault, Fill, Installed, State};
+use hanare_protocol::page::intake::{Act, End, Intake, Ruling};
+use hanare_protocol::page::word::{Fault, Installed, State};
 use hanare_protocol::page::{Access, Ticket, Version};
 use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, page_requests_head, settled_head};
 use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, PAGE_REQUEST_LEN, PageRequest, Settled};
@@ -244,82 +245,98 @@ impl Resolver {
         if with_bytes * PAGE_LEN == pages_len { Ok(()) } else { Err(endpoint.give_up(Broken::Nonsense)) }
     }
 
-    /// Puts what was granted in its place, and maps it.
+    /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::intake`].
     pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
-        if let Err(denied) = self.receive_pages(tools, lane, (home, count)) {
+        let mut intakes = [Intake::new(Ruling::Refused); LANE_PAGE_COUNT];
+        let intakes = &mut intakes[..count];
+        (0..count).for_each(|k| intakes[k] = Intake::new(ruling_of(decode(&tools.operands, k))));
+        if let Err(denied) = self.receive_pages(tools, lane, home, intakes) {
             self.abandon(tools, lane, (home, count));
             return Err(denied);
         }
-        let (mut settled, mut first) = (0, Ok(Asked::Again));
-        for k in 0..count {
-            let (page, seat) = (tools.numbers[k], self.seat(lane, k));
-            let granted = decode(&tools.operands, k);
-            let ticket = Ticket { seat, number: self.words.number(seat) };
-            match granted.outcome {
-                Outcome::Read | Outcome::Write => {}
-                Outcome::Later => {
-                    match k {
-                        0 => first = Ok(Asked::Later),
-                        _ => self.ahead[lane * LANE_PAGE_COUNT + k].store(page + 1, Relaxed),
-                    }
-                    continue;
+        let mut first = Ok(());
+        for (k, intake) in intakes.iter_mut().enumerate() {
+            if let Err(denied) = self.go_on(tools, (lane, k), intake) {
+                first = Err(denied);
+            }
+            if intake.act() == Act::End(End::Later) && k > 0 {
+                self.ahead[lane * LANE_PAGE_COUNT + k].store(tools.numbers[k] + 1, Relaxed);
+            }
+        }
+        self.acknowledge(tools, lane, home, intakes)?;
+        self.map_granted(tools, lane, intakes)?;
+        first?;
+        match intakes.first().map(Intake::act) {
+            Some(Act::End(End::Later)) => Ok(Asked::Later),
+            Some(Act::End(End::Overtaken)) => Ok(Asked::Overtaken),
+            Some(Act::End(End::Lost)) => Err(Denied::Gone),
+            _ => Ok(Asked::Again),
+        }
+    }
+
+    /// Goes on with an answer as far as its page word alone is concerned.
+    fn go_on(&self, tools: &Tools, (lane, k): (usize, usize), intake: &mut Intake) -> Result<(), Denied> {
+        let (granted, page, seat) = (decode(&tools.operands, k), tools.numbers[k], self.seat(lane, k));
+        let access = access_of(granted);
+        loop {
+            match (intake.act(), access) {
+                (Act::Fill, Some(access)) => {
+                    let fill = self.words.fill(page, seat, granted.version, access).map_err(|_| damaged())?;
+                    intake.on_fill(fill, self.is_asked_for_by(page, seat));
                 }
-                other => {
+                (Act::Publish, _) => {
+                    let installed = self.words.filled(page, seat, granted.version).map_err(|_| damaged())?;
+                    self.on_installed(page, seat, installed, intake);
+                }
+                (Act::Grant, Some(access)) => {
+                    let installed = self.words.grant(page, seat, granted.version, access).map_err(|_| damaged())?;
+                    self.on_installed(page, seat, installed, intake);
+                }
+                (Act::Undo, _) => {
+                    if let Ok(changed) = self.words.fail_fill(page, seat) {
+                        self.wake(page, changed);
+                    }
+                    intake.done();
+                }
+                (Act::GiveUp, _) => {
                     self.fail(page, seat);
-                    if k == 0 && other == Outcome::Lost {
-                        first = Err(Denied::Gone);
-                    }
-                    continue;
+                    intake.done();
                 }
-            }
-            if granted.firm {
-                let done = Settled { page, ticket, version: granted.version };
-                tools.message[settled * PAGE_REQUEST_LEN..(settled + 1) * PAGE_REQUEST_LEN].copy_from_slice(&done.encode());
-                settled += 1;
-            }
-            if granted.has_bytes {
-                // It is in its place; or an invalidation was faster, and the claim is open still.
-                if self.is_asked_for_by(page, seat) {
-                    self.give_up_overtaken(page, seat, (k, &mut first));
-                }
-                continue;
-            }
-            match self.grant(page, seat, granted) {
-                Ok(Installed::Void) => self.give_up_overtaken(page, seat, (k, &mut first)),
-                Ok(Installed::Here(_) | Installed::Gone) => {}
-                Err(denied) => first = Err(denied),
+                _ => return Ok(()),
             }
         }
-        if settled > 0 {
-            let head = settled_head(self.homes[home].share, settled);
-            let sent = tools.endpoints[home].send(&[&head.encode(), &tools.message[..settled * PAGE_REQUEST_LEN]]);
-            sent.map_err(|broken| Denied::Home(home, broken))?;
-        }
-        self.map_granted(tools, lane, count)?;
-        first
     }
 
-    /// An invalidation was faster than the grant: the next request is one that nothing overtakes.
-    fn give_up_overtaken(&self, page: u64, seat: u16, (k, first): (usize, &mut Result<Asked, Denied>)) {
-        if k == 0 {
-            *first = Ok(Asked::Overtaken);
-        }
-        self.fail(page, seat);
-    }
-
-    /// Says that a page is here, and wakes who waited for it.
-    fn grant(&self, page: u64, seat: u16, granted: Granted) -> Result<Installed, Denied> {
-        let access = access_of(granted).expect("a grant is to read or to write");
-        let installed = self.words.grant(page, seat, granted.version, access).map_err(|_| damaged())?;
+    /// A page may be here: wakes who waited for it.
+    fn on_installed(&self, page: u64, seat: u16, installed: Installed, intake: &mut Intake) {
         if let Installed::Here(changed) = installed {
             self.wake(page, changed);
         }
-        Ok(installed)
+        intake.on_installed(installed, self.is_asked_for_by(page, seat));
+    }
+
+    /// Tells the home of the grants that it waits for, in one message.
+    fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
+        let mut count = 0;
+        for (k, intake) in intakes.iter_mut().enumerate().filter(|(_, intake)| intake.act() == Act::Acknowledge) {
+            let (page, seat) = (tools.numbers[k], self.seat(lane, k));
+            let ticket = Ticket { seat, number: self.words.number(seat) };
+            let done = Settled { page, ticket, version: decode(&tools.operands, k).version };
+            tools.message[count * PAGE_REQUEST_LEN..(count + 1) * PAGE_REQUEST_LEN].copy_from_slice(&done.encode());
+            count += 1;
+            intake.done();
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let head = settled_head(self.homes[home].share, count);
+        let sent = tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * PAGE_REQUEST_LEN]]);
+        sent.map_err(|broken| Denied::Home(home, broken))
     }
 
     /// Receives the pages that come along, and puts them into the frames, some while the others are on their way.
-    pub(super) fn receive_pages(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<(), Denied> {
-        let mut k = 0;
+    fn receive_pages(&self, tools: &mut Tools, lane: usize, home: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
+        let (mut k, count) = (0, intakes.len());
         while k < count {
             if !decode(&tools.operands, k).has_bytes {
                 k += 1;
@@ -331,33 +348,27 @@ impl Resolver {
             }
             let bytes = &mut tools.pages[..(k - first) * PAGE_LEN as usize];
             tools.endpoints[home].receive(bytes).map_err(|broken| Denied::Home(home, broken))?;
-            self.fill_granted(tools, lane, first..k)?;
+            self.fill_granted(tools, lane, first..k, intakes)?;
         }
         Ok(())
     }
 
     /// Puts pages that were received into the frames, as far as their grants are good and their claims those of their seats still:
     /// others the node got meanwhile, for a thread that died, and they may have been stored to since.
-    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>) -> Result<(), Denied> {
-        let begin_fill = |k: usize| -> Result<bool, Denied> {
-            let (granted, page, seat) = (decode(&tools.operands, k), tools.numbers[k], self.seat(lane, k));
-            let Some(access) = access_of(granted) else { return Ok(false) };
-            match self.words.fill(page, seat, granted.version, access).map_err(|_| damaged())? {
-                Fill::Go => return Ok(true),
-                Fill::Has => drop(self.grant(page, seat, granted)?),
-                Fill::Void | Fill::Gone => {}
-            }
-            Ok(false)
-        };
+    fn fill_granted(&self, tools: &Tools, lane: usize, which: Range<usize>, intakes: &mut [Intake]) -> Result<(), Denied> {
         let mut begin = which.start;
         while begin < which.end {
             let mut end = begin;
-            while end < which.end && begin_fill(end)? {
+            while end < which.end {
+                self.go_on(tools, (lane, end), &mut intakes[end])?;
+                if intakes[end].act() != Act::Put {
+                    break;
+                }
                 end += 1;
             }
             if end > begin {
                 let bytes = &tools.pages[(begin - which.start) * PAGE_LEN as usize..(end - which.start) * PAGE_LEN as usize];
-                self.fill_run(tools, lane, begin..end, bytes)?;
+                self.fill_run(tools, lane, begin..end, (bytes, intakes))?;
             }
             // The one that ended the run is not to be filled.
             begin = end + 1;
@@ -367,32 +378,30 @@ impl Resolver {
 
     /// Fills frames that are this thread's to fill, and says that the pages are here. Where there is no memory for all of them, those
     /// that it lasts for are here.
-    fn fill_run(&self, tools: &Tools, lane: usize, which: Range<usize>, bytes: &[u8]) -> Result<(), Denied> {
+    fn fill_run(
+        &self,
+        tools: &Tools,
+        lane: usize,
+        which: Range<usize>,
+        (bytes, intakes): (&[u8], &mut [Intake]),
+    ) -> Result<(), Denied> {
         let run = Run { first: tools.numbers[which.start], count: which.len() as u64 };
         let mut filled = self.frames.fill(run, bytes);
         let is_whole = filled.is_ok();
         for (k, bytes) in which.zip(bytes.chunks(PAGE_LEN as usize)) {
-            let (page, seat) = (tools.numbers[k], self.seat(lane, k));
-            let is_here =
-                is_whole || self.frames.fill(Run::one(page), bytes).inspect_err(|refused| filled = Err(*refused)).is_ok();
-            if !is_here {
-                if let Ok(changed) = self.words.fail_fill(page, seat) {
-                    self.wake(page, changed);
-                }
-                continue;
-            }
-            let version = decode(&tools.operands, k).version;
-            if let Installed::Here(changed) = self.words.filled(page, seat, version).map_err(|_| damaged())? {
-                self.wake(page, changed);
-            }
-            self.filled.fetch_add(1, Relaxed);
+            let page = Run::one(tools.numbers[k]);
+            let is_here = is_whole || self.frames.fill(page, bytes).inspect_err(|refused| filled = Err(*refused)).is_ok();
+            intakes[k].on_put(is_here);
+            self.go_on(tools, (lane, k), &mut intakes[k])?;
+            self.filled.fetch_add(u64::from(is_here), Relaxed);
         }
         filled.map_err(|_| Denied::Here(Here::NoMemory))
     }
 
     /// Maps what was granted, in runs of pages that may be used in the same way.
-    pub(super) fn map_granted(&self, tools: &Tools, lane: usize, count: usize) -> Result<(), Denied> {
-        let access = |k: usize| access_of(decode(&tools.operands, k));
+    fn map_granted(&self, tools: &Tools, lane: usize, intakes: &mut [Intake]) -> Result<(), Denied> {
+        let count = intakes.len();
+        let access = |k: usize| access_of(decode(&tools.operands, k)).filter(|_| intakes[k].act() == Act::Map);
         let enter = |k: usize, access| self.words.enter(tools.numbers[k], self.seat(lane, k), access).unwrap_or(false);
         let mut k = 0;
         while k < count {
@@ -413,6 +422,7 @@ impl Resolver {
             // The one that would not be entered is passed over.
             k += usize::from(k < count && access(k) == Some(same));
         }
+        intakes.iter_mut().filter(|intake| intake.act() == Act::Map).for_each(Intake::done);
         Ok(())
     }
 
@@ -426,6 +436,16 @@ impl Resolver {
             // Where it cannot be told, the node is gone, and so is the region soon.
             let _ = tools.endpoints[self.own].send(&[&crowded_head(self.gid).encode()]);
         }
+    }
+}
+
+/// What a record says, for the one who asked.
+fn ruling_of(granted: Granted) -> Ruling {
+    match granted.outcome {
+        Outcome::Read | Outcome::Write => Ruling::Granted { has_bytes: granted.has_bytes, firm: granted.firm },
+        Outcome::Later => Ruling::Later,
+        Outcome::Lost => Ruling::Lost,
+        Outcome::NotNow | Outcome::Full => Ruling::Refused,
     }
 }
 

@@ -37,6 +37,7 @@ mod wait;
 use crate::client::attachment::{LOSS_SEAT, MappedRegion, PageCounts, Shared as Attachment, seat};
 use crate::client::mapping::map_piece;
 use crate::client::region::Region;
+use crate::client::shared::MapAddress;
 use crate::client::shared::lanes::LANE_PAGE_COUNT;
 use crate::client::shared::not_given;
 use crate::settings;
@@ -82,7 +83,7 @@ impl Coherent {
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise, or its memory is not made of small pages;
     /// [`Error::System`] where this kernel cannot.
-    pub fn new(region: &Region) -> Result<Coherent> {
+    pub fn new(region: &Region, address: MapAddress) -> Result<Coherent> {
         let features = settings::userfaultfd()?;
         features.check()?;
         let attachment = region.shared.clone();
@@ -110,7 +111,7 @@ impl Coherent {
         let (frames_file, words_file) = (fds.pop().expect("two"), fds.pop().expect("two"));
         let pages = layout.len().div_ceil(PAGE_LEN);
         let frames = Frames::adopt(frames_file, pages)?;
-        let mapping = map_all(&layout, &frames, &shared.files, files, rights)?;
+        let mapping = map_all(address.reserve(region)?, &layout, &frames, (&shared.files, files), rights)?;
         fault::withhold_from_children(&mapping)?;
         let uffd = Uffd::open(features)?;
         let span = Span::of(&mapping);
@@ -339,10 +340,10 @@ fn losses(resolver: &Resolver) -> u64 {
 
 /// Maps extents of this host's node as they are, all else from the frames.
 fn map_all(
+    mut mapping: Mapping,
     layout: &Layout,
     frames: &Frames,
-    parts: &[Option<Vec<FilePart>>],
-    files: Vec<OwnedFd>,
+    (parts, files): (&[Option<Vec<FilePart>>], Vec<OwnedFd>),
     rights: Rights,
 ) -> Result<Mapping> {
     let mut files = files.into_iter();
@@ -351,7 +352,6 @@ fn map_all(
         let those = |parts: &Vec<FilePart>| files.by_ref().zip(parts.iter().copied()).take(parts.len()).collect::<Vec<_>>();
         own.push(parts.as_ref().map(those));
     }
-    let mut mapping = Mapping::reserve(layout.len())?;
     for piece in layout.pieces(0, layout.len()) {
         match own.get(piece.extent).and_then(Option::as_ref) {
             Some(files) => map_piece(&mut mapping, piece.at, piece.offset, piece.len, files, rights)?,

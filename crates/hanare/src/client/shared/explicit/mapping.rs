@@ -3,6 +3,7 @@
 use super::Explicit;
 use crate::client::attachment::{DirectHold, MappedRegion, PageCounts, Shared};
 use crate::client::region::Region;
+use crate::client::shared::{MapAddress, MapOptions};
 use hanare_memory::Window;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::page::{Access, Consistency};
@@ -24,7 +25,7 @@ impl SharedExplicit {
     /// Tells the homes, and maps a region.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
-    pub fn new(region: &Region) -> Result<SharedExplicit> {
+    pub fn new(region: &Region, address: MapAddress) -> Result<SharedExplicit> {
         let request = Request::Share { view: region.fresh_view()?, consistency: Consistency::Explicit };
         match region.shared.session.ask(&request)? {
             Answer::Shared(_) => {}
@@ -34,7 +35,7 @@ impl SharedExplicit {
         let (shared, gid) = (region.shared.clone(), region.gid());
         let hold = Some(DirectHold::new(&shared, gid, true));
         let mut mapping = SharedExplicit { explicit: None, hold, shared, gid };
-        mapping.explicit = Some(Explicit::new(region)?);
+        mapping.explicit = Some(Explicit::make(region, address, MapOptions::new)?);
         Ok(mapping)
     }
 

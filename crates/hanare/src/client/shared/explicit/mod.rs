@@ -43,6 +43,7 @@ mod pager;
 mod slots;
 mod twins;
 
+use super::address::MapAddress;
 use super::lanes::Lanes;
 use super::options::MapOptions;
 use super::streams::Streams;
@@ -104,22 +105,22 @@ impl Explicit {
     /// **Errors**: [`Error::System`] where a part is on other nodes and this kernel cannot map those, [`Error::NodeLost`],
     /// [`Error::BadSetting`].
     pub fn new(region: &Region) -> Result<Explicit> {
-        Explicit::make(region, MapOptions::new)
+        Explicit::make(region, MapAddress::Usual, MapOptions::new)
     }
 
     /// As [`Explicit::new`], with what it may use.
     pub fn with(region: &Region, options: &MapOptions) -> Result<Explicit> {
-        Explicit::make(region, || Ok(*options))
+        Explicit::make(region, MapAddress::Usual, || Ok(*options))
     }
 
-    fn make(region: &Region, options: impl FnOnce() -> Result<MapOptions>) -> Result<Explicit> {
+    fn make(region: &Region, address: MapAddress, options: impl FnOnce() -> Result<MapOptions>) -> Result<Explicit> {
         let name: Box<str> = region.name().into();
         let page_count = region.len().div_ceil(PAGE_LEN);
         let len = usize::try_from(region.len()).ok().filter(|_| page_count < u64::from(u32::MAX));
         let too_long = || Error::BadUse { region: name.to_string(), reason: "it is longer than a mapping can be".to_owned() };
         let len = len.ok_or_else(too_long)?;
         let frames = Frames::new("hanare-frames", page_count)?;
-        let mut mapping = Mapping::reserve(region.len())?;
+        let mut mapping = address.reserve(region)?;
         let whole = page_count * PAGE_LEN;
         mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len: whole, map_len: whole }, region.rights())?;
         let direct = map_direct(region, &mut mapping)?;
@@ -415,7 +416,7 @@ fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range
     for (extent, offset, range) in &pieces {
         let files = match &mut files[*extent] {
             Some(files) => files,
-            none => none.insert(fetch_files(&region.shared, &extents[*extent], region.grant(*extent))?),
+            none => none.insert(fetch_files(&region.shared, &extents[*extent], region.grant(*extent), true)?),
         };
         map_piece(mapping, range.start, *offset, range.end - range.start, files, region.rights())?;
     }

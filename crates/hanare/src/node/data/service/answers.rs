@@ -1,6 +1,7 @@
 //! What turns of links bring, and the answers to those who wait.
 
 use super::*;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 impl ServiceLoop {
     /// Acts on what a turn brought. Returns whether anything moved.
@@ -42,7 +43,10 @@ impl ServiceLoop {
             return;
         }
         match query {
-            Query::Ping => self.answer(id, seq, Response::Reply(Reply::Pong)),
+            Query::Ping => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                self.answer(id, seq, Response::Reply(Reply::Pong { unix_ns: since.as_nanos() as u64 }));
+            }
             // Its inbox keeps the name.
             Query::Name(_) => {}
             Query::Ask(question) => {
@@ -137,11 +141,21 @@ impl ServiceLoop {
         }
     }
 
+    /// Commands that are under way go on by pages where hosts are about to map their extents: who does not move a command on keeps nobody.
+    fn give_way(&mut self) {
+        let gives = |(id, place): (&u64, &mut SeatedLink)| place.seat.give_way(&self.extents).then_some(*id);
+        let those: Vec<u64> = self.places.iter_mut().filter_map(gives).collect();
+        those.into_iter().for_each(|id| self.wake(id));
+    }
+
     /// Does what shared regions want done, until nothing is left.
     pub(super) fn serve_pages(&mut self) {
         if self.pages.waits() && self.ticked.elapsed() >= PAGES_LOOK {
             self.ticked = Instant::now();
             self.pages.tick();
+            if self.pages.lets_wait() {
+                self.give_way();
+            }
         }
         while let Some(action) = self.pages.poll() {
             match action {

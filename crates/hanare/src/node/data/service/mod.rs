@@ -35,13 +35,14 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, NodeId, User};
 use hanare_protocol::page::Face;
 use hanare_protocol::session::{Series, Sessions};
+use hanare_protocol::turns::Turns;
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -114,11 +115,18 @@ impl Drop for Service {
 /// Epoll's name for the bell; links count up from zero.
 const BELL: u64 = u64::MAX;
 
-/// Events taken by one look.
-const EVENTS_AT_ONCE: usize = 64;
-
-/// Rounds of the awake before the dozing are looked at.
+/// Rounds of the awake before the dozing are looked at, where the rounds are short.
 const ROUNDS_PER_LOOK: u32 = 32;
+
+/// How long the dozing are left alone: a look costs a system call.
+const LOOK_PAUSE: Duration = Duration::from_micros(100);
+
+/// What that is longer by for each link: a look sees all that have something, the awake too.
+const LOOK_PAUSE_PER_LINK: Duration = Duration::from_nanos(200);
+
+/// How long links of one user are served before those of the next: ten small requests, and a stage of a long one. A user with many
+/// programs keeps another's waiting for so long, and for the turn that began within it.
+const USER_TURN: Duration = Duration::from_micros(100);
 
 /// How long a client may sit on an answer over shared memory before it is looked at again: it cannot always ring.
 const BLOCKED_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -146,7 +154,11 @@ struct ServiceLoop {
     sessions: Sessions,
     begun: Instant,
     next_id: u64,
-    awake: Vec<u64>,
+    awake: Turns,
+    /// How many turns of links of each user in a row moved nothing.
+    idle: BTreeMap<Option<u32>, usize>,
+    /// When the dozing were looked at last.
+    glanced: Instant,
     sync: Sync,
     peers: Peers,
     ended_links: EndedLinks,
@@ -162,6 +174,8 @@ struct ServiceLoop {
 
 struct SeatedLink {
     seat: Seat,
+    /// Whose it is; a link to another node is nobody's.
+    user: Option<u32>,
     interest: EventFlags,
     is_awake: bool,
 }
@@ -185,7 +199,9 @@ impl ServiceLoop {
             sessions: Sessions::default(),
             begun: Instant::now(),
             next_id: 0,
-            awake: Vec::new(),
+            awake: Turns::new(),
+            idle: BTreeMap::new(),
+            glanced: Instant::now(),
             sync: Sync::default(),
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
@@ -201,6 +217,8 @@ impl ServiceLoop {
         let mut backoff = Backoff::new();
         let mut rounds = 0u32;
         let mut shares = false;
+        // Room for what a look brings.
+        let mut events = Vec::new();
         while !self.is_over() {
             if shares != self.pages.is_sharing() {
                 shares = !shares;
@@ -209,25 +227,26 @@ impl ServiceLoop {
             self.serve_pages();
             self.answer_syncs();
             if self.awake.is_empty() && !self.pages.is_busy() {
-                self.look(self.patience().as_ref());
+                let patience = self.patience();
+                self.look(&mut events, patience.as_ref());
                 self.look_after();
                 self.sync.tick(&self.extents, &mut self.pages);
                 backoff.reset();
                 continue;
             }
             rounds = rounds.wrapping_add(1);
-            if rounds.is_multiple_of(ROUNDS_PER_LOOK) {
-                self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+            if rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.is_look_due() {
+                self.look(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
                 self.look_after();
                 self.sync.tick(&self.extents, &mut self.pages);
             }
             if self.move_awake() | self.pages.turn() {
                 backoff.reset();
-            } else if backoff.step_after(self.checks_by_call()) == Step::Park {
+            } else if backoff.step_after(self.checks_by_call()) == Step::Park && self.is_quiet() {
                 self.doze_all();
                 if self.pages.is_busy() {
                     // A page is mapped by a thread that does not run: it cannot say when it has left.
-                    self.look(Some(&BLOCKED_LOOK));
+                    self.look(&mut events, Some(&BLOCKED_LOOK));
                 }
             }
         }
@@ -277,45 +296,77 @@ impl ServiceLoop {
 
     /// Whether a look at the links that are awake was a system call.
     fn checks_by_call(&self) -> bool {
-        self.awake.iter().any(|id| self.places.get(id).is_some_and(|place| place.seat.checks_by_call()))
+        self.awake.iter().any(|id| self.places.get(&id).is_some_and(|place| place.seat.checks_by_call()))
     }
 
-    /// One turn for every awake link. Returns whether anything moved.
+    /// A round of the awake links: users one after another, of each those that have waited longest. Returns whether anything moved.
     fn move_awake(&mut self) -> bool {
         let mut moved = false;
-        let mut index = 0;
-        while let Some(id) = self.awake.get(index).copied() {
-            index += 1;
-            if self.sessions.on_turn(self.begun.elapsed().as_millis() as u64) {
-                self.close_ended();
-            }
-            self.look_who_fetches(id);
-            let Some(place) = self.places.get_mut(&id) else { continue };
-            match place.seat.turn() {
-                Ok(did) => moved |= self.act(id, did),
-                Err(error) => self.end(id, &error),
+        for _ in 0..self.awake.user_count() {
+            let Some(user) = self.awake.next_user() else { break };
+            let begun = Instant::now();
+            for _ in 0..self.awake.count(user) {
+                let Some(id) = self.awake.pop(user) else { break };
+                let has_moved = self.move_one(id);
+                let idle = self.idle.entry(user).or_default();
+                *idle = if has_moved { 0 } else { *idle + 1 };
+                moved |= has_moved;
+                if self.places.contains_key(&id) {
+                    self.awake.push(user, id);
+                }
+                if begun.elapsed() >= USER_TURN {
+                    break;
+                }
             }
         }
-        let places = &self.places;
-        self.awake.retain(|id| places.contains_key(id));
         moved
     }
 
-    /// Takes events, waiting for one as long as `patience` says.
-    fn look(&mut self, patience: Option<&Timespec>) {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_AT_ONCE);
-        if let Err(errno) = epoll::wait(&self.epoll, spare_capacity(&mut events), patience) {
-            debug_assert_eq!(errno, rustix::io::Errno::INTR);
-            return;
-        }
-        self.sessions.on_waited(self.begun.elapsed().as_millis() as u64);
-        if events.len() == EVENTS_AT_ONCE {
+    /// Whether every awake link had a turn in which nothing moved: one whose turn was cut short may hold messages that no event tells of.
+    fn is_quiet(&self) -> bool {
+        self.awake.users().all(|user| self.idle.get(&user).is_some_and(|idle| *idle >= self.awake.count(user)))
+    }
+
+    /// One turn of a link. Returns whether anything moved.
+    fn move_one(&mut self, id: u64) -> bool {
+        if self.sessions.on_turn(self.begun.elapsed().as_millis() as u64) {
             self.close_ended();
         }
-        // Whoever is gone goes before anybody is served: what it sent lies beside what its successor sends.
+        self.look_who_fetches(id);
+        let Some(place) = self.places.get_mut(&id) else { return false };
+        match place.seat.turn() {
+            Ok(did) => self.act(id, did),
+            Err(error) => {
+                self.end(id, &error);
+                false
+            }
+        }
+    }
+
+    /// Whether links that doze have been left alone for long: many that are awake make long rounds.
+    fn is_look_due(&self) -> bool {
+        self.glanced.elapsed() >= LOOK_PAUSE + LOOK_PAUSE_PER_LINK * self.places.len() as u32
+    }
+
+    /// Takes events, waiting for one as long as `patience` says.
+    fn look(&mut self, events: &mut Vec<epoll::Event>, patience: Option<&Timespec>) {
+        events.clear();
+        // All at once: whoever is gone goes before anybody is served, because what it sent lies beside what its successor sends.
+        events.reserve(2 * self.places.len() + 1);
+        let looked = epoll::wait(&self.epoll, spare_capacity(events), patience);
+        self.glanced = Instant::now();
+        if let Err(errno) = looked {
+            debug_assert_eq!(errno, rustix::io::Errno::INTR);
+        } else {
+            self.take_events(events, patience);
+        }
+    }
+
+    fn take_events(&mut self, events: &[epoll::Event], patience: Option<&Timespec>) {
+        self.sessions.on_waited(self.begun.elapsed().as_millis() as u64);
         let gone = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
         events.iter().filter(|event| { event.flags }.intersects(gone)).for_each(|event| self.close_client(event.data.u64()));
-        for event in &events {
+        for event in events {
             match event.data.u64() {
                 BELL => self.read_mail(),
                 id => self.wake(id),

@@ -14,7 +14,8 @@ impl ServiceLoop {
         });
         match watched {
             Ok(()) => {
-                self.places.insert(id, SeatedLink { seat, interest, is_awake: false });
+                let user = if let Seat::Client(session) = &seat { Some(session.user().uid) } else { None };
+                self.places.insert(id, SeatedLink { seat, user, interest, is_awake: false });
                 // It may have sent something before it was watched.
                 self.wake(id);
                 Some(id)
@@ -65,19 +66,20 @@ impl ServiceLoop {
         if let Some(place) = self.places.get_mut(&id)
             && !std::mem::replace(&mut place.is_awake, true)
         {
-            self.awake.push(id);
+            self.awake.push(place.user, id);
         }
     }
 
     /// Sends to sleep every awake link that lets itself be.
     pub(super) fn doze_all(&mut self) {
-        let awake = std::mem::take(&mut self.awake);
-        for id in awake {
+        let awake: Vec<(Option<u32>, u64)> = self.awake.drain().collect();
+        self.idle.clear();
+        for (user, id) in awake {
             let Some(place) = self.places.get_mut(&id) else { continue };
             // One that is held up is moved by others alone; what it sent meanwhile waits.
             let held_up = place.seat.is_held_up();
             if !place.seat.doze() && !held_up {
-                self.awake.push(id);
+                self.awake.push(user, id);
                 continue;
             }
             place.is_awake = false;

@@ -1,0 +1,432 @@
+//! `hanare trace`: where the time of a job went, by its timelines (`HANARE_TRACE`); and timelines of several ranks as one file.
+//!
+//! A slice that lies in another, as a fault inside a command, is counted for itself: the times of one thread add up to no more than its life.
+
+use crate::print::{self, Column};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use hanare_protocol::limits::WHAT_IF_RECORDING_LEN_MAX;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Which timelines, and what becomes of them.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Timelines that programs wrote; those of a job's ranks together.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write all of them as one timeline, for ui.perfetto.dev.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Tells where the time went.
+pub fn run(options: &Options) -> Result<()> {
+    if let Some(out) = &options.out {
+        join(&options.files, out)?;
+    }
+    let mut timeline = Timeline::default();
+    for file in &options.files {
+        timeline.read(file)?;
+    }
+    let report = timeline.report();
+    if options.json {
+        return print::json(&report.value());
+    }
+    report.print();
+    Ok(())
+}
+
+/// Writes timelines as one. What is in them stays as it is: their clocks were aligned when they were written.
+///
+/// **Errors**: where a file is no array of events; nothing is left at `out` then.
+pub fn join(files: &[PathBuf], out: &Path) -> Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = out.file_name().context("no name for the joined timeline")?.to_string_lossy();
+    let whole = folder.join(format!(".{name}.{}", std::process::id()));
+    let joined = write_joined(files, &whole).and_then(|()| Ok(std::fs::rename(&whole, out)?));
+    if joined.is_err() {
+        // What was written of it is of no use, and may be not there.
+        let _ = std::fs::remove_file(&whole);
+    }
+    joined.with_context(|| format!("cannot write {}", out.display()))
+}
+
+fn write_joined(files: &[PathBuf], whole: &Path) -> Result<()> {
+    let mut out = BufWriter::new(File::create(whole)?);
+    let mut before = "[\n";
+    for file in files {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let events = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let events = events.with_context(|| format!("{} is no timeline", file.display()))?.trim();
+        if !events.is_empty() {
+            write!(out, "{before}{events}")?;
+            before = ",\n";
+        }
+    }
+    out.write_all(if before == "[\n" { b"[\n]\n" } else { b"\n]\n" })?;
+    out.flush()?;
+    Ok(())
+}
+
+/// What the time of a slice went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Commands,
+    Faults,
+    Locks,
+    Waits,
+    Queues,
+    Mappings,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Commands, Kind::Faults, Kind::Locks, Kind::Waits, Kind::Queues, Kind::Mappings];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Commands => "commands",
+            Kind::Faults => "faults",
+            Kind::Locks => "locks",
+            Kind::Waits => "waits",
+            Kind::Queues => "queues",
+            Kind::Mappings => "mappings",
+        }
+    }
+
+    /// The kind of an event.
+    fn of(category: &str, name: &str) -> Option<Kind> {
+        Some(match category {
+            "command" => Kind::Commands,
+            "fault" => Kind::Faults,
+            "wait" if name == "take a lock" => Kind::Locks,
+            "wait" => Kind::Waits,
+            "queue" => Kind::Queues,
+            "mapping" => Kind::Mappings,
+            _ => return None,
+        })
+    }
+}
+
+/// An event, as far as it is looked at.
+#[derive(Deserialize)]
+struct Event {
+    name: String,
+    #[serde(default)]
+    cat: String,
+    ph: String,
+    #[serde(default)]
+    ts: f64,
+    #[serde(default)]
+    dur: f64,
+    pid: u64,
+    #[serde(default)]
+    tid: i64,
+    #[serde(default)]
+    id2: Option<Id>,
+    #[serde(default)]
+    args: Value,
+}
+
+#[derive(Deserialize)]
+struct Id {
+    local: String,
+}
+
+/// A time in which a thread did something, in microseconds.
+#[derive(Clone, Debug)]
+struct Slice {
+    begin: f64,
+    end: f64,
+    kind: Kind,
+    name: String,
+}
+
+/// What happened in a process.
+#[derive(Default)]
+struct Process {
+    name: String,
+    /// From its first event to its last.
+    life: Option<(f64, f64)>,
+    /// By thread: slices that ended, and those that are open.
+    threads: BTreeMap<i64, (Vec<Slice>, Vec<Slice>)>,
+    /// Requests under way: when they began, and to which node.
+    open: BTreeMap<String, (f64, String)>,
+}
+
+#[derive(Default)]
+struct Timeline {
+    processes: BTreeMap<u64, Process>,
+    /// By what was asked: how long each took.
+    requests: BTreeMap<String, Spread>,
+}
+
+/// Times of the same thing, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Spread {
+    count: u64,
+    sum: f64,
+    longest: f64,
+}
+
+impl Spread {
+    fn add(&mut self, micros: f64) {
+        self.count += 1;
+        self.sum += micros;
+        self.longest = self.longest.max(micros);
+    }
+
+    fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+    }
+}
+
+impl Timeline {
+    fn read(&mut self, file: &Path) -> Result<()> {
+        let named = || file.display().to_string();
+        let open = File::open(file).with_context(named)?;
+        let len = open.metadata().with_context(named)?.len();
+        ensure!(len <= WHAT_IF_RECORDING_LEN_MAX, "{}: {len} bytes are more than {WHAT_IF_RECORDING_LEN_MAX}", named());
+        let events: Vec<Event> = serde_json::from_reader(BufReader::new(open)).with_context(named)?;
+        events.into_iter().for_each(|event| self.take(event));
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) {
+        let process = self.processes.entry(event.pid).or_default();
+        let is_time = |at: f64| at.is_finite() && at >= 0.0;
+        if event.ph == "M" {
+            if event.name == "process_name" {
+                event.args["name"].as_str().unwrap_or_default().clone_into(&mut process.name);
+            }
+            return;
+        }
+        if !is_time(event.ts) || !is_time(event.dur) {
+            return;
+        }
+        let (first, last) = process.life.unwrap_or((event.ts, event.ts));
+        process.life = Some((first.min(event.ts), last.max(event.ts + event.dur)));
+        let kind = Kind::of(&event.cat, &event.name);
+        let slice = |kind| Slice { begin: event.ts, end: event.ts + event.dur, kind, name: event.name.clone() };
+        let (ended, open) = process.threads.entry(event.tid).or_default();
+        match (event.ph.as_str(), kind) {
+            ("X", Some(kind)) => ended.push(slice(kind)),
+            ("B", Some(kind)) => open.push(slice(kind)),
+            ("E", _) => {
+                if let Some(begun) = open.pop() {
+                    ended.push(Slice { end: event.ts.max(begun.begin), ..begun });
+                }
+            }
+            ("b", _) if event.cat == "request" => {
+                if let Some(id) = event.id2 {
+                    process.open.insert(id.local, (event.ts, event.name));
+                }
+            }
+            ("e", _) if event.cat == "request" => {
+                if let Some((begun, name)) = event.id2.and_then(|id| process.open.remove(&id.local)) {
+                    self.requests.entry(name).or_default().add((event.ts - begun).max(0.0));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn report(self) -> Report {
+        let (mut ranks, mut names) = (Vec::new(), BTreeMap::<(Kind, String), Spread>::new());
+        for (number, process) in self.processes {
+            let (first, last) = process.life.unwrap_or_default();
+            let mut rank = RankReport { number, name: process.name, life: last - first, kinds: [0.0; Kind::ALL.len()] };
+            for (_, (mut slices, open)) in process.threads {
+                // What a killed program was in lasted to its end.
+                slices.extend(open.into_iter().map(|slice| Slice { end: last, ..slice }));
+                for (slice, own) in own_times(slices) {
+                    rank.kinds[slice.kind as usize] += own;
+                    names.entry((slice.kind, slice.name)).or_default().add(slice.end - slice.begin);
+                }
+            }
+            ranks.push(rank);
+        }
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort_by(|(_, a), (_, b)| b.sum.total_cmp(&a.sum));
+        Report { ranks, names, requests: self.requests.into_iter().collect() }
+    }
+}
+
+/// The slices of a thread, each with its time without those that lie in it.
+fn own_times(mut slices: Vec<Slice>) -> Vec<(Slice, f64)> {
+    // An outer one comes before those that begin with it.
+    slices.sort_by(|a, b| a.begin.total_cmp(&b.begin).then(b.end.total_cmp(&a.end)));
+    let mut timed: Vec<(Slice, f64)> = slices.into_iter().map(|slice| (slice.clone(), slice.end - slice.begin)).collect();
+    let mut around: Vec<usize> = Vec::new();
+    for at in 0..timed.len() {
+        let (begin, end) = (timed[at].0.begin, timed[at].0.end);
+        while around.last().is_some_and(|outer| timed[*outer].0.end <= begin) {
+            around.pop();
+        }
+        if let Some(outer) = around.last().copied() {
+            // Clocks of signal handlers and threads are read apart: an inner slice may end a little later.
+            timed[outer].1 = (timed[outer].1 - (end.min(timed[outer].0.end) - begin)).max(0.0);
+        }
+        around.push(at);
+    }
+    timed
+}
+
+/// Where the time of a process went, in microseconds.
+struct RankReport {
+    /// Its rank, or its process's number.
+    number: u64,
+    name: String,
+    life: f64,
+    kinds: [f64; Kind::ALL.len()],
+}
+
+struct Report {
+    ranks: Vec<RankReport>,
+    /// Most time first.
+    names: Vec<((Kind, String), Spread)>,
+    requests: Vec<(String, Spread)>,
+}
+
+/// Most lines of what took time.
+const NAME_LINES: usize = 20;
+
+impl Report {
+    fn print(&self) {
+        let seconds = |micros: f64| format!("{:.3}", micros / 1e6);
+        let heads = ["COMMANDS", "FAULTS", "LOCKS", "WAITS", "QUEUES", "MAPPINGS"].map(Column::Number);
+        let columns =
+            [vec![Column::Number("RANK"), Column::Number("SECONDS")], heads.to_vec(), vec![Column::Text("PROGRAM")]].concat();
+        let row = |rank: &RankReport| {
+            let times = rank.kinds.iter().map(|micros| seconds(*micros));
+            [rank.number.to_string(), seconds(rank.life)].into_iter().chain(times).chain([rank.name.clone()]).collect()
+        };
+        print::table(&columns, self.ranks.iter().map(row).collect());
+        let spread = |kind: &str, name: &str, spread: &Spread| {
+            let micros = |micros: f64| format!("{micros:.1}");
+            vec![
+                kind.to_owned(),
+                name.to_owned(),
+                spread.count.to_string(),
+                seconds(spread.sum),
+                micros(spread.mean()),
+                micros(spread.longest),
+            ]
+        };
+        let columns = [
+            Column::Text("KIND"),
+            Column::Text("WHAT"),
+            Column::Number("TIMES"),
+            Column::Number("SECONDS"),
+            Column::Number("MEAN US"),
+            Column::Number("LONGEST US"),
+        ];
+        let names = self.names.iter().take(NAME_LINES).map(|((kind, name), times)| spread(kind.name(), name, times));
+        let requests = self.requests.iter().map(|(name, times)| spread("requests", name, times));
+        print::line("");
+        print::table(&columns, names.chain(requests).collect());
+    }
+
+    fn value(&self) -> Value {
+        let spread = |name: &str, spread: &Spread| {
+            json!({
+                "what": name, "times": spread.count, "seconds": spread.sum / 1e6, "mean_us": spread.mean(), "longest_us": spread.longest,
+            })
+        };
+        let rank = |rank: &RankReport| {
+            let mut value = json!({ "rank": rank.number, "program": rank.name, "seconds": rank.life / 1e6 });
+            Kind::ALL.iter().zip(rank.kinds).for_each(|(kind, micros)| value[kind.name()] = (micros / 1e6).into());
+            value
+        };
+        let name = |((kind, name), times): &((Kind, String), Spread)| {
+            let mut value = spread(name, times);
+            value["kind"] = kind.name().into();
+            value
+        };
+        json!({
+            "ranks": self.ranks.iter().map(rank).collect::<Vec<_>>(),
+            "what": self.names.iter().map(name).collect::<Vec<_>>(),
+            "requests": self.requests.iter().map(|(name, times)| spread(name, times)).collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(ph: &str, cat: &str, name: &str, ts: f64, dur: f64) -> Value {
+        json!({ "name": name, "cat": cat, "ph": ph, "ts": ts, "dur": dur, "pid": 1, "tid": 5 })
+    }
+
+    fn timeline(events: &[Value]) -> Report {
+        let mut timeline = Timeline::default();
+        events.iter().for_each(|event| timeline.take(serde_json::from_value(event.clone()).unwrap()));
+        timeline.report()
+    }
+
+    #[test]
+    fn a_slice_in_another_is_counted_once() {
+        let report = timeline(&[
+            event("B", "wait", "barrier", 100.0, 0.0),
+            event("E", "wait", "barrier", 400.0, 0.0),
+            // Written when they ended, so behind what lies in them.
+            event("X", "fault", "fault, fetched", 520.0, 30.0),
+            event("X", "fault", "fault, mapped", 560.0, 10.0),
+            event("X", "command", "put", 500.0, 100.0),
+            event("X", "wait", "take a lock", 700.0, 50.0),
+            // The program was killed in it.
+            event("B", "queue", "wait for room", 900.0, 0.0),
+            event("i", "fault", "faults dropped", 1000.0, 0.0),
+        ]);
+        let [rank] = &report.ranks[..] else { panic!("one process") };
+        assert_eq!((rank.life, rank.kinds), (900.0, [60.0, 40.0, 50.0, 300.0, 100.0, 0.0]));
+        let of = |name: &str| report.names.iter().find(|((_, known), _)| known == name).unwrap().1;
+        assert_eq!(of("put"), Spread { count: 1, sum: 100.0, longest: 100.0 });
+        assert_eq!(report.names[0].0.1, "barrier", "most time first");
+    }
+
+    #[test]
+    fn requests_are_told_by_node() {
+        let request = |ph: &str, id: &str, ts: f64| {
+            let mut event = event(ph, "request", "request to node1", ts, 0.0);
+            event["id2"] = json!({ "local": id });
+            event
+        };
+        let events = [
+            request("b", "0x1", 0.0),
+            request("b", "0x2", 5.0),
+            request("e", "0x2", 9.0),
+            request("e", "0x1", 30.0),
+            request("e", "0x9", 31.0),
+        ];
+        let report = timeline(&events);
+        assert_eq!(report.requests, [("request to node1".to_owned(), Spread { count: 2, sum: 34.0, longest: 30.0 })]);
+    }
+
+    #[test]
+    fn timelines_are_joined_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for (name, text) in
+            [("a", "[\n{\"a\":1},\n{\"a\":2}\n]\n"), ("b", "[\n]\n"), ("c", "[{\"c\":1}]"), ("broken", "{\"c\":1}")]
+        {
+            std::fs::write(path(name), text).unwrap();
+        }
+        join(&[path("a"), path("b"), path("c")], &path("all")).unwrap();
+        let all: Value = serde_json::from_str(&std::fs::read_to_string(path("all")).unwrap()).unwrap();
+        assert_eq!(all, json!([{ "a": 1 }, { "a": 2 }, { "c": 1 }]));
+        assert!(join(&[path("a"), path("broken")], &path("none")).is_err());
+        assert!(join(&[path("a"), path("nowhere")], &path("none")).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");
+        join(&[path("b")], &path("empty")).unwrap();
+        assert_eq!(std::fs::read_to_string(path("empty")).unwrap(), "[\n]\n");
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory in which a program says that it works on pool memory as it is, and in which its node takes that right back.
+//!
+//! Safety invariant: the mapping is dropped after the words that lie in it.
+
+use hanare_memory::{Mapping, file, seat};
+use hanare_protocol::Result;
+use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::wire::control::FilePart;
+use hanare_ring::Shared;
+use hanare_ring::revoke::{REVOKE_LEN, Revoke};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// One side of it.
+pub(crate) struct Seats {
+    words: Revoke<Shared>,
+    _mapping: Mapping,
+}
+
+fn map(memory: &OwnedFd) -> Result<(Shared, Mapping)> {
+    let len = REVOKE_LEN as u64;
+    let mut mapping = Mapping::reserve(len)?;
+    mapping.map_file(0, memory.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
+    // SAFETY: the mapping is kept beside the words, and dropped after them.
+    let window = unsafe { mapping.window() };
+    Ok((Shared::new(window), mapping))
+}
+
+impl Seats {
+    /// A node makes the memory for one program. Returns the descriptor that the program gets.
+    #[cfg(feature = "node")]
+    pub fn make() -> Result<(Seats, OwnedFd)> {
+        let memory = file::create("hanare-seats", REVOKE_LEN as u64)?;
+        let (words, mapping) = map(&memory)?;
+        Ok((Seats { words: Revoke::make(words, Shared::fences_others()), _mapping: mapping }, memory))
+    }
+
+    /// A program opens what its node made. **Errors**: [`hanare_protocol::Error::Garbage`] for any other file.
+    pub fn open(memory: OwnedFd) -> Result<Seats> {
+        file::check_sealed(&memory, REVOKE_LEN as u64)?;
+        let (words, mapping) = map(&memory)?;
+        Ok(Seats { words: Revoke::open(words), _mapping: mapping })
+    }
+
+    /// This thread is at work on a region's memory as it is, until the value is dropped. It looks at the generation before it touches a byte.
+    ///
+    /// **Cost**: two stores to a cache line of this thread's own.
+    #[inline]
+    pub fn enter(&self, region: Gid) -> AtWork<'_> {
+        let seat = seat::here();
+        self.words.enter(seat, region.0);
+        AtWork { words: &self.words, seat, _thread: PhantomData }
+    }
+
+    /// The words.
+    #[inline]
+    pub fn words(&self) -> &Revoke<Shared> {
+        &self.words
+    }
+}
+
+/// What a thread says as long as it is at work. It stays on its thread, whose seat it changes.
+pub(crate) struct AtWork<'s> {
+    words: &'s Revoke<Shared>,
+    seat: usize,
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for AtWork<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.words.leave(self.seat);
+    }
+}
