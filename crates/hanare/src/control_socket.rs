@@ -62,12 +62,12 @@ pub(crate) struct FrameSocket {
     most: Most,
     bytes: Vec<u8>,
     fds: Vec<OwnedFd>,
-    queue: VecDeque<Outgoing>,
+    queue: VecDeque<UnsentMessage>,
 }
 
 /// Bytes on their way, and the descriptors that leave with the first of them.
 #[derive(Debug)]
-struct Outgoing {
+struct UnsentMessage {
     bytes: Vec<u8>,
     fds: Vec<OwnedFd>,
     sent: usize,
@@ -116,10 +116,10 @@ impl FrameSocket {
         bytes.extend_from_slice(&(fds.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&value);
         let mut rest = fds.split_off(fds.len().min(FDS_PER_MESSAGE));
-        self.queue.push_back(Outgoing { bytes, fds, sent: 0 });
+        self.queue.push_back(UnsentMessage { bytes, fds, sent: 0 });
         while !rest.is_empty() {
             let after = rest.split_off(rest.len().min(FDS_PER_MESSAGE));
-            self.queue.push_back(Outgoing { bytes: vec![0], fds: rest, sent: 0 });
+            self.queue.push_back(UnsentMessage { bytes: vec![0], fds: rest, sent: 0 });
             rest = after;
         }
         self.flush()
@@ -273,7 +273,7 @@ mod tests {
         rustix::io::write(&a.fd, &[0xff, 0, 0, 0, REQUEST_FD_COUNT_MAX as u8, 0, 0, 0]).unwrap();
         for _ in 0..3 {
             let fds = (0..FDS_PER_MESSAGE).map(|_| file.try_clone().unwrap().into()).collect();
-            a.queue.push_back(Outgoing { bytes: vec![0], fds, sent: 0 });
+            a.queue.push_back(UnsentMessage { bytes: vec![0], fds, sent: 0 });
         }
         a.flush().unwrap();
         assert_eq!(node.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);

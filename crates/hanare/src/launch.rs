@@ -97,7 +97,7 @@ const LAUNCHERS: &[Launcher] = &[
 ///
 /// **Errors**: [`Error::BadSetting`] where a variable is there but makes no sense, or where nothing tells the job from others.
 pub fn job_rank() -> Result<Option<JobRank>> {
-    job_rank_in(&Here)
+    job_rank_in(&ThisProcess)
 }
 
 /// What can be seen of a process's surroundings.
@@ -237,12 +237,12 @@ pub fn variables(who: JobRank, socket: &str) -> [(&'static str, String); 4] {
 }
 
 /// This process's own surroundings.
-struct Here;
+struct ThisProcess;
 
 /// Ancestors that are looked at: a launcher's proxy is near, and the first process has no parent.
 const ANCESTORS_MAX: usize = 64;
 
-impl Surroundings for Here {
+impl Surroundings for ThisProcess {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().filter(|text| !text.is_empty())
     }
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn our_own_ancestors_are_seen() {
-        let ancestors = Here.ancestors();
+        let ancestors = ThisProcess.ancestors();
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
         assert!(ancestors[0].life.starts_with(&format!("{parent} ")), "{}", ancestors[0].life);
         assert!(ancestors.iter().any(|ancestor| !ancestor.words[0].is_empty()));

@@ -5,7 +5,7 @@
 use hanare_protocol::Corrupt;
 use hanare_protocol::page::directory::Output as HomeOutput;
 use hanare_protocol::page::word::Fault;
-use hanare_protocol::page::{Access, Directory, Host, HostId, Page, Place, Plain, Say, Ticket, ToHome, ToHost};
+use hanare_protocol::page::{Access, Directory, Host, HostId, HostOutput, Page, Place, Plain, Ticket, ToHome, ToHost};
 
 /// What is said of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Pages {
             Fault::Upgrade { has } => Some(has),
         };
         let ticket = Ticket { seat, number: place.number(seat) };
-        let said = Said::ToHome(ToHome::Want { ticket, access, has, firm: false });
+        let said = Said::ToHome(ToHome::Request { ticket, access, has, firm: false });
         (false, vec![Act::Send(Letter { from: host, to: self.home, page, said })])
     }
 
@@ -112,7 +112,7 @@ impl Pages {
             }
             Said::ToHost(message) => {
                 let bytes = message.has_bytes().then_some(());
-                self.with_host(to, page, |rules, place, says| rules.on_message(place, page, message, bytes, says))
+                self.with_host(to, page, |rules, place, outputs| rules.on_message(place, page, message, bytes, outputs))
             }
         }
     }
@@ -136,7 +136,7 @@ impl Pages {
         &mut self,
         host: usize,
         page: Page,
-        act: impl FnOnce(&mut Host<()>, &mut Plain<()>, &mut Vec<Say<()>>) -> Result<(), Corrupt>,
+        act: impl FnOnce(&mut Host<()>, &mut Plain<()>, &mut Vec<HostOutput<()>>) -> Result<(), Corrupt>,
     ) -> Vec<Act> {
         let Mapped { rules, place } = &mut self.hosts[host];
         if host == self.home {
@@ -144,17 +144,17 @@ impl Pages {
             place.set_frame(page, Some(()));
         }
         let was_claimed = place.look(page).is_claimed();
-        let mut says = Vec::new();
-        act(rules, place, &mut says).expect("the rules refuse what the rules said");
-        while rules.turn(place, &mut says).expect("words are the rules' own") {}
-        let send = |say: Say<()>| match say {
-            Say::Home { page, message, .. } => Letter { from: host, to: self.home, page, said: Said::ToHome(message) },
-            Say::Host { to, page, message, .. } => {
+        let mut outputs = Vec::new();
+        act(rules, place, &mut outputs).expect("the rules refuse what the rules said");
+        while rules.turn(place, &mut outputs).expect("words are the rules' own") {}
+        let send = |say: HostOutput<()>| match say {
+            HostOutput::Home { page, message, .. } => Letter { from: host, to: self.home, page, said: Said::ToHome(message) },
+            HostOutput::Host { to, page, message, .. } => {
                 Letter { from: host, to: usize::from(to.0), page, said: Said::ToHost(message) }
             }
         };
         let is_installed = was_claimed && !place.look(page).is_claimed();
-        says.into_iter().map(send).map(Act::Send).chain(is_installed.then_some(Act::Installed(host, page))).collect()
+        outputs.into_iter().map(send).map(Act::Send).chain(is_installed.then_some(Act::Installed(host, page))).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
 use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
-use crate::wire::page::{self, GRANTED_LEN, Granted, Settled, WANT_LEN, Want};
+use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
 use crate::wire::queue::{self, APPEND_FRONT_LEN, AppendFront};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
@@ -108,8 +108,10 @@ pub fn control(bytes: &[u8]) {
 }
 
 pub fn records(bytes: &[u8]) {
-    if let Some(bytes) = bytes.first_chunk::<WANT_LEN>() {
-        assert!(Want::decode(bytes).is_ok_and(|want| want.encode() == *bytes) || Want::decode(bytes).is_err());
+    if let Some(bytes) = bytes.first_chunk::<PAGE_REQUEST_LEN>() {
+        assert!(
+            PageRequest::decode(bytes).is_ok_and(|request| request.encode() == *bytes) || PageRequest::decode(bytes).is_err()
+        );
         assert!(Settled::decode(bytes).is_ok_and(|settled| settled.encode() == *bytes) || Settled::decode(bytes).is_err());
     }
     if let Some(bytes) = bytes.first_chunk::<GRANTED_LEN>() {
@@ -225,7 +227,7 @@ mod tests {
     use crate::wire::exchange::Question;
     use crate::wire::greeting::{NONCE_LEN, Role};
     use crate::wire::head::Kind;
-    use crate::wire::page::{Frame, Letter};
+    use crate::wire::page::{Frame, NodeMessage};
     use crate::wire::queue::{ArrayAt, QueueRequest};
     use crate::wire::sync::{SyncAnswer, SyncRequest};
     use hanare_fuzz::{Counting, drive};
@@ -309,12 +311,12 @@ mod tests {
         };
         drive("command", &shapes.each_ref().map(seed), MOST, command);
         let settled = Settled { page: 1, ticket: crate::page::Ticket { seat: 1, number: 1 }, version: Version(1) };
-        drive("records", &[settled.encode().to_vec(), vec![0; WANT_LEN]], MOST, records);
+        drive("records", &[settled.encode().to_vec(), vec![0; PAGE_REQUEST_LEN]], MOST, records);
     }
 
     #[test]
     fn messages_of_data_links() {
-        let want = Want {
+        let request = PageRequest {
             page: 1,
             ticket: crate::page::Ticket { seat: 1, number: 1 },
             access: crate::page::Access::Read,
@@ -327,7 +329,7 @@ mod tests {
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
         let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
-        let settled = Settled { page: 1, ticket: want.ticket, version: Version(1) };
+        let settled = Settled { page: 1, ticket: request.ticket, version: Version(1) };
         let seeds = [
             packed(Query::Ask(Question { connection: 1, seq: 2 }).encode(1)),
             packed(Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }).encode(1)),
@@ -339,7 +341,7 @@ mod tests {
             packed(Query::Settled(1, vec![settled]).encode(1)),
             packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),
             packed(Reply::Synced(SyncAnswer::Lane { lane: 1, accepted: 2 }).encode(1)),
-            packed(Query::Want(1, vec![want; 2]).encode(1)),
+            packed(Query::Pages(1, vec![request; 2]).encode(1)),
             packed(Reply::Refused(Error::LimitReached { what: "a".to_owned(), limit: 1 }).encode(1)),
             packed(Reply::Synced(SyncAnswer::Word { index: 0, seen: 1 }).encode(1)),
         ];
@@ -371,14 +373,14 @@ mod tests {
     #[test]
     fn control_messages() {
         let write_back = ToHome::WriteBack { version: Version(3), keeps: false };
-        let letter = Frame::Letter(9, Letter::ToHome { share: 1, page: Page(2), message: write_back });
+        let message = Frame::Message(9, NodeMessage::ToHome { share: 1, page: Page(2), message: write_back });
         let seeds = [
             control::encode(&Request::Share { view: view(), consistency: Consistency::Coherent }),
             control::encode(&create("a", Placement::Local)),
             control::encode(&Request::Prove { hellos: vec![1; 128] }),
             control::encode(&join(1)),
             control::encode(&Ok::<_, Error>(Answer::Region(view()))),
-            page::encode_frame(&letter, Some(&[7; 4096])),
+            page::encode_frame(&message, Some(&[7; 4096])),
         ];
         drive("control", &seeds, MOST, control);
         drive("layout", &[control::encode(&a_layout())], MOST, layout);

@@ -20,7 +20,7 @@
 //! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
 //! | [`entry`] | data bound to locks: what the next holder has not seen |
-//! | [`names`] | owners and modes of the names of locks and groups |
+//! | [`name_owners`] | owners and modes of the names of locks and groups |
 //! | [`message`] | messages with a head and a body: which receive gets which |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
 //! | [`session`] | which connections a node carries out commands for |
@@ -51,7 +51,7 @@ mod malformed;
 pub mod member;
 pub mod message;
 pub mod name;
-pub mod names;
+pub mod name_owners;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod place;

@@ -150,7 +150,7 @@ pub enum Claimed {
 
 /// What one that waited is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
+pub struct LockGrant {
     /// Who.
     pub who: Claimant,
     /// Whether the one that last had the lock alone died with it.
@@ -273,7 +273,7 @@ impl Lock {
     }
 
     /// Gives it to those who are first in the queue.
-    fn advance(&mut self, grants: &mut VecDeque<Grant>) {
+    fn advance(&mut self, grants: &mut VecDeque<LockGrant>) {
         while let Some(next) = self.queue.first() {
             let is_open = matches!(self.state, State::Free { .. })
                 || matches!(self.state, State::Shared { .. }) && next.mode == Mode::Shared;
@@ -282,7 +282,7 @@ impl Lock {
             }
             self.queue.remove(next.who);
             let abandoned = self.grant(next);
-            grants.push_back(Grant { who: next.who, abandoned });
+            grants.push_back(LockGrant { who: next.who, abandoned });
         }
     }
 
@@ -334,7 +334,7 @@ pub struct Locks {
     /// How many claims each connection has.
     links: BTreeMap<u64, usize>,
     orphans: u64,
-    grants: VecDeque<Grant>,
+    grants: VecDeque<LockGrant>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
 }
@@ -454,7 +454,7 @@ impl Locks {
     }
 
     /// The next grant to one that waited.
-    pub fn poll(&mut self) -> Option<Grant> {
+    pub fn poll(&mut self) -> Option<LockGrant> {
         self.grants.pop_front()
     }
 

@@ -57,7 +57,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
 
 /// Where a request is in its life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Life(State);
+pub struct RequestLife(State);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -69,7 +69,7 @@ enum State {
     Spent(Result<()>),
 }
 
-impl Life {
+impl RequestLife {
     /// The state, as the table names it.
     pub fn phase(&self) -> Phase {
         match self.0 {
@@ -164,7 +164,7 @@ Clear          Over, Spent                        -> Draft
 
     #[test]
     fn an_outcome_is_kept_until_it_is_taken() {
-        let mut life = Life::default();
+        let mut life = RequestLife::default();
         life.on_post();
         assert!(life.is_sent() && life.outcome().is_none());
         let outcome = Err(Error::NodeLost { node: crate::id::NodeId(1), reason: "gone".to_owned() });
@@ -172,24 +172,24 @@ Clear          Over, Spent                        -> Draft
         assert!(!life.is_sent());
         assert_eq!(life.outcome(), Some(&outcome));
         assert_eq!(life.on_clear(), outcome);
-        assert_eq!(life, Life::default());
+        assert_eq!(life, RequestLife::default());
     }
 
     #[test]
     fn what_nobody_waits_for_stays_until_it_is_answered() {
-        let mut life = Life::default();
+        let mut life = RequestLife::default();
         life.on_post();
         life.on_forsake();
         assert!(life.is_sent() && !life.is_spent());
         life.on_answer(Ok(()));
         assert!(life.is_spent() && !life.is_sent());
-        assert_eq!((life.on_clear(), life), (Ok(()), Life::default()));
+        assert_eq!((life.on_clear(), life), (Ok(()), RequestLife::default()));
     }
 
     #[test]
     #[should_panic(expected = "Answer in Over")]
     fn an_answer_that_comes_twice_is_no_step() {
-        let mut life = Life::default();
+        let mut life = RequestLife::default();
         life.on_post();
         life.on_answer(Ok(()));
         life.on_answer(Ok(()));

@@ -9,7 +9,7 @@
 //! | [`hosts`] | those of other hosts, reached by ssh |
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
-//! | [`teller`] | tells the pool of ranks that ended |
+//! | [`end_reporter`] | tells the pool of ranks that ended |
 //! | [`record`] | keeps what ranks do, for `hanare what-if` |
 //! | [`timeline`] | one timeline of all ranks |
 //! | [`verdict`] | the table at the end of a job that failed |
@@ -18,6 +18,7 @@
 //! | [`children`], [`signals`] | ended processes and signals, as values and events |
 
 pub mod children;
+mod end_reporter;
 pub mod guard;
 pub mod hosts;
 pub mod job;
@@ -29,7 +30,6 @@ mod record;
 mod scratch;
 mod sharing;
 pub mod signals;
-mod teller;
 mod timeline;
 mod verdict;
 

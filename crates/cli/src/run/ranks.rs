@@ -1,11 +1,11 @@
 //! Ranks that run on this host: their processes, what they say, and the word to the pool when they end.
 
 use super::children::{self, End};
-use super::hosts::mouth::Mouth;
+use super::end_reporter::EndReporter;
+use super::hosts::frame_writer::FrameWriter;
 use super::output::Output;
 use super::rank::{self, Program};
 use super::signals::Event;
-use super::teller::Teller;
 use anyhow::{Context, Result};
 use hanare::last_word::LastWords;
 use hanare_protocol::id::{JobId, JobRank, Rank};
@@ -26,7 +26,7 @@ pub enum Sink {
     /// Standard output, line by line, to whoever reads it here; the rest to this process's own.
     Lines(Sender<Vec<u8>>),
     /// The launcher on another host, who has the standard input too.
-    Launcher(Mouth),
+    Launcher(FrameWriter),
 }
 
 struct RankProcess {
@@ -41,7 +41,7 @@ pub struct Ranks {
     sink: Sink,
     ranks: Vec<RankProcess>,
     output: Output,
-    teller: Teller,
+    reporter: EndReporter,
     /// Tells ranks where to end the job.
     last_words: (&'static str, String),
 }
@@ -54,7 +54,7 @@ impl Ranks {
         std::thread::Builder::new()
             .name("last-words".to_owned())
             .spawn(move || words.hear(|rank, status| events.send(Event::Aborted { rank, status }).is_ok()))?;
-        Ok(Ranks { job, sink, ranks: Vec::new(), output: Output::new(), teller: Teller::start(socket)?, last_words })
+        Ok(Ranks { job, sink, ranks: Vec::new(), output: Output::new(), reporter: EndReporter::start(socket)?, last_words })
     }
 
     /// Starts one, attached to the node at `socket`, with further variables. Returns its standard input where that is the launcher's.
@@ -92,7 +92,7 @@ impl Ranks {
             match &self.sink {
                 Sink::Own { .. } => self.output.stdout(stdout, prefix(rank, std::io::stdout().is_terminal()))?,
                 Sink::Lines(lines) => self.output.lines(stdout, lines.clone())?,
-                Sink::Launcher(mouth) => self.output.pass_on(stdout, mouth.output(rank))?,
+                Sink::Launcher(writer) => self.output.pass_on(stdout, writer.output(rank))?,
             }
         }
         if let Some(stderr) = child.stderr.take() {
@@ -100,7 +100,7 @@ impl Ranks {
                 Sink::Own { .. } | Sink::Lines(_) => {
                     self.output.stderr(stderr, prefix(rank, std::io::stderr().is_terminal()))?;
                 }
-                Sink::Launcher(mouth) => self.output.pass_on(stderr, mouth.errors(rank))?,
+                Sink::Launcher(writer) => self.output.pass_on(stderr, writer.errors(rank))?,
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ impl Ranks {
     pub fn on_end(&mut self, pid: Pid, end: End) -> Option<Rank> {
         let process = self.ranks.iter_mut().find(|process| process.pid == pid && process.end.is_none())?;
         process.end = Some(end);
-        self.teller.tell(self.job, process.rank, end);
+        self.reporter.report(self.job, process.rank, end);
         Some(process.rank)
     }
 
@@ -134,7 +134,7 @@ impl Ranks {
     /// Waits, within bounds, until what they said is out and the pool knows of their ends.
     pub fn finish(&mut self) {
         self.output.drain();
-        self.teller.finish();
+        self.reporter.finish();
     }
 }
 

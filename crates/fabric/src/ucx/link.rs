@@ -178,8 +178,8 @@ impl UcxLink {
     fn push_now(&mut self) -> Result<(), LinkError> {
         let UcxLink { endpoint, sender, receiver, .. } = self;
         let Some(endpoint) = endpoint else { return Ok(()) };
-        let told = receiver.told(endpoint);
-        match sender.push(endpoint, told, &mut Progress::default()) {
+        let ack = receiver.ack(endpoint);
+        match sender.push(endpoint, ack, &mut Progress::default()) {
             Ok(has_more) => {
                 self.has_more |= has_more;
                 Ok(())
@@ -225,8 +225,8 @@ impl Steps for UcxLink {
         let count = endpoint.progress(sender.window(), receiver.window())?;
         sender.reap(endpoint, done).or_else(|ending| settle_for(&mut self.life, ending))?;
         if self.life.phase() == Phase::Live {
-            let told = receiver.told(endpoint);
-            self.has_more |= sender.push(endpoint, told, done)?;
+            let ack = receiver.ack(endpoint);
+            self.has_more |= sender.push(endpoint, ack, done)?;
         }
         self.has_more |= receiver.pull(endpoint, sink, done)?;
         if endpoint.arrivals().has_failed {
@@ -234,8 +234,8 @@ impl Steps for UcxLink {
         }
         if self.life.phase() == Phase::Live {
             // What was taken is credit, and a failure is news.
-            let told = receiver.told(endpoint);
-            sender.tell(endpoint, told)?;
+            let ack = receiver.ack(endpoint);
+            sender.tell(endpoint, ack)?;
         }
         self.check_life(count == 0 && done.is_idle())
     }
@@ -330,9 +330,9 @@ impl UcxLink {
     fn leave(&mut self) -> bool {
         let UcxLink { endpoint: Some(endpoint), sender, receiver, .. } = self else { return false };
         let end = Instant::now() + FLUSH_TIME;
-        let told = receiver.told(endpoint);
+        let ack = receiver.ack(endpoint);
         loop {
-            if sender.tell(endpoint, told).is_err() || endpoint.progress(Window::empty(), receiver.window()).is_err() {
+            if sender.tell(endpoint, ack).is_err() || endpoint.progress(Window::empty(), receiver.window()).is_err() {
                 return false;
             }
             if sender.is_told(endpoint) {

@@ -17,7 +17,7 @@
 
 use super::endpoint::{Endpoint, Outcome, Request};
 use super::frame::{CHUNK_COUNT, CHUNK_LEN_MAX};
-use super::sender::{Told, lost_in, tag};
+use super::sender::{Acknowledgement, lost_in, tag};
 use crate::ending::Ending;
 use crate::inbox::Inbox;
 use crate::link::{Progress, Sink};
@@ -74,8 +74,8 @@ impl Receiver {
     }
 
     /// What the peer is to be told.
-    pub(super) fn told(&self, endpoint: &mut Endpoint) -> Told {
-        Told { taken: endpoint.arrivals().next(), has_failed: self.has_failed }
+    pub(super) fn ack(&self, endpoint: &mut Endpoint) -> Acknowledgement {
+        Acknowledgement { taken: endpoint.arrivals().next(), has_failed: self.has_failed }
     }
 
     /// The window that rendezvous under way write.

@@ -67,7 +67,7 @@ impl Slot {
 
 /// What we tell the peer about its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Acknowledgement {
     /// Frames of the peer that were taken.
     pub(super) taken: u64,
     /// Whether a body from one of its windows could not be received.
@@ -86,7 +86,7 @@ pub(super) struct Sender {
     chunks: VecDeque<(Option<Request>, usize)>,
     chunks_len: usize,
     vouched: u64,
-    told: Told,
+    ack: Acknowledgement,
     told_vouched: u64,
     /// Seals frames, with room for one before it is sealed.
     cover: Option<(FrameCover, Box<[u8]>)>,
@@ -103,7 +103,7 @@ impl Sender {
             chunks: VecDeque::with_capacity(CHUNK_COUNT),
             chunks_len: 0,
             vouched: 0,
-            told: Told::default(),
+            ack: Acknowledgement::default(),
             told_vouched: 0,
             cover: cover.map(|cover| (cover, FrameCover::memory())),
         }
@@ -111,7 +111,7 @@ impl Sender {
 
     /// Sends the first frame, which is as long as frames may be.
     pub(super) fn send_reach(&mut self, endpoint: &mut Endpoint) -> Result<(), Ending> {
-        let head = self.head(FrameKind::Reach, Told::default()).encode();
+        let head = self.head(FrameKind::Reach, Acknowledgement::default()).encode();
         let slot = &mut self.slots[0];
         *slot.head = head;
         slot.len = FRAME_HEAD_LEN;
@@ -198,7 +198,7 @@ impl Sender {
     }
 
     /// Sends frames while there is credit and room. Says whether it stopped for fairness.
-    pub(super) fn push(&mut self, endpoint: &mut Endpoint, told: Told, done: &mut Progress) -> Result<bool, Ending> {
+    pub(super) fn push(&mut self, endpoint: &mut Endpoint, ack: Acknowledgement, done: &mut Progress) -> Result<bool, Ending> {
         while !self.outbox.is_empty() {
             if done.sent_len >= FAIR_LEN {
                 return Ok(true);
@@ -208,10 +208,10 @@ impl Sender {
                 break;
             }
             let Some(slot) = self.slots.iter_mut().position(|slot| slot.is_free(endpoint)) else { break };
-            self.send_numbered(endpoint, slot, data_len, direct, told)?;
+            self.send_numbered(endpoint, slot, data_len, direct, ack)?;
             done.sent_len += data_len as u64;
         }
-        self.tell(endpoint, told)?;
+        self.tell(endpoint, ack)?;
         Ok(false)
     }
 
@@ -252,10 +252,10 @@ impl Sender {
         slot: usize,
         data_len: usize,
         direct: Window,
-        told: Told,
+        ack: Acknowledgement,
     ) -> Result<(), Ending> {
         let seq = self.next_seq;
-        let head = FrameHead { seq, direct_len: direct.len() as u32, ..self.head(FrameKind::Numbered, told) };
+        let head = FrameHead { seq, direct_len: direct.len() as u32, ..self.head(FrameKind::Numbered, ack) };
         if let Some(lost) = lost_in(direct) {
             return Err(lost);
         }
@@ -267,7 +267,7 @@ impl Sender {
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], data) })?;
         self.outbox.sent(data_len);
         self.next_seq += 1;
-        self.told = told;
+        self.ack = ack;
         self.told_vouched = self.vouched;
         if !direct.is_empty() {
             // SAFETY: invariant 1.
@@ -302,22 +302,22 @@ impl Sender {
         Ok(data)
     }
 
-    fn head(&self, kind: FrameKind, told: Told) -> FrameHead {
-        let kind = if told.has_failed && kind == FrameKind::Control { FrameKind::Failed } else { kind };
-        FrameHead { kind, token: self.token, seq: 0, taken: told.taken, vouched: self.vouched, direct_len: 0 }
+    fn head(&self, kind: FrameKind, ack: Acknowledgement) -> FrameHead {
+        let kind = if ack.has_failed && kind == FrameKind::Control { FrameKind::Failed } else { kind };
+        FrameHead { kind, token: self.token, seq: 0, taken: ack.taken, vouched: self.vouched, direct_len: 0 }
     }
 
     /// Tells the peer by a control frame what no other frame has told it, where it waits for that.
-    pub(super) fn tell(&mut self, endpoint: &mut Endpoint, told: Told) -> Result<(), Ending> {
-        let is_due = told.taken - self.told.taken >= CREDIT / 2
+    pub(super) fn tell(&mut self, endpoint: &mut Endpoint, ack: Acknowledgement) -> Result<(), Ending> {
+        let is_due = ack.taken - self.ack.taken >= CREDIT / 2
             || self.vouched != self.told_vouched
-            || told.has_failed != self.told.has_failed;
-        if is_due { self.send_control(endpoint, told) } else { Ok(()) }
+            || ack.has_failed != self.ack.has_failed;
+        if is_due { self.send_control(endpoint, ack) } else { Ok(()) }
     }
 
     /// Sends the counters, if there is room; they are not lost, since the next frame brings them too.
-    fn send_control(&mut self, endpoint: &mut Endpoint, told: Told) -> Result<(), Ending> {
-        let head = self.head(FrameKind::Control, told).encode();
+    fn send_control(&mut self, endpoint: &mut Endpoint, ack: Acknowledgement) -> Result<(), Ending> {
+        let head = self.head(FrameKind::Control, ack).encode();
         let Some(slot) = self.control_slots.iter_mut().find_map(|slot| slot.is_free(endpoint).then_some(slot)) else {
             return Ok(());
         };
@@ -325,7 +325,7 @@ impl Sender {
         slot.len = FRAME_HEAD_LEN;
         // SAFETY: invariant 2; the slot outlives the worker's use of it.
         slot.request = pending(unsafe { endpoint.send_frame(&slot.head[..], Window::empty()) })?;
-        self.told = told;
+        self.ack = ack;
         self.told_vouched = self.vouched;
         Ok(())
     }

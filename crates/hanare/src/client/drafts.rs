@@ -1,7 +1,7 @@
 //! The requests that one call of the user becomes: at most one for each node touched, unless there are thousands of commands or long lists.
 
 use super::door::ExtentDoor;
-use super::message::{ListBytes, Message, Needs};
+use super::message::{CommandMessage, ListBytes, Needs};
 use super::remote::Remote;
 use super::request::Request;
 use crate::trace::Span;
@@ -22,7 +22,7 @@ pub(crate) struct Drafts<'b> {
     after: Vec<After<'b>>,
     /// Whether a command among them must not be repeated, and what became of those that were done at once.
     is_once: bool,
-    fate: Fate,
+    effect: CallEffect,
     /// Whether a command among them changes memory.
     writes: bool,
     /// On the timeline, if there is one.
@@ -31,8 +31,8 @@ pub(crate) struct Drafts<'b> {
 
 impl Default for Drafts<'_> {
     fn default() -> Self {
-        let (is_once, writes, fate) = (false, false, Fate::default());
-        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, fate, writes, span: Span::begin() }
+        let (is_once, writes, effect) = (false, false, CallEffect::default());
+        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, effect, writes, span: Span::begin() }
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Tickets<'b> {
     rest: Vec<(Arc<Remote>, u64)>,
     after: Vec<After<'b>>,
     is_once: bool,
-    fate: Fate,
+    effect: CallEffect,
     writes: bool,
     span: Option<Box<Span>>,
     /// Whether they are kept, to be waited for later.
@@ -52,13 +52,13 @@ pub(crate) struct Tickets<'b> {
 
 /// What became of all parts of a call together.
 #[derive(Clone, Copy, Default)]
-struct Fate {
+struct CallEffect {
     happened: Option<Happened>,
     /// A node where a part was done or failed.
     node: Option<NodeId>,
 }
 
-impl Fate {
+impl CallEffect {
     fn note(&mut self, node: NodeId, part: Happened) {
         let known = self.happened.get_or_insert(part);
         if *known != part {
@@ -211,7 +211,7 @@ impl<'b> Drafts<'b> {
     pub fn note_done(&mut self, op: Op, here: NodeId) {
         if op.writes() {
             (self.is_once, self.writes) = (self.is_once | op.is_once(), true);
-            self.fate.note(here, Happened::Yes);
+            self.effect.note(here, Happened::Yes);
         }
     }
 
@@ -225,7 +225,7 @@ impl<'b> Drafts<'b> {
 
     /// Nothing of it is sent, because of that error.
     pub fn refuse(self, error: Error) -> Error {
-        let error = self.fate.explain(self.is_once, error);
+        let error = self.effect.explain(self.is_once, error);
         if let Some(span) = self.span {
             span.end(&Err(error.clone()));
         }
@@ -233,7 +233,7 @@ impl<'b> Drafts<'b> {
     }
 
     /// The message to that node with room in it.
-    fn open(&mut self, remote: &Arc<Remote>, needs: Needs) -> &mut Message {
+    fn open(&mut self, remote: &Arc<Remote>, needs: Needs) -> &mut CommandMessage {
         let fits = |(to, request): &(Arc<Remote>, Box<Request>)| Arc::ptr_eq(to, remote) && request.message.has_room(needs);
         if self.first.is_none() {
             self.first = Some((remote.clone(), remote.draft()));
@@ -257,7 +257,7 @@ impl<'b> Drafts<'b> {
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
         tickets.after.extend(self.after);
-        (tickets.is_once, tickets.fate, tickets.writes) = (self.is_once, self.fate, self.writes);
+        (tickets.is_once, tickets.effect, tickets.writes) = (self.is_once, self.effect, self.writes);
         tickets.span = self.span;
         if let Some(span) = &mut tickets.span {
             span.sent(self.first.iter().chain(&self.rest).map(|(remote, _)| remote.node()), !tickets.is_kept);
@@ -267,7 +267,7 @@ impl<'b> Drafts<'b> {
             match unsafe { remote.post(request) } {
                 Ok(seq) => tickets.push(remote, seq),
                 Err(error) => {
-                    tickets.fate.note(remote.node(), error.happened());
+                    tickets.effect.note(remote.node(), error.happened());
                     outcome = outcome.and(Err(error));
                 }
             }
@@ -305,7 +305,7 @@ impl Tickets<'_> {
         while let Some((remote, seq)) = self.pop() {
             let part = remote.wait(seq);
             let happened = part.as_ref().map_or_else(|error| happened_at(remote.node(), error), |()| Happened::Yes);
-            self.fate.note(remote.node(), happened);
+            self.effect.note(remote.node(), happened);
             outcome = outcome.and(part);
         }
         let after = std::mem::take(&mut self.after);
@@ -327,12 +327,12 @@ impl Tickets<'_> {
 
     /// Whether any part of it may have changed memory; asked when all were waited for.
     fn may_have_written(&self) -> bool {
-        self.writes && !matches!(self.fate.happened, None | Some(Happened::No))
+        self.writes && !matches!(self.effect.happened, None | Some(Happened::No))
     }
 
     /// What a call's outcome says of all its parts.
     pub fn explain(&self, outcome: Result<()>) -> Result<()> {
-        outcome.map_err(|error| self.fate.explain(self.is_once, error))
+        outcome.map_err(|error| self.effect.explain(self.is_once, error))
     }
 
     /// Whether all answers are here.
@@ -357,10 +357,10 @@ mod tests {
 
     /// What the caller of a command with such parts is told, the last of which failed with `error`.
     fn told(parts: &[Happened], error: &Error) -> Happened {
-        let mut fate = Fate::default();
-        parts.iter().for_each(|part| fate.note(NodeId(0), *part));
-        fate.note(NodeId(1), error.happened());
-        fate.explain(true, error.clone()).happened()
+        let mut effect = CallEffect::default();
+        parts.iter().for_each(|part| effect.note(NodeId(0), *part));
+        effect.note(NodeId(1), error.happened());
+        effect.explain(true, error.clone()).happened()
     }
 
     #[test]
@@ -385,8 +385,8 @@ mod tests {
         assert_eq!(told(&[Yes], &broken(No)), Unknown);
         assert_eq!(told(&[No], &broken(Yes)), Unknown);
         assert_eq!(told(&[Yes], &broken(Yes)), Yes);
-        let mut fate = Fate::default();
-        fate.note(NodeId(0), Yes);
-        assert_eq!(fate.explain(false, refused.clone()), refused, "what may be repeated is repeated");
+        let mut effect = CallEffect::default();
+        effect.note(NodeId(0), Yes);
+        assert_eq!(effect.explain(false, refused.clone()), refused, "what may be repeated is repeated");
     }
 }

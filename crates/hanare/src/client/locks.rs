@@ -3,7 +3,7 @@
 //! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
 
-use super::attachment::{CONNECTION_BROKE, Held, LockData, this_thread};
+use super::attachment::{CONNECTION_BROKE, HeldLock, LockData, this_thread};
 use super::bound::Section;
 use super::pool::Pool;
 use super::remote::Remote;
@@ -263,7 +263,7 @@ impl Pool {
             match crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms))) {
                 Ok((SyncAnswer::Granted { abandoned, data: grant }, connection)) => {
                     fence(Ordering::SeqCst);
-                    let held = Held { name: name.to_owned(), thread, connection, is_told: false };
+                    let held = HeldLock { name: name.to_owned(), thread, connection, is_told: false };
                     claims.held().insert(number, held);
                     let mut guard = LockGuard {
                         pool: self.clone(),

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 /// The commands, with windows of their memory. Reused, so that the hot path allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Message {
+pub(crate) struct CommandMessage {
     /// The encoded commands.
     front: Vec<u8>,
     count: u32,
@@ -87,7 +87,7 @@ enum Own {
 /// What fills an odd list of 32-bit indices up.
 static ZEROS: [u8; 4] = [0; 4];
 
-impl Message {
+impl CommandMessage {
     /// Empties the message for its next use; capacities stay.
     pub fn clear(&mut self) {
         self.front.clear();

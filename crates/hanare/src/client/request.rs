@@ -1,12 +1,12 @@
 //! A request on its way to a node: what it asks for, where it is in its life, and what was answered.
 
-use super::message::Message;
+use super::message::CommandMessage;
 use crate::trace::Sent;
 use hanare_fabric::Refusal;
 use hanare_memory::Window;
 use hanare_protocol::Error;
 use hanare_protocol::limits::LATE_MS;
-use hanare_protocol::request::Life;
+use hanare_protocol::request::RequestLife;
 use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 /// A request, and its answer as it comes. Reused, so that the hot path allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    what: What,
-    life: Life,
+    what: Payload,
+    life: RequestLife,
     /// Its vector commands, if it has some.
-    pub message: Message,
+    pub message: CommandMessage,
     /// The body of a query.
     form: Vec<u8>,
     /// Its number.
@@ -38,7 +38,7 @@ pub(crate) struct Request {
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum What {
+enum Payload {
     /// Vector commands.
     #[default]
     Commands,
@@ -82,7 +82,7 @@ impl Request {
         self.message.clear();
         self.form.clear();
         self.said.clear();
-        (self.what, self.next, self.seq, self.posted_len) = (What::Commands, 0, 0, 0);
+        (self.what, self.next, self.seq, self.posted_len) = (Payload::Commands, 0, 0, 0);
         (self.connection, self.sent, self.reply) = (None, None, None);
     }
 
@@ -91,13 +91,13 @@ impl Request {
         let head;
         (head, self.form) = query.encode(0);
         let (reply, is_once, until) = (query.reply_kind(), query.is_once(), patience.end());
-        self.what = What::Query { head, reply, is_once, patience, until };
+        self.what = Payload::Query { head, reply, is_once, patience, until };
     }
 
     fn own_patience(&self) -> Patience {
         match self.what {
-            What::Commands => Patience::Usual,
-            What::Query { patience, .. } => patience,
+            Payload::Commands => Patience::Usual,
+            Payload::Query { patience, .. } => patience,
         }
     }
 
@@ -109,8 +109,8 @@ impl Request {
     /// When nobody waits for it any longer, whatever moves.
     pub fn until(&self) -> Option<Instant> {
         match self.what {
-            What::Commands => None,
-            What::Query { until, .. } => until,
+            Payload::Commands => None,
+            Payload::Query { until, .. } => until,
         }
     }
 
@@ -132,8 +132,8 @@ impl Request {
     /// Whether it must not be carried out twice.
     pub fn is_once(&self) -> bool {
         match self.what {
-            What::Commands => self.message.is_once(),
-            What::Query { is_once, .. } => is_once,
+            Payload::Commands => self.message.is_once(),
+            Payload::Query { is_once, .. } => is_once,
         }
     }
 
@@ -145,8 +145,8 @@ impl Request {
     pub fn head(&self) -> Head {
         let Request { message, seq, .. } = self;
         match self.what {
-            What::Commands => Head { count: message.count(), body_len: message.len(), ..Head::new(Kind::Commands, *seq) },
-            What::Query { head, .. } => Head { seq: *seq, ..head },
+            Payload::Commands => Head { count: message.count(), body_len: message.len(), ..Head::new(Kind::Commands, *seq) },
+            Payload::Query { head, .. } => Head { seq: *seq, ..head },
         }
     }
 
@@ -154,9 +154,9 @@ impl Request {
     pub fn body<'a>(&'a self, windows: &'a mut Vec<Window>) -> &'a [Window] {
         windows.clear();
         match self.what {
-            What::Commands => self.message.show(windows),
+            Payload::Commands => self.message.show(windows),
             // SAFETY: the form stays in the request, which is not touched until its answer is here or the link is dropped.
-            What::Query { .. } => windows.push(unsafe { Window::of(&self.form) }),
+            Payload::Query { .. } => windows.push(unsafe { Window::of(&self.form) }),
         }
         windows
     }
@@ -188,8 +188,8 @@ impl Request {
     /// Whether a reply of that kind, whose body is no results, answers it.
     fn awaits(&self, kind: Kind) -> bool {
         let awaited = match self.what {
-            What::Commands => None,
-            What::Query { reply, .. } => reply,
+            Payload::Commands => None,
+            Payload::Query { reply, .. } => reply,
         };
         kind == Kind::Refused || awaited == Some(kind)
     }
@@ -204,15 +204,15 @@ impl Request {
     pub fn answered(&mut self, head: &Head) -> bool {
         let Ok(reply) = Reply::decode(head, &self.said) else { return false };
         let outcome = match (reply, self.what) {
-            (Reply::Done, What::Commands) if head.body_len == self.message.result_len() => Ok(()),
+            (Reply::Done, Payload::Commands) if head.body_len == self.message.result_len() => Ok(()),
             (Reply::Refused(error), what) => {
-                if what == What::Commands {
+                if what == Payload::Commands {
                     // The node has said what became of them, and need not be asked.
                     self.connection = None;
                 }
                 Err(error)
             }
-            (reply, What::Query { .. }) if self.awaits(head.kind) => {
+            (reply, Payload::Query { .. }) if self.awaits(head.kind) => {
                 self.reply = Some(reply);
                 Ok(())
             }

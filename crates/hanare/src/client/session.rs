@@ -29,7 +29,7 @@ fn check_peer(address: &str, usual: &Path, socket: &OwnedFd) -> Result<()> {
 }
 
 /// The connection. It ends with the client; its end is how the node learns of that.
-pub(crate) struct Session {
+pub(crate) struct NodeSession {
     address: String,
     bound: Duration,
     /// The process that attached: a child made by fork would take its parent's answers.
@@ -37,9 +37,9 @@ pub(crate) struct Session {
     socket: Mutex<Option<FrameSocket>>,
 }
 
-impl Session {
+impl NodeSession {
     /// Attaches to the node at `address` and returns what it said, with the descriptors of the shm link.
-    pub fn attach(address: &str, job: Option<JobRank>, bound: Duration) -> Result<(Session, Attached, Vec<OwnedFd>)> {
+    pub fn attach(address: &str, job: Option<JobRank>, bound: Duration) -> Result<(NodeSession, Attached, Vec<OwnedFd>)> {
         let no_node = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::BadSetting {
                 key: "the node's socket".to_owned(),
@@ -58,7 +58,7 @@ impl Session {
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
         check_peer(address, &settings::runtime_folder(), &fd)?;
-        let session = Session {
+        let session = NodeSession {
             address: address.to_owned(),
             bound,
             lineage: Lineage::here(),
@@ -122,7 +122,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for NodeSession {
     fn drop(&mut self) {
         // A child made by fork, or a thread that panics, does not speak for the program.
         if self.lineage.is_here()

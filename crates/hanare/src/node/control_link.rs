@@ -17,7 +17,7 @@ pub(crate) struct ControlLink {
     queue: VecDeque<Vec<u8>>,
     /// Bytes of those in the queue.
     queue_len: usize,
-    inbox: Inbox,
+    inbox: ControlInbox,
     has_more: bool,
 }
 
@@ -26,7 +26,14 @@ const QUEUE_COUNT_MAX: usize = 65_536;
 
 impl ControlLink {
     pub fn new(link: Box<dyn Link>) -> ControlLink {
-        ControlLink { link, sending: Vec::new(), queue: VecDeque::new(), queue_len: 0, inbox: Inbox::default(), has_more: false }
+        ControlLink {
+            link,
+            sending: Vec::new(),
+            queue: VecDeque::new(),
+            queue_len: 0,
+            inbox: ControlInbox::default(),
+            has_more: false,
+        }
     }
 
     /// Sends a value, now or when those before it have left.
@@ -125,7 +132,7 @@ impl ControlLink {
 }
 
 #[derive(Default)]
-struct Inbox {
+struct ControlInbox {
     part: Vec<u8>,
     whole: Vec<Vec<u8>>,
     /// Bytes of those.
@@ -133,7 +140,7 @@ struct Inbox {
 }
 
 // SAFETY: the buffer is not touched until the link has filled it or is dropped.
-unsafe impl Sink for Inbox {
+unsafe impl Sink for ControlInbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
         if head.kind != Kind::Control || at != 0 {
             return Err(Refusal("only control messages belong here".to_owned()));

@@ -312,7 +312,7 @@ impl Extents {
     ///
     /// **Cost**: where clients had the right, a barrier in their threads. **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where clients
     /// gave out pointers. It passes while commands that began before are under way: those that come after are done by pages, until
-    /// [`Extents::want_no_more`].
+    /// [`Extents::cancel_share_wait`].
     pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<Held>, ExtentFiles), NotShared> {
         let mut entries = self.write();
         let node = entries.node;
@@ -349,7 +349,7 @@ impl Extents {
     }
 
     /// Nobody is about to share an extent any more: somebody does, or has given up.
-    pub fn want_no_more(&self, slot: Slot) {
+    pub fn cancel_share_wait(&self, slot: Slot) {
         if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
             entry.is_wanted = false;
         }

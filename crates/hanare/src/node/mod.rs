@@ -61,7 +61,7 @@ use hanare_protocol::{Error, Result, coordinator};
 use kept::{Keeper, Schedule};
 use notice_queue::NoticeQueue;
 use notices::ToControl;
-use pages::Pages;
+use pages::SharedRegions;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -119,7 +119,7 @@ pub struct Node {
     id: NodeId,
     address: String,
     socket: String,
-    post: Arc<NoticeQueue<ToControl>>,
+    notices: Arc<NoticeQueue<ToControl>>,
     thread: Mutex<Option<ControlThread>>,
 }
 
@@ -138,11 +138,11 @@ impl Node {
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
         let address = options.advertised(listener.address());
-        let post = Arc::new(NoticeQueue::new()?);
+        let notices = Arc::new(NoticeQueue::new()?);
         let incarnation = Incarnation(u128::from_le_bytes(crate::random::bytes()?));
         let coordination = begin_pool(&options, incarnation)?;
         let began_again = coordination.as_ref().is_some_and(control::Coordination::began_again);
-        let home = options.join.clone().map(|join| control::Home::new(join, keys.clone(), bound, post.clone()));
+        let home = options.join.clone().map(|join| control::CoordinatorLink::new(join, keys.clone(), bound, notices.clone()));
         let keeper =
             options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
         let keeper = keeper.map(Arc::new);
@@ -166,23 +166,23 @@ impl Node {
             home,
             strangers: control::Strangers::start(
                 listener,
-                control::Terms { keys: keys.clone(), join: options.join, bound, fabric },
-                post.clone(),
+                control::GreetingTerms { keys: keys.clone(), join: options.join, bound, fabric },
+                notices.clone(),
             )?,
             service: data::Service::start(
-                data::Terms { extents: extents.clone(), keys: keys.clone(), bound, fabric, began_again },
-                Pages::new(
+                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, began_again },
+                SharedRegions::new(
                     extents.clone(),
                     address.clone(),
                     incarnation,
                     bound,
                     (options.frames / hanare_protocol::limits::PAGE_LEN, NodeOptions::maps_own()?),
                 ),
-                post.clone(),
+                notices.clone(),
             )?,
             extents,
             lender,
-            post: post.clone(),
+            notices: notices.clone(),
             keys,
             key_file,
             socket: options.socket.clone(),
@@ -192,7 +192,7 @@ impl Node {
         };
         let thread = start_control(parts)?;
         let (id, thread) = await_member(&is_ready, thread)?;
-        Ok(Node { id, address, socket: options.socket, post, thread: Mutex::new(Some(thread)) })
+        Ok(Node { id, address, socket: options.socket, notices, thread: Mutex::new(Some(thread)) })
     }
 
     /// Its number in the pool.
@@ -212,7 +212,7 @@ impl Node {
 
     /// Asks it to end in good order; returns at once.
     pub fn stop(&self) {
-        self.post.send(ToControl::Stop);
+        self.notices.send(ToControl::Stop);
     }
 
     /// Waits for its end. **Errors**: why it ended by itself: the journal could not be written.

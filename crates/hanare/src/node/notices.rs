@@ -1,6 +1,6 @@
 //! What the node's threads tell each other, by a [`NoticeQueue`](super::notice_queue::NoticeQueue).
 
-use super::pages::Wish;
+use super::pages::RegionRequest;
 use hanare_fabric::Link;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::Result;
@@ -15,7 +15,7 @@ pub(crate) enum ToControl {
     Greeted(Greeted),
     /// A client elsewhere, or a node that copies, has a link for commands.
     Linked { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
-    /// Another node has a connection for letters about pages.
+    /// Another node has a connection for messages about pages.
     Wired(Box<dyn Link>),
     /// What a client asked of a shared region.
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
@@ -31,14 +31,14 @@ pub(crate) enum ToService {
     Serve { link: Box<dyn Link>, series: Option<Series>, client: ClientId, user: User },
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
-    /// A connection for letters about pages: of another node's making, or what came of a try to reach that node.
+    /// A connection for messages about pages: of another node's making, or what came of a try to reach that node.
     Wired { node: Option<NodeId>, link: Result<Box<dyn Link>> },
     /// The node is a member, by that number in that epoch.
     Identity { node: NodeId, epoch: Epoch },
     /// An epoch of another node is over.
     NodeLost(NodeId, Epoch),
     /// A client of this host wants to share a region, or not any more.
-    Wish { client: ClientId, wish: Wish },
+    Request { client: ClientId, request: RegionRequest },
     /// A client of this host has ended.
     ClientGone(ClientId),
     /// A rank of a job is gone: barriers of the job fail.

@@ -86,7 +86,7 @@ struct Record {
 
 /// A place of the ring: words, so that a half-written one is never more than nonsense, which its turn keeps from being read.
 #[derive(Default)]
-struct Place {
+struct TracePlace {
     turn: AtomicU64,
     begin_ns: AtomicU64,
     end_ns: AtomicU64,
@@ -98,7 +98,7 @@ struct Place {
 /// Records of one mapping.
 pub(super) struct Ring {
     region: Box<str>,
-    places: Box<[Place]>,
+    places: Box<[TracePlace]>,
     /// Position of the next record.
     head: AtomicU64,
     dropped: AtomicU64,
@@ -114,11 +114,11 @@ struct Taken {
 
 impl Ring {
     fn new(region: &str, count: u64) -> Ring {
-        let places = (0..count).map(|_| Place::default()).collect();
+        let places = (0..count).map(|_| TracePlace::default()).collect();
         Ring { region: region.into(), places, head: AtomicU64::new(0), dropped: AtomicU64::new(0), taken: Default::default() }
     }
 
-    fn place(&self, position: u64) -> (&Place, u64) {
+    fn place(&self, position: u64) -> (&TracePlace, u64) {
         let count = self.places.len() as u64;
         (&self.places[(position % count) as usize], position / count)
     }

@@ -1,6 +1,6 @@
 //! Requests that nodes forward: each is carried out once, however often it arrives.
 //!
-//! A request that is worked on is *open*. One that was refused is remembered with its refusal, one that did something as a deed in
+//! A request that is worked on is *open*. One that was refused is remembered with its refusal, one that did something as an effect in
 //! the journal, until the node says that it is settled; one that only read is forgotten at once and may be read again.
 
 use crate::error::Error;
@@ -29,14 +29,14 @@ pub(super) struct Task {
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum Received {
     Open { task: Task, parked: bool },
     Refused(Error),
 }
 
 /// What a request that arrives is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Arrived {
+pub(super) enum RequestArrival {
     /// Never seen, or only read: to be worked on.
     New,
     /// Worked on, or settled: nothing to do.
@@ -49,8 +49,8 @@ pub(super) enum Arrived {
 
 /// All requests that are open or remembered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asks {
-    entries: BTreeMap<AskKey, Entry>,
+pub(super) struct ReceivedRequests {
+    entries: BTreeMap<AskKey, Received>,
     /// Below which number requests of a life are settled.
     settled: BTreeMap<Incarnation, u64>,
 }
@@ -60,7 +60,7 @@ fn of(incarnation: Incarnation, below: u64) -> std::ops::Range<AskKey> {
     AskKey { incarnation, request: 0 }..AskKey { incarnation, request: below }
 }
 
-impl Asks {
+impl ReceivedRequests {
     /// Forgets the requests of a life below a number.
     pub fn settle(&mut self, incarnation: Incarnation, below: u64) {
         let settled = self.settled.entry(incarnation).or_default();
@@ -80,34 +80,34 @@ impl Asks {
     }
 
     /// Says what a request that arrives is.
-    pub fn arrived(&self, key: AskKey) -> Arrived {
+    pub fn arrived(&self, key: AskKey) -> RequestArrival {
         if key.request < self.settled.get(&key.incarnation).copied().unwrap_or(0) {
-            return Arrived::Known;
+            return RequestArrival::Known;
         }
         match self.entries.get(&key) {
-            Some(Entry::Open { .. }) => Arrived::Known,
-            Some(Entry::Refused(error)) => Arrived::Refused(error.clone()),
-            None if self.entries.range(of(key.incarnation, u64::MAX)).count() >= ASK_COUNT_MAX => Arrived::TooMany,
-            None => Arrived::New,
+            Some(Received::Open { .. }) => RequestArrival::Known,
+            Some(Received::Refused(error)) => RequestArrival::Refused(error.clone()),
+            None if self.entries.range(of(key.incarnation, u64::MAX)).count() >= ASK_COUNT_MAX => RequestArrival::TooMany,
+            None => RequestArrival::New,
         }
     }
 
     /// Begins to work on a request.
     pub fn open(&mut self, key: AskKey, task: Task) {
-        self.entries.insert(key, Entry::Open { task, parked: false });
+        self.entries.insert(key, Received::Open { task, parked: false });
     }
 
     /// The request, while it is open.
     pub fn task(&self, key: AskKey) -> Option<&Task> {
         match self.entries.get(&key) {
-            Some(Entry::Open { task, .. }) => Some(task),
+            Some(Received::Open { task, .. }) => Some(task),
             _ => None,
         }
     }
 
     /// Sets a request aside until something changes.
     pub fn park(&mut self, key: AskKey) {
-        if let Some(Entry::Open { parked, .. }) = self.entries.get_mut(&key) {
+        if let Some(Received::Open { parked, .. }) = self.entries.get_mut(&key) {
             *parked = true;
         }
     }
@@ -115,7 +115,7 @@ impl Asks {
     /// Takes up all requests that were set aside, in order.
     pub fn unpark(&mut self) -> Vec<AskKey> {
         let parked = self.entries.iter_mut().filter_map(|(key, entry)| match entry {
-            Entry::Open { parked, .. } if *parked => {
+            Received::Open { parked, .. } if *parked => {
                 *parked = false;
                 Some(*key)
             }
@@ -128,7 +128,7 @@ impl Asks {
     pub fn close(&mut self, key: AskKey, refusal: Option<&Error>) {
         let open = self.entries.remove(&key).is_some();
         if let Some(error) = refusal.filter(|_| open) {
-            self.entries.insert(key, Entry::Refused(error.clone()));
+            self.entries.insert(key, Received::Refused(error.clone()));
         }
     }
 
@@ -154,22 +154,22 @@ mod tests {
 
     #[test]
     fn a_request_is_new_once_and_its_refusal_is_repeated_until_settled() {
-        let mut asks = Asks::default();
-        assert_eq!(asks.arrived(key(5)), Arrived::New);
+        let mut asks = ReceivedRequests::default();
+        assert_eq!(asks.arrived(key(5)), RequestArrival::New);
         asks.open(key(5), task());
-        assert_eq!(asks.arrived(key(5)), Arrived::Known);
+        assert_eq!(asks.arrived(key(5)), RequestArrival::Known);
         let error = Error::UnknownRegion { name: "a".into() };
         asks.close(key(5), Some(&error));
-        assert_eq!(asks.arrived(key(5)), Arrived::Refused(error));
+        assert_eq!(asks.arrived(key(5)), RequestArrival::Refused(error));
         asks.settle(Incarnation(1), 6);
-        assert_eq!((asks.arrived(key(5)), asks.count()), (Arrived::Known, 0));
+        assert_eq!((asks.arrived(key(5)), asks.count()), (RequestArrival::Known, 0));
         asks.settle(Incarnation(1), 2);
-        assert_eq!(asks.arrived(key(5)), Arrived::Known, "an older word of what is settled changes nothing");
+        assert_eq!(asks.arrived(key(5)), RequestArrival::Known, "an older word of what is settled changes nothing");
     }
 
     #[test]
     fn parked_requests_come_back_once() {
-        let mut asks = Asks::default();
+        let mut asks = ReceivedRequests::default();
         asks.open(key(1), task());
         asks.open(key(2), task());
         asks.park(key(1));

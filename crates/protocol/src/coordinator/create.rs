@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 /// What somebody wants created.
 #[derive(Clone, Copy)]
-pub(super) struct Wish<'a> {
+pub(super) struct CreateRequest<'a> {
     pub name: &'a str,
     pub len: u64,
     pub placement: Placement,
@@ -29,25 +29,25 @@ pub(super) struct Wish<'a> {
 
 impl Coordinator {
     /// Creates a region, or opens it where that is asked for.
-    pub(super) fn create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>) -> Step {
-        if let Err(error) = check(&wish) {
+    pub(super) fn create(&mut self, now_ms: u64, key: AskKey, task: &Task, request: CreateRequest<'_>) -> Step {
+        if let Err(error) = check(&request) {
             return error.into();
         }
-        if self.growths.values().any(|growth| !growth.grows && growth.name == wish.name) {
+        if self.growths.values().any(|growth| !growth.grows && growth.name == request.name) {
             return Step::Park;
         }
         let mut instead = None;
-        if let Some(region) = self.ledger.region_named(wish.name) {
+        if let Some(region) = self.ledger.region_named(request.name) {
             let (gid, len) = (region.gid, region.layout.len());
-            if wish.existing == Existing::Refuse {
-                return Error::NameTaken { name: wish.name.to_owned(), len }.into();
+            if request.existing == Existing::Refuse {
+                return Error::NameTaken { name: request.name.to_owned(), len }.into();
             }
-            let may_renew = wish.existing == Existing::AttachOrRenew && permission::is_master(region, &task.user);
-            match self.open_named(wish.name, &task.user, None) {
+            let may_renew = request.existing == Existing::AttachOrRenew && permission::is_master(region, &task.user);
+            match self.open_named(request.name, &task.user, None) {
                 Step::Done(Err(Error::RegionLost { .. })) if may_renew => instead = Some(gid),
-                Step::Done(Ok(_)) if len != wish.len => {
+                Step::Done(Ok(_)) if len != request.len => {
                     let reason = format!("it exists with {:#}", Size(len));
-                    return Error::BadLength { name: wish.name.to_owned(), len: wish.len, reason }.into();
+                    return Error::BadLength { name: request.name.to_owned(), len: request.len, reason }.into();
                 }
                 step => return step,
             }
@@ -55,13 +55,20 @@ impl Coordinator {
                 return Step::Park;
             }
         }
-        match self.begin_create(now_ms, key, task, wish, instead) {
+        match self.begin_create(now_ms, key, task, request, instead) {
             Ok(()) => Step::Grows,
             Err(error) => error.into(),
         }
     }
 
-    fn begin_create(&mut self, now_ms: u64, key: AskKey, task: &Task, wish: Wish<'_>, instead: Option<Gid>) -> Result<()> {
+    fn begin_create(
+        &mut self,
+        now_ms: u64,
+        key: AskKey,
+        task: &Task,
+        request: CreateRequest<'_>,
+        instead: Option<Gid>,
+    ) -> Result<()> {
         if self.ledger.regions.len().saturating_add(self.growths.len()) >= REGION_COUNT_MAX {
             return Err(Error::LimitReached { what: "regions of a pool".to_owned(), limit: REGION_COUNT_MAX as u64 });
         }
@@ -71,22 +78,22 @@ impl Coordinator {
         let asked =
             self.growths.values().filter(|growth| growth.owner.uid == uid).map(|growth| growth.attributes.len_bytes() as u64);
         let noted = asked.fold(self.noted(uid), u64::saturating_add);
-        quota::check_noted(uid, noted, wish.attributes.len_bytes() as u64)?;
+        quota::check_noted(uid, noted, request.attributes.len_bytes() as u64)?;
         // The bytes of a region that is replaced are gone already.
         let gone = instead.and_then(|gid| self.ledger.regions.get(&gid)).filter(|region| region.owner.uid == uid);
         let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| region.layout.len()));
-        quota::check(self.settings.quota, uid, used, wish.len)?;
-        let plan = self.plan(wish.placement, wish.len, task.node)?;
-        check_len(wish.name, wish.len)?;
+        quota::check(self.settings.quota, uid, used, request.len)?;
+        let plan = self.plan(request.placement, request.len, task.node)?;
+        check_len(request.name, request.len)?;
         let gid = self.take_gid();
         let growth = Growth {
             gid,
-            name: wish.name.to_owned(),
+            name: request.name.to_owned(),
             by: key,
             owner: task.user.user,
-            mode: wish.mode,
-            placement: wish.placement,
-            attributes: wish.attributes.clone(),
+            mode: request.mode,
+            placement: request.placement,
+            attributes: request.attributes.clone(),
             instead,
             chunk: plan.chunk,
             parts: Vec::new(),
@@ -297,7 +304,7 @@ impl Coordinator {
             }
         }
         self.changed = true;
-        // The asker is answered like one that repeats: from the deed.
+        // The asker is answered like one that repeats: from the effect.
         self.asks.park(by);
     }
 
@@ -369,13 +376,13 @@ fn check_len(name: &str, len: u64) -> Result<()> {
 }
 
 /// Refuses what can be refused without looking at the pool.
-fn check(wish: &Wish<'_>) -> Result<()> {
-    crate::name::check_name(wish.name)?;
-    wish.attributes.check()?;
-    wish.placement.check()?;
-    if wish.len == 0 {
+fn check(request: &CreateRequest<'_>) -> Result<()> {
+    crate::name::check_name(request.name)?;
+    request.attributes.check()?;
+    request.placement.check()?;
+    if request.len == 0 {
         let reason = "a region has at least one byte".to_owned();
-        return Err(Error::BadLength { name: wish.name.to_owned(), len: 0, reason });
+        return Err(Error::BadLength { name: request.name.to_owned(), len: 0, reason });
     }
-    permission::check_mode(wish.mode)
+    permission::check_mode(request.mode)
 }

@@ -17,7 +17,7 @@ const OWNER: User = User { uid: 10, gid: 20 };
 
 /// A message under way, and how often it may still arrive.
 #[derive(Clone, Debug)]
-enum Letter {
+enum InFlight {
     ToHome(Peer, FromNode),
     ToNode(Peer, ToNode),
 }
@@ -39,7 +39,7 @@ struct World {
     extents: BTreeMap<Slot, HeldExtent>,
     grants: u8,
     peer: Peer,
-    letters: Vec<(Letter, u8)>,
+    in_flight: Vec<(InFlight, u8)>,
     left: Vec<Stimulus>,
     request: u64,
 }
@@ -58,7 +58,7 @@ impl World {
             extents: BTreeMap::new(),
             grants: 0,
             peer: Peer(1),
-            letters: Vec::new(),
+            in_flight: Vec::new(),
             left,
             request: 0,
         };
@@ -80,17 +80,17 @@ impl World {
 
     fn run(&mut self) {
         self.drain();
-        while !self.letters.is_empty() {
-            let (letter, _) = self.letters.remove(0);
-            self.deliver(letter);
+        while !self.in_flight.is_empty() {
+            let (flight, _) = self.in_flight.remove(0);
+            self.deliver(flight);
         }
     }
 
-    fn deliver(&mut self, letter: Letter) {
-        match letter {
-            Letter::ToHome(peer, message) => self.coordinator.handle(0, peer, message),
-            Letter::ToNode(peer, message) if peer == self.peer => self.member.handle(0, message),
-            Letter::ToNode(..) => {}
+    fn deliver(&mut self, flight: InFlight) {
+        match flight {
+            InFlight::ToHome(peer, message) => self.coordinator.handle(0, peer, message),
+            InFlight::ToNode(peer, message) if peer == self.peer => self.member.handle(0, message),
+            InFlight::ToNode(..) => {}
         }
         self.drain();
     }
@@ -103,7 +103,7 @@ impl World {
             Stimulus::Reconnect => {
                 let old = self.peer;
                 self.peer = Peer(old.0 + 1);
-                self.letters.retain(|(letter, _)| !matches!(letter, Letter::ToHome(peer, _) if *peer == old));
+                self.in_flight.retain(|(flight, _)| !matches!(flight, InFlight::ToHome(peer, _) if *peer == old));
                 self.member.connected(0);
                 self.drain();
                 self.coordinator.disconnected(0, old, "connection reset");
@@ -123,7 +123,7 @@ impl World {
                 if let Output::Send(peer, message) = output
                     && peer != Peer(0)
                 {
-                    self.letters.push((Letter::ToNode(peer, message), 2));
+                    self.in_flight.push((InFlight::ToNode(peer, message), 2));
                 }
                 continue;
             }
@@ -134,7 +134,7 @@ impl World {
 
     fn act(&mut self, output: member::Output) {
         match output {
-            member::Output::Send(message) => self.letters.push((Letter::ToHome(self.peer, message), 2)),
+            member::Output::Send(message) => self.in_flight.push((InFlight::ToHome(self.peer, message), 2)),
             member::Output::Make { order, gid, lens } => {
                 let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
                 let extent = HeldExtent { slot, gid, len: lens[0], read: self.grant(), write: self.grant() };
@@ -176,14 +176,14 @@ impl World {
     /// All worlds that one step leads to.
     fn next(&self) -> Vec<World> {
         let mut worlds = Vec::new();
-        for index in 0..self.letters.len() {
+        for index in 0..self.in_flight.len() {
             let mut world = self.clone();
-            world.letters[index].1 -= 1;
-            let letter = world.letters[index].0.clone();
-            if world.letters[index].1 == 0 {
-                world.letters.remove(index);
+            world.in_flight[index].1 -= 1;
+            let flight = world.in_flight[index].0.clone();
+            if world.in_flight[index].1 == 0 {
+                world.in_flight.remove(index);
             }
-            world.deliver(letter);
+            world.deliver(flight);
             worlds.push(world);
         }
         for index in 0..self.left.len() {

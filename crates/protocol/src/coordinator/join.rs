@@ -10,7 +10,7 @@ use crate::wire::control::{Answer, HeldExtent, Memory, NodeAddress, ToNode};
 use std::collections::BTreeSet;
 
 /// What [`crate::wire::control::FromNode::Join`] says.
-pub(super) struct Join {
+pub(super) struct NodeJoin {
     pub incarnation: Incarnation,
     pub attempt: u64,
     pub name: String,
@@ -64,7 +64,7 @@ impl Going<'_> {
 
 impl Coordinator {
     /// A node asks to be a member.
-    pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: Join) {
+    pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: NodeJoin) {
         let is_home = self.is_home(&join);
         if !is_home && self.roster.phase(NodeId(0)) != Phase::Member {
             return;
@@ -79,12 +79,12 @@ impl Coordinator {
     }
 
     /// Whether it is the coordinator's own node that joins.
-    fn is_home(&self, join: &Join) -> bool {
+    fn is_home(&self, join: &NodeJoin) -> bool {
         join.name == self.settings.home && self.settings.home_life.is_none_or(|life| life == join.incarnation)
     }
 
     /// Applies the rule of `roster`.
-    fn judge(&mut self, join: &Join, is_home: bool) -> Verdict {
+    fn judge(&mut self, join: &NodeJoin, is_home: bool) -> Verdict {
         if let Err(error) = crate::name::check_name(&join.name) {
             let reason = format!("it cannot name a node: {error}");
             return Verdict::Refused(Error::BadSetting { key: "--name".to_owned(), value: join.name.clone(), reason });
@@ -128,7 +128,7 @@ impl Coordinator {
     }
 
     /// A name that the journal does not know.
-    fn judge_newcomer(&mut self, join: &Join, is_home: bool) -> Verdict {
+    fn judge_newcomer(&mut self, join: &NodeJoin, is_home: bool) -> Verdict {
         if self.ledger.nodes.len() >= NODE_COUNT_MAX && !self.forget_a_node() {
             return Verdict::Refused(Error::LimitReached { what: "nodes of a pool".to_owned(), limit: NODE_COUNT_MAX as u64 });
         }
@@ -193,7 +193,7 @@ impl Coordinator {
     }
 
     /// Takes a node in: journal, lease, extents, welcome.
-    fn admit(&mut self, now_ms: u64, peer: Peer, join: Join, record: NodeRecord, new_epoch: bool) {
+    fn admit(&mut self, now_ms: u64, peer: Peer, join: NodeJoin, record: NodeRecord, new_epoch: bool) {
         let (node, epoch) = (record.node, record.epoch);
         self.free_connection(now_ms, peer, node);
         let before = self.ledger.nodes.get(&node);

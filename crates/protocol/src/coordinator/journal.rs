@@ -90,7 +90,7 @@ pub enum Record {
         /// The request.
         by: AskKey,
         /// What it did.
-        deed: Deed,
+        effect: Effect,
     },
 }
 
@@ -149,7 +149,7 @@ pub struct RegionRecord {
 
 /// What a request did, so that its repetition is answered and not carried out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Deed {
+pub enum Effect {
     /// It made this region.
     Created(Gid),
     /// It made this region in the place of one that was lost.
@@ -182,7 +182,7 @@ pub(super) struct Ledger {
     pub noted: BTreeMap<u32, u64>,
     /// Bytes of extents by node.
     pub allotted: BTreeMap<NodeId, u64>,
-    pub deeds: BTreeMap<AskKey, Deed>,
+    pub effects: BTreeMap<AskKey, Effect>,
 }
 
 /// What a region adds to the sums of its owner.
@@ -215,11 +215,11 @@ impl Ledger {
             Record::Resized { gid, span, by } => self.apply_resized(*gid, span, *by),
             Record::Removed { gid, by } => {
                 self.remove(*gid);
-                self.deeds.insert(*by, Deed::Changed);
+                self.effects.insert(*by, Effect::Changed);
             }
             Record::Lost { gid, node } => self.apply_lost(*gid, *node),
-            Record::Done { by, deed } => {
-                self.deeds.insert(*by, *deed);
+            Record::Done { by, effect } => {
+                self.effects.insert(*by, *effect);
             }
         }
     }
@@ -261,7 +261,7 @@ impl Ledger {
         }
         self.regions.insert(gid, region.clone());
         if let Some(by) = by {
-            self.deeds.insert(by, if instead.is_some() { Deed::Renewed(gid) } else { Deed::Created(gid) });
+            self.effects.insert(by, if instead.is_some() { Effect::Renewed(gid) } else { Effect::Created(gid) });
         }
     }
 
@@ -272,7 +272,7 @@ impl Ledger {
         let region = self.regions.get_mut(&gid).expect("only a region that exists grows");
         add(self.used.entry(region.owner.uid).or_default(), span.len);
         region.layout.spans.push(span.clone());
-        self.deeds.insert(by, Deed::Resized(gid));
+        self.effects.insert(by, Effect::Resized(gid));
     }
 
     fn apply_altered(&mut self, gid: Gid, changes: &Changes, by: AskKey) {
@@ -290,7 +290,7 @@ impl Ledger {
         let after = Share::of(region);
         self.discharge(&before);
         self.charge(&after);
-        self.deeds.insert(by, Deed::Changed);
+        self.effects.insert(by, Effect::Changed);
     }
 
     /// A user has one region more.
@@ -360,9 +360,9 @@ impl Ledger {
     /// Forgets requests of a life below a number.
     pub fn settle(&mut self, incarnation: Incarnation, below: u64) {
         let keys = AskKey { incarnation, request: 0 }..AskKey { incarnation, request: below };
-        let settled: Vec<AskKey> = self.deeds.range(keys).map(|(key, _)| *key).collect();
+        let settled: Vec<AskKey> = self.effects.range(keys).map(|(key, _)| *key).collect();
         settled.iter().for_each(|key| {
-            self.deeds.remove(key);
+            self.effects.remove(key);
         });
     }
 
@@ -383,13 +383,13 @@ impl Ledger {
         records.extend(self.node_next.checked_sub(1).map(|last| Record::NodeForgotten { node: NodeId(last) }));
         records.extend(self.nodes.values().cloned().map(Record::Node));
         records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None, instead: None }));
-        records.extend(self.deeds.iter().map(|(by, deed)| Record::Done { by: *by, deed: *deed }));
+        records.extend(self.effects.iter().map(|(by, effect)| Record::Done { by: *by, effect: *effect }));
         records
     }
 
     /// How many records [`Ledger::snapshot`] has.
     pub fn snapshot_len(&self) -> usize {
-        [2, self.node_next.min(1) as usize, self.nodes.len(), self.regions.len(), self.deeds.len()].into_iter().sum()
+        [2, self.node_next.min(1) as usize, self.nodes.len(), self.regions.len(), self.effects.len()].into_iter().sum()
     }
 }
 

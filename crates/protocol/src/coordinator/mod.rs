@@ -36,7 +36,7 @@ mod region;
 mod roster;
 
 pub use asks::AskKey;
-pub use journal::{Deed, Ended, NodeRecord, Record, RegionRecord};
+pub use journal::{Effect, Ended, NodeRecord, Record, RegionRecord};
 
 /// The tables of the coordinator's machines, for documentation and snapshots.
 pub mod tables {
@@ -48,11 +48,11 @@ use crate::error::{Error, Result};
 use crate::id::{Epoch, Gid, Incarnation, JobId, NodeId, Rank};
 use crate::limits;
 use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
-use asks::{Arrived, Asks, Task};
+use asks::{ReceivedRequests, RequestArrival, Task};
 use join::Going;
 use journal::Ledger;
 use naming::Growth;
-use orders::Orders;
+use orders::GivenOrders;
 use ranks::{GoneRank, Ranks};
 use roster::Roster;
 use std::collections::{BTreeMap, VecDeque};
@@ -140,8 +140,8 @@ pub struct Coordinator {
     settings: Settings,
     ledger: Ledger,
     roster: Roster,
-    orders: Orders,
-    asks: Asks,
+    orders: GivenOrders,
+    asks: ReceivedRequests,
     /// What is being made, by region.
     growths: BTreeMap<Gid, Growth>,
     /// Whether nothing is to be recorded that can be refused.
@@ -177,8 +177,8 @@ impl Coordinator {
             settings,
             ledger,
             roster,
-            orders: Orders::new(life),
-            asks: Asks::default(),
+            orders: GivenOrders::new(life),
+            asks: ReceivedRequests::default(),
             growths: BTreeMap::new(),
             journal_is_full: false,
             ranks: Ranks::default(),
@@ -198,7 +198,7 @@ impl Coordinator {
     /// A message arrives. Messages of a node that is not (or no more) a member are answered by [`ToNode::Unknown`].
     pub fn handle(&mut self, now_ms: u64, from: Peer, message: FromNode) {
         if let FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores } = message {
-            self.on_join(now_ms, from, join::Join { incarnation, attempt, name, address, memory, was, held, wish, restores });
+            self.on_join(now_ms, from, join::NodeJoin { incarnation, attempt, name, address, memory, was, held, wish, restores });
             return self.settle(now_ms);
         }
         let member = self.roster.node_of(from).filter(|node| self.roster.phase(*node) == roster::Phase::Member);
@@ -355,14 +355,14 @@ impl Coordinator {
         self.ledger.settle(incarnation, settled);
         let key = AskKey { incarnation, request };
         match self.asks.arrived(key) {
-            Arrived::Known => {}
-            Arrived::Refused(error) => self.send(task.node, ToNode::Reply { request, result: Err(error) }),
-            Arrived::TooMany => {
+            RequestArrival::Known => {}
+            RequestArrival::Refused(error) => self.send(task.node, ToNode::Reply { request, result: Err(error) }),
+            RequestArrival::TooMany => {
                 let limit = limits::ASK_COUNT_MAX as u64;
                 let error = Error::LimitReached { what: "requests of one node at the coordinator".to_owned(), limit };
                 self.send(task.node, ToNode::Reply { request, result: Err(error) });
             }
-            Arrived::New => {
+            RequestArrival::New => {
                 self.asks.open(key, task);
                 self.work(now_ms, key);
             }
@@ -372,8 +372,8 @@ impl Coordinator {
     /// Works on an open request.
     fn work(&mut self, now_ms: u64, key: AskKey) {
         let Some(task) = self.asks.task(key).cloned() else { return };
-        let step = match self.ledger.deeds.get(&key).copied() {
-            Some(deed) => self.recall(&task, deed),
+        let step = match self.ledger.effects.get(&key).copied() {
+            Some(effect) => self.recall(&task, effect),
             None => self.carry_out(now_ms, key, &task),
         };
         match step {
@@ -388,8 +388,8 @@ impl Coordinator {
         match &task.what {
             Request::Create { name, len, placement, mode, attributes, existing } => {
                 let (len, placement, mode, existing) = (*len, *placement, *mode, *existing);
-                let wish = create::Wish { name, len, placement, mode, attributes, existing };
-                self.create(now_ms, key, task, wish)
+                let request = create::CreateRequest { name, len, placement, mode, attributes, existing };
+                self.create(now_ms, key, task, request)
             }
             Request::Open { which, rights } => self.open(which, &task.user, *rights),
             Request::Alter { name, changes } => self.alter(key, &task.user, name, changes),

@@ -21,14 +21,14 @@ pub(super) struct Pending {
 
 /// All orders that were not obeyed yet.
 #[derive(Clone, Debug)]
-pub(super) struct Orders {
+pub(super) struct GivenOrders {
     next: u64,
     pending: BTreeMap<u64, Pending>,
 }
 
-impl Orders {
-    pub fn new(life: u64) -> Orders {
-        Orders { next: life << LIFE_SHIFT, pending: BTreeMap::new() }
+impl GivenOrders {
+    pub fn new(life: u64) -> GivenOrders {
+        GivenOrders { next: life << LIFE_SHIFT, pending: BTreeMap::new() }
     }
 
     /// Gives an order; returns its number and what to send.
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn an_order_is_repeated_until_obeyed_and_numbers_grow_over_lives() {
-        let mut orders = Orders::new(1);
+        let mut orders = GivenOrders::new(1);
         let (first, _) = orders.give(0, NodeId(1), Epoch(1), Order::Free { slots: vec![] });
         let (second, _) = orders.give(0, NodeId(2), Epoch(1), Order::Free { slots: vec![] });
         assert!(orders.repeat(REPEAT_MS - 1).is_empty());
@@ -109,6 +109,6 @@ mod tests {
         assert!(orders.obeyed(NodeId(1), first).is_some());
         assert!(orders.obeyed(NodeId(1), first).is_none(), "once");
         assert_eq!((orders.settled(NodeId(1)), orders.settled(NodeId(2))), (second + 1, second));
-        assert!(Orders::new(2).next > second);
+        assert!(GivenOrders::new(2).next > second);
     }
 }

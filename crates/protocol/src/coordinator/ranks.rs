@@ -14,11 +14,11 @@ pub(super) struct GoneRank {
 /// The clients of each rank. A rank lives as long as one of its clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranks {
-    clients: BTreeMap<(JobId, Rank), Clients>,
+    clients: BTreeMap<(JobId, Rank), RankClients>,
 }
 
 #[derive(Clone, Debug)]
-struct Clients {
+struct RankClients {
     ranks: u32,
     here: BTreeSet<(NodeId, ClientId)>,
 }
@@ -26,7 +26,7 @@ struct Clients {
 impl Ranks {
     /// A client of a rank attached to a node.
     pub fn on_client_came(&mut self, node: NodeId, client: ClientId, who: JobRank) {
-        let fresh = Clients { ranks: who.ranks, here: BTreeSet::new() };
+        let fresh = RankClients { ranks: who.ranks, here: BTreeSet::new() };
         self.clients.entry((who.job, who.rank)).or_insert(fresh).here.insert((node, client));
     }
 

@@ -1,7 +1,7 @@
 //! Opening, changing and removing regions, and answering requests that were carried out before.
 
 use super::asks::{AskKey, Task};
-use super::journal::{Deed, Record, RegionRecord};
+use super::journal::{Effect, Record, RegionRecord};
 use super::naming::{self, Event, Growth};
 use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
@@ -128,19 +128,19 @@ impl Coordinator {
     }
 
     /// Answers a request that was carried out before.
-    pub(super) fn recall(&self, task: &Task, deed: Deed) -> Step {
+    pub(super) fn recall(&self, task: &Task, effect: Effect) -> Step {
         let region = |gid: Gid| self.ledger.regions.get(&gid);
-        match deed {
-            Deed::Changed => Step::Done(Ok(Answer::Ok)),
-            Deed::Created(gid) | Deed::Renewed(gid) => match region(gid) {
+        match effect {
+            Effect::Changed => Step::Done(Ok(Answer::Ok)),
+            Effect::Created(gid) | Effect::Renewed(gid) => match region(gid) {
                 // Who creates a region gets to use it, whatever the mode says of later opens.
                 Some(region) => {
-                    let made = if matches!(deed, Deed::Renewed(_)) { Made::Renewed } else { Made::New };
+                    let made = if matches!(effect, Effect::Renewed(_)) { Made::Renewed } else { Made::New };
                     self.view(region, Rights::Write, made)
                 }
                 None => Step::from(gone(task)),
             },
-            Deed::Resized(gid) => match region(gid) {
+            Effect::Resized(gid) => match region(gid) {
                 Some(region) => match permission::rights(region, &task.user, None) {
                     Ok(rights) => self.view(region, rights, Made::Found),
                     Err(error) => error.into(),

@@ -31,7 +31,7 @@ pub enum Met {
 
 /// What one that waited is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct PartyReply {
     /// Who.
     pub who: Claimant,
     /// That all have arrived, or which party went.
@@ -104,7 +104,7 @@ pub struct Groups {
     /// How many places each connection has.
     links: BTreeMap<u64, usize>,
     births: u64,
-    told: VecDeque<Told>,
+    replies: VecDeque<PartyReply>,
 }
 
 impl Groups {
@@ -181,7 +181,7 @@ impl Groups {
             return Ok(Met::Waits);
         }
         let others = released.into_iter().filter(|other| *other != who);
-        self.told.extend(others.map(|who| Told { who, outcome: Ok(()) }));
+        self.replies.extend(others.map(|who| PartyReply { who, outcome: Ok(()) }));
         Ok(Met::All)
     }
 
@@ -199,12 +199,12 @@ impl Groups {
         let gone: Vec<Claimant> = self.parties.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
         gone.into_iter().for_each(|who| self.go(who, "its process or its connection ended"));
         // Its own have nobody who could be told of each other's end.
-        self.told.retain(|told| told.who.link != link);
+        self.replies.retain(|reply| reply.who.link != link);
     }
 
     /// What the next of those that waited is told.
-    pub fn poll(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    pub fn poll(&mut self) -> Option<PartyReply> {
+        self.replies.pop_front()
     }
 
     fn sitting(&mut self, who: Claimant) -> Result<&mut Sitting> {
@@ -218,7 +218,7 @@ impl Groups {
         one_less(&mut self.links, who.link);
         let sitting = self.sittings.get_mut(&id).expect("a party's sitting is kept");
         let (waiting, error) = sitting.on_go(who, reason);
-        self.told.extend(waiting.into_iter().map(|who| Told { who, outcome: Err(error.clone()) }));
+        self.replies.extend(waiting.into_iter().map(|who| PartyReply { who, outcome: Err(error.clone()) }));
         if sitting.phase() == Phase::Empty {
             let Sitting { name, .. } = self.sittings.remove(&id).expect("as just seen");
             if self.latest.get(&name) == Some(&id) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn told(groups: &mut Groups) -> Vec<(u64, bool)> {
-        std::iter::from_fn(|| groups.poll()).map(|told| (told.who.link, told.outcome.is_ok())).collect()
+        std::iter::from_fn(|| groups.poll()).map(|reply| (reply.who.link, reply.outcome.is_ok())).collect()
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         groups.on_link_gone(2);
         let reason = "rank 2, process 4711 on the host of node 3: its process or its connection ended".into();
         let gone = Error::PartyGone { group: "g".into(), party: ClientId(102), reason };
-        assert_eq!(groups.poll(), Some(Told { who: who(0), outcome: Err(gone.clone()) }));
+        assert_eq!(groups.poll(), Some(PartyReply { who: who(0), outcome: Err(gone.clone()) }));
         assert_eq!(groups.on_meet(who(1)), Err(gone));
         groups.on_link_gone(1);
         groups.on_leave(who(0)).unwrap();

@@ -26,13 +26,13 @@ pub(super) struct GivenUp {
 
 /// All requests on their way.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asks {
+pub(super) struct ForwardedRequests {
     next: u64,
     open: BTreeMap<u64, Open>,
 }
 
-impl Asks {
-    /// Takes a request in; it is sent by the next [`Asks::due`].
+impl ForwardedRequests {
+    /// Takes a request in; it is sent by the next [`ForwardedRequests::due`].
     pub fn add(&mut self, now_ms: u64, user: Asker, client: ClientId, what: Request) -> u64 {
         let request = self.next;
         self.next += 1;
@@ -128,13 +128,13 @@ mod tests {
     use super::*;
     use crate::id::User;
 
-    fn ask(asks: &mut Asks, now_ms: u64) -> u64 {
+    fn ask(asks: &mut ForwardedRequests, now_ms: u64) -> u64 {
         asks.add(now_ms, User { uid: 0, gid: 0 }.into(), ClientId(1), Request::Status)
     }
 
     #[test]
     fn settled_is_the_oldest_without_an_answer() {
-        let mut asks = Asks::default();
+        let mut asks = ForwardedRequests::default();
         let (first, second) = (ask(&mut asks, 0), ask(&mut asks, 0));
         assert_eq!(asks.settled(), first);
         asks.answered(second);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_was_never_sent_surely_did_not_happen() {
-        let mut asks = Asks::default();
+        let mut asks = ForwardedRequests::default();
         ask(&mut asks, 0);
         assert_eq!(asks.due(0, 10).len(), 1);
         assert_eq!((asks.due(9, 10).len(), asks.due(10, 10).len()), (0, 1));

@@ -33,9 +33,9 @@ use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot}
 use crate::limits;
 use crate::table::{self, Row};
 use crate::wire::control::{Answer, FromNode, HeldExtent, Memory, NodeAddress, NodeStatus, Order, OwnStatus, Request, ToNode};
-use asks::{Asks, GivenUp};
+use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
-use orders::{Arrived, Orders};
+use orders::{OrderArrival, ReceivedOrders};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The states of a node's membership, as the table names them.
@@ -218,8 +218,8 @@ pub struct Member {
     /// When the renewal that the lease was last counted from was sent.
     renew_first_ms: Option<u64>,
     memory: Memory,
-    orders: Orders,
-    asks: Asks,
+    orders: ReceivedOrders,
+    asks: ForwardedRequests,
     clients: Clients,
     home: Option<NodeAddress>,
     outputs: VecDeque<Output>,
@@ -241,8 +241,8 @@ impl Member {
             renew_sent_ms: None,
             renew_first_ms: None,
             memory: Memory::default(),
-            orders: Orders::default(),
-            asks: Asks::default(),
+            orders: ReceivedOrders::default(),
+            asks: ForwardedRequests::default(),
             clients: Clients::default(),
             home: None,
             outputs: VecDeque::new(),
@@ -347,7 +347,7 @@ impl Member {
             return self.free(made.iter().map(|extent| extent.slot).collect());
         }
         if self.phase() == Phase::Member
-            && let Arrived::Done(message) = self.orders.arrived(order)
+            && let OrderArrival::Done(message) = self.orders.arrived(order)
         {
             self.send(message);
         }
@@ -565,13 +565,13 @@ impl Member {
         let orphans = self.orders.settle(settled);
         self.free(orphans);
         match (self.orders.arrived(order), what) {
-            (Arrived::Known, _) => {}
-            (Arrived::Done(message), _) => self.send(message),
-            (Arrived::New, Order::Make { gid, lens }) => {
+            (OrderArrival::Known, _) => {}
+            (OrderArrival::Done(message), _) => self.send(message),
+            (OrderArrival::New, Order::Make { gid, lens }) => {
                 self.orders.making(order);
                 self.outputs.push_back(Output::Make { order, gid, lens });
             }
-            (Arrived::New, Order::Free { slots }) => {
+            (OrderArrival::New, Order::Free { slots }) => {
                 self.free(slots);
                 let message = self.orders.done(order);
                 self.send(message);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// What became of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Entry {
+enum OrderEntry {
     /// The driver is making extents; `wanted` is false once the coordinator has settled the order without them.
     Making { wanted: bool },
     /// Done. `told`: the coordinator was sent the result at least once, so it decides what becomes of it.
@@ -17,7 +17,7 @@ enum Entry {
 /// What to do about an order that arrives.
 #[allow(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Arrived {
+pub(super) enum OrderArrival {
     /// Carry it out.
     New,
     /// Nothing: it is being carried out, or is settled.
@@ -28,12 +28,12 @@ pub(super) enum Arrived {
 
 /// All orders that are not settled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Orders {
+pub(super) struct ReceivedOrders {
     settled: u64,
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, OrderEntry>,
 }
 
-impl Orders {
+impl ReceivedOrders {
     /// Forgets orders below a number; returns the slots of extents that were made and that nobody ever heard of.
     pub fn settle(&mut self, below: u64) -> Vec<Slot> {
         if below <= self.settled {
@@ -45,39 +45,39 @@ impl Orders {
         let mut orphans = Vec::new();
         for (order, entry) in settled {
             match entry {
-                Entry::Making { .. } => {
-                    self.entries.insert(order, Entry::Making { wanted: false });
+                OrderEntry::Making { .. } => {
+                    self.entries.insert(order, OrderEntry::Making { wanted: false });
                 }
-                Entry::Done { result: Ok(made), told: false } => orphans.extend(made.iter().map(|extent| extent.slot)),
-                Entry::Done { .. } => {}
+                OrderEntry::Done { result: Ok(made), told: false } => orphans.extend(made.iter().map(|extent| extent.slot)),
+                OrderEntry::Done { .. } => {}
             }
         }
         orphans
     }
 
     /// An order arrives.
-    pub fn arrived(&mut self, order: u64) -> Arrived {
+    pub fn arrived(&mut self, order: u64) -> OrderArrival {
         match self.entries.get_mut(&order) {
-            Some(Entry::Making { .. }) => Arrived::Known,
-            Some(Entry::Done { result, told }) => {
+            Some(OrderEntry::Making { .. }) => OrderArrival::Known,
+            Some(OrderEntry::Done { result, told }) => {
                 *told = true;
-                Arrived::Done(FromNode::Obeyed { order, result: result.clone() })
+                OrderArrival::Done(FromNode::Obeyed { order, result: result.clone() })
             }
-            None if order < self.settled => Arrived::Known,
-            None => Arrived::New,
+            None if order < self.settled => OrderArrival::Known,
+            None => OrderArrival::New,
         }
     }
 
     /// The driver begins to make extents.
     pub fn making(&mut self, order: u64) {
-        self.entries.insert(order, Entry::Making { wanted: true });
+        self.entries.insert(order, OrderEntry::Making { wanted: true });
     }
 
     /// The driver made extents, or could not; returns whether anybody wants to know.
     pub fn made(&mut self, order: u64, result: &Result<Vec<HeldExtent>>) -> bool {
         match self.entries.remove(&order) {
-            Some(Entry::Making { wanted: true }) => {
-                self.entries.insert(order, Entry::Done { result: result.clone(), told: false });
+            Some(OrderEntry::Making { wanted: true }) => {
+                self.entries.insert(order, OrderEntry::Done { result: result.clone(), told: false });
                 true
             }
             _ => false,
@@ -86,7 +86,7 @@ impl Orders {
 
     /// An order was carried out on the spot.
     pub fn done(&mut self, order: u64) -> FromNode {
-        self.entries.insert(order, Entry::Done { result: Ok(Vec::new()), told: true });
+        self.entries.insert(order, OrderEntry::Done { result: Ok(Vec::new()), told: true });
         FromNode::Obeyed { order, result: Ok(Vec::new()) }
     }
 
@@ -108,22 +108,22 @@ mod tests {
 
     #[test]
     fn an_order_is_obeyed_once_and_answered_as_often_as_it_comes() {
-        let mut orders = Orders::default();
-        assert_eq!(orders.arrived(5), Arrived::New);
+        let mut orders = ReceivedOrders::default();
+        assert_eq!(orders.arrived(5), OrderArrival::New);
         orders.making(5);
-        assert_eq!(orders.arrived(5), Arrived::Known);
+        assert_eq!(orders.arrived(5), OrderArrival::Known);
         let result = Ok(vec![extent(3)]);
         assert!(orders.made(5, &result));
         for _ in 0..2 {
-            assert_eq!(orders.arrived(5), Arrived::Done(FromNode::Obeyed { order: 5, result: result.clone() }));
+            assert_eq!(orders.arrived(5), OrderArrival::Done(FromNode::Obeyed { order: 5, result: result.clone() }));
         }
         assert!(orders.settle(6).is_empty());
-        assert_eq!((orders.arrived(5), orders.count()), (Arrived::Known, 0));
+        assert_eq!((orders.arrived(5), orders.count()), (OrderArrival::Known, 0));
     }
 
     #[test]
     fn extents_that_nobody_heard_of_are_freed_when_their_order_is_settled() {
-        let mut orders = Orders::default();
+        let mut orders = ReceivedOrders::default();
         orders.making(5);
         orders.making(6);
         orders.made(5, &Ok(vec![extent(3)]));

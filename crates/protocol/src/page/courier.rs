@@ -90,7 +90,7 @@ impl<M> Courier<M> {
 
 /// Decides whether a node that is reached again is the one that was talked to before.
 ///
-/// Another life at the same address means that the life before is over, and all that it had is gone: letters to it would be heard
+/// Another life at the same address means that the life before is over, and all that it had is gone: messages to it would be heard
 /// by one that knows nothing of them, and nobody would answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answering(Option<Incarnation>);

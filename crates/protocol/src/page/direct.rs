@@ -56,7 +56,7 @@ impl<S: PartialEq> Directs<S> {
                 self.open.retain(|(who, _), direct| *who != host || direct.page != page);
                 None
             }
-            ToHome::Want { ticket, .. } if heard == Heard::Stale => {
+            ToHome::Request { ticket, .. } if heard == Heard::Stale => {
                 let direct = self.open.get(&(host, ticket.seat)).filter(|direct| direct.number == ticket.number)?;
                 Some(Again { host, page: direct.page, grant: direct.grant.clone() })
             }

@@ -74,7 +74,7 @@ pub enum Refusal {
 pub enum ToHome {
     /// Wants the page. One message for the access and all coherence work that it needs.
     /// `FEATURE: EU-F14`
-    Want {
+    Request {
         /// The request.
         ticket: Ticket,
         /// What for.
@@ -221,7 +221,7 @@ mod tests {
         let grant =
             ToHost::Grant { ticket, version: Version(u32::MAX), access: Access::Write, has_bytes: true, awaits, firm: true };
         assert!(postcard::to_allocvec(&grant).unwrap().len() <= 32);
-        let want = ToHome::Want { ticket, access: Access::Read, has: Some(Version(u32::MAX)), firm: true };
+        let want = ToHome::Request { ticket, access: Access::Read, has: Some(Version(u32::MAX)), firm: true };
         assert!(postcard::to_allocvec(&want).unwrap().len() <= 32);
     }
 }

@@ -23,7 +23,7 @@
 //! ```text
 //!  read, clean            read or write, dirty elsewhere          write, others have copies
 //!
-//!  host ---Want--> home   host ---Want--> home                    host ---Want--> home
+//!  host -Request-> home   host -Request-> home                    host -Request-> home
 //!  host <--Grant-- home                   home --Forward-> owner  host <--Grant-- home --Invalidate-> sharers
 //!                         host <--------------Grant------- owner  host <----------------Ack---------- sharers
 //!                                         home <-WriteBack- owner (read)
@@ -55,7 +55,7 @@
 //!
 //! - **Channels.** Messages of two live hosts arrive once each, in any order (grants and invalidations may use channels of
 //!   their own). A [`Courier`] for each pair of nodes makes that of connections that break and come back. A
-//!   [`ToHome::Want`] alone may be repeated freely ([`Host::part`]): its [`Ticket`] tells.
+//!   [`ToHome::Request`] alone may be repeated freely ([`Host::part`]): its [`Ticket`] tells.
 //! - **At home**, for each message: [`Directory::handle`]; if it was [`Heard::Acted`] and brought the page (from another
 //!   host), write that into the extent; then drain [`Directory::poll`], reading the page anew for each output that carries it.
 //! - **At a host**, for each message: [`Host::on_message`]. As long as [`Host::is_taking`], now and then [`Host::turn`]: it takes
@@ -112,7 +112,7 @@ pub use consistency::Consistency;
 pub use courier::{Answering, Courier, Receipt};
 pub use direct::{Again, Directs};
 pub use directory::{Directory, Face, Heard, Returning};
-pub use host::{Host, Place, Plain, Say};
+pub use host::{Host, HostOutput, Place, Plain};
 pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 pub use moves::Moves;

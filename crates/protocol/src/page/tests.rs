@@ -56,22 +56,22 @@ impl Station {
             Fault::Upgrade { has } => Some(has),
             Fault::Wait(word) => panic!("nobody else is at it: {word:?}"),
         };
-        Some(ToHome::Want { ticket: Ticket { seat: SEAT, number: self.place.number(SEAT) }, access, has, firm: false })
+        Some(ToHome::Request { ticket: Ticket { seat: SEAT, number: self.place.number(SEAT) }, access, has, firm: false })
     }
 
     /// What the host says to a message, when all has been taken that it asks for.
-    fn hear(&mut self, message: ToHost) -> Vec<Say<()>> {
-        let (mut says, bytes) = (Vec::new(), message.has_bytes().then_some(()));
-        self.rules.on_message(&mut self.place, PAGE, message, bytes, &mut says).unwrap();
-        while self.rules.turn(&mut self.place, &mut says).unwrap() {}
-        says
+    fn hear(&mut self, message: ToHost) -> Vec<HostOutput<()>> {
+        let (mut outputs, bytes) = (Vec::new(), message.has_bytes().then_some(()));
+        self.rules.on_message(&mut self.place, PAGE, message, bytes, &mut outputs).unwrap();
+        while self.rules.turn(&mut self.place, &mut outputs).unwrap() {}
+        outputs
     }
 }
 
 struct Pool {
     directory: Directory,
     hosts: Vec<Station>,
-    letters: VecDeque<(u16, To, u32)>,
+    messages: VecDeque<(u16, To, u32)>,
     cost: Cost,
 }
 
@@ -80,7 +80,7 @@ impl Pool {
         Pool {
             directory: Directory::new(8, HostId(0)),
             hosts: (0..hosts).map(Station::new).collect(),
-            letters: VecDeque::new(),
+            messages: VecDeque::new(),
             cost: Cost::default(),
         }
     }
@@ -94,7 +94,7 @@ impl Pool {
             self.cost.messages += 1;
             self.cost.pages += u32::from(has_bytes);
         }
-        self.letters.push_back((from, to, hops + u32::from(!is_local)));
+        self.messages.push_back((from, to, hops + u32::from(!is_local)));
     }
 
     fn drain(&mut self, hops: u32) {
@@ -110,20 +110,20 @@ impl Pool {
         }
     }
 
-    fn say(&mut self, host: u16, says: Vec<Say<()>>, hops: u32) {
-        for say in says {
+    fn say(&mut self, host: u16, outputs: Vec<HostOutput<()>>, hops: u32) {
+        for say in outputs {
             match say {
-                Say::Home { message, bytes, .. } => {
+                HostOutput::Home { message, bytes, .. } => {
                     assert_eq!(bytes.is_some(), message.has_bytes());
                     self.post(host, To::Home(message), bytes.is_some() && host != 0, hops);
                 }
-                Say::Host { to, message, bytes, .. } => self.post(host, To::Host(to, message), bytes.is_some(), hops),
+                HostOutput::Host { to, message, bytes, .. } => self.post(host, To::Host(to, message), bytes.is_some(), hops),
             }
         }
     }
 
     fn run(&mut self) {
-        while let Some((from, to, hops)) = self.letters.pop_front() {
+        while let Some((from, to, hops)) = self.messages.pop_front() {
             match to {
                 To::Home(message) => {
                     self.directory.handle(HostId(from), PAGE, message).unwrap();
@@ -132,13 +132,13 @@ impl Pool {
                 To::Host(host, message) => {
                     let station = &mut self.hosts[usize::from(host.0)];
                     let was_claimed = station.place.look(PAGE).is_claimed();
-                    let says = station.hear(message);
+                    let outputs = station.hear(message);
                     if was_claimed && !station.place.look(PAGE).is_claimed() {
                         // The thread goes on.
                         station.place.clear_seat(SEAT);
                         self.cost.hops = hops;
                     }
-                    self.say(host.0, says, hops);
+                    self.say(host.0, outputs, hops);
                 }
             }
         }
@@ -157,9 +157,9 @@ impl Pool {
     fn evict(&mut self, host: u16) -> Cost {
         self.cost = Cost::default();
         let Station { rules, place } = &mut self.hosts[usize::from(host)];
-        let mut says = Vec::new();
-        assert!(rules.evict(place, PAGE).unwrap() && rules.turn(place, &mut says).unwrap());
-        self.say(host, says, 0);
+        let mut outputs = Vec::new();
+        assert!(rules.evict(place, PAGE).unwrap() && rules.turn(place, &mut outputs).unwrap());
+        self.say(host, outputs, 0);
         self.run();
         self.cost
     }
@@ -266,7 +266,7 @@ fn hosts_beyond_the_bitmap_are_hosts() {
 
 /// Messages that come in another order than [`Pool::run`] brings them.
 fn wants(directory: &mut Directory, host: u16, number: u32, access: Access) -> Vec<Output> {
-    let want = ToHome::Want { ticket: Ticket { seat: 0, number }, access, has: None, firm: false };
+    let want = ToHome::Request { ticket: Ticket { seat: 0, number }, access, has: None, firm: false };
     assert_eq!(directory.handle(HostId(host), PAGE, want).unwrap(), Heard::Acted);
     std::iter::from_fn(|| directory.poll()).collect()
 }
@@ -309,7 +309,7 @@ fn a_page_has_a_bounded_queue() {
 fn what_no_host_says_is_refused_or_does_nothing() {
     let mut directory = Directory::new(8, HostId(0));
     let ticket = Ticket { seat: 0, number: 1 };
-    let want = ToHome::Want { ticket, access: Read, has: None, firm: false };
+    let want = ToHome::Request { ticket, access: Read, has: None, firm: false };
     assert!(directory.handle(HostId(1), Page(8), want).is_err(), "beyond the extent");
     wants(&mut directory, 1, 7, Write);
     let version = Version::FIRST.next();
@@ -325,7 +325,7 @@ fn what_no_host_says_is_refused_or_does_nothing() {
     ];
     for message in nonsense {
         for host in [1, 2, 500] {
-            let is_new = host != 1 && matches!(message, ToHome::Want { .. });
+            let is_new = host != 1 && matches!(message, ToHome::Request { .. });
             if !is_new {
                 assert_eq!(directory.handle(HostId(host), PAGE, message).unwrap(), Heard::Stale, "{host} {message:?}");
                 assert_eq!((directory.poll(), directory.phase(PAGE)), (None, Phase::Granting));
@@ -337,7 +337,7 @@ fn what_no_host_says_is_refused_or_does_nothing() {
     let ticket = Ticket { seat: SEAT, number: 1 };
     let grant =
         |access, version, has_bytes| ToHost::Grant { ticket, version, access, has_bytes, awaits: Hosts::NONE, firm: true };
-    let given_back = Say::Home { page: PAGE, message: ToHome::WriteBack { version, keeps: false }, bytes: Some(()) };
+    let given_back = HostOutput::Home { page: PAGE, message: ToHome::WriteBack { version, keeps: false }, bytes: Some(()) };
     assert_eq!(
         (host.hear(grant(Write, version, true)), host.state()),
         (vec![given_back], State::Fetching),
@@ -365,7 +365,7 @@ fn an_old_acknowledgement_does_not_undo_those_for_the_next_version() {
     awaits.insert(HostId(3));
     let (ticket, version) = (Ticket { seat: SEAT, number: 1 }, version.next());
     let said = host.hear(ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits, firm: true });
-    assert_eq!(said, [Say::Home { page: PAGE, message: ToHome::Done { ticket, version }, bytes: None }]);
+    assert_eq!(said, [HostOutput::Home { page: PAGE, message: ToHome::Done { ticket, version }, bytes: None }]);
     assert_eq!(host.state(), State::Owned, "both have acknowledged");
 }
 
@@ -385,15 +385,15 @@ fn a_page_is_taken_from_the_programs_before_it_goes() {
     assert_eq!(host.hear(recall), []);
     assert_eq!(host.rules.evict(&mut host.place, PAGE), Ok(false));
     host.place.leave(PAGE, SEAT).unwrap();
-    let mut says = Vec::new();
-    assert_eq!(host.rules.turn(&mut host.place, &mut says), Ok(true));
+    let mut outputs = Vec::new();
+    assert_eq!(host.rules.turn(&mut host.place, &mut outputs), Ok(true));
     let copy = ToHost::Grant { ticket, version, access: Read, has_bytes: true, awaits: Hosts::NONE, firm: false };
     let kept = ToHome::WriteBack { version, keeps: true };
     let expected = [
-        Say::Host { to: HostId(2), page: PAGE, message: copy, bytes: Some(()) },
-        Say::Home { page: PAGE, message: kept, bytes: Some(()) },
+        HostOutput::Host { to: HostId(2), page: PAGE, message: copy, bytes: Some(()) },
+        HostOutput::Home { page: PAGE, message: kept, bytes: Some(()) },
     ];
-    assert_eq!((says, host.state(), host.rules.is_taking()), (expected.to_vec(), State::Shared, false));
+    assert_eq!((outputs, host.state(), host.rules.is_taking()), (expected.to_vec(), State::Shared, false));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn an_owner_that_passed_the_page_on_says_so_and_one_that_evicted_it_does_not() {
     assert_eq!(pool.hosts[1].hear(forward.clone()).len(), 1);
     assert_eq!(pool.hosts[1].place.frame(PAGE), None, "it went with the message");
     assert_eq!(pool.hosts[1].hear(forward), [], "an older one");
-    let missing = Say::Home { page: PAGE, message: ToHome::Missing { version: era }, bytes: None };
+    let missing = HostOutput::Home { page: PAGE, message: ToHome::Missing { version: era }, bytes: None };
     assert_eq!(pool.hosts[1].hear(ToHost::Recall { era, keeps: true }), [missing]);
     let mut pool = Pool::new(2);
     pool.touch(1, Write);
@@ -430,17 +430,19 @@ fn the_home_s_death_ends_what_is_asked_for_and_leaves_what_is_here() {
 fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_seat_is_kept() {
     for access in [Read, Write] {
         let mut host = Station::new(1);
-        let Some(ToHome::Want { ticket, .. }) = host.touch(PAGE, access) else { panic!("it is not here") };
-        let mut says = Vec::new();
-        host.rules.part(&mut host.place, SEAT..SEAT + 1, true, &mut says).unwrap();
-        let [Say::Home { message: ToHome::Want { ticket: again, .. }, .. }] = says[..] else { panic!("{says:?}") };
+        let Some(ToHome::Request { ticket, .. }) = host.touch(PAGE, access) else { panic!("it is not here") };
+        let mut outputs = Vec::new();
+        host.rules.part(&mut host.place, SEAT..SEAT + 1, true, &mut outputs).unwrap();
+        let [HostOutput::Home { message: ToHome::Request { ticket: again, .. }, .. }] = outputs[..] else {
+            panic!("{outputs:?}")
+        };
         assert_eq!(again.number == ticket.number, access == Write, "one to write is known again; one to read is another");
-        host.rules.settle_ghosts(&host.place);
+        host.rules.settle_dead_seats(&host.place);
         assert!(!host.rules.is_free(SEAT..SEAT + 1), "its claim is open");
         let (version, firm) = (Version(2), access == Write);
         let said = host.hear(ToHost::Grant { ticket: again, version, access, has_bytes: true, awaits: Hosts::NONE, firm });
         assert_eq!(said.len(), usize::from(firm));
-        host.rules.settle_ghosts(&host.place);
+        host.rules.settle_dead_seats(&host.place);
         assert!(host.rules.is_free(SEAT..SEAT + 1));
         assert_eq!(host.state(), if firm { State::Owned } else { State::Shared });
     }
@@ -470,10 +472,10 @@ fn a_grant_that_comes_twice_makes_nobody_owner_of_what_others_read() {
 #[test]
 fn a_grant_that_comes_twice_sends_no_older_bytes_home() {
     let (mut host, again) = granted(true);
-    let mut says = Vec::new();
-    assert!(host.rules.evict(&mut host.place, PAGE).unwrap() && host.rules.turn(&mut host.place, &mut says).unwrap());
+    let mut outputs = Vec::new();
+    assert!(host.rules.evict(&mut host.place, PAGE).unwrap() && host.rules.turn(&mut host.place, &mut outputs).unwrap());
     // What was stored is on its way home, and the page is asked for again.
-    assert_eq!(says.len(), 1);
+    assert_eq!(outputs.len(), 1);
     assert!(host.touch(PAGE, Read).is_some());
     assert_eq!((host.hear(again), host.state()), (vec![], State::Fetching));
 }

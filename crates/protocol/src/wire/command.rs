@@ -335,7 +335,7 @@ pub struct Command {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Raw {
+struct RawCommand {
     op: u8,
     form: u8,
     element: u8,
@@ -350,7 +350,7 @@ struct Raw {
     stride: U64,
 }
 
-const _: () = assert!(size_of::<Raw>() == COMMAND_LEN);
+const _: () = assert!(size_of::<RawCommand>() == COMMAND_LEN);
 
 impl Command {
     /// A command on the blocks of a shape; its list is [`dims_list`] or [`index_bytes`] of the same shape.
@@ -373,7 +373,7 @@ impl Command {
     /// The bytes to send.
     pub fn encode(&self) -> [u8; COMMAND_LEN] {
         let (op, element, operator, detail) = self.op.encode();
-        let raw = Raw {
+        let raw = RawCommand {
             op,
             form: self.form.encode(),
             element,
@@ -392,7 +392,7 @@ impl Command {
 
     /// Reads a command; its shape and grant are checked by the node against the extent.
     pub fn decode(bytes: &[u8; COMMAND_LEN]) -> Result<Command, Malformed> {
-        let raw: Raw = zerocopy::transmute!(*bytes);
+        let raw: RawCommand = zerocopy::transmute!(*bytes);
         let op = Op::decode(raw.op, raw.element, raw.operator, raw.detail.get());
         Ok(Command {
             op: op.ok_or(Malformed("unknown command"))?,

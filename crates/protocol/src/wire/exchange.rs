@@ -15,7 +15,7 @@ use super::Malformed;
 use super::control;
 use super::head::{Head, Kind};
 use super::look::{Look, Seen};
-use super::page::{GRANTED_LEN, Settled, WANT_LEN, Want};
+use super::page::{GRANTED_LEN, PAGE_REQUEST_LEN, PageRequest, Settled};
 use super::sync::{SyncAnswer, SyncRequest};
 use crate::error::{Error, Happened};
 use crate::id::Gid;
@@ -43,7 +43,7 @@ pub enum Query {
     /// Asks for something that clients share; answered by [`Reply::Synced`], perhaps much later.
     Sync(SyncRequest),
     /// A thread wants pages of the share of that number; answered by as many [`super::page::Granted`], see [`granted_head`].
-    Want(u64, Vec<Want>),
+    Pages(u64, Vec<PageRequest>),
     /// A thread has installed grants of that share. Not answered.
     Settled(u64, Vec<Settled>),
     /// Frames of that region are more than the host's limit. Not answered.
@@ -56,7 +56,7 @@ impl Query {
     /// Whether messages of that kind are queries, whose bodies are taken in whole.
     pub fn is_of(kind: Kind) -> bool {
         use Kind::*;
-        matches!(kind, Ping | Name | Ask | Sync | Want | Settled | Crowded | Look)
+        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | Look)
     }
 
     /// The kind of [`Reply`] that answers it beside a refusal, if one does.
@@ -65,7 +65,7 @@ impl Query {
             Query::Ping => Some(Kind::Pong),
             Query::Ask(_) => Some(Kind::Told),
             Query::Sync(_) => Some(Kind::Synced),
-            Query::Want(..) => Some(Kind::Granted),
+            Query::Pages(..) => Some(Kind::Granted),
             Query::Look(_) => Some(Kind::Seen),
             Query::Name(_) | Query::Settled(..) | Query::Crowded(_) => None,
         }
@@ -83,7 +83,9 @@ impl Query {
             Query::Name(name) => (name_head(*name), Vec::new()),
             Query::Ask(question) => with_value(Kind::Ask, seq, question),
             Query::Sync(request) => with_value(Kind::Sync, seq, request),
-            Query::Want(share, wants) => (wants_head(seq, *share, wants.len()), wants.iter().flat_map(Want::encode).collect()),
+            Query::Pages(share, requests) => {
+                (page_requests_head(seq, *share, requests.len()), requests.iter().flat_map(PageRequest::encode).collect())
+            }
             Query::Settled(share, settled) => {
                 (settled_head(*share, settled.len()), settled.iter().flat_map(Settled::encode).collect())
             }
@@ -99,7 +101,7 @@ impl Query {
             Kind::Name => Query::Name(u128::from(head.seq) << 64 | u128::from(head.detail)),
             Kind::Ask => Query::Ask(control::decode(body)?),
             Kind::Sync => Query::Sync(control::decode(body)?),
-            Kind::Want => Query::Want(head.detail, records(head, body, Want::decode)?),
+            Kind::Pages => Query::Pages(head.detail, records(head, body, PageRequest::decode)?),
             Kind::Settled => Query::Settled(head.detail, records(head, body, Settled::decode)?),
             Kind::Crowded => Query::Crowded(Gid(head.detail)),
             Kind::Look => Query::Look(control::decode(body)?),
@@ -164,14 +166,14 @@ pub fn name_head(name: u128) -> Head {
     Head { detail: name as u64, ..Head::new(Kind::Name, (name >> 64) as u64) }
 }
 
-/// The head of [`Query::Want`], for a signal handler that writes its records itself.
-pub fn wants_head(seq: u64, share: u64, count: usize) -> Head {
-    Head { detail: share, ..with_records(Kind::Want, seq, count, WANT_LEN) }
+/// The head of [`Query::Pages`], for a signal handler that writes its records itself.
+pub fn page_requests_head(seq: u64, share: u64, count: usize) -> Head {
+    Head { detail: share, ..with_records(Kind::Pages, seq, count, PAGE_REQUEST_LEN) }
 }
 
-/// The head of [`Query::Settled`], as [`wants_head`].
+/// The head of [`Query::Settled`], as [`page_requests_head`].
 pub fn settled_head(share: u64, count: usize) -> Head {
-    Head { detail: share, ..with_records(Kind::Settled, 0, count, WANT_LEN) }
+    Head { detail: share, ..with_records(Kind::Settled, 0, count, PAGE_REQUEST_LEN) }
 }
 
 /// The head of [`Query::Crowded`].
@@ -179,7 +181,7 @@ pub fn crowded_head(gid: Gid) -> Head {
     Head { detail: gid.0, ..Head::new(Kind::Crowded, 0) }
 }
 
-/// The head of the answer to [`Query::Want`]: so many records, and `pages_len` bytes of pages behind them.
+/// The head of the answer to [`Query::Pages`]: so many records, and `pages_len` bytes of pages behind them.
 pub fn granted_head(seq: u64, count: usize, pages_len: u64) -> Head {
     let head = with_records(Kind::Granted, seq, count, GRANTED_LEN);
     Head { body_len: head.body_len.saturating_add(pages_len), ..head }
@@ -202,8 +204,12 @@ fn with_records(kind: Kind, seq: u64, count: usize, len: usize) -> Head {
     Head { count: count as u32, body_len, ..Head::new(kind, seq) }
 }
 
-fn records<T>(head: &Head, body: &[u8], decode: impl Fn(&[u8; WANT_LEN]) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
-    match body.as_chunks::<WANT_LEN>() {
+fn records<T>(
+    head: &Head,
+    body: &[u8],
+    decode: impl Fn(&[u8; PAGE_REQUEST_LEN]) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    match body.as_chunks::<PAGE_REQUEST_LEN>() {
         (records, []) if records.len() == head.count as usize => records.iter().map(decode).collect(),
         _ => Err(Malformed("records of pages that are not as many as announced")),
     }
@@ -222,13 +228,14 @@ mod tests {
     }
 
     fn queries() -> Vec<Query> {
-        let want = Want { page: 1, ticket: ticket(), access: Access::Write, has: Some(Version(4)), firm: true, tries: false };
+        let request =
+            PageRequest { page: 1, ticket: ticket(), access: Access::Write, has: Some(Version(4)), firm: true, tries: false };
         vec![
             Query::Ping,
             Query::Name(u128::MAX - 7),
             Query::Ask(Question { connection: 5, seq: 6 }),
             Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }),
-            Query::Want(8, vec![want, Want { page: 2, ..want }]),
+            Query::Pages(8, vec![request, PageRequest { page: 2, ..request }]),
             Query::Settled(8, vec![Settled { page: 1, ticket: ticket(), version: Version(5) }]),
             Query::Crowded(Gid(77)),
             Query::Look(Look { cells: 7, ..Look::default() }),

@@ -79,7 +79,7 @@ pub struct Hello {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Raw {
+struct RawHello {
     magic: [u8; 8],
     version: U32,
     role: U32,
@@ -91,7 +91,7 @@ struct Raw {
     plain: U64,
 }
 
-const _: () = assert!(size_of::<Raw>() == HELLO_LEN);
+const _: () = assert!(size_of::<RawHello>() == HELLO_LEN);
 
 impl Hello {
     /// A hello of this build, of a node that insists on sealing.
@@ -111,7 +111,7 @@ impl Hello {
 
     /// The bytes to send.
     pub fn encode(&self) -> [u8; HELLO_LEN] {
-        let raw = Raw {
+        let raw = RawHello {
             magic: MAGIC,
             version: self.version.into(),
             role: (self.role as u32).into(),
@@ -127,7 +127,7 @@ impl Hello {
 
     /// Reads a hello of any version; the caller compares it with its own.
     pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Hello, Malformed> {
-        let raw: Raw = zerocopy::transmute!(*bytes);
+        let raw: RawHello = zerocopy::transmute!(*bytes);
         if raw.magic != MAGIC {
             return Err(Malformed("not a hanare peer"));
         }

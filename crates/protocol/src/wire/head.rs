@@ -1,7 +1,7 @@
 //! The head of every message: 32 bytes, little-endian, the same on every fabric.
 
 use super::Malformed;
-use super::page::{GRANTED_LEN, WANT_COUNT_MAX, WANT_LEN};
+use super::page::{GRANTED_LEN, PAGE_REQUEST_COUNT_MAX, PAGE_REQUEST_LEN};
 use crate::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, PAGE_LEN, SYNC_LEN_MAX};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
@@ -37,9 +37,9 @@ pub enum Kind {
     Sync = 13,
     /// Answer to `Sync`, perhaps much later: the body is a postcard [`super::sync::SyncAnswer`].
     Synced = 14,
-    /// A thread wants pages: `count` records of [`super::page::Want`]; `detail` is the share of its host.
-    Want = 15,
-    /// Answer to `Want`: as many records of [`super::page::Granted`], then the pages that come along.
+    /// A thread wants pages: `count` records of [`super::page::PageRequest`]; `detail` is the share of its host.
+    Pages = 15,
+    /// Answer to `Pages`: as many records of [`super::page::Granted`], then the pages that come along.
     Granted = 16,
     /// A thread has installed grants: `count` records of [`super::page::Settled`]; `detail` is the share. Not answered.
     Settled = 17,
@@ -68,7 +68,7 @@ pub struct Head {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Raw {
+struct RawHead {
     body_len: U64,
     seq: U64,
     detail: U64,
@@ -78,7 +78,7 @@ struct Raw {
     check: U16,
 }
 
-const _: () = assert!(size_of::<Raw>() == HEAD_LEN);
+const _: () = assert!(size_of::<RawHead>() == HEAD_LEN);
 
 /// A constant in every head: finds a stream that lost its place at the next message.
 const CHECK: u16 = 0x9bd8;
@@ -91,7 +91,7 @@ impl Head {
 
     /// The bytes to send.
     pub fn encode(&self) -> [u8; HEAD_LEN] {
-        let raw = Raw {
+        let raw = RawHead {
             body_len: self.body_len.into(),
             seq: self.seq.into(),
             detail: self.detail.into(),
@@ -105,7 +105,7 @@ impl Head {
 
     /// Reads a head; refuses an unknown kind, and a length or count beyond the limits.
     pub fn decode(bytes: &[u8; HEAD_LEN]) -> Result<Head, Malformed> {
-        let raw: Raw = zerocopy::transmute!(*bytes);
+        let raw: RawHead = zerocopy::transmute!(*bytes);
         if raw.check.get() != CHECK || raw.zero != 0 {
             return Err(Malformed("not the head of a message"));
         }
@@ -122,8 +122,8 @@ impl Head {
     fn within_limits(&self) -> bool {
         let body_len_max = match self.kind {
             Kind::Commands | Kind::Done => BODY_LEN_MAX,
-            Kind::Want | Kind::Settled => (WANT_COUNT_MAX * WANT_LEN) as u64,
-            Kind::Granted => const { WANT_COUNT_MAX as u64 * (GRANTED_LEN as u64 + PAGE_LEN) },
+            Kind::Pages | Kind::Settled => (PAGE_REQUEST_COUNT_MAX * PAGE_REQUEST_LEN) as u64,
+            Kind::Granted => const { PAGE_REQUEST_COUNT_MAX as u64 * (GRANTED_LEN as u64 + PAGE_LEN) },
             Kind::Control | Kind::Refused => CONTROL_LEN_MAX as u64,
             Kind::Sync | Kind::Synced | Kind::Ask | Kind::Told => SYNC_LEN_MAX,
             Kind::Look | Kind::Seen => LOOK_LEN_MAX,

@@ -1,12 +1,12 @@
 //! Page messages: what threads that fault ask of a page's home, and what the nodes of a shared region tell each other.
 //!
 //! ```text
-//! a thread that faults -- Want, Settled -->  the page's home            fixed records, on a connection of the thread's own
-//!                      <----- Granted -----
-//! node                 <----- Frame ----->  node                        postcard, then the page where one comes along
+//! a thread that faults -- PageRequest, Settled -->  the page's home      fixed records, on a connection of the thread's own
+//!                      <-------- Granted --------
+//! node                 <--------- Frame -------->  node                 postcard, then the page where one comes along
 //! ```
 //!
-//! Records have fixed lengths and are read and written without memory of their own, since a signal handler does so.
+//! Records have fixed lengths and are read and written without memory of their own, because a signal handler does so.
 //!
 //! A *share* is a host's right to a region at a home: a random number that the home gives when the host joins, and that names
 //! region and host in every later message. A *key* is the same in the other direction.
@@ -21,23 +21,23 @@ use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes of a [`Want`] or a [`Settled`].
-pub const WANT_LEN: usize = 24;
+/// Bytes of a [`PageRequest`] or a [`Settled`].
+pub const PAGE_REQUEST_LEN: usize = 24;
 
 /// Bytes of a [`Granted`].
 pub const GRANTED_LEN: usize = 8;
 
 /// Most pages in one message of a thread: the length of its buffer.
-pub const WANT_COUNT_MAX: usize = 64;
+pub const PAGE_REQUEST_COUNT_MAX: usize = 64;
 
 const WRITES: u8 = 1;
 const FIRM: u8 = 2;
 const HAS: u8 = 4;
 const TRIES: u8 = 8;
 
-/// A thread wants a page of its region.
+/// A thread requests a page of its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct PageRequest {
     /// The page's position in the region.
     pub page: u64,
     /// The request.
@@ -46,7 +46,7 @@ pub struct Want {
     pub access: Access,
     /// The version of the copy that its host has.
     pub has: Option<Version>,
-    /// See [`ToHome::Want`].
+    /// See [`ToHome::Request`].
     pub firm: bool,
     /// It is wanted only if nobody else has to be asked: beside a page that a program touched.
     pub tries: bool,
@@ -54,7 +54,7 @@ pub struct Want {
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct RawWant {
+struct RawPageRequest {
     page: U64,
     version: U32,
     number: U32,
@@ -63,13 +63,13 @@ struct RawWant {
     zero: [u8; 5],
 }
 
-const _: () = assert!(size_of::<RawWant>() == WANT_LEN);
+const _: () = assert!(size_of::<RawPageRequest>() == PAGE_REQUEST_LEN);
 
-impl Want {
+impl PageRequest {
     /// The bytes to send.
-    pub fn encode(&self) -> [u8; WANT_LEN] {
+    pub fn encode(&self) -> [u8; PAGE_REQUEST_LEN] {
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
-        let raw = RawWant {
+        let raw = RawPageRequest {
             page: self.page.into(),
             version: self.has.map_or(0, |version| version.0).into(),
             number: self.ticket.number.into(),
@@ -84,8 +84,8 @@ impl Want {
     }
 
     /// Reads a record.
-    pub fn decode(bytes: &[u8; WANT_LEN]) -> Result<Want, Malformed> {
-        let raw: RawWant = zerocopy::transmute!(*bytes);
+    pub fn decode(bytes: &[u8; PAGE_REQUEST_LEN]) -> Result<PageRequest, Malformed> {
+        let raw: RawPageRequest = zerocopy::transmute!(*bytes);
         if raw.flags & !(WRITES | FIRM | HAS | TRIES) != 0 || raw.zero != [0; 5] {
             return Err(Malformed("a page wanted in an unknown way"));
         }
@@ -93,7 +93,7 @@ impl Want {
         if !is(HAS) && raw.version.get() != 0 {
             return Err(Malformed("a version of no copy"));
         }
-        Ok(Want {
+        Ok(PageRequest {
             page: raw.page.get(),
             ticket: Ticket { seat: raw.seat.get(), number: raw.number.get() },
             access: if is(WRITES) { Access::Write } else { Access::Read },
@@ -117,8 +117,8 @@ pub struct Settled {
 
 impl Settled {
     /// The bytes to send.
-    pub fn encode(&self) -> [u8; WANT_LEN] {
-        let raw = RawWant {
+    pub fn encode(&self) -> [u8; PAGE_REQUEST_LEN] {
+        let raw = RawPageRequest {
             page: self.page.into(),
             version: self.version.0.into(),
             number: self.ticket.number.into(),
@@ -130,8 +130,8 @@ impl Settled {
     }
 
     /// Reads a record.
-    pub fn decode(bytes: &[u8; WANT_LEN]) -> Result<Settled, Malformed> {
-        let raw: RawWant = zerocopy::transmute!(*bytes);
+    pub fn decode(bytes: &[u8; PAGE_REQUEST_LEN]) -> Result<Settled, Malformed> {
+        let raw: RawPageRequest = zerocopy::transmute!(*bytes);
         if raw.flags != 0 || raw.zero != [0; 5] {
             return Err(Malformed("a page settled in an unknown way"));
         }
@@ -140,7 +140,7 @@ impl Settled {
     }
 }
 
-/// What became of a [`Want`] at once.
+/// What became of a [`PageRequest`] at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
@@ -158,7 +158,7 @@ pub enum Outcome {
     Full = 5,
 }
 
-/// A home's answer to a [`Want`].
+/// A home's answer to a [`PageRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// What became of it.
@@ -220,11 +220,11 @@ pub enum Frame {
         node: NodeId,
         /// This life of its process.
         life: Incarnation,
-        /// Which of its ways to the other this is: another one's numbers begin anew.
-        way: u64,
+        /// The number of its sender's channel to the other node. Messages of another channel are numbered anew.
+        channel: u64,
     },
-    /// A letter with its number at the sender's courier; the page's bytes are behind the frame where [`Letter::has_bytes`].
-    Letter(u64, Letter),
+    /// A message with its number at the sender's courier; the page's bytes are behind the frame where [`NodeMessage::has_bytes`].
+    Message(u64, NodeMessage),
     /// Back: what has been heard.
     Heard(Receipt),
     /// Back, once: which life of the node hears ([`crate::page::Answering`]).
@@ -233,17 +233,17 @@ pub enum Frame {
 
 /// What one node tells another about a shared region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Letter {
-    /// A host will map a region; answered by [`Letter::Joined`].
+pub enum NodeMessage {
+    /// A host will map a region; answered by [`NodeMessage::Joined`].
     Join(Join),
-    /// To [`Letter::Join`].
+    /// To [`NodeMessage::Join`].
     Joined {
         /// The host's name for itself at this home.
         key: u64,
         /// What the host is there, or why it may not be.
         result: Result<Joined, Error>,
     },
-    /// A host has no mapping any more, and has sent all it owned; answered by [`Letter::Left`].
+    /// A host has no mapping any more, and has sent all it owned; answered by [`NodeMessage::Left`].
     Leave {
         /// Whose.
         share: u64,
@@ -289,8 +289,8 @@ pub enum Letter {
         /// Who is told.
         key: u64,
     },
-    /// The home was taken for lost, and is back: the host sends home what it owns, drops the rest, and says [`Letter::Leave`]. So
-    /// does one that has answered before; one that knows nothing of this share says [`Letter::Forgot`]. Or the home took the host
+    /// The home was taken for lost, and is back: the host sends home what it owns, drops the rest, and says [`NodeMessage::Leave`]. So
+    /// does one that has answered before; one that knows nothing of this share says [`NodeMessage::Forgot`]. Or the home took the host
     /// for lost, could not say so, and reaches it again: what the host has is void, and it leaves.
     Returned {
         /// The host's name for itself at this home.
@@ -302,19 +302,19 @@ pub enum Letter {
         /// Whether the home takes what the host owns.
         takes: bool,
     },
-    /// To [`Letter::Returned`]: the host has nothing, and does not know what it had: what it may have stored is lost.
+    /// To [`NodeMessage::Returned`]: the host has nothing, and does not know what it had: what it may have stored is lost.
     Forgot {
         /// Whose.
         share: u64,
     },
 }
 
-impl Letter {
+impl NodeMessage {
     /// Whether a page's bytes are behind it.
     pub fn has_bytes(&self) -> bool {
         match self {
-            Letter::ToHome { message, .. } => message.has_bytes(),
-            Letter::ToHost { message, .. } => message.has_bytes(),
+            NodeMessage::ToHome { message, .. } => message.has_bytes(),
+            NodeMessage::ToHost { message, .. } => message.has_bytes(),
             _ => false,
         }
     }
@@ -366,7 +366,7 @@ pub fn encode_frame(frame: &Frame, page: Option<&[u8]>) -> Vec<u8> {
 /// Reads a frame and the page behind it.
 pub fn decode_frame(bytes: &[u8]) -> Result<(Frame, &[u8]), Malformed> {
     let (frame, page) = postcard::take_from_bytes(bytes).map_err(|_| Malformed("not a frame about pages"))?;
-    let has_bytes = matches!(&frame, Frame::Letter(_, letter) if letter.has_bytes());
+    let has_bytes = matches!(&frame, Frame::Message(_, message) if message.has_bytes());
     if page.len() as u64 != if has_bytes { PAGE_LEN } else { 0 } {
         return Err(Malformed("a frame about pages with more or less than its page"));
     }
@@ -381,9 +381,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_record_or_refused(bytes: [u8; WANT_LEN]) {
-            if let Ok(want) = Want::decode(&bytes) {
-                prop_assert_eq!(want.encode(), bytes);
+        fn any_bytes_are_a_record_or_refused(bytes: [u8; PAGE_REQUEST_LEN]) {
+            if let Ok(request) = PageRequest::decode(&bytes) {
+                prop_assert_eq!(request.encode(), bytes);
             }
             if let Ok(settled) = Settled::decode(&bytes) {
                 prop_assert_eq!(settled.encode(), bytes);
@@ -401,13 +401,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_travels_behind_its_letter_and_no_other() {
+    fn a_page_travels_behind_its_message_and_no_other() {
         let message = ToHome::WriteBack { version: Version(3), keeps: false };
-        let letter = Letter::ToHome { share: 1, page: Page(2), message };
-        let (page, frame) = ([7; PAGE_LEN as usize], Frame::Letter(9, letter));
+        let message = NodeMessage::ToHome { share: 1, page: Page(2), message };
+        let (page, frame) = ([7; PAGE_LEN as usize], Frame::Message(9, message));
         let bytes = encode_frame(&frame, Some(&page));
         assert_eq!(decode_frame(&bytes), Ok((frame, &page[..])));
         assert!(decode_frame(&bytes[..bytes.len() - 1]).is_err());
-        assert!(decode_frame(&encode_frame(&Frame::Letter(9, Letter::Left { key: 1 }), Some(&page))).is_err());
+        assert!(decode_frame(&encode_frame(&Frame::Message(9, NodeMessage::Left { key: 1 }), Some(&page))).is_err());
     }
 }

@@ -12,7 +12,7 @@
 //!     match words.fault(page, seat, access)? {
 //!         Fault::Map(_)      => { map it (below); words.leave(page, seat)?; return }
 //!         Fault::Fetch { .. } | Fault::Upgrade { .. } => {
-//!             send Want, for an upgrade with the version that is here;
+//!             send a request, for an upgrade with the version that is here;
 //!             on a grant with bytes: words.fill(page, seat, version, access)?, write them into the frame,
 //!             words.filled(page, seat, version)?; on one without: words.grant(page, seat, version, access)?
 //!         }
@@ -41,7 +41,7 @@
 //! 1. *Mark it*: [`PageWord::invalidate`] for an invalidation, [`PageWord::take_owned`] for a forward or a recall,
 //!    [`PageWord::take_to_evict`] to make room. Where no copy is here, that is all: acknowledge, or drop the message.
 //! 2. *Wait for those who map it*: [`PageWords::is_clear`], again and again; meanwhile other pages go on. A thread that died
-//!    ([`PageWords::bury`]) is not waited for; one that is stopped is, up to the bound after which its process is given up as
+//!    ([`PageWords::end_seat`]) is not waited for; one that is stopped is, up to the bound after which its process is given up as
 //!    a whole.
 //! 3. *Write-protect* the page in all clients, *read* its bytes through the service mapping if they are to go somewhere, and,
 //!    unless a copy stays, *punch* it out of the file. Nobody but the node touches the frame from the mark on: reading a
@@ -53,7 +53,7 @@
 //! # Death
 //!
 //! A seat says which page its thread is at, before the thread touches the page's word, until after it left it. A client that
-//! died at any step leaves a claim, a count, or both; [`PageWords::bury`], once the node knows (pidfd) that the client is
+//! died at any step leaves a claim, a count, or both; [`PageWords::end_seat`], once the node knows (pidfd) that the client is
 //! dead, clears the seat and says which claim is left. The node punches a frame that was being filled ([`PageWord::unfill`]), and goes
 //! on with the request in the dead seat's name, which nobody gets until then. A count that is left too high costs a look at all seats at
 //! the next taking, and is mended by it. (After 2,047 deaths at one page that was never taken meanwhile, threads that touch it wait until
@@ -118,18 +118,6 @@ pub struct PageWords<W> {
 /// Memory that the words of `pages` pages and `seats` seats take, in bytes.
 pub const fn page_words_len(pages: u64, seats: u16) -> u64 {
     pages * WORD_LEN as u64 + seats as u64 * LINE_LEN as u64
-}
-
-/// What a dead seat leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Estate {
-    /// Nothing that anybody waits for.
-    Nothing,
-    /// A page that it was fetching, filling, or asking to write: the node goes on in the seat's name.
-    Claim {
-        /// The page.
-        page: u64,
-    },
 }
 
 impl<W: Exchange> PageWords<W> {
@@ -318,13 +306,14 @@ impl<W: Exchange> PageWords<W> {
         (0..self.seats).all(|seat| self.words.load(self.seat_at(seat)) != maps)
     }
 
-    /// The thread of a seat is dead: nobody waits for it any more. Returns the claim that it leaves.
-    pub fn bury(&self, seat: u16) -> Result<Estate, Corrupt> {
+    /// The thread of a seat is dead: nobody waits for it any more. Returns the page that it was fetching, filling, or asking to write:
+    /// the node goes on in the seat's name.
+    pub fn end_seat(&self, seat: u16) -> Result<Option<u64>, Corrupt> {
         let said = self.words.swap(self.seat_at(seat), 0) & !MAPS;
-        let Some(page) = said.checked_sub(1).filter(|page| *page < self.pages) else { return Ok(Estate::Nothing) };
+        let Some(page) = said.checked_sub(1).filter(|page| *page < self.pages) else { return Ok(None) };
         let word = self.look(page);
         word.state()?;
-        Ok(if word.is_claimed() && word.claimer() == seat { Estate::Claim { page } } else { Estate::Nothing })
+        Ok((word.is_claimed() && word.claimer() == seat).then_some(page))
     }
 
     /// A page is as if it had never been here, whatever was under way: its host was taken for lost, and the page was taken from

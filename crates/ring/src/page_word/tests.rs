@@ -276,7 +276,7 @@ fn nonsense_in_the_words_is_refused() {
     assert!(pages.invalidate(1, Version(5)).is_err(), "it is owned");
     for place in [u64::MAX, PAGES + 1, MAPS] {
         pages.words.store(pages.seat_at(2), place);
-        assert_eq!(pages.bury(2), Ok(Estate::Nothing));
+        assert_eq!(pages.end_seat(2), Ok(None));
     }
 }
 
@@ -337,7 +337,7 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                         mark && (is_dead || node.is_clear(1))
                     };
                     // The node hears of the death, and goes on with what was asked for.
-                    if let Estate::Claim { page } = node.bury(0).unwrap()
+                    if let Some(page) = node.end_seat(0).unwrap()
                         && node.look(page).is_being_filled()
                     {
                         assert!(node.unfill(page, 0).is_ok());
@@ -376,7 +376,7 @@ fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
         for dies_after in 0..4 {
             client.words.left.set(dies_after);
             let _ = client.fault(1, 0, Access::Write);
-            if let Estate::Claim { .. } = pages.bury(0).unwrap() {
+            if pages.end_seat(0).unwrap().is_some() {
                 assert!(pages.number(0) > asked, "{state:?}, dead after {dies_after} writes");
                 assert!(pages.fail(1, 0).is_ok());
                 break;
@@ -390,7 +390,7 @@ fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
 fn who_waits_for_an_answer_is_not_waited_for_where_the_dead_are_counted() {
     let pages = page_in(State::Shared);
     assert_eq!(pages.fault(1, 0, Access::Read), Ok(Fault::Map(Access::Read)));
-    assert_eq!(pages.bury(0), Ok(Estate::Nothing));
+    assert_eq!(pages.end_seat(0), Ok(None));
     assert_eq!(pages.look(1).installers(), 1, "it died while it was counted");
     assert_eq!(pages.fault(1, 1, Access::Write), Ok(Fault::Upgrade { has: Version(5) }));
     assert_eq!(pages.invalidate(1, Version(5)), Ok(Invalidated::Take));

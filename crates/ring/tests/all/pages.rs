@@ -3,7 +3,7 @@
 use hanare_protocol::Corrupt;
 use hanare_protocol::page::word::{Changed, Fault, Fill, Installed, Invalidated, State, Taken};
 use hanare_protocol::page::{Access, Version};
-use hanare_ring::page_word::{Estate, PageWords, page_words_len};
+use hanare_ring::page_word::{PageWords, page_words_len};
 use hanare_ring::{Exchange, Words};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -396,8 +396,7 @@ fn a_thread_dies(writes: usize, access: Access) {
         let is_marked = pages.invalidate(0, Version(5)) == Ok(Invalidated::Take);
         faulting.join().unwrap();
         // Dead, or done; the node hears of a death.
-        let estate = pages.bury(0).unwrap();
-        if let Estate::Claim { page } = estate
+        if let Some(page) = pages.end_seat(0).unwrap()
             && pages.look(page).is_being_filled()
         {
             pages.unfill(page, 0).unwrap();

@@ -1,6 +1,8 @@
 //! Lives that end, and who hears of it when.
 
 use super::*;
+use hanare_protocol::id::NodeId;
+use hanare_protocol::page::share::Over;
 
 impl PageWorld {
     /// A node dies, or the weather changes.
@@ -50,31 +52,22 @@ impl PageWorld {
             let unsent = courier.unconfirmed().map(|(_, parcel)| parcel).filter(returns::is_page).cloned();
             process.kept.entry(lost).or_default().extend(unsent);
         }
-        let mut homes: Vec<Life> = process.mapped.keys().copied().collect();
         if process.mapped.contains_key(&lost) {
             self.refuse_all(life, lost)?;
-            if !may_return {
-                let process = self.processes.get_mut(&life).expect("it lives");
-                process.mapped.remove(&lost);
-                process.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| waiting.home == lost)));
-            }
-            homes.retain(|home| *home != lost);
         }
-        for home in homes {
-            self.with_host(life, home, |rules, place, says| {
-                rules.on_host_gone(place, 0, says);
-                Ok(())
-            })?;
-        }
+        self.on_home_lost(life, lost, may_return)?;
         if self.has(Defect::KeepDead) {
             return Ok(());
         }
         let process = self.processes.get_mut(&life).expect("it lives");
+        let over = process.guests.over(NodeId(lost.into()), Over::All);
         if let Some((_, rules)) = &mut process.returning {
-            rules.on_host_lost(HostId(lost));
+            for host in over {
+                rules.on_host_lost(host);
+                process.guests.answer(host);
+            }
             return self.end_return(life);
         }
-        process.directory.on_host_lost(HostId(lost));
-        (0..PAGE_COUNT).try_for_each(|page| self.drain_home(life, Page(page)))
+        over.into_iter().try_for_each(|host| self.lose_guest(life, host))
     }
 }

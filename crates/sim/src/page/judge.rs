@@ -49,6 +49,6 @@ impl PageWorld {
             let unconfirmed: usize = process.couriers.values().map(Courier::unconfirmed_count).sum();
             check(unconfirmed == 0, || format!("{unconfirmed} messages of {life} were never confirmed"))?;
         }
-        Ok(())
+        self.shares_are_at_rest()
     }
 }

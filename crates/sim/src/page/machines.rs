@@ -8,16 +8,25 @@ impl PageWorld {
         while let Some(output) = self.processes.get_mut(&life).and_then(|process| process.directory.poll()) {
             match output {
                 Output::Send(to, page, message) => {
-                    let writer = match &message {
-                        ToHost::Grant { access: Access::Write, .. } => Some(to),
-                        ToHost::Forward { access: Access::Write, to, .. } => Some(*to),
+                    let process = &self.processes[&life];
+                    let peer = |host: HostId| process.guests.get(host).map(|guest| Peer::of((host, guest)));
+                    let Some(receiver) = peer(to) else { continue };
+                    let named = match &message {
+                        ToHost::Forward { to, .. } => peer(*to),
+                        ToHost::Invalidate { tell, .. } => tell.and_then(peer),
                         _ => None,
                     };
+                    let writer = match &message {
+                        ToHost::Grant { access: Access::Write, .. } => Some(receiver),
+                        ToHost::Forward { access: Access::Write, .. } => named,
+                        _ => None,
+                    };
+                    let value = message.has_bytes().then(|| process.memory[page.0 as usize]);
                     if let Some(writer) = writer {
-                        self.truths.get_mut(&(life, page)).expect("its home lives").writers.insert(writer.0);
+                        self.truths.get_mut(&(life, page)).expect("its home lives").writers.insert(writer.life);
                     }
-                    let value = message.has_bytes().then(|| self.processes[&life].memory[page.0 as usize]);
-                    self.send(life, to.0, Parcel { home: life, page, what: What::ToHost(message), value });
+                    let what = What::ToHost(message);
+                    self.send(life, receiver.life, Parcel { home: life, page, what, value, by: receiver.key, peer: named });
                 }
                 Output::Ready(page, face) => self.on_ready(life, page, face)?,
                 Output::Failed(page, face, _) => {
@@ -41,7 +50,7 @@ impl PageWorld {
         let word = self.processes[&life].mapped[&home].place.look(page);
         let is_grant = matches!(&message, ToHost::Grant { awaits, .. } if awaits.is_empty());
         let may_refuse = matches!(message, ToHost::Refused { .. } | ToHost::OwnerGone { .. });
-        self.with_host(life, home, |rules, place, says| rules.on_message(place, page, message, value, says))?;
+        self.with_host(life, home, |rules, place, outputs| rules.on_message(place, page, message, value, outputs))?;
         let is_same = self.processes[&life].mapped[&home].place.look(page) == word;
         if is_grant && is_same {
             self.count("messages overtaken");
@@ -60,10 +69,10 @@ impl PageWorld {
         &mut self,
         life: Life,
         home: Life,
-        act: impl FnOnce(&mut Host<u64>, &mut Plain<u64>, &mut Vec<Say<u64>>) -> Result<(), Corrupt>,
+        act: impl FnOnce(&mut Host<u64>, &mut Plain<u64>, &mut Vec<HostOutput<u64>>) -> Result<(), Corrupt>,
     ) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(Mapped { rules, place }) = process.mapped.get_mut(&home) else { return Ok(()) };
+        let Some(Mapped { rules, place, .. }) = process.mapped.get_mut(&home) else { return Ok(()) };
         if life == home {
             // Its frames are the bytes at home.
             (0..PAGE_COUNT).for_each(|page| place.set_frame(Page(page), Some(process.memory[page as usize])));
@@ -72,10 +81,10 @@ impl PageWorld {
             let words = (0..PAGE_COUNT).map(|page| place.look(Page(page)));
             words.map(|word| (word.state() == Ok(State::Owned)).then(|| word.version())).collect()
         };
-        let (before, mut says) = (owned(place), Vec::new());
-        let mut acted = act(rules, place, &mut says);
+        let (before, mut outputs) = (owned(place), Vec::new());
+        let mut acted = act(rules, place, &mut outputs);
         while acted.is_ok() {
-            match rules.turn(place, &mut says) {
+            match rules.turn(place, &mut outputs) {
                 Ok(true) => {}
                 other => {
                     acted = other.map(drop);
@@ -91,19 +100,25 @@ impl PageWorld {
                 self.on_owned(life, home, Page(page as u64))?;
             }
         }
-        for say in says {
-            let (to, page, what, value) = match say {
-                Say::Home { page, message, bytes } => {
-                    check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
-                    (self.processes[&life].back.get(&home).copied().unwrap_or(home), page, What::ToHome(message), bytes)
-                }
-                Say::Host { to, page, message, bytes } => {
-                    check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
-                    (to.0, page, What::ToHost(message), bytes)
-                }
-            };
-            self.send(life, to, Parcel { home, page, what, value });
-        }
+        outputs.into_iter().try_for_each(|output| self.send_output(life, home, output))
+    }
+
+    /// A message of a host to its home, or to another host.
+    fn send_output(&mut self, life: Life, home: Life, output: HostOutput<u64>) -> Check {
+        let process = &self.processes[&life];
+        let (to, by, page, what, value) = match output {
+            HostOutput::Home { page, message, bytes } => {
+                check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
+                let Some(share) = process.share_at(home) else { return Ok(()) };
+                (process.back.get(&home).copied().unwrap_or(home), share, page, What::ToHome(message), bytes)
+            }
+            HostOutput::Host { to, page, message, bytes } => {
+                check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
+                let Some(peer) = process.mapped.get(&home).and_then(|mapped| mapped.peers.get(&to)) else { return Ok(()) };
+                (peer.life, peer.key, page, What::ToHost(message), bytes)
+            }
+        };
+        self.send(life, to, Parcel { home, page, what, value, by, peer: None });
         Ok(())
     }
 

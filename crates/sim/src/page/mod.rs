@@ -1,6 +1,6 @@
 //! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
 //! repeats, delays and reorders, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
-//! killed in the middle; gets and puts come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they
+//! killed in the middle; programs map extents and unmap them, so that hosts join homes and leave; gets and puts come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they
 //! are taken for lost, and come back with their bytes, while others own pages of them and go on storing. The first node is the
 //! coordinator's: nobody is told of its death when its next life begins soon.
 //!
@@ -10,19 +10,22 @@
 
 mod faults;
 mod judge;
-mod letters;
 mod machines;
+mod messages;
 mod programs;
 mod returns;
+mod shares;
 mod stages;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
 use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
+use hanare_protocol::page::share::Guests;
 use hanare_protocol::page::word::{Fault, Fill, State};
 use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
-use hanare_protocol::page::{Returning, Say, Ticket, ToHome, ToHost, Version};
+use hanare_protocol::page::{HostOutput, Returning, Ticket, ToHome, ToHost, Version};
+use shares::{Peer, Share};
 use stages::Stage;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,8 +42,10 @@ const SEAT_COUNT: u16 = 1 + 2 * THREAD_COUNT;
 /// How often a node sends again what was not confirmed, and confirms.
 const TICK_MS: u64 = 40;
 
-/// A life of a node's process; also its number at every directory. Never given again.
+/// A life of a node's process. Never given again.
 type Life = u16;
+/// The number of a home's own host.
+const OWN: HostId = HostId(0);
 
 /// What travels between two lives: about a page of the extent whose home is `home`.
 #[derive(Clone, Debug)]
@@ -49,16 +54,34 @@ pub(crate) struct Parcel {
     page: Page,
     what: What,
     value: Option<u64>,
+    /// The share by which a home knows the host that says it, or what the host that is told is called.
+    by: u64,
+    /// The host that it names, by its name at the home.
+    peer: Option<Peer>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     ToHome(ToHome),
     ToHost(ToHost),
-    /// The home, another life by now, is back.
-    Returned,
-    /// A host has sent all that it had of it.
+    /// A host will map the extent; its answer, by which number and share, or that it may not.
+    Join,
+    Joined(Option<(HostId, u64)>),
+    /// A host has sent all that it had of it; the home knows it no more.
     Leave,
+    Left,
+    /// A host does not know what it had of it.
+    Forgot,
+    /// Another host is gone.
+    HostGone,
+    /// The home, another life by now, is back, and asks the host that has this share.
+    Returned(u64),
+}
+
+impl What {
+    fn is_for_home(&self) -> bool {
+        matches!(self, What::ToHome(_) | What::Join | What::Leave | What::Forgot)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -125,6 +148,8 @@ pub(crate) enum Event {
 struct Mapped {
     rules: Host<u64>,
     place: Plain<u64>,
+    /// Other hosts, by their numbers at the home.
+    peers: BTreeMap<HostId, Peer>,
 }
 
 /// What a thread waits for.
@@ -141,7 +166,11 @@ struct Waiting {
 #[derive(Debug)]
 struct Process {
     directory: Directory,
+    /// The hosts that share its extent.
+    guests: Guests,
     memory: Vec<u64>,
+    /// The extents that it shares, by their homes.
+    shares: BTreeMap<Life, Share>,
     /// What it has of the extents of each home.
     mapped: BTreeMap<Life, Mapped>,
     couriers: BTreeMap<Life, Courier<Parcel>>,
@@ -151,9 +180,12 @@ struct Process {
     faces: BTreeMap<Face, Stage>,
     /// Pages that were sent to homes which were lost, and may not have come.
     kept: BTreeMap<Life, Vec<Parcel>>,
-    /// Homes that are back, by which life, and those that are still to be left.
+    /// Homes that are back, and by which life.
     back: BTreeMap<Life, Life>,
-    farewells: BTreeSet<Life>,
+    /// Homes that are to be told that there is no more, by which share.
+    leaves: BTreeSet<(Life, u64)>,
+    /// Shares at homes that are back and have got all, by what this host was called.
+    handed: BTreeMap<u64, (u64, Life)>,
     /// What this home was before it was taken for lost, and what it waits for.
     returning: Option<(Life, Returning)>,
 }
@@ -183,6 +215,12 @@ defects! {
     TakeForOld,
     /// A stage asks for a page when it holds the one before, in any order.
     AskInTurns,
+    /// A host that leaves tells its home nothing.
+    LeaveSilently,
+    /// A leave overtakes the pages that were sent before it.
+    LeaveEarly,
+    /// A host that asks for a further program is taken in as another host.
+    JoinAnew,
 }
 
 /// Pages shared by hosts.
@@ -195,6 +233,8 @@ pub(crate) struct PageWorld {
     next_life: Life,
     next_value: u64,
     next_face: u64,
+    /// Shares, keys and programs that were numbered.
+    drawn: u64,
     truths: BTreeMap<(Life, Page), Truth>,
     dead: BTreeSet<Life>,
     /// Lives that stand still, and until when.
@@ -220,6 +260,7 @@ impl World for PageWorld {
             next_life: 0,
             next_value: 1,
             next_face: 0,
+            drawn: 0,
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
             still: BTreeMap::new(),
@@ -285,8 +326,10 @@ impl PageWorld {
         self.next_life += 1;
         self.nodes[node] = Some(life);
         let process = Process {
-            directory: Directory::new(PAGE_COUNT, HostId(life)),
+            directory: Directory::new(PAGE_COUNT, OWN),
+            guests: Guests::new(OWN),
             memory: vec![0; PAGE_COUNT as usize],
+            shares: BTreeMap::new(),
             mapped: BTreeMap::new(),
             couriers: BTreeMap::new(),
             lost: self.dead.clone(),
@@ -294,7 +337,8 @@ impl PageWorld {
             faces: BTreeMap::new(),
             kept: BTreeMap::new(),
             back: BTreeMap::new(),
-            farewells: BTreeSet::new(),
+            leaves: BTreeSet::new(),
+            handed: BTreeMap::new(),
             returning: None,
         };
         self.processes.insert(life, process);

@@ -78,11 +78,11 @@ impl PageWorld {
         if ticket != of {
             return Ok(());
         }
-        self.with_host(life, home, |_, place, says| {
+        self.with_host(life, home, |_, place, outputs| {
             place.change(page, |word| word.filled(seat, version))?;
             place.clear_seat(seat);
             if firm {
-                says.push(Say::Home { page, message: ToHome::Done { ticket, version }, bytes: None });
+                outputs.push(HostOutput::Home { page, message: ToHome::Done { ticket, version }, bytes: None });
             }
             Ok(())
         })?;
@@ -90,22 +90,30 @@ impl PageWorld {
     }
 
     /// A thread that waits is killed: its node goes on in its name, and what it was granted its home sends there.
-    fn kill_thread(&mut self, life: Life) -> Check {
+    fn kill_thread(&mut self, life: Life, thread: usize) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(Waiting { home, page, seat, fills }) = process.threads.iter_mut().find_map(Option::take) else {
-            return Ok(());
-        };
+        let Some(Waiting { home, page, seat, fills }) = process.threads[thread].take() else { return Ok(()) };
+        let by = process.shares.get(&home).map(|share| share.key);
         self.count("threads killed");
         self.note(format!("a thread of {life} is killed that waits for page {} of {home}", page.0));
-        self.with_host(life, home, |rules, place, says| rules.part(place, seat..seat + 1, true, says))?;
+        self.with_host(life, home, |rules, place, outputs| rules.part(place, seat..seat + 1, true, outputs))?;
         if let (Some(grant), Some(process)) = (fills, self.processes.get(&home))
             && process.returning.is_none()
             && matches!(grant, ToHost::Grant { firm: true, .. })
         {
             let value = Some(process.memory[page.0 as usize]);
-            self.send(home, life, Parcel { home, page, what: What::ToHost(grant), value });
+            if let Some(by) = by {
+                self.send(home, life, Parcel { home, page, what: What::ToHost(grant), value, by, peer: None });
+            }
         }
         self.judge(home, page)
+    }
+
+    /// The threads that wait for pages of a home are gone.
+    pub(super) fn part_threads(&mut self, life: Life, home: Life) -> Check {
+        let waits = |thread: &usize| self.processes[&life].threads[*thread].as_ref().is_some_and(|waiting| waiting.home == home);
+        let waiting: Vec<usize> = (0..usize::from(THREAD_COUNT)).filter(waits).collect();
+        waiting.into_iter().try_for_each(|thread| self.kill_thread(life, thread))
     }
 
     /// A thread of a program touches a page; now and then another is evicted, or a request is made again.
@@ -126,11 +134,13 @@ impl PageWorld {
         if process.lost.contains(&home) {
             return self.use_what_is_here(life, home, page);
         }
-        let is_home = life == home;
-        process.mapped.entry(home).or_insert_with(|| Mapped {
-            rules: Host::default(),
-            place: Plain::new(HostId(life), is_home, PAGE_COUNT, SEAT_COUNT),
-        });
+        let is_mapped = process.shares.get(&home).is_some_and(|share| !share.inside.is_empty() && !share.sharing.is_lost(0));
+        if !is_mapped || self.dice.chance(100) {
+            return self.map(life, home);
+        }
+        if self.dice.chance(100) {
+            return self.unmap(life, home);
+        }
         if self.dice.chance(1_500) {
             let mut is_evicted = false;
             self.with_host(life, home, |rules, place, _| {
@@ -141,7 +151,8 @@ impl PageWorld {
                 self.count("evictions");
             }
         } else if self.dice.chance(300) {
-            self.kill_thread(life)?;
+            let waits = self.processes[&life].threads.iter().position(Option::is_some);
+            waits.map_or(Ok(()), |thread| self.kill_thread(life, thread))?;
         } else {
             self.touch(life, home, page, access)?;
         }
@@ -152,8 +163,10 @@ impl PageWorld {
     fn touch(&mut self, life: Life, home: Life, page: Page, access: Access) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(thread) = process.threads.iter().position(Option::is_none) else { return Ok(()) };
-        let Mapped { rules, place } = process.mapped.get_mut(&home).expect("just mapped");
-        rules.settle_ghosts(place);
+        let (Some(by), Some(Mapped { rules, place, .. })) = (process.share_at(home), process.mapped.get_mut(&home)) else {
+            return Ok(());
+        };
+        rules.settle_dead_seats(place);
         let seats = [1 + thread as u16, 1 + THREAD_COUNT + thread as u16];
         let Some(seat) = seats.into_iter().find(|seat| rules.is_free(*seat..*seat + 1)) else { return Ok(()) };
         let has = match place.fault(page, seat, access).map_err(|corrupt| corrupt.to_string())? {
@@ -167,9 +180,9 @@ impl PageWorld {
         };
         let ticket = Ticket { seat, number: place.number(seat) };
         process.threads[thread] = Some(Waiting { home, page, seat, fills: None });
-        let what = What::ToHome(ToHome::Want { ticket, access, has, firm: false });
+        let what = What::ToHome(ToHome::Request { ticket, access, has, firm: false });
         let to = process.back.get(&home).copied().unwrap_or(home);
-        self.send(life, to, Parcel { home, page, what, value: None });
+        self.send(life, to, Parcel { home, page, what, value: None, by, peer: None });
         Ok(())
     }
 
@@ -188,6 +201,9 @@ impl PageWorld {
 
     /// A home is away: what a host owns of it can be used all the same.
     fn use_what_is_here(&mut self, life: Life, home: Life, page: Page) -> Check {
+        if self.dice.chance(50) {
+            return self.unmap(life, home);
+        }
         let word = self.processes[&life].mapped.get(&home).map(|mapped| mapped.place.look(page));
         if word.is_some_and(|word| word.state() == Ok(State::Owned)) && self.truths.contains_key(&(home, page)) {
             self.store(life, home, page);

@@ -2,6 +2,7 @@
 //! a next life of the coordinator's node, which nobody was told of.
 
 use super::*;
+use hanare_protocol::id::NodeId;
 
 impl PageWorld {
     /// A node stands still: to the others this life is over. It goes on later, as a home that has its bytes.
@@ -54,46 +55,81 @@ impl PageWorld {
         self.next_life += 1;
         self.nodes[node] = Some(life);
         self.count("homes that came back");
-        let mut guests: Vec<Life> = process.couriers.keys().copied().collect();
         if self.has(Defect::ForgetOwners) {
-            process.directory = Directory::new(PAGE_COUNT, HostId(was));
-            guests.clear();
+            process.directory = Directory::new(PAGE_COUNT, OWN);
+            process.guests = Guests::new(OWN);
         }
-        let rules = Returning::new(&process.directory, guests.iter().copied().map(HostId));
+        // What its own programs had lies at home.
+        let guests: Vec<(HostId, Life)> = process.guests.iter().map(Peer::of).map(|peer| (peer.host, peer.life)).collect();
+        let others = guests.iter().filter(|(host, _)| *host != OWN);
+        let rules = Returning::new(&process.directory, others.clone().map(|(host, _)| *host));
+        process.guests.begin_return(NodeId(was.into()), NodeId(life.into()));
+        process.guests.answer(OWN);
         process.couriers.clear();
+        process.shares.clear();
         process.mapped.clear();
         process.kept.clear();
         process.back.clear();
-        process.farewells.clear();
+        process.leaves.clear();
+        process.handed.clear();
         process.faces.clear();
         process.threads.fill(None);
         process.lost = self.dead.clone();
         process.returning = Some((was, rules));
         self.processes.insert(life, process);
         self.note(format!("life {was} of node {node} is back as {life}, and asks {guests:?}"));
-        for guest in guests {
+        for (_, guest) in guests {
             if self.dead.contains(&guest) {
                 let after = self.dice.between(0, 3_500);
                 self.at(after, Event::Lost { life, lost: guest });
-                continue;
             }
-            self.send(life, guest, Parcel { home: was, page: Page(0), what: What::Returned, value: None });
         }
+        self.ask_again(life);
         self.set_going(life);
         self.end_return(life)
     }
 
-    /// A home is back: it gets all that is here.
-    pub(super) fn on_returned(&mut self, from: Life, life: Life, home: Life) -> Check {
-        // Honest hosts forget in the explorer of `page::share`: here the pages that go with them would be most of a run's.
-        if self.has(Defect::ForgetShares) && self.is_rough && self.dice.chance(1_500) {
+    /// A home that is back asks the hosts that have not answered, again and again.
+    pub(super) fn ask_again(&mut self, life: Life) {
+        let now_ms = self.now_ms;
+        let Some(process) = self.processes.get_mut(&life) else { return };
+        let Some((was, _)) = &process.returning else { return };
+        let was = *was;
+        let due = process.guests.due(now_ms);
+        let due: Vec<(Peer, u64)> = (due.into_iter())
+            .filter_map(|host| process.guests.get(host).map(|guest| (Peer::of((host, guest)), guest.share)))
+            .collect();
+        for (Peer { life: to, key: by, .. }, share) in due {
+            if !self.dead.contains(&to) {
+                self.send(
+                    life,
+                    to,
+                    Parcel { home: was, page: Page(0), what: What::Returned(share), value: None, by, peer: None },
+                );
+            }
+        }
+    }
+
+    /// A home is back, and calls this host by that key and share: it gets all that is here.
+    pub(super) fn on_returned(&mut self, from: Life, life: Life, home: Life, (key, share): (u64, u64)) -> Check {
+        if self.has(Defect::ForgetShares) && self.is_rough && self.dice.chance(5_000) {
             self.forget(life, home);
-            self.send(life, from, Parcel { home, page: Page(0), what: What::Leave, value: None });
+            self.send(life, from, Parcel { home, page: Page(0), what: What::Leave, value: None, by: share, peer: None });
             return Ok(());
         }
         let process = self.processes.get_mut(&life).expect("it lives");
         process.back.insert(home, from);
         process.lost.insert(home);
+        if !process.is_called(home, key) {
+            let has_all = process.handed.get(&key) == Some(&(share, from));
+            if has_all {
+                process.leaves.insert((home, share));
+            } else {
+                self.tell(life, home, What::Forgot, share);
+                self.forgive(life, home);
+            }
+            return Ok(());
+        }
         let under_way = process.couriers.remove(&home);
         let sent = under_way.iter().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel).filter(is_page).cloned();
         let kept: Vec<Parcel> = process.kept.remove(&home).unwrap_or_default().into_iter().chain(sent).collect();
@@ -110,64 +146,77 @@ impl PageWorld {
             }
         }
         self.refuse_all(life, home)?;
-        self.with_host(life, home, |rules, place, says| {
-            let is_over = rules.hand_over(place, 0, says)?;
+        self.part_threads(life, home)?;
+        let now_ms = self.now_ms;
+        let process = self.processes.get_mut(&life).expect("it lives");
+        if let Some(known) = process.shares.get_mut(&home) {
+            known.sharing.on_returned(0, share, true, now_ms);
+        }
+        self.drain_share(life, home)?;
+        self.hand_over(life, home, key)
+    }
+
+    /// All that a host has of a home that is back goes there.
+    fn hand_over(&mut self, life: Life, home: Life, key: u64) -> Check {
+        let process = &self.processes[&life];
+        let is_handing = process.shares.get(&home).is_some_and(|share| share.sharing.handing().next().is_some());
+        if !is_handing {
+            return Ok(());
+        }
+        self.with_host(life, home, |rules, place, outputs| {
+            let is_over = rules.hand_over(place, 0, outputs)?;
             assert!(is_over, "nobody maps what is handed over");
             Ok(())
         })?;
+        let now_ms = self.now_ms;
         let process = self.processes.get_mut(&life).expect("it lives");
-        process.mapped.remove(&home);
-        process.farewells.insert(home);
-        Ok(())
+        let share = process.shares.get_mut(&home).expect("just seen");
+        let handed = share.sharing.share(0).map(|share| (share, process.back[&home]));
+        share.sharing.on_handed(0, true, true, now_ms);
+        process.handed.extend(handed.map(|handed| (key, handed)));
+        self.drain_share(life, home)
     }
 
     /// A host gives an extent up, with all that it had of it: its programs wrote nonsense into the words of its pages.
     fn forget(&mut self, life: Life, home: Life) {
         self.note(format!("life {life} forgets what it had of {home}"));
-        self.count("shares forgotten");
         let process = self.processes.get_mut(&life).expect("it lives");
         process.lost.insert(home);
         process.couriers.remove(&home);
         process.kept.remove(&home);
         process.mapped.remove(&home);
+        process.shares.remove(&home);
         process.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| waiting.home == home)));
-        for ((of, _), truth) in &mut self.truths {
-            truth.is_forgotten |= *of == home && truth.writers.contains(&life);
-        }
-    }
-
-    /// Homes that have all that was sent to them are told that there is no more.
-    pub(super) fn say_farewells(&mut self, life: Life) {
-        let process = &self.processes[&life];
-        let is_heard = |home: &&Life| {
-            let to = process.back[*home];
-            process.couriers.get(&to).is_none_or(|courier| courier.unconfirmed_count() == 0)
-        };
-        let heard: Vec<Life> = process.farewells.iter().filter(is_heard).copied().collect();
-        for home in heard {
-            let process = self.processes.get_mut(&life).expect("it lives");
-            process.farewells.remove(&home);
-            let to = process.back[&home];
-            self.send(life, to, Parcel { home, page: Page(0), what: What::Leave, value: None });
-        }
+        self.forgive(life, home);
     }
 
     /// A host says something to the home that is back, about its life before.
     pub(super) fn hear_of_before(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
         let process = self.processes.get_mut(&to).expect("it lives");
-        let Some((was, rules)) = process.returning.as_mut().filter(|(was, _)| *was == parcel.home) else { return Ok(()) };
-        let was = *was;
+        let Some(was) = process.returning.as_ref().map(|(was, _)| *was).filter(|was| *was == parcel.home) else { return Ok(()) };
+        let Some(host) = process.guest_of(parcel.by) else { return Ok(()) };
+        let peer = process.guests.get(host).map(|guest| Peer::of((host, guest)));
+        let (_, rules) = process.returning.as_mut().expect("just seen");
         match parcel.what {
             What::ToHome(ToHome::WriteBack { version, .. })
-                if rules.on_write_back(HostId(from), parcel.page, version) == Heard::Acted =>
+                if rules.on_write_back(host, parcel.page, version) == Heard::Acted =>
             {
                 process.memory[parcel.page.0 as usize] = parcel.value.ok_or("a page without its bytes")?;
                 self.count("pages that came home");
             }
-            What::Leave => rules.on_left(HostId(from)),
+            What::Leave | What::Forgot => {
+                if matches!(parcel.what, What::Leave) {
+                    rules.on_left(host)
+                } else {
+                    rules.on_host_lost(host)
+                }
+                process.guests.answer(host);
+                if let Some(Peer { key: by, .. }) = peer {
+                    self.send(to, from, Parcel { home: was, page: Page(0), what: What::Left, value: None, by, peer: None });
+                }
+            }
             _ => {}
         }
-        debug_assert_eq!(was, parcel.home);
         self.end_return(to)
     }
 
@@ -176,12 +225,14 @@ impl PageWorld {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some((was, rules)) = process.returning.take_if(|(_, rules)| rules.is_over()) else { return Ok(()) };
         let lost: BTreeSet<Page> = rules.lost().collect();
-        process.directory = Directory::after_return(PAGE_COUNT, HostId(life), lost.iter().copied());
+        process.directory = Directory::after_return(PAGE_COUNT, OWN, lost.iter().copied());
+        process.guests.end_return();
         self.note(format!("{life} begins anew without {lost:?}"));
         for page in (0..PAGE_COUNT).map(Page) {
             let mut truth = self.truths.remove(&(was, page)).unwrap_or_default();
-            if truth.writers.remove(&was) {
-                truth.writers.insert(life);
+            if !lost.contains(&page) {
+                // Its newest bytes are here, and nowhere else.
+                truth = Truth { last: truth.last, ..Truth::default() };
             }
             self.truths.insert((life, page), truth);
             if lost.contains(&page) {

@@ -37,6 +37,15 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "pages that came home",
         "stores while the home is away",
         "next lives that nobody was told of",
+        "programs that mapped",
+        "programs that unmapped",
+        "programs refused",
+        "programs told that stores are kept",
+        "programs told that stores are lost",
+        "hosts that asked to join",
+        "hosts that left",
+        "leaves that waited for pages passed on",
+        "shares forgotten",
     ];
     let counts = meets::<PageWorld>(Plan { seed: 4, nodes: 4, minutes: 3.0 }, 0, &whats);
     assert!(counts["pages installed"] > 1_000, "{counts:?}");

@@ -274,10 +274,10 @@ fn hear(number: usize, stdout: ChildStdout, events: &Sender<Event>, credit: &Sen
         match frame.kind {
             // Where our own output is closed the ranks are told so, as by a pipe.
             Kind::Output if write_stdout(&line(&frame, shows_stdout)).is_err() => {
-                say(voice, &Frame::new(Kind::Deaf, 1, Vec::new()))
+                say(voice, &Frame::new(Kind::Closed, 1, Vec::new()))
             }
             Kind::Errors if write_stderr(&line(&frame, shows_stderr)).is_err() => {
-                say(voice, &Frame::new(Kind::Deaf, 2, Vec::new()))
+                say(voice, &Frame::new(Kind::Closed, 2, Vec::new()))
             }
             Kind::Output | Kind::Errors => {}
             Kind::Took => credit.send(()).unwrap_or_default(),

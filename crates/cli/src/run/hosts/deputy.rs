@@ -9,8 +9,8 @@
 //! Its guard (the same as a launcher's) cleans up when the deputy itself is killed. It reads orders from its standard input, which
 //! ends with the ssh connection, and speaks on its standard output.
 
+use super::frame_writer::FrameWriter;
 use super::link::{Frame, Kind, Setup, Work, greeting};
-use super::mouth::Mouth;
 use crate::run::children::{self, End};
 use crate::run::guard;
 use crate::run::nodes::{self, Nodes};
@@ -35,7 +35,7 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 
 /// What a deputy has begun.
 struct Deputy {
-    mouth: Mouth,
+    writer: FrameWriter,
     /// Where events of its ranks go.
     events: Sender<Event>,
     setup: Option<Setup>,
@@ -51,7 +51,7 @@ pub fn serve(guard: Pid) -> Result<i32> {
     guard::enter(guard)?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", greeting()).and_then(|()| stdout.flush()).context("nobody listens to this host's deputy")?;
-    let (mouth, silence) = Mouth::open(stdout)?;
+    let (writer, ended) = FrameWriter::open(stdout)?;
     let own_events = sender.clone();
     std::thread::Builder::new().name("orders".to_owned()).spawn(move || {
         let mut stdin = std::io::stdin().lock();
@@ -63,19 +63,19 @@ pub fn serve(guard: Pid) -> Result<i32> {
             }
         }
     })?;
-    let mut deputy = Deputy { mouth, events: own_events, setup: None, nodes: Nodes::default(), ranks: None, input: None };
+    let mut deputy = Deputy { writer, events: own_events, setup: None, nodes: Nodes::default(), ranks: None, input: None };
     loop {
         match deputy.on_event(events.recv()?) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
-                deputy.mouth.say(Frame::new(Kind::Refused, 0, format!("{error:#}").into_bytes()));
+                deputy.writer.send(Frame::new(Kind::Refused, 0, format!("{error:#}").into_bytes()));
                 break;
             }
         }
     }
     drop(deputy);
-    let _ = silence.recv_timeout(LAST_WORDS_MAX);
+    let _ = ended.recv_timeout(LAST_WORDS_MAX);
     Ok(0)
 }
 
@@ -86,7 +86,7 @@ impl Deputy {
             Event::Said { frame: Some(frame), .. } => return self.on_order(&frame),
             Event::Said { frame: None, .. } => return Ok(false),
             Event::ChildEnded => self.on_children(),
-            Event::Aborted { rank, status } => self.mouth.say(Frame::of(Kind::Aborted, rank.0, &status)),
+            Event::Aborted { rank, status } => self.writer.send(Frame::of(Kind::Aborted, rank.0, &status)),
             // To a deputy itself, or the kernel's word that its guard is gone.
             Event::Signal { signal: Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT, .. } => return Ok(false),
             Event::Signal { .. } => {}
@@ -100,7 +100,7 @@ impl Deputy {
                 let setup = frame.value()?;
                 let address = self.lend(&setup)?;
                 self.setup = Some(setup);
-                self.mouth.say(Frame::new(Kind::Ready, 0, address.into_bytes()));
+                self.writer.send(Frame::new(Kind::Ready, 0, address.into_bytes()));
             }
             Kind::Work => self.work(&frame.value()?)?,
             Kind::Signal | Kind::Typed => {
@@ -115,7 +115,7 @@ impl Deputy {
                 // Rank 0 may have closed its input; the launcher goes on reading all the same.
                 let _ = self.input.as_ref().map(|input| input.send(frame.body.clone()));
             }
-            Kind::Deaf => self.mouth.close(frame.number),
+            Kind::Closed => self.writer.close(frame.number),
             Kind::End => return Ok(false),
             other => bail!("{other:?} is no order"),
         }
@@ -148,11 +148,11 @@ impl Deputy {
         let program = Program::find(&words)?;
         let socket = self.nodes.sockets().swap_remove(0);
         let job = JobId(work.job);
-        let ranks = self.ranks.insert(Ranks::new(job, &socket, Sink::Launcher(self.mouth.clone()), self.events.clone())?);
+        let ranks = self.ranks.insert(Ranks::new(job, &socket, Sink::Launcher(self.writer.clone()), self.events.clone())?);
         for number in work.first..work.first + work.count {
             let who = JobRank { job, rank: Rank(number), ranks: work.ranks };
             if let Some(stdin) = ranks.start(&program, who, &socket, &setup.variables)? {
-                self.input = Some(feed(stdin, self.mouth.clone())?);
+                self.input = Some(feed(stdin, self.writer.clone())?);
             }
         }
         Ok(())
@@ -161,7 +161,7 @@ impl Deputy {
     fn on_children(&mut self) {
         for (pid, end) in std::iter::from_fn(children::reap) {
             match self.ranks.as_mut().and_then(|ranks| ranks.on_end(pid, end)) {
-                Some(rank) => self.mouth.say(Frame::of(Kind::Ended, rank.0, &end)),
+                Some(rank) => self.writer.send(Frame::of(Kind::Ended, rank.0, &end)),
                 None => self.on_node(pid, end),
             }
         }
@@ -170,7 +170,7 @@ impl Deputy {
             if let Some(mut ranks) = self.ranks.take() {
                 ranks.finish();
             }
-            self.mouth.say(Frame::new(Kind::Over, 0, Vec::new()));
+            self.writer.send(Frame::new(Kind::Over, 0, Vec::new()));
         }
     }
 
@@ -179,7 +179,7 @@ impl Deputy {
         let before = self.nodes.lost().len();
         self.nodes.on_end(pid, end);
         for lost in &self.nodes.lost()[before..] {
-            self.mouth.say(Frame::of(Kind::NodeEnded, lost.number, &lost.end));
+            self.writer.send(Frame::of(Kind::NodeEnded, lost.number, &lost.end));
         }
     }
 
@@ -199,7 +199,7 @@ impl Drop for Deputy {
 }
 
 /// Writes to rank 0 what comes on the channel, and tells the launcher of each piece that was taken.
-fn feed(mut stdin: ChildStdin, mouth: Mouth) -> Result<Sender<Vec<u8>>> {
+fn feed(mut stdin: ChildStdin, writer: FrameWriter) -> Result<Sender<Vec<u8>>> {
     let (input, pieces) = channel::<Vec<u8>>();
     std::thread::Builder::new().name("input".to_owned()).spawn(move || {
         for piece in pieces {
@@ -207,7 +207,7 @@ fn feed(mut stdin: ChildStdin, mouth: Mouth) -> Result<Sender<Vec<u8>>> {
             if piece.is_empty() || stdin.write_all(&piece).is_err() {
                 return;
             }
-            mouth.say(Frame::new(Kind::Took, 0, Vec::new()));
+            writer.send(Frame::new(Kind::Took, 0, Vec::new()));
         }
     })?;
     Ok(input)

@@ -27,7 +27,7 @@ pub enum Kind {
     /// To the deputy: bytes for the standard input of rank 0; none at its end.
     Input,
     /// To the deputy: nobody reads the ranks' output (1) or error output (2) any more.
-    Deaf,
+    Closed,
     /// To the deputy: end.
     End,
     /// From the deputy: its greeting.
@@ -58,7 +58,7 @@ const KINDS: &[Kind] = &[
     Kind::Signal,
     Kind::Typed,
     Kind::Input,
-    Kind::Deaf,
+    Kind::Closed,
     Kind::End,
     Kind::Greeting,
     Kind::Ready,

@@ -11,16 +11,16 @@
 //! | [`list`] | the hosts as the user writes them, and which ranks each gets |
 //! | [`link`] | what launcher and deputy say to each other |
 //! | [`call`] | one host as the launcher sees it |
-//! | [`deputy`], [`mouth`] | the other side |
+//! | [`deputy`], [`frame_writer`] | the other side |
 //!
 //! The launcher decides, as it does for ranks of its own host; deputies do what they are told, and end with the connection. The
 //! pool's key is drawn by the launcher and goes through ssh; no file with a name and no command line ever holds it.
 
 pub mod call;
 pub mod deputy;
+pub mod frame_writer;
 pub mod link;
 pub mod list;
-pub mod mouth;
 
 use super::children::{self, End};
 use super::guard;

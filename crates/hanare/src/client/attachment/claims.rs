@@ -16,7 +16,7 @@ pub(crate) const CONNECTION_BROKE: &str = "the connection to the pool's home bro
 pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
     next: AtomicU64,
-    held: Mutex<BTreeMap<u64, Held>>,
+    held: Mutex<BTreeMap<u64, HeldLock>>,
     /// By lock.
     data: Mutex<BTreeMap<String, LockData>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct LockData {
     pub shapes: Arc<[BoundShape]>,
 }
 
-pub(crate) struct Held {
+pub(crate) struct HeldLock {
     pub name: String,
     pub thread: u64,
     /// The connection that it is held by.
@@ -49,7 +49,7 @@ impl Claims {
     }
 
     /// What it holds, by number.
-    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
+    pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, HeldLock>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +58,7 @@ impl Claims {
         let (thread, now) = (this_thread(), home.connection());
         let news = {
             let mut held = self.held();
-            let is_news = |held: &&mut Held| held.thread == thread && !held.is_told && Some(held.connection) != now;
+            let is_news = |held: &&mut HeldLock| held.thread == thread && !held.is_told && Some(held.connection) != now;
             held.values_mut().find(is_news).map(|held| {
                 held.is_told = true;
                 (held.name.clone(), held.connection)

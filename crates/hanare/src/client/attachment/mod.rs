@@ -14,14 +14,14 @@ mod deaths;
 mod mapped;
 mod mender;
 
-pub(crate) use claims::{CONNECTION_BROKE, Claims, Held, LockData, this_thread};
+pub(crate) use claims::{CONNECTION_BROKE, Claims, HeldLock, LockData, this_thread};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
 pub(crate) use mapped::{BoundMemory, DirectHold, Mapped, MappedRegion, Stored, is_one_memory};
 pub(crate) use mender::Mend;
 
 use super::remote::{Dial, Remote};
-use super::session::Session;
+use super::session::NodeSession;
 use crate::seats::Seats;
 use crate::settings;
 use deaths::Deaths;
@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 
 /// What the pool's handles share.
 pub(crate) struct Shared {
-    pub session: Session,
+    pub session: NodeSession,
     /// Where threads say that they work on memory as it is.
     pub seats: Seats,
     pub attached: Attached,
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     /// How long a node's answer is waited for.
     pub bound: Duration,
     fabric: agree::Choice,
-    remotes: Mutex<BTreeMap<NodeId, Place>>,
+    remotes: Mutex<BTreeMap<NodeId, KnownNode>>,
     /// Grants that nodes refused so far.
     pub refusals: Arc<AtomicU64>,
     /// Regions that this program has mapped.
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     pub mender: Mender,
 }
 
-struct Place {
+struct KnownNode {
     address: Option<String>,
     remote: Arc<Remote>,
 }
@@ -79,7 +79,7 @@ impl Shared {
     /// Attaches to the node at an address (a path, or `@name`). **Errors**: as for [`crate::Pool::attach`].
     pub fn attach(address: &str, job: Option<JobRank>) -> Result<Arc<Shared>> {
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
-        let (session, attached, fds) = Session::attach(address, job, bound)?;
+        let (session, attached, fds) = NodeSession::attach(address, job, bound)?;
         let own = attached.node;
         let [memory, bell, seats]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
             peer: own.to_string(),
@@ -152,7 +152,7 @@ impl Shared {
         self.places().values().map(|place| place.remote.clone()).collect()
     }
 
-    fn places(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, Place>> {
+    fn places(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeId, KnownNode>> {
         self.remotes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +166,7 @@ impl Shared {
         }
         let address = address.ok_or(Error::NodeLost { node, reason: "its address is not known".to_owned() })?;
         let remote = Arc::new(Remote::new(node, self.bound, self.tcp_dial(node, address)?, self.refusals.clone())?);
-        places.insert(node, Place { address: Some(address.to_owned()), remote: remote.clone() });
+        places.insert(node, KnownNode { address: Some(address.to_owned()), remote: remote.clone() });
         Ok(remote)
     }
 
@@ -219,7 +219,7 @@ impl Shared {
             Ok(Box::new(ShmLink::open(parts, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
         };
         let remote = Arc::new(Remote::new(node, self.bound, Box::new(dial), self.refusals.clone())?);
-        self.places().insert(node, Place { address: None, remote });
+        self.places().insert(node, KnownNode { address: None, remote });
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The vector commands as calls of a region and of a pool, blocking and non-blocking.
 
-use super::completion::Told;
+use super::completion::ResultCell;
 use super::{Batch, Command, Completion, Modify, What};
 use crate::client::pool::Pool;
 use crate::client::region::Region;
@@ -116,8 +116,8 @@ impl Region {
     ///
     /// **Cost**: the bytes travel to their nodes, 8 come back from each.
     pub fn compare<'s>(&self, shape: impl Into<Shape<'s>>, bytes: &[u8]) -> Result<Option<u64>> {
-        let found = Told::default();
-        Command::compare(self, shape.into(), bytes, found.teller()).run()?;
+        let found = ResultCell::default();
+        Command::compare(self, shape.into(), bytes, found.setter()).run()?;
         Ok(found.take())
     }
 
@@ -126,8 +126,8 @@ impl Region {
     /// The summary is the same, bit for bit, however the region lies on nodes. **Cost**: less than 1 KiB for each node touched.
     /// **Errors**: [`Error::BadElement`] where a block is no whole number of elements. **Source**: [VQ §5] the database scan.
     pub fn reduce<'s>(&self, shape: impl Into<Shape<'s>>, element: Element, range: Range) -> Result<Summary> {
-        let summary = Told::default();
-        Command::reduce(self, shape.into(), element, range, summary.teller()).run()?;
+        let summary = ResultCell::default();
+        Command::reduce(self, shape.into(), element, range, summary.setter()).run()?;
         Ok(summary.take())
     }
 
@@ -223,10 +223,10 @@ impl Region {
 
     /// As [`Region::compare`], returning at once.
     pub fn start_compare(&self, shape: impl Into<Shape<'static>>, bytes: Vec<u8>) -> Result<Completion<Option<u64>>> {
-        let found = Told::default();
+        let found = ResultCell::default();
         // SAFETY: as in `start_put_shape`.
         let window = unsafe { Window::of(&bytes) };
-        let what = What::Compare { bytes: window, found: Arc::new(found.teller()) };
+        let what = What::Compare { bytes: window, found: Arc::new(found.setter()) };
         self.start(shape, what, move || {
             drop(bytes);
             found.take()
@@ -235,8 +235,8 @@ impl Region {
 
     /// As [`Region::reduce`], returning at once.
     pub fn start_reduce(&self, shape: impl Into<Shape<'static>>, element: Element, range: Range) -> Result<Completion<Summary>> {
-        let summary = Told::default();
-        let what = What::Reduce { element, range, summary: Arc::new(summary.teller()) };
+        let summary = ResultCell::default();
+        let what = What::Reduce { element, range, summary: Arc::new(summary.setter()) };
         self.start(shape, what, move || summary.take())
     }
 

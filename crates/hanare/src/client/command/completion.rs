@@ -40,16 +40,16 @@ impl<T> Drop for Completion<T> {
 }
 
 /// What a command tells when its answers are here.
-pub(super) struct Told<T>(Arc<Mutex<Option<T>>>);
+pub(super) struct ResultCell<T>(Arc<Mutex<Option<T>>>);
 
-impl<T> Default for Told<T> {
-    fn default() -> Told<T> {
-        Told(Arc::default())
+impl<T> Default for ResultCell<T> {
+    fn default() -> ResultCell<T> {
+        ResultCell(Arc::default())
     }
 }
 
-impl<T: Send + 'static> Told<T> {
-    pub(super) fn teller(&self) -> impl Fn(T) + Send + Sync + 'static {
+impl<T: Send + 'static> ResultCell<T> {
+    pub(super) fn setter(&self) -> impl Fn(T) + Send + Sync + 'static {
         let cell = self.0.clone();
         move |value| *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(value)
     }

@@ -6,7 +6,7 @@
 use super::copy;
 use super::what::{Sound, With};
 use crate::client::cut::plan::parts;
-use crate::client::cut::spread::{Share, Stream, joined_shares, shares};
+use crate::client::cut::spread::{Share, StreamPart, joined_shares, shares};
 use crate::client::drafts::Drafts;
 use crate::client::message::ListBytes;
 use crate::client::region::{Region, Way};
@@ -211,8 +211,8 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
     fn piece(&mut self, share: Share<'_>, local: Option<Window>, operand: Window, result: Window) -> Result<()> {
         let (op, len) = (self.op, share.shape.len());
         let whole = |window: Window, len: u64, factor: u64| match &share.stream {
-            Stream::At(at) => Some(window.slice((at * factor) as usize, len as usize)),
-            Stream::Blocks(_) => None,
+            StreamPart::At(at) => Some(window.slice((at * factor) as usize, len as usize)),
+            StreamPart::Blocks(_) => None,
         };
         let factor = op.operand_factor();
         let operand_len = op.operand_len(len).expect("the whole command was checked");
@@ -292,11 +292,13 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
         let (block, len) = (share.shape.shape().block(), share.shape.len());
         let byte = |at: u64| pattern[(at % pattern.len() as u64) as usize];
         let bytes: Vec<u8> = match &share.stream {
-            Stream::At(at) => (*at..at + len).map(byte).collect(),
-            Stream::Blocks(positions) => positions.iter().flat_map(|position| *position..position + block).map(byte).collect(),
+            StreamPart::At(at) => (*at..at + len).map(byte).collect(),
+            StreamPart::Blocks(positions) => {
+                positions.iter().flat_map(|position| *position..position + block).map(byte).collect()
+            }
         };
         let mut at = 0;
-        for piece in pieces(Op::Put, Share { stream: Stream::At(0), ..share }, local.is_some())? {
+        for piece in pieces(Op::Put, Share { stream: StreamPart::At(0), ..share }, local.is_some())? {
             let len = piece.shape.len() as usize;
             self.run(Op::Put, piece, local, Window::empty(), Window::empty(), bytes[at..at + len].to_vec())?;
             at += len;
@@ -313,8 +315,8 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
                 let (stream, block, first) = (piece.stream.clone(), piece.shape.shape().block(), first.clone());
                 self.cell(piece, bytes, DIFFERENCE_LEN, move |cell| {
                     let at = position(cell).map(|found| match &stream {
-                        Stream::At(at) => at + found,
-                        Stream::Blocks(positions) => positions[(found / block) as usize] + found % block,
+                        StreamPart::At(at) => at + found,
+                        StreamPart::Blocks(positions) => positions[(found / block) as usize] + found % block,
                     });
                     let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
                     *first = [*first, at].into_iter().flatten().min();
@@ -410,15 +412,15 @@ fn pack(operand: Window, share: &Share<'_>, factor: u64) -> Result<(Window, Vec<
 /// Where in the pattern a share begins, if all of its blocks begin there.
 fn phase(share: &Share<'_>, pattern_len: u64) -> Option<u64> {
     match &share.stream {
-        Stream::At(at) => Some(at % pattern_len),
+        StreamPart::At(at) => Some(at % pattern_len),
         // Each block begins the pattern anew where blocks hold it whole.
-        Stream::Blocks(_) => share.shape.shape().block().is_multiple_of(pattern_len).then_some(0),
+        StreamPart::Blocks(_) => share.shape.shape().block().is_multiple_of(pattern_len).then_some(0),
     }
 }
 
 /// The blocks of the stream that a spread share stands for, as a shape on the caller's memory.
 fn blocks_of(share: &Share<'_>, factor: u64) -> Result<Checked<'static>> {
-    let Stream::Blocks(positions) = &share.stream else { unreachable!("only spread shares are packed") };
+    let StreamPart::Blocks(positions) = &share.stream else { unreachable!("only spread shares are packed") };
     let block = share.shape.shape().block();
     let end = positions.iter().max().map_or(0, |last| (last + block) * factor);
     let offsets = positions.iter().flat_map(|at| (0..factor).map(move |k| at * factor + k * block)).collect();
@@ -463,8 +465,8 @@ fn piece(share: &Share<'_>, unit: u64, from: u64, to: u64) -> Result<Share<'stat
         (None, Shape::Subarray(_)) => return Err(too_long(share.shape.len())),
     };
     let stream = match &share.stream {
-        Stream::At(at) => Stream::At(at + from * unit),
-        Stream::Blocks(positions) => Stream::Blocks(positions[from as usize..to as usize].to_vec()),
+        StreamPart::At(at) => StreamPart::At(at + from * unit),
+        StreamPart::Blocks(positions) => StreamPart::Blocks(positions[from as usize..to as usize].to_vec()),
     };
     Ok(Share { extent: share.extent, shape: shape.check("", share.shape.limit())?, stream })
 }

@@ -9,7 +9,7 @@ use hanare_protocol::shape::Strided;
 
 /// A command on one extent, and where its bytes lie in the caller's contiguous buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct CutPart {
     /// Position of the extent in the layout.
     pub extent: usize,
     /// The bytes of the extent.
@@ -21,7 +21,7 @@ pub(crate) struct Part {
 }
 
 /// The parts of a checked shape, in buffer order. **Cost**: no allocation.
-pub(crate) fn parts(routes: &Routes, shape: Strided) -> impl Iterator<Item = Part> {
+pub(crate) fn parts(routes: &Routes, shape: Strided) -> impl Iterator<Item = CutPart> {
     let len = shape.block * shape.count;
     let contiguous = shape.is_contiguous() || len == 0;
     let reach = if contiguous { len } else { shape.stride * (shape.count - 1) + shape.block };
@@ -44,14 +44,15 @@ pub(crate) fn join(before: &Strided, next: &Strided) -> Option<Strided> {
 
 /// A piece of a contiguous range is one part.
 fn whole(piece: Piece) -> Cut {
-    let part = Part { extent: piece.extent, shape: Strided::contiguous(piece.offset, piece.len), at: piece.at, len: piece.len };
+    let part =
+        CutPart { extent: piece.extent, shape: Strided::contiguous(piece.offset, piece.len), at: piece.at, len: piece.len };
     Cut { parts: [Some(part), None, None], next: 0 }
 }
 
 /// The parts of a strided shape that lie in one piece: a tail of a block, whole blocks, a beginning of a block.
 fn cut(piece: Piece, shape: Strided) -> Cut {
     let (begin, end) = (piece.at, piece.at + piece.len);
-    let part = |from: u64, blocks: u64, block: u64, at: u64| Part {
+    let part = |from: u64, blocks: u64, block: u64, at: u64| CutPart {
         extent: piece.extent,
         shape: Strided { offset: piece.offset + (from - begin), block, count: blocks, stride: shape.stride },
         at,
@@ -85,14 +86,14 @@ fn cut(piece: Piece, shape: Strided) -> Cut {
 
 /// At most three parts.
 struct Cut {
-    parts: [Option<Part>; 3],
+    parts: [Option<CutPart>; 3],
     next: usize,
 }
 
 impl Iterator for Cut {
-    type Item = Part;
+    type Item = CutPart;
 
-    fn next(&mut self) -> Option<Part> {
+    fn next(&mut self) -> Option<CutPart> {
         while let Some(slot) = self.parts.get(self.next) {
             self.next += 1;
             if slot.is_some() {
@@ -165,7 +166,7 @@ mod tests {
     fn a_shape_on_one_extent_stays_one_command() {
         let routes = routes(&[(1 << 20, 1)]);
         let shape = Strided { offset: 8, block: 8, count: 1000, stride: 128 };
-        assert_eq!(parts(&routes, shape).collect::<Vec<_>>(), [Part { extent: 0, shape, at: 0, len: 8000 }]);
+        assert_eq!(parts(&routes, shape).collect::<Vec<_>>(), [CutPart { extent: 0, shape, at: 0, len: 8000 }]);
     }
 
     #[test]

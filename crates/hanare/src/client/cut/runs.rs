@@ -3,7 +3,7 @@
 //! Where each side lies on one extent a copy is one pair of commands, whatever the shapes. Strided shapes over several extents are cut where
 //! either side is cut; other shapes become lists of blocks for each pair of extents.
 
-use super::plan::{Part, parts};
+use super::plan::{CutPart, parts};
 use hanare_protocol::limits::{BLOCK_LEN_MAX, LIST_LEN_MAX};
 use hanare_protocol::place::Routes;
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided};
@@ -83,8 +83,8 @@ pub(crate) fn slice<'a>(shape: &Shape<'a>, from: u64, to: u64) -> Shape<'a> {
 
 /// The runs of two strided shapes: whole blocks together where both sides have them, pieces of blocks at borders.
 fn cut_runs(from: &Routes, from_shape: Strided, to: &Routes, to_shape: Strided) -> Vec<Run<'static, 'static>> {
-    let mut sources: VecDeque<Part> = parts(from, from_shape).collect();
-    let mut targets: VecDeque<Part> = parts(to, to_shape).collect();
+    let mut sources: VecDeque<CutPart> = parts(from, from_shape).collect();
+    let mut targets: VecDeque<CutPart> = parts(to, to_shape).collect();
     let mut runs = Vec::new();
     while let (Some(source), Some(target)) = (sources.front(), targets.front()) {
         let len = common_len(source, target);
@@ -95,9 +95,9 @@ fn cut_runs(from: &Routes, from_shape: Strided, to: &Routes, to_shape: Strided) 
 }
 
 /// The most bytes that both parts can give as one shape each: whole blocks of both if there are some, else less than a block.
-fn common_len(source: &Part, target: &Part) -> u64 {
+fn common_len(source: &CutPart, target: &CutPart) -> u64 {
     let len = source.len.min(target.len);
-    let unit = |part: &Part| if part.shape.is_contiguous() { 1 } else { part.shape.block };
+    let unit = |part: &CutPart| if part.shape.is_contiguous() { 1 } else { part.shape.block };
     let (a, b) = (unit(source), unit(target));
     match len / lcm(a, b).unwrap_or(u64::MAX) {
         0 => len.min(if a > 1 { a } else { len }).min(if b > 1 { b } else { len }),
@@ -116,15 +116,15 @@ fn lcm(a: u64, b: u64) -> Option<u64> {
 }
 
 /// Takes the first `len` bytes off the first part: whole blocks, or no more than one.
-fn take(parts: &mut VecDeque<Part>, len: u64) -> Part {
+fn take(parts: &mut VecDeque<CutPart>, len: u64) -> CutPart {
     let part = parts.pop_front().expect("the caller looked");
     let shape = part.shape;
-    let rest = |shape: Strided, taken: u64| Part { shape, at: part.at + taken, len: part.len - taken, ..part };
+    let rest = |shape: Strided, taken: u64| CutPart { shape, at: part.at + taken, len: part.len - taken, ..part };
     if shape.is_contiguous() {
         if len < part.len {
             parts.push_front(rest(Strided::contiguous(shape.offset + len, part.len - len), len));
         }
-        return Part { shape: Strided::contiguous(shape.offset, len), len, ..part };
+        return CutPart { shape: Strided::contiguous(shape.offset, len), len, ..part };
     }
     let (whole, within) = (len / shape.block, len % shape.block);
     debug_assert!(whole == 0 || within == 0, "whole blocks, or less than one");
@@ -136,10 +136,10 @@ fn take(parts: &mut VecDeque<Part>, len: u64) -> Part {
     }
     if whole == 0 {
         let tail = Strided::contiguous(shape.offset + len, shape.block - len);
-        parts.push_front(Part { shape: tail, at: part.at + len, len: shape.block - len, ..part });
-        return Part { shape: Strided::contiguous(shape.offset, len), len, ..part };
+        parts.push_front(CutPart { shape: tail, at: part.at + len, len: shape.block - len, ..part });
+        return CutPart { shape: Strided::contiguous(shape.offset, len), len, ..part };
     }
-    Part { shape: Strided { count: whole, ..shape }, len, ..part }
+    CutPart { shape: Strided { count: whole, ..shape }, len, ..part }
 }
 
 /// The runs of shapes of any kind: lists of blocks of one length between each two extents, long blocks one by one.

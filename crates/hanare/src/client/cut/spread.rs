@@ -4,7 +4,7 @@
 //! where they are long; all else becomes one list of indices for each extent, so that the message a node gets does not grow with the
 //! number of borders. A block that a border cuts ends the lists under way and goes in pieces, so that on every extent blocks keep their order.
 
-use crate::client::cut::plan::{self, Part};
+use crate::client::cut::plan::{self, CutPart};
 use hanare_protocol::place::{Extent, Routes};
 use hanare_protocol::shape::{Checked, Indexed, Indices, Shape, Strided, Subarray};
 use std::borrow::Cow;
@@ -17,12 +17,12 @@ pub(crate) struct Share<'a> {
     /// The bytes of the extent.
     pub shape: Checked<'a>,
     /// Their place in the stream.
-    pub stream: Stream,
+    pub stream: StreamPart,
 }
 
 /// Which bytes of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Stream {
+pub(crate) enum StreamPart {
     /// From this byte on, as many as the share has.
     At(u64),
     /// Blocks that begin at these bytes, in order.
@@ -40,7 +40,7 @@ pub(crate) fn shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> 
         return Vec::new();
     }
     if routes.extents().len() == 1 {
-        return vec![Share { extent: 0, shape, stream: Stream::At(0) }];
+        return vec![Share { extent: 0, shape, stream: StreamPart::At(0) }];
     }
     match shape.shape() {
         Shape::Strided(strided) => plan::parts(routes, *strided).map(|part| of_part(part, routes.extents())).collect(),
@@ -49,8 +49,8 @@ pub(crate) fn shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Share<'a>> 
     }
 }
 
-fn of_part(part: Part, extents: &[Extent]) -> Share<'static> {
-    Share { extent: part.extent, shape: inside(part.shape.into(), extents[part.extent].len), stream: Stream::At(part.at) }
+fn of_part(part: CutPart, extents: &[Extent]) -> Share<'static> {
+    Share { extent: part.extent, shape: inside(part.shape.into(), extents[part.extent].len), stream: StreamPart::At(part.at) }
 }
 
 /// A shape that planning made inside an extent.
@@ -75,7 +75,7 @@ fn lines(routes: &Routes, shape: &Subarray, checked: &Checked<'_>) -> Vec<Share<
         let offset = checked.block_offset(k * line.count);
         let strided = Strided { offset, block: shape.block(), count: line.count, stride: line.stride as u64 };
         all.extend(
-            plan::parts(routes, strided).map(|part| of_part(Part { at: k * line_len + part.at, ..part }, routes.extents())),
+            plan::parts(routes, strided).map(|part| of_part(CutPart { at: k * line_len + part.at, ..part }, routes.extents())),
         );
     }
     all
@@ -98,7 +98,7 @@ impl List {
             Err(_) => Indices::Wide(Cow::Owned(offsets)),
         };
         let shape = inside(Shape::Indexed(Indexed { offset: 0, block, scale: 1, indices }), limit);
-        Some(Share { extent, shape, stream: Stream::Blocks(positions) })
+        Some(Share { extent, shape, stream: StreamPart::Blocks(positions) })
     }
 }
 
@@ -120,7 +120,7 @@ fn lists(routes: &Routes, shape: &Checked<'_>) -> Vec<Share<'static>> {
         for piece in routes.pieces(offset, block) {
             all.extend(lists[piece.extent].take(piece.extent, block, limit(piece.extent)));
             let shape = inside(Shape::contiguous(piece.offset, piece.len), limit(piece.extent));
-            all.push(Share { extent: piece.extent, shape, stream: Stream::At(at + piece.at) });
+            all.push(Share { extent: piece.extent, shape, stream: StreamPart::At(at + piece.at) });
         }
     }
     all.extend(lists.iter_mut().enumerate().filter_map(|(extent, list)| list.take(extent, block, limit(extent))));
@@ -196,8 +196,8 @@ mod tests {
             let block = share.shape.shape().block();
             for (k, offset) in share.shape.block_offsets().enumerate() {
                 let at = match &share.stream {
-                    Stream::At(at) => at + k as u64 * block,
-                    Stream::Blocks(positions) => positions[k],
+                    StreamPart::At(at) => at + k as u64 * block,
+                    StreamPart::Blocks(positions) => positions[k],
                 };
                 all.extend((0..block).map(|byte| (at + byte, share.extent, offset + byte)));
             }

@@ -43,7 +43,7 @@ struct PartyReach {
 pub(super) struct Parties {
     /// Given back before the region goes, in this order.
     peers: Vec<Option<PartyReach>>,
-    pub inbox: Inbox,
+    pub inbox: PartyInbox,
     own: OwnRegion,
     /// The group's regions have this before their parties' numbers.
     stem: String,
@@ -79,7 +79,7 @@ impl Parties {
         group.barrier()?;
         Ok(Parties {
             peers: (0..parties).map(|_| None).collect(),
-            inbox: Inbox { reader, seen: (0..parties).map(|_| VecDeque::new()).collect() },
+            inbox: PartyInbox { reader, seen: (0..parties).map(|_| VecDeque::new()).collect() },
             own,
             stem,
             group: group.name.clone(),
@@ -162,14 +162,14 @@ fn roster_len(parties: u32) -> u64 {
 }
 
 /// This party's queue, whose units are freed in any order.
-pub(super) struct Inbox {
+pub(super) struct PartyInbox {
     reader: ReadPort,
     /// What was seen of each lane and not freed, and whether it was taken: a lane of a party that left is another's next, and units are
     /// taken in an order of their own.
     seen: Vec<VecDeque<(Unread, bool)>>,
 }
 
-impl Inbox {
+impl PartyInbox {
     /// The next unit, waited for as long. **Errors**: those of [`ReadPort::see`].
     pub fn see(&mut self, bound: Duration) -> Result<Unread> {
         let unread = self.reader.see(Some(bound))?;

@@ -3,39 +3,41 @@
 use hanare_memory::fault::Resolved;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
+use std::fmt::Write;
 
 /// What is said of one region's pages.
 pub(crate) struct Report {
     name: Box<str>,
 }
 
-/// Room for a line; a longer one is cut.
-const LINE_LEN: usize = 512;
+/// Longest line: a name has 255 bytes at most.
+const LINE_LEN: usize = 600;
 
-struct Line {
+/// A line for the standard error output, written without an allocation or a lock: a signal handler may do so. The part that does not
+/// fit is cut.
+pub(crate) struct Line {
     bytes: [u8; LINE_LEN],
     len: usize,
 }
 
 impl Line {
-    fn push(&mut self, text: &str) {
-        let text = &text.as_bytes()[..text.len().min(LINE_LEN - 1 - self.len)];
-        self.bytes[self.len..self.len + text.len()].copy_from_slice(text);
-        self.len += text.len();
+    pub fn new() -> Line {
+        Line { bytes: [0; LINE_LEN], len: 0 }
     }
 
-    fn push_number(&mut self, mut number: u64) {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.push(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+    /// Writes it.
+    pub fn print(mut self) {
+        self.bytes[self.len] = b'\n';
+        let _ = rustix::io::write(rustix::stdio::stderr(), &self.bytes[..self.len + 1]);
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let len = text.len().min(LINE_LEN - 1 - self.len);
+        self.bytes[self.len..self.len + len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len += len;
+        Ok(())
     }
 }
 
@@ -47,17 +49,13 @@ impl Report {
 
     /// Says on the standard error output why a page cannot be had. Async-signal-safe.
     pub fn lost(&self, page: u64, node: NodeId, why: &str) -> Resolved {
-        let mut line = Line { bytes: [0; LINE_LEN], len: 0 };
-        line.push("hanare: region '");
-        line.push(&self.name);
-        line.push("', offset ");
-        line.push_number(page * PAGE_LEN);
-        line.push(": its home, node ");
-        line.push_number(node.0.into());
-        line.push(", cannot give it (");
-        line.push(why);
-        line.push("); the access ends with SIGBUS\n");
-        let _ = rustix::io::write(rustix::stdio::stderr(), &line.bytes[..line.len]);
+        let mut line = Line::new();
+        let (name, offset, node) = (&self.name, page * PAGE_LEN, node.0);
+        let _ = write!(
+            line,
+            "hanare: region '{name}', offset {offset}: its home, node {node}, cannot give it ({why}); the access ends with SIGBUS"
+        );
+        line.print();
         Resolved::Lost
     }
 }

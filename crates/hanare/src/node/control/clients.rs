@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::event_loop::{ControlLoop, LISTENER};
 use crate::node::notices::ToService;
-use crate::node::pages::Wish;
+use crate::node::pages::RegionRequest;
 use crate::seats::Seats;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::Hellos;
@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// What a client waits for that waits for the service: no request of the member has this number.
-const WISH: u64 = u64::MAX;
+const SERVICE: u64 = u64::MAX;
 
 /// New clients that are taken in before others have their turn.
 const ACCEPT_TURN_COUNT: usize = 16;
@@ -186,13 +186,13 @@ impl ControlLoop {
             }
             Request::Share { view, consistency } => {
                 let uid = client.user.uid;
-                self.wish(key, Wish::Share { view: Box::new(view), consistency, uid })
+                self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid })
             }
             Request::Hold { gid, start, len, features } => match fds.pop() {
                 Some(fd) => {
                     let features = Features::from_bits_truncate(features as u32);
                     let frames = ClientFrames { uffd: Uffd::adopt(fd, features), span: Span { start, len } };
-                    self.wish(key, Wish::Hold { gid, frames })
+                    self.ask_service(key, RegionRequest::Hold { gid, frames })
                 }
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
@@ -200,7 +200,7 @@ impl ControlLoop {
                 let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
                 Some(plain(self.member.own_status().map(Answer::Own).ok_or_else(away)))
             }
-            Request::Unshare { gid } => self.wish(key, Wish::Unshare { gid }),
+            Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
                     self.keys.secret_of(client.id.0, client.user, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0))
@@ -218,10 +218,10 @@ impl ControlLoop {
     }
 
     /// Has the service see to what a client wants of a shared region; the client waits for its answer.
-    fn wish(&mut self, key: u64, wish: Wish) -> Option<Reply> {
+    fn ask_service(&mut self, key: u64, request: RegionRequest) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
-        client.waits_for = Some(WISH);
-        self.service.post(ToService::Wish { client: client.id, wish });
+        client.waits_for = Some(SERVICE);
+        self.service.notify(ToService::Request { client: client.id, request });
         None
     }
 
@@ -247,7 +247,7 @@ impl ControlLoop {
         let (id, user) = (client.id, client.user);
         self.extents.client_came(id, seats);
         self.extents.roll.enter(ProgramStat { client: id, process: client.process, user: user.uid, job });
-        self.service.post(ToService::Serve { link: Box::new(link), series: None, client: id, user });
+        self.service.notify(ToService::Serve { link: Box::new(link), series: None, client: id, user });
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
@@ -274,7 +274,7 @@ impl ControlLoop {
         }
         self.extents.forget_direct(client.id, None);
         self.extents.roll.strike(client.id);
-        self.service.post(ToService::ClientGone(client.id));
+        self.service.notify(ToService::ClientGone(client.id));
         if error.kind() != io::ErrorKind::UnexpectedEof {
             tracing::warn!("{} of user {} was cut off: {error}", client.id, client.user.uid);
         }

@@ -5,7 +5,7 @@ mod watch;
 use super::client::Client;
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
-use super::home::Home;
+use super::home::CoordinatorLink;
 use super::listener::UnixListener;
 use super::strangers::Strangers;
 use crate::node::control_link::ControlLink;
@@ -42,12 +42,12 @@ pub(crate) struct Parts {
     pub keeper: Option<Arc<Keeper>>,
     pub schedule: Option<Schedule>,
     pub coordination: Option<Coordination>,
-    pub home: Option<Home>,
+    pub home: Option<CoordinatorLink>,
     pub strangers: Strangers,
     pub extents: Arc<Extents>,
     pub lender: Arc<Lender>,
     pub service: Service,
-    pub post: Arc<NoticeQueue<ToControl>>,
+    pub notices: Arc<NoticeQueue<ToControl>>,
     pub keys: Keys,
     pub key_file: KeyFile,
     pub socket: String,
@@ -63,13 +63,13 @@ pub(crate) struct ControlLoop {
     pub(super) keeper: Option<Arc<Keeper>>,
     pub(super) schedule: Option<Schedule>,
     coordination: Option<Coordination>,
-    pub(super) home: Option<Home>,
+    pub(super) home: Option<CoordinatorLink>,
     /// Greets who connects, for as long as the node lives.
     _strangers: Strangers,
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
     pub(super) service: Service,
-    post: Arc<NoticeQueue<ToControl>>,
+    notices: Arc<NoticeQueue<ToControl>>,
     pub(super) keys: Keys,
     key_file: KeyFile,
     /// When the file is looked at again.
@@ -120,7 +120,7 @@ impl ControlLoop {
             extents,
             lender,
             service,
-            post,
+            notices,
             keys,
             key_file,
             socket,
@@ -138,7 +138,7 @@ impl ControlLoop {
             extents,
             lender,
             service,
-            post,
+            notices,
             keys,
             key_file,
             key_look_ms: 0,
@@ -160,7 +160,7 @@ impl ControlLoop {
             keys_ever: 0,
             stopping: false,
         };
-        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.post.bell()), BELL, EventFlags::IN);
+        let watched = desk.watch(std::os::fd::AsFd::as_fd(desk.notices.bell()), BELL, EventFlags::IN);
         if watched { Ok(desk) } else { Err(system("watch the node's sockets", rustix::io::Errno::NOSPC)) }
     }
 
@@ -220,12 +220,12 @@ impl ControlLoop {
                 is_idle = false;
                 self.act(output);
             }
-            for deed in self.coordinate()? {
+            for action in self.coordinate()? {
                 is_idle = false;
-                match deed {
+                match action {
                     CoordinatorAction::Own(message) => self.member.handle(self.now_ms(), message),
                     CoordinatorAction::RankGone(coordinator::Output::JobRankGone { job, rank, ranks, reason, died }) => {
-                        self.service.post(ToService::RankGone { job, rank, ranks, reason, died });
+                        self.service.notify(ToService::RankGone { job, rank, ranks, reason, died });
                     }
                     CoordinatorAction::RankGone(_) => {}
                 }
@@ -240,11 +240,11 @@ impl ControlLoop {
     fn coordinate(&mut self) -> Result<Vec<CoordinatorAction>> {
         let mut failed = Vec::new();
         let Some(coordination) = &mut self.coordination else { return Ok(Vec::new()) };
-        let deeds = coordination.act(&mut failed)?;
+        let actions = coordination.act(&mut failed)?;
         for (id, reason) in failed {
             self.close_link(id, &reason);
         }
-        Ok(deeds)
+        Ok(actions)
     }
 
     fn act(&mut self, output: Output) {
@@ -256,7 +256,7 @@ impl ControlLoop {
             }
             Output::Free { slots } => {
                 self.extents.free(&slots);
-                self.service.post(ToService::Freed);
+                self.service.notify(ToService::Freed);
             }
             Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
             Output::Joined { node, epoch } => self.joined(node, epoch),
@@ -265,7 +265,7 @@ impl ControlLoop {
             Output::Home(_) => {}
             Output::NodeLost { node, epoch, reason } => {
                 tracing::info!("{node} has gone: {reason}");
-                self.service.post(ToService::NodeLost(node, epoch));
+                self.service.notify(ToService::NodeLost(node, epoch));
             }
         }
     }
@@ -282,7 +282,7 @@ impl ControlLoop {
     }
 
     fn regrant(&mut self, node: NodeId, epoch: Epoch) {
-        self.service.post(ToService::Identity { node, epoch });
+        self.service.notify(ToService::Identity { node, epoch });
         match self.extents.renew_grants(node) {
             Ok(held) => self.member.regranted(self.now_ms(), epoch, held),
             // Without fresh grants nobody gets in, which is safe; the kernel's generator does not fail once it is seeded.
@@ -343,7 +343,7 @@ impl ControlLoop {
             let key = event.data.u64();
             eager.remove(&key);
             match key {
-                BELL => self.read_letters(),
+                BELL => self.read_notices(),
                 LISTENER => is_knocking = true,
                 HOME => self.on_home(),
                 key if self.clients.contains_key(&key) => {
@@ -366,7 +366,7 @@ impl ControlLoop {
 
     fn patience_ms(&self) -> u64 {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
-        let home = self.home.as_ref().and_then(Home::next_deadline);
+        let home = self.home.as_ref().and_then(CoordinatorLink::next_deadline);
         if !self.eager.is_empty() || !self.turns.is_empty() {
             return 0;
         }
@@ -374,14 +374,14 @@ impl ControlLoop {
         due.map_or(TICK_MS, |due| due.saturating_sub(self.now_ms())).min(TICK_MS)
     }
 
-    fn read_letters(&mut self) {
-        for letter in self.post.take() {
-            match letter {
+    fn read_notices(&mut self) {
+        for notice in self.notices.take() {
+            match notice {
                 ToControl::Greeted(greeted) => self.welcome(greeted),
                 ToControl::Linked { link, series, client, user } => {
-                    self.service.post(ToService::Serve { link, series, client, user });
+                    self.service.notify(ToService::Serve { link, series, client, user });
                 }
-                ToControl::Wired(link) => self.service.post(ToService::Wired { node: None, link: Ok(link) }),
+                ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
                 ToControl::Stop => self.stopping = true,

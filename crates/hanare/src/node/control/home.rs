@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 /// How long after a failure the next try begins.
 const AGAIN_MS: u64 = 300;
 
-pub(crate) struct Home {
+pub(crate) struct CoordinatorLink {
     address: String,
     keys: Keys,
     bound: Duration,
-    post: Arc<NoticeQueue<ToControl>>,
+    notices: Arc<NoticeQueue<ToControl>>,
     pub link: Option<ControlLink>,
     pub interest: EventFlags,
     is_dialing: bool,
     dial_at_ms: u64,
 }
 
-impl Home {
-    pub fn new(address: String, keys: Keys, bound: Duration, post: Arc<NoticeQueue<ToControl>>) -> Home {
-        Home { address, keys, bound, post, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
+impl CoordinatorLink {
+    pub fn new(address: String, keys: Keys, bound: Duration, notices: Arc<NoticeQueue<ToControl>>) -> CoordinatorLink {
+        CoordinatorLink { address, keys, bound, notices, link: None, interest: EventFlags::IN, is_dialing: false, dial_at_ms: 0 }
     }
 
     pub fn address(&self) -> &str {
@@ -39,10 +39,10 @@ impl Home {
         if self.link.is_some() || self.is_dialing || now_ms < self.dial_at_ms {
             return;
         }
-        let (address, keys, post, bound) = (self.address.clone(), self.keys.clone(), self.post.clone(), self.bound);
+        let (address, keys, notices, bound) = (self.address.clone(), self.keys.clone(), self.notices.clone(), self.bound);
         let dial = move || {
             let greeted = tcp::connect(&address, keys.caller(Role::Control, 0), &proving(&keys), Instant::now() + bound);
-            post.send(ToControl::Dialed(greeted));
+            notices.send(ToControl::Dialed(greeted));
         };
         match std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             Ok(_) => self.is_dialing = true,

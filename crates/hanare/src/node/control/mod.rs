@@ -22,8 +22,8 @@ mod listener;
 mod strangers;
 
 pub(crate) use event_loop::{ControlLoop, Parts};
-pub(crate) use home::Home;
-pub(crate) use strangers::{Strangers, Terms};
+pub(crate) use home::CoordinatorLink;
+pub(crate) use strangers::{GreetingTerms, Strangers};
 
 pub(crate) use coordination::Coordination;
 pub(crate) use descriptors::raise_limit;

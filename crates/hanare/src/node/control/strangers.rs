@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// On what terms strangers are let in.
 #[derive(Clone)]
-pub(crate) struct Terms {
+pub(crate) struct GreetingTerms {
     /// What they must prove.
     pub keys: Keys,
     /// Where nodes must go instead, if this node is no coordinator.
@@ -43,10 +43,10 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// Greets who connects there, and hands letters about them to `post`.
-    pub fn start(listener: Listener, terms: Terms, post: Arc<NoticeQueue<ToControl>>) -> Result<Strangers> {
+    /// Greets who connects there, and hands notices about them to `notices`.
+    pub fn start(listener: Listener, terms: GreetingTerms, notices: Arc<NoticeQueue<ToControl>>) -> Result<Strangers> {
         let stop = Arc::new(NoticeQueue::new()?);
-        let mut porter = Porter::new(listener, terms, post, &stop)?;
+        let mut porter = Porter::new(listener, terms, notices, &stop)?;
         let thread = std::thread::Builder::new()
             .name("hanare-porter".to_owned())
             .spawn(move || porter.run())
@@ -80,8 +80,8 @@ const COMPLAINT_TIME: Duration = Duration::from_secs(1);
 
 struct Porter {
     listener: Listener,
-    terms: Terms,
-    post: Arc<NoticeQueue<ToControl>>,
+    terms: GreetingTerms,
+    notices: Arc<NoticeQueue<ToControl>>,
     epoll: OwnedFd,
     /// The oldest first.
     greetings: BTreeMap<u64, Greeting>,
@@ -114,7 +114,12 @@ impl Greeting {
 }
 
 impl Porter {
-    fn new(listener: Listener, terms: Terms, post: Arc<NoticeQueue<ToControl>>, stop: &NoticeQueue<()>) -> Result<Porter> {
+    fn new(
+        listener: Listener,
+        terms: GreetingTerms,
+        notices: Arc<NoticeQueue<ToControl>>,
+        stop: &NoticeQueue<()>,
+    ) -> Result<Porter> {
         let system =
             |errno: rustix::io::Errno| Error::System { what: "watch for strangers".to_owned(), reason: errno.to_string() };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
@@ -123,7 +128,7 @@ impl Porter {
         Ok(Porter {
             listener,
             terms,
-            post,
+            notices,
             epoll,
             greetings: BTreeMap::new(),
             next_id: 0,
@@ -250,8 +255,8 @@ impl Porter {
     /// It has proved what it is.
     fn hand_on(&mut self, greeted: Greeted) {
         match greeted.hello.role {
-            Role::Control => self.post.send(ToControl::Greeted(greeted)),
-            Role::Pages => self.post.send(ToControl::Wired(Box::new(greeted.link))),
+            Role::Control => self.notices.send(ToControl::Greeted(greeted)),
+            Role::Pages => self.notices.send(ToControl::Wired(Box::new(greeted.link))),
             Role::Data => self.agree(greeted),
         }
     }
@@ -262,12 +267,13 @@ impl Porter {
             self.agreeing.fetch_sub(1, Ordering::Relaxed);
             return self.complain("a connection was closed: too many agree on a fabric at once");
         }
-        let (post, agreeing, fabric, bound) = (self.post.clone(), self.agreeing.clone(), self.terms.fabric, self.terms.bound);
+        let (notices, agreeing, fabric, bound) =
+            (self.notices.clone(), self.agreeing.clone(), self.terms.fabric, self.terms.bound);
         let (client, user) = (ClientId(greeted.hello.client), greeted.hello.asks_for());
         let series = (greeted.hello.from > 0).then_some(Series(greeted.hello.from));
         let agree = move || {
             match agree::agree(greeted, fabric, Instant::now() + bound) {
-                Ok(agreed) => post.send(ToControl::Linked { link: agreed.link, series, client, user }),
+                Ok(agreed) => notices.send(ToControl::Linked { link: agreed.link, series, client, user }),
                 Err(error) => tracing::warn!("a connection was refused: {error}"),
             }
             agreeing.fetch_sub(1, Ordering::Relaxed);

@@ -108,7 +108,7 @@ pub(crate) struct Peer {
 
 /// Answers in the order of their requests.
 struct Arrivals {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingFetch>,
     /// Whether bytes of the answer to the first have places.
     is_begun: bool,
     /// The target that is written, and its byte that comes next.
@@ -129,7 +129,7 @@ struct Arrivals {
     spent: Vec<Fetch>,
 }
 
-struct Waiting {
+struct WaitingFetch {
     seq: u64,
     session: u64,
     /// Whether the session lives.
@@ -166,7 +166,7 @@ impl Peer {
         if self.sink.waiting.is_empty() {
             self.moved = Instant::now();
         }
-        self.sink.waiting.push_back(Waiting { seq: self.counter, session, is_wanted: true, fetch });
+        self.sink.waiting.push_back(WaitingFetch { seq: self.counter, session, is_wanted: true, fetch });
         let asked = &self.sink.waiting.back().expect("just pushed").fetch;
         // SAFETY: the vectors' heap memory stays with the fetch until it is answered and nothing is unsent, or the link, which is dropped
         // first, is gone.
@@ -409,7 +409,7 @@ impl Arrivals {
     /// All of an answer is where it belongs.
     fn end(&mut self, head: &Head) {
         self.is_begun = false;
-        let Waiting { session, fetch, .. } = self.waiting.pop_front().expect("just seen");
+        let WaitingFetch { session, fetch, .. } = self.waiting.pop_front().expect("just seen");
         let outcome = self.outcome(head, fetch.len());
         self.refusal.clear();
         self.ended.push(Ended { session, outcome });

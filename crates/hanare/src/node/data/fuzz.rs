@@ -4,7 +4,7 @@
 use super::sync::Sync;
 use super::waiter::Waiter;
 use crate::node::extents::Extents;
-use crate::node::pages::Pages;
+use crate::node::pages::SharedRegions;
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Rights, User};
@@ -51,7 +51,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
     let made = extents.make(Gid(1), &[LEN]).expect("memory")[0];
     let held = extents.hold(made.slot, made.write, Rights::Write).expect("it was just made");
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
-    let mut pages = Pages::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
+    let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(NodeId(0), Epoch(1));
     let mut sync = Sync::new(false, 1);
     let (mut rest, mut seq) = (bytes, 0);

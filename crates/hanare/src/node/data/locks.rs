@@ -8,9 +8,9 @@ use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX, USER_PLACE_COUNT_MAX,
 };
-use hanare_protocol::lock::{self, Claim, Claimant, Claimed, Grant};
+use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant};
 use hanare_protocol::name::check_name;
-use hanare_protocol::names::Names;
+use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -24,10 +24,10 @@ pub(crate) struct Locks {
     /// Data bound to them.
     data: BoundData,
     groups: Groups,
-    names: Names,
+    names: NameOwners,
     shares: Shares,
     /// Those that wait for a lock.
-    waiting: HashMap<Claimant, Waiting>,
+    waiting: HashMap<Claimant, WaitingLock>,
     /// Those that wait for their group, and the number of their request.
     meeting: HashMap<Claimant, u64>,
     jobs: Jobs,
@@ -44,7 +44,7 @@ pub(crate) struct Locks {
     answers: VecDeque<Answered>,
 }
 
-struct Waiting {
+struct WaitingLock {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
@@ -149,7 +149,7 @@ impl Locks {
             Claimed::Waits => {
                 let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
                 self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, Waiting { seq, bound, wanted: (name, known) });
+                self.waiting.insert(claim.who, WaitingLock { seq, bound, wanted: (name, known) });
                 Ok(None)
             }
         }
@@ -180,7 +180,7 @@ impl Locks {
         self.data.on_withdraw(who);
         self.locks.on_withdraw(who);
         self.recount(who.link);
-        if let Some(Waiting { seq, bound, .. }) = self.waiting.remove(&who) {
+        if let Some(WaitingLock { seq, bound, .. }) = self.waiting.remove(&who) {
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
@@ -293,7 +293,7 @@ impl Locks {
             self.bounds.remove(&(until, who));
             let over = self.locks.on_bound(who);
             self.recount(who.link);
-            if let (Some(name), Some(Waiting { seq, bound, .. })) = (over, self.waiting.remove(&who)) {
+            if let (Some(name), Some(WaitingLock { seq, bound, .. })) = (over, self.waiting.remove(&who)) {
                 let after_ms = bound.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
                 self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -309,8 +309,8 @@ impl Locks {
 
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
-        while let Some(Grant { who, abandoned }) = self.locks.poll() {
-            let Some(Waiting { seq, bound, wanted: (name, known) }) = self.waiting.remove(&who) else { continue };
+        while let Some(LockGrant { who, abandoned }) = self.locks.poll() {
+            let Some(WaitingLock { seq, bound, wanted: (name, known) }) = self.waiting.remove(&who) else { continue };
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }

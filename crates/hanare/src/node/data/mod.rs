@@ -44,4 +44,4 @@ mod waiter;
 mod words;
 mod work;
 
-pub(crate) use service::{Service, Terms};
+pub(crate) use service::{Service, ServiceTerms};

@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 const PEER_COUNT_MAX: usize = 256;
 
 /// How other nodes are reached.
-pub(crate) struct Dial {
+pub(crate) struct DialTerms {
     /// Proved to them.
     pub keys: Keys,
     /// How long they are waited for.
     pub bound: Duration,
     pub fabric: agree::Choice,
-    pub post: Arc<NoticeQueue<ToService>>,
+    pub notices: Arc<NoticeQueue<ToService>>,
 }
 
-enum Way {
+enum PeerState {
     /// Fetches that wait for the link, and the sessions they are for.
     Dialing(Vec<(u64, Fetch)>),
     /// The link's place in the service.
@@ -35,12 +35,12 @@ enum Way {
 }
 
 pub(crate) struct Peers {
-    dial: Dial,
-    ways: HashMap<String, Way>,
+    dial: DialTerms,
+    ways: HashMap<String, PeerState>,
 }
 
 impl Peers {
-    pub fn new(dial: Dial) -> Peers {
+    pub fn new(dial: DialTerms) -> Peers {
         Peers { dial, ways: HashMap::new() }
     }
 
@@ -51,7 +51,7 @@ impl Peers {
     /// The place of the link to that address, if it is there.
     pub fn place(&self, address: &str) -> Option<u64> {
         match self.ways.get(address) {
-            Some(Way::There(id)) => Some(*id),
+            Some(PeerState::There(id)) => Some(*id),
             _ => None,
         }
     }
@@ -67,13 +67,13 @@ impl Peers {
     pub fn dial(&mut self, session: u64, fetch: Fetch) -> Result<()> {
         let (address, is_full) = (fetch.address.clone(), self.is_full());
         match self.ways.get_mut(&address) {
-            Some(Way::Dialing(waiting)) => waiting.push((session, fetch)),
+            Some(PeerState::Dialing(waiting)) => waiting.push((session, fetch)),
             _ if is_full => {
                 let what = "nodes that copies are fetched from at once".to_owned();
                 return Err(Error::LimitReached { what, limit: PEER_COUNT_MAX as u64 });
             }
             _ => {
-                self.ways.insert(address.clone(), Way::Dialing(vec![(session, fetch)]));
+                self.ways.insert(address.clone(), PeerState::Dialing(vec![(session, fetch)]));
                 self.start(address);
             }
         }
@@ -81,7 +81,7 @@ impl Peers {
     }
 
     fn start(&self, address: String) {
-        let (keys, bound, post) = (self.dial.keys.clone(), self.dial.bound, self.dial.post.clone());
+        let (keys, bound, notices) = (self.dial.keys.clone(), self.dial.bound, self.dial.notices.clone());
         let to = address.clone();
         let (fabric, deadline) = (self.dial.fabric, Instant::now() + bound);
         let dial = move || {
@@ -90,35 +90,35 @@ impl Peers {
                 greeted.end_by_reset(bound)?;
                 agree::agree(greeted, fabric, deadline).map(|agreed| agreed.link)
             });
-            post.send(ToService::Dialed { address, link });
+            notices.send(ToService::Dialed { address, link });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
-            self.dial.post.send(ToService::Dialed { address: to, link });
+            self.dial.notices.send(ToService::Dialed { address: to, link });
         }
     }
 
-    /// Begins to connect to a node for letters about pages; [`ToService::Wired`] says what came of it.
+    /// Begins to connect to a node for messages about pages; [`ToService::Wired`] says what came of it.
     pub fn dial_wire(&self, node: NodeId, address: String) {
-        let (keys, bound, post) = (self.dial.keys.clone(), self.dial.bound, self.dial.post.clone());
+        let (keys, bound, notices) = (self.dial.keys.clone(), self.dial.bound, self.dial.notices.clone());
         let dial = move || {
             let caller = keys.caller(Role::Pages, u64::from(node.0));
             let greeted = tcp::connect(&address, caller, &proving(&keys), Instant::now() + bound);
-            post.send(ToService::Wired {
+            notices.send(ToService::Wired {
                 node: Some(node),
                 link: greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>),
             });
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
-            self.dial.post.send(ToService::Wired { node: Some(node), link });
+            self.dial.notices.send(ToService::Wired { node: Some(node), link });
         }
     }
 
     /// The try to reach that address has ended: those who waited for it.
     pub fn dialed(&mut self, address: &str) -> Vec<(u64, Fetch)> {
         match self.ways.remove(address) {
-            Some(Way::Dialing(waiting)) => waiting,
+            Some(PeerState::Dialing(waiting)) => waiting,
             _ => Vec::new(),
         }
     }
@@ -126,7 +126,7 @@ impl Peers {
     /// A session has ended: it waits for no link any more.
     pub fn cancel(&mut self, session: u64) {
         for way in self.ways.values_mut() {
-            if let Way::Dialing(waiting) = way {
+            if let PeerState::Dialing(waiting) = way {
                 waiting.retain(|(waits, _)| *waits != session);
             }
         }
@@ -134,7 +134,7 @@ impl Peers {
 
     /// The link to that address has its place.
     pub fn enter(&mut self, address: &str, id: u64) {
-        self.ways.insert(address.to_owned(), Way::There(id));
+        self.ways.insert(address.to_owned(), PeerState::There(id));
     }
 
     pub fn forget(&mut self, address: &str) {

@@ -9,7 +9,7 @@ use super::reach;
 use super::work::Work;
 use crate::node::extents::Extents;
 use crate::node::lost::lost_memory;
-use crate::node::pages::{Need, Sealed};
+use crate::node::pages::{Need, SealedReply};
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::{Window, vector};
 use hanare_protocol::error::Happened;
@@ -46,7 +46,7 @@ pub(crate) enum Response {
     Work(Vec<Work>),
     Reply(Reply),
     /// What was granted to a thread, and the pages that go with it.
-    Granted(Sealed),
+    Granted(SealedReply),
 }
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ pub(crate) struct Replies {
     /// A reply's bytes.
     small: Vec<u8>,
     /// What was granted to a thread, and the pages that go with it.
-    granted: Option<Sealed>,
+    granted: Option<SealedReply>,
     windows: Vec<Window>,
     /// Copies whose bytes another node has, for the service to fetch.
     pub fetches: Vec<Fetch>,
@@ -94,7 +94,7 @@ struct Current {
     /// Fetches from other nodes under way.
     fetching: usize,
     /// Pages that are being brought home, and what for.
-    pages: Pages,
+    pages: StagePages,
     failed: Option<Error>,
     /// Whether the head has left.
     begun: bool,
@@ -104,7 +104,7 @@ struct Current {
 
 /// What an answer waits for pages for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pages {
+enum StagePages {
     Nothing,
     /// A stage of the first command that is left.
     Stage,
@@ -143,7 +143,7 @@ impl Replies {
     pub fn give_way(&mut self, extents: &Extents) {
         let queued =
             self.queue.iter_mut().filter_map(|(_, what)| if let Response::Work(work) = what { Some(work) } else { None });
-        let is_between = |current: &&mut Current| current.fetching == 0 && current.pages == Pages::Nothing;
+        let is_between = |current: &&mut Current| current.fetching == 0 && current.pages == StagePages::Nothing;
         let current = self.current.as_mut().filter(is_between).map(|current| &mut current.work);
         queued.chain(current).flatten().for_each(|work| work.give_way(extents));
     }
@@ -155,7 +155,7 @@ impl Replies {
 
     /// Whether the answer under way waits for bytes of another node, or for pages.
     pub fn waits_for_others(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| current.fetching > 0 || current.pages != Pages::Nothing)
+        self.current.as_ref().is_some_and(|current| current.fetching > 0 || current.pages != StagePages::Nothing)
     }
 
     /// What became of the requests that were not simply done: refused, or not yet done to the end.
@@ -179,7 +179,7 @@ impl Replies {
     /// Pages that the answer under way waits for are at home, or will not come.
     pub fn recalled(&mut self, outcome: Result<()>) {
         let Some(current) = &mut self.current else { return };
-        let pages = std::mem::replace(&mut current.pages, Pages::Nothing);
+        let pages = std::mem::replace(&mut current.pages, StagePages::Nothing);
         match outcome.map(|()| current.go_on(pages)) {
             Ok(Step::Waits(need)) => self.need = Some(need),
             Ok(Step::Done(done)) => current.failed = done.err(),
@@ -233,7 +233,7 @@ impl Replies {
                 let fetching = fetches.len();
                 self.fetches.extend(fetches);
                 let heard = Instant::now();
-                let (pages, failed) = (Pages::Nothing, None);
+                let (pages, failed) = (StagePages::Nothing, None);
                 self.current = Some(Current { seq, work, index: 0, at: 0, fetching, pages, failed, begun: false, heard });
                 Ok(())
             }
@@ -345,18 +345,18 @@ impl Current {
         if !work.is_by_pages() {
             return Step::Done(work.step(WORK_LEN_AT_ONCE));
         }
-        self.pages = Pages::Stage;
+        self.pages = StagePages::Stage;
         Step::Waits(work.next_need(WORK_LEN_AT_ONCE))
     }
 
     /// Goes on with what waited for pages.
-    fn go_on(&mut self, pages: Pages) -> Step {
+    fn go_on(&mut self, pages: StagePages) -> Step {
         let Some(index) = self.work.iter().position(Work::is_left) else { return Step::Nothing };
         match pages {
-            Pages::Nothing => Step::Nothing,
-            Pages::Stage => Step::Done(self.work[index].step_by_pages().map_err(|lost| lost_memory(&lost))),
-            Pages::Source { end } => self.copy_to(index, end),
-            Pages::Target { end } => Step::Done(self.copy_now(index, end)),
+            StagePages::Nothing => Step::Nothing,
+            StagePages::Stage => Step::Done(self.work[index].step_by_pages().map_err(|lost| lost_memory(&lost))),
+            StagePages::Source { end } => self.copy_to(index, end),
+            StagePages::Target { end } => Step::Done(self.copy_now(index, end)),
         }
     }
 
@@ -367,7 +367,7 @@ impl Current {
             return self.copy_to(index, end);
         }
         let (len, need) = reach::need(from.opened(), &from.shape, (self.at, end - self.at, 1), Access::Read);
-        self.pages = Pages::Source { end: self.at + len };
+        self.pages = StagePages::Source { end: self.at + len };
         Step::Waits(need)
     }
 
@@ -377,7 +377,7 @@ impl Current {
             return Step::Done(self.copy_now(index, end));
         }
         let (len, need) = reach::need(to.opened(), &to.shape, (self.at, end - self.at, 1), Access::Write);
-        self.pages = Pages::Target { end: self.at + len };
+        self.pages = StagePages::Target { end: self.at + len };
         Step::Waits(need)
     }
 

@@ -7,7 +7,7 @@ use super::shares::Heaps;
 use super::waiter::{Answered, Waiter};
 use super::words::Words;
 use crate::node::extents::Extents;
-use crate::node::pages::Pages;
+use crate::node::pages::SharedRegions;
 use hanare_protocol::Result;
 use hanare_protocol::id::{ClientId, JobId, Rank, Rights, User};
 use hanare_protocol::lock::{Claim, Claimant};
@@ -33,7 +33,13 @@ impl Sync {
     }
 
     /// A client asks for something.
-    pub fn on_request(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) {
+    pub fn on_request(
+        &mut self,
+        waiter: Waiter,
+        user: User,
+        request: SyncRequest,
+        (extents, pages): (&Extents, &mut SharedRegions),
+    ) {
         let may = self.locks.may(waiter.session, user, &request);
         let outcome = may.and_then(|()| self.begin(waiter, user, request, (extents, pages)));
         match outcome {
@@ -43,7 +49,13 @@ impl Sync {
         }
     }
 
-    fn begin(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) -> AtOnce {
+    fn begin(
+        &mut self,
+        waiter: Waiter,
+        user: User,
+        request: SyncRequest,
+        (extents, pages): (&Extents, &mut SharedRegions),
+    ) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
             SyncRequest::Lock { name, mode, number, thread, bound_ms, known } => {
@@ -100,7 +112,7 @@ impl Sync {
     }
 
     /// A client's turn may have changed words.
-    pub fn on_turn(&mut self, extents: &Extents, pages: &mut Pages) {
+    pub fn on_turn(&mut self, extents: &Extents, pages: &mut SharedRegions) {
         self.words.look_at_some((extents, pages), &mut self.answers);
     }
 
@@ -117,7 +129,7 @@ impl Sync {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, extents: &Extents, pages: &mut Pages) {
+    pub fn tick(&mut self, extents: &Extents, pages: &mut SharedRegions) {
         let now = Instant::now();
         self.locks.tick(now);
         self.words.tick(now, (extents, pages), &mut self.answers);

@@ -4,7 +4,7 @@
 use super::waiter::{Answered, Waiter, deadline};
 use crate::node::extents::{Extents, Opened};
 use crate::node::lost::lost_memory;
-use crate::node::pages::{Asker, Need, Pages, Recall};
+use crate::node::pages::{Asker, Need, Recall, SharedRegions};
 use hanare_memory::vector;
 use hanare_protocol::id::Rights;
 use hanare_protocol::limits::{
@@ -49,7 +49,7 @@ pub(crate) struct Words {
 }
 
 /// A word, if it is as wanted and its page is at home. It is found anew each time: a region that was removed is not waited for.
-fn look_at(word: &WaitedWord, index: usize, (extents, pages): (&Extents, &mut Pages)) -> Result<Look> {
+fn look_at(word: &WaitedWord, index: usize, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
     let opened = find(word, extents)?;
     if !opened.is_by_pages() {
         return load(word, index, &opened);
@@ -84,7 +84,7 @@ fn load(word: &WaitedWord, index: usize, opened: &Opened) -> Result<Look> {
 
 impl Watch {
     /// Looks at its words in turn, until one is as wanted or a page is to be waited for.
-    fn look(&mut self, (extents, pages): (&Extents, &mut Pages)) -> Result<Look> {
+    fn look(&mut self, (extents, pages): (&Extents, &mut SharedRegions)) -> Result<Look> {
         for _ in 0..self.words.len() {
             let at = self.next % self.words.len();
             self.next = at + 1;
@@ -110,7 +110,7 @@ impl Words {
         words: Vec<WaitedWord>,
         bound_ms: Option<u64>,
         (waiter, user): (Waiter, u32),
-        memory: (&Extents, &mut Pages),
+        memory: (&Extents, &mut SharedRegions),
     ) -> Result<Option<SyncAnswer>> {
         let full = |what: &str, limit: usize| Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 });
         if words.is_empty() || words.len() > WAIT_WORD_COUNT_MAX {
@@ -152,7 +152,7 @@ impl Words {
     }
 
     /// Looks at some, after a turn that may have changed them.
-    pub fn look_at_some(&mut self, memory: (&Extents, &mut Pages), answers: &mut impl Extend<Answered>) {
+    pub fn look_at_some(&mut self, memory: (&Extents, &mut SharedRegions), answers: &mut impl Extend<Answered>) {
         let count = self.watches.len().min(LOOKS_PER_TURN);
         self.look(count, None, memory, answers);
     }
@@ -171,7 +171,7 @@ impl Words {
     }
 
     /// Looks at all, if that is due.
-    pub fn tick(&mut self, now: Instant, memory: (&Extents, &mut Pages), answers: &mut impl Extend<Answered>) {
+    pub fn tick(&mut self, now: Instant, memory: (&Extents, &mut SharedRegions), answers: &mut impl Extend<Answered>) {
         if self.next_deadline(now).is_some_and(|next| next <= now) {
             self.looked = Some(now);
             self.look(self.watches.len(), Some(now), memory, answers);
@@ -183,7 +183,7 @@ impl Words {
         &mut self,
         count: usize,
         now: Option<Instant>,
-        (extents, pages): (&Extents, &mut Pages),
+        (extents, pages): (&Extents, &mut SharedRegions),
         answers: &mut impl Extend<Answered>,
     ) {
         for _ in 0..count {

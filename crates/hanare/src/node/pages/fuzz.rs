@@ -1,13 +1,16 @@
 //! Fuzz targets: what clients say of regions that they share, and what other nodes write about pages, to a node that has both.
 
-use super::*;
+use super::{Over, RegionRequest, SharedRegions};
 use crate::node::extents::Extents;
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
-use hanare_protocol::id::Grant;
+use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::Consistency;
 use hanare_protocol::wire::control::{self, HeldExtent, RegionView};
-use hanare_protocol::wire::page::{Frame, encode_frame};
+use hanare_protocol::wire::page::{Frame, NodeMessage, PageRequest, encode_frame};
+use std::sync::Arc;
+use std::time::Duration;
 
 const GID: Gid = Gid(1);
 const LEN: u64 = 8 * PAGE_LEN;
@@ -47,21 +50,23 @@ fn drawn<'a>(number: &mut u64, known: impl Iterator<Item = &'a u64>) {
     }
 }
 
-fn letter(pages: &Pages, held: &HeldExtent, mut letter: Letter) -> Letter {
-    match &mut letter {
-        Letter::Join(join) => grants(&mut join.grants, held),
-        Letter::Leave { share } | Letter::Forgot { share } | Letter::ToHome { share, .. } => drawn(share, pages.shares.keys()),
-        Letter::Joined { key, .. }
-        | Letter::Left { key }
-        | Letter::Introduce { key, .. }
-        | Letter::ToHost { key, .. }
-        | Letter::HostGone { key } => drawn(key, pages.keys.keys()),
-        Letter::Returned { key, share, .. } => {
+fn with_known(pages: &SharedRegions, held: &HeldExtent, mut message: NodeMessage) -> NodeMessage {
+    match &mut message {
+        NodeMessage::Join(join) => grants(&mut join.grants, held),
+        NodeMessage::Leave { share } | NodeMessage::Forgot { share } | NodeMessage::ToHome { share, .. } => {
+            drawn(share, pages.shares.keys())
+        }
+        NodeMessage::Joined { key, .. }
+        | NodeMessage::Left { key }
+        | NodeMessage::Introduce { key, .. }
+        | NodeMessage::ToHost { key, .. }
+        | NodeMessage::HostGone { key } => drawn(key, pages.keys.keys()),
+        NodeMessage::Returned { key, share, .. } => {
             drawn(key, pages.keys.keys());
             drawn(share, pages.shares.keys());
         }
     }
-    letter
+    message
 }
 
 /// Each message is behind a byte that says what it is, and two that give its length.
@@ -70,9 +75,9 @@ pub(crate) fn pages(bytes: &[u8]) {
     let extents = Arc::new(Extents::new(lender));
     extents.renew_grants(ME).expect("random bytes");
     let held = extents.make(GID, &[LEN]).expect("memory")[0];
-    let mut pages = Pages::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
+    let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(ME, Epoch(1));
-    pages.on_frames(PLACE, &[encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), way: 1 }, None)]);
+    pages.on_frames(PLACE, &[encode_frame(&Frame::Hail { node: OTHER, life: Incarnation(7), channel: 1 }, None)]);
     let (mut rest, mut number) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
@@ -82,10 +87,10 @@ pub(crate) fn pages(bytes: &[u8]) {
                 let mut page = [0; PAGE_LEN as usize];
                 page[..message.len().min(64)].copy_from_slice(&message[..message.len().min(64)]);
                 if let Ok(read) = control::decode(message) {
-                    let read = letter(&pages, &held, read);
+                    let read = with_known(&pages, &held, read);
                     let page = read.has_bytes().then_some(&page[..]);
                     number += 1;
-                    pages.on_frames(PLACE, &[encode_frame(&Frame::Letter(number, read), page)]);
+                    pages.on_frames(PLACE, &[encode_frame(&Frame::Message(number, read), page)]);
                 }
             }
             4 | 5 => {
@@ -93,15 +98,15 @@ pub(crate) fn pages(bytes: &[u8]) {
                     grants(&mut view.grants, &held);
                     let consistency = if what % 8 == 4 { Consistency::Coherent } else { Consistency::Explicit };
                     let client = ClientId(u64::from(what / 8));
-                    pages.on_wish(client, Wish::Share { view: Box::new(view), consistency, uid: 1000 });
+                    pages.on_request(client, RegionRequest::Share { view: Box::new(view), consistency, uid: 1000 });
                 }
             }
             6 => pages.on_frames(PLACE, &[message.to_vec()]),
-            _ => match message.first_chunk().map(Want::decode) {
-                Some(Ok(want)) => {
+            _ => match message.first_chunk().map(PageRequest::decode) {
+                Some(Ok(request)) => {
                     let mut share = 0;
                     drawn(&mut share, pages.shares.keys());
-                    pages.on_wants(9, 1, share, &[want]);
+                    pages.on_page_requests(9, 1, share, &[request]);
                 }
                 _ => pages.on_client_gone(ClientId(u64::from(what / 8))),
             },
@@ -121,7 +126,7 @@ pub(crate) fn pages(bytes: &[u8]) {
 #[cfg(test)]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     use hanare_protocol::id::{Rights, Slot};
-    use hanare_protocol::page::{Access, Hosts, Page, Receipt, Ticket, ToHome, ToHost, Version};
+    use hanare_protocol::page::{Access, HostId, Hosts, Page, Receipt, Ticket, ToHome, ToHost, Version};
     use hanare_protocol::place::{Extent, Layout, Span};
     use hanare_protocol::wire::control::NodeAddress;
     use hanare_protocol::wire::page::Join;
@@ -138,7 +143,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         made: hanare_protocol::wire::control::Made::Found,
     };
     let join = |grant| {
-        Letter::Join(Join {
+        NodeMessage::Join(Join {
             gid: GID,
             name: "a".to_owned(),
             layout: layout(),
@@ -151,37 +156,38 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             key: 77,
         })
     };
+    let there = || "127.0.0.1:2".to_owned();
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
-    let post = |letter: &Letter| pack(0, control::encode(letter));
-    let to_home = |share, page, message| post(&Letter::ToHome { share, page: Page(page), message });
+    let packed = |message: &NodeMessage| pack(0, control::encode(message));
+    let to_home = |share, page, message| packed(&NodeMessage::ToHome { share, page: Page(page), message });
     let ticket = Ticket { seat: 1, number: 1 };
-    let want = |share, page, access| to_home(share, page, ToHome::Want { ticket, access, has: None, firm: true });
+    let want = |share, page, access| to_home(share, page, ToHome::Request { ticket, access, has: None, firm: true });
     let share = pack(4 | 8, control::encode(&view(WRITES)));
     let grant =
         ToHost::Grant { ticket, version: Version(2), access: Access::Write, has_bytes: true, awaits: Hosts::NONE, firm: true };
-    let record = Want { page: 1, ticket, access: Access::Write, has: None, firm: false, tries: false };
+    let record = PageRequest { page: 1, ticket, access: Access::Write, has: None, firm: false, tries: false };
     vec![
-        [share.clone(), post(&join(WRITES)), want(1, 0, Access::Write), want(0, 0, Access::Read)].concat(),
+        [share.clone(), packed(&join(WRITES)), want(1, 0, Access::Write), want(0, 0, Access::Read)].concat(),
         [
-            post(&join(READS)),
+            packed(&join(READS)),
             want(0, 1, Access::Read),
             to_home(0, 1, ToHome::WriteBack { version: Version(1), keeps: false }),
-            post(&Letter::Leave { share: 0 }),
+            packed(&NodeMessage::Leave { share: 0 }),
         ]
         .concat(),
         [
             share.clone(),
-            post(&Letter::ToHost { key: 0, page: Page(2), message: grant }),
-            post(&Letter::Introduce { key: 0, host: HostId(3), node: OTHER, address: "127.0.0.1:2".to_owned(), its_key: 5 }),
-            post(&Letter::HostGone { key: 0 }),
-            post(&Letter::Returned { key: 0, share: 0, address: "127.0.0.1:2".to_owned(), takes: true }),
+            packed(&NodeMessage::ToHost { key: 0, page: Page(2), message: grant }),
+            packed(&NodeMessage::Introduce { key: 0, host: HostId(3), node: OTHER, address: there(), its_key: 5 }),
+            packed(&NodeMessage::HostGone { key: 0 }),
+            packed(&NodeMessage::Returned { key: 0, share: 0, address: there(), takes: true }),
         ]
         .concat(),
         [
             pack(5 | 8, control::encode(&view(READS))),
             pack(7, record.encode().to_vec()),
-            post(&Letter::Forgot { share: 0 }),
-            post(&Letter::Left { key: 0 }),
+            packed(&NodeMessage::Forgot { share: 0 }),
+            packed(&NodeMessage::Left { key: 0 }),
             pack(6, encode_frame(&Frame::Heard(Receipt::default()), None)),
             pack(7 | 8, Vec::new()),
         ]

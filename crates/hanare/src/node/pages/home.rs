@@ -4,16 +4,17 @@ mod faces;
 mod returning;
 
 use super::memory::HomeMemory;
-use hanare_memory::Window;
+use super::outgoing::{Outgoing, PageBytes};
+use super::reply::{Bytes, PageReply};
 use hanare_protocol::id::{Gid, NodeId, Rights};
-use hanare_protocol::limits::{PAGE_LEN, PAGE_RUN_COUNT_MAX};
+use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::share::{Guest, Guests, Joiner, Over};
 use hanare_protocol::page::{
     Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Ticket, ToHome, ToHost,
 };
 use hanare_protocol::wire::control::PageStat;
-use hanare_protocol::wire::page::{Granted, Join, Joined, Letter, Outcome, Settled, Want};
+use hanare_protocol::wire::page::{Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled};
 use hanare_protocol::{Error, Result};
 use returning::Return;
 use std::collections::VecDeque;
@@ -22,9 +23,6 @@ use std::time::Instant;
 
 /// The home's own host, whether or not its clients map the region.
 pub(super) const OWN: HostId = HostId(0);
-
-/// A page's bytes.
-pub(super) type PageBytes = Box<[u8]>;
 
 /// A region at this node.
 pub(crate) struct Home {
@@ -43,108 +41,6 @@ pub(crate) struct Home {
     returning: Option<Return>,
     /// What the directory says to stages of commands.
     news: VecDeque<(Page, Face, Option<Refusal>)>,
-}
-
-/// A letter of a home to a host, on its node.
-pub(super) struct Post {
-    pub node: NodeId,
-    pub address: String,
-    pub letter: Letter,
-    pub bytes: Option<PageBytes>,
-}
-
-impl Post {
-    /// The same once more.
-    pub fn again(&self) -> Post {
-        Post { node: self.node, address: self.address.clone(), letter: self.letter.clone(), bytes: self.bytes.clone() }
-    }
-}
-
-/// Answers to the records of one message of a thread: the records, then the pages that come along.
-pub(crate) struct Answers {
-    records: Vec<Answer>,
-    /// Keeps what windows show.
-    memory: Arc<HomeMemory>,
-}
-
-/// The answer to one record.
-struct Answer {
-    page: Page,
-    ticket: Ticket,
-    granted: Granted,
-    bytes: Bytes,
-}
-
-/// A page that comes along.
-enum Bytes {
-    None,
-    Here(Window),
-    Copy(PageBytes),
-}
-
-/// Answers as they leave.
-pub(crate) struct Sealed {
-    /// Number of records.
-    pub count: usize,
-    pub records: Vec<u8>,
-    /// The pages, where they lie.
-    pub pages: Vec<Window>,
-    /// What the windows show.
-    _answers: Answers,
-}
-
-impl Answers {
-    fn of(memory: &Arc<HomeMemory>) -> Answers {
-        Answers { records: Vec::new(), memory: memory.clone() }
-    }
-
-    /// The bytes of a page. What leaves while its version is granted elsewhere is void where it arrives: it may be torn, and is
-    /// not used.
-    fn bytes_of(&self, page: Page) -> Result<Bytes> {
-        match self.memory.window(page.0) {
-            Some(window) => Ok(Bytes::Here(window)),
-            None => self.memory.read_page(page.0).map(Bytes::Copy),
-        }
-    }
-
-    /// Whether some pages come later.
-    pub(super) fn is_partial(&self) -> bool {
-        self.records.iter().any(|answer| answer.granted.outcome == Outcome::Later)
-    }
-
-    /// Which answer says that this page comes later, for that ticket.
-    pub(super) fn that_comes_later(&self, page: Page, ticket: Ticket) -> Option<usize> {
-        let is_that = |answer: &Answer| (answer.page, answer.ticket, answer.granted.outcome) == (page, ticket, Outcome::Later);
-        self.records.iter().position(is_that)
-    }
-
-    /// It comes at once.
-    pub(super) fn replace(&mut self, index: usize, granted: Granted, bytes: Option<PageBytes>) {
-        let answer = &mut self.records[index];
-        (answer.granted, answer.bytes) = (granted, bytes.map_or(Bytes::None, Bytes::Copy));
-    }
-
-    /// Ready to leave.
-    pub fn seal(self) -> Sealed {
-        let mut sealed = Sealed { count: self.records.len(), records: Vec::new(), pages: Vec::new(), _answers: self };
-        for answer in &sealed._answers.records {
-            sealed.records.extend_from_slice(&answer.granted.encode());
-            match &answer.bytes {
-                Bytes::None => {}
-                Bytes::Here(window) => sealed.pages.push(*window),
-                // SAFETY: the copy's bytes stay where they are while the box moves, as long as this lives, and are only read.
-                Bytes::Copy(copy) => sealed.pages.push(unsafe { Window::of(copy) }),
-            }
-        }
-        sealed
-    }
-}
-
-impl Sealed {
-    /// Bytes of the pages.
-    pub fn pages_len(&self) -> u64 {
-        self.pages.len() as u64 * PAGE_LEN
-    }
 }
 
 impl Home {
@@ -253,7 +149,7 @@ impl Home {
 
     /// A host has let go of everything, or is lost with its node. Returns its share, and what it is told if it lives; nothing while
     /// pages that it passed on are on their way.
-    pub fn leave(&mut self, host: HostId, is_lost: bool, posts: &mut Vec<Post>) -> Option<(u64, Post)> {
+    pub fn leave(&mut self, host: HostId, is_lost: bool, outgoing: &mut Vec<Outgoing>) -> Option<(u64, Outgoing)> {
         let gone = match is_lost {
             true => self.guests.lose(host),
             false => self.guests.leave(host, self.directory.is_passing_on(host)),
@@ -261,69 +157,75 @@ impl Home {
         self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
         self.moves.on_host_gone(|page| self.directory.is_busy(page));
-        self.drain(posts);
+        self.drain(outgoing);
         if host != OWN && is_lost {
             // What one that leaves has sent comes: who asked again for it would have the page looked for where it is no more.
             for (_, other) in self.guests.iter() {
-                posts.push(post_to(other, Letter::HostGone { key: other.who.key }, None));
+                outgoing.push(outgoing_to(other, NodeMessage::HostGone { key: other.who.key }, None));
             }
         }
-        Some((gone.share, post_to(&gone, Letter::Left { key: gone.who.key }, None)))
+        Some((gone.share, outgoing_to(&gone, NodeMessage::Left { key: gone.who.key }, None)))
     }
 
     /// Records of a thread: what can be granted at once is, the rest goes to its node later.
     ///
     /// **Errors**: [`Error::Garbage`] for pages that do not lie here.
     // FEATURE: EU-F14
-    pub fn on_wants(&mut self, host: HostId, session: u64, wants: &[Want], posts: &mut Vec<Post>) -> Result<Answers> {
-        let mut answers = Answers::of(&self.memory);
-        for want in wants {
-            let (granted, bytes) = self.on_want(host, session, want, &answers, posts)?;
-            answers.records.push(Answer { page: Page(want.page), ticket: want.ticket, granted, bytes });
-        }
-        Ok(answers)
-    }
-
-    fn on_want(
+    pub fn on_page_requests(
         &mut self,
         host: HostId,
         session: u64,
-        want: &Want,
-        answers: &Answers,
-        posts: &mut Vec<Post>,
-    ) -> Result<(Granted, Bytes)> {
-        let page = Page(want.page);
-        if !self.memory.is_here(want.page) {
-            return Err(garbage(format!("a request for page {} of {}, which is not at home here", want.page, self.gid)));
+        requests: &[PageRequest],
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Result<PageReply> {
+        let mut reply = PageReply::of(&self.memory);
+        for request in requests {
+            let (granted, bytes) = self.on_page_request(host, session, request, &reply, outgoing)?;
+            reply.push(Page(request.page), request.ticket, granted, bytes);
         }
-        if want.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
+        Ok(reply)
+    }
+
+    fn on_page_request(
+        &mut self,
+        host: HostId,
+        session: u64,
+        request: &PageRequest,
+        reply: &PageReply,
+        outgoing: &mut Vec<Outgoing>,
+    ) -> Result<(Granted, Bytes)> {
+        let page = Page(request.page);
+        if !self.memory.is_here(request.page) {
+            return Err(garbage(format!("a request for page {} of {}, which is not at home here", request.page, self.gid)));
+        }
+        if request.access == Access::Write && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
             return Ok((Granted::without(Outcome::Full), Bytes::None));
         }
-        if want.tries && !self.directory.is_free_for(page, host, want.access) {
+        if request.tries && !self.directory.is_free_for(page, host, request.access) {
             return Ok((Granted::without(Outcome::NotNow), Bytes::None));
         }
-        let message = ToHome::Want { ticket: want.ticket, access: want.access, has: want.has, firm: want.firm };
+        let message = ToHome::Request { ticket: request.ticket, access: request.access, has: request.has, firm: request.firm };
         self.hear(host, page, message)?;
         let (mut direct, mut bytes) = (None, Bytes::None);
         while let Some(output) = self.directory.poll() {
             match output {
                 Output::Send(to, at, ToHost::Grant { ticket, version, access, has_bytes, awaits, firm })
-                    if (to, at, ticket) == (host, page, want.ticket) && awaits.is_empty() =>
+                    if (to, at, ticket) == (host, page, request.ticket) && awaits.is_empty() =>
                 {
                     let outcome = if access == Access::Write { Outcome::Write } else { Outcome::Read };
                     direct = Some(Granted { outcome, version, has_bytes, firm });
                     if has_bytes {
-                        bytes = answers.bytes_of(page)?;
+                        bytes = reply.bytes_of(page)?;
                     }
                     if firm {
                         let grant = ToHost::Grant { ticket, version, access, has_bytes, awaits, firm };
                         self.await_thread(host, session, page, ticket, grant);
                     }
                 }
-                Output::Send(to, at, ToHost::Refused { ticket, reason }) if (to, at, ticket) == (host, page, want.ticket) => {
+                Output::Send(to, at, ToHost::Refused { ticket, reason }) if (to, at, ticket) == (host, page, request.ticket) => {
                     direct = Some(Granted::without(if reason == Refusal::Lost { Outcome::Lost } else { Outcome::Full }));
                 }
-                other => self.act(other, posts)?,
+                other => self.act(other, outgoing)?,
             }
         }
         Ok((direct.unwrap_or(Granted::without(Outcome::Later)), bytes))
@@ -334,15 +236,15 @@ impl Home {
         self.direct.give(host, session, page, ticket, grant);
     }
 
-    /// What a host is called in letters to it.
+    /// What a host is called in messages to it.
     pub fn key_of(&self, host: HostId) -> Option<u64> {
         Some(self.guest(host)?.who.key)
     }
 
     /// A thread has installed what it was granted.
-    pub fn on_settled(&mut self, host: HostId, settled: &Settled, posts: &mut Vec<Post>) -> Result<()> {
+    pub fn on_settled(&mut self, host: HostId, settled: &Settled, outgoing: &mut Vec<Outgoing>) -> Result<()> {
         let Settled { page, ticket, version } = *settled;
-        self.on_message(host, Page(page), ToHome::Done { ticket, version }, None, posts)
+        self.on_message(host, Page(page), ToHome::Done { ticket, version }, None, outgoing)
     }
 
     /// A message of a host, with a page's bytes where it has some.
@@ -353,12 +255,12 @@ impl Home {
         page: Page,
         message: ToHome,
         bytes: Option<&[u8]>,
-        posts: &mut Vec<Post>,
+        outgoing: &mut Vec<Outgoing>,
     ) -> Result<()> {
         if !self.memory.is_here(page.0) {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
         }
-        let writes = matches!(message, ToHome::Want { access: Access::Write, .. } | ToHome::WriteBack { .. });
+        let writes = matches!(message, ToHome::Request { access: Access::Write, .. } | ToHome::WriteBack { .. });
         if writes && self.guest(host).is_none_or(|guest| guest.rights < Rights::Write) {
             return Err(garbage(format!("who may only read {} wrote to page {} of it", self.gid, page.0)));
         }
@@ -367,7 +269,7 @@ impl Home {
         }
         let heard = self.hear(host, page, message)?;
         if let Some(Again { host, page, grant }) = self.direct.on_message(host, page, &message, heard) {
-            self.act(Output::Send(host, page, grant), posts)?;
+            self.act(Output::Send(host, page, grant), outgoing)?;
         }
         if heard == Heard::Acted
             && host != OWN
@@ -375,7 +277,7 @@ impl Home {
         {
             self.memory.write_page(page.0, bytes)?;
         }
-        self.drain(posts);
+        self.drain(outgoing);
         Ok(())
     }
 
@@ -384,7 +286,7 @@ impl Home {
     /// **Cost**: beside the directory's, a look at the clock where a page is under way between hosts.
     fn hear(&mut self, host: HostId, page: Page, message: ToHome) -> Result<Heard> {
         let is_move = match message {
-            ToHome::Want { access, .. } => !self.directory.is_free_for(page, host, access),
+            ToHome::Request { access, .. } => !self.directory.is_free_for(page, host, access),
             _ => false,
         };
         let begins = !self.directory.is_busy(page);
@@ -402,21 +304,21 @@ impl Home {
     }
 
     /// A thread's connection has ended: what it was granted and has not acknowledged goes to its node.
-    pub fn on_session_closed(&mut self, session: u64, posts: &mut Vec<Post>) -> Result<()> {
+    pub fn on_session_closed(&mut self, session: u64, outgoing: &mut Vec<Outgoing>) -> Result<()> {
         let again = self.direct.on_session_closed(session).into_iter();
-        again.map(|Again { host, page, grant }| Output::Send(host, page, grant)).try_for_each(|output| self.act(output, posts))
+        again.map(|Again { host, page, grant }| Output::Send(host, page, grant)).try_for_each(|output| self.act(output, outgoing))
     }
 
-    fn drain(&mut self, posts: &mut Vec<Post>) {
+    fn drain(&mut self, outgoing: &mut Vec<Outgoing>) {
         while let Some(output) = self.directory.poll() {
-            if let Err(error) = self.act(output, posts) {
+            if let Err(error) = self.act(output, outgoing) {
                 tracing::warn!("pages of {}: {error}", self.gid);
             }
         }
     }
 
-    /// Turns what the directory wants into letters, and news for stages of commands.
-    fn act(&mut self, output: Output, posts: &mut Vec<Post>) -> Result<()> {
+    /// Turns what the directory wants into messages, and news for stages of commands.
+    fn act(&mut self, output: Output, outgoing: &mut Vec<Outgoing>) -> Result<()> {
         let (to, page, message) = match output {
             Output::Send(to, page, message) => (to, page, message),
             Output::Ready(page, face) => {
@@ -434,21 +336,21 @@ impl Home {
             _ => None,
         };
         if let Some(named) = named.filter(|named| *named != to) {
-            self.introduce(to, named, posts);
+            self.introduce(to, named, outgoing);
         }
         let bytes = message.has_bytes().then(|| self.memory.read_page(page.0)).transpose()?;
         if let Some(guest) = self.guest(to) {
-            posts.push(post_to(guest, Letter::ToHost { key: guest.who.key, page, message }, bytes));
+            outgoing.push(outgoing_to(guest, NodeMessage::ToHost { key: guest.who.key, page, message }, bytes));
         }
         Ok(())
     }
 
-    fn introduce(&mut self, to: HostId, named: HostId, posts: &mut Vec<Post>) {
+    fn introduce(&mut self, to: HostId, named: HostId, outgoing: &mut Vec<Outgoing>) {
         let Some(other) = self.guests.introduce(to, named) else { return };
         if let Some(guest) = self.guest(to) {
             let Joiner { node, address, key: its_key, .. } = other.who;
-            let letter = Letter::Introduce { key: guest.who.key, host: named, node, address, its_key };
-            posts.push(post_to(guest, letter, None));
+            let message = NodeMessage::Introduce { key: guest.who.key, host: named, node, address, its_key };
+            outgoing.push(outgoing_to(guest, message, None));
         }
     }
 
@@ -481,9 +383,9 @@ impl Home {
     }
 }
 
-/// A letter to a host that maps the region.
-fn post_to(guest: &Guest, letter: Letter, bytes: Option<PageBytes>) -> Post {
-    Post { node: guest.who.node, address: guest.who.address.clone(), letter, bytes }
+/// A message to a host that maps the region.
+fn outgoing_to(guest: &Guest, message: NodeMessage, bytes: Option<PageBytes>) -> Outgoing {
+    Outgoing { node: guest.who.node, address: guest.who.address.clone(), message, bytes }
 }
 
 fn garbage(reason: String) -> Error {

@@ -1,77 +1,32 @@
 //! How clients begin and end to share a region: their host joins all homes of its pages, and leaves them when the last client
 //! has gone and all that only this host had is home.
 
-use super::home::{Home, Post};
+use super::guests::{PendingJoin, cancel_share_wait, check_layout};
 use super::host::{HomeDoor, Host};
-use super::memory::HomeMemory;
-use super::{Deed, Pages, Wish};
-use crate::node::bypass::NotShared;
-use crate::node::extents::Extents;
+use super::outgoing::Outgoing;
+use super::request::{HostKey, RegionRequest, ShareRequest};
+use super::{Action, SharedRegions};
 use hanare_memory::frames::ClientFrames;
-use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, Incarnation, NodeId, Rights};
+use hanare_protocol::id::{ClientId, Gid, Incarnation, NodeId};
 use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
 use hanare_protocol::name::check_name;
-use hanare_protocol::page::share::{Action, Joiner, Life, Over, Refused, Sharing, Tried, Waiting, Wants};
+use hanare_protocol::page::share::{self, Life, Over, Refused, Sharing};
 use hanare_protocol::page::{Consistency, HostId};
-use hanare_protocol::place::Layout;
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
-use hanare_protocol::wire::page::{Join, Joined, Letter};
+use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// What a node keeps apart of a region: who may not write has page words and frames of its own, shared with programs of the same user
-/// alone, because both are memory that its programs write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct HostKey {
-    pub gid: Gid,
-    /// The user whose programs only read it coherently; `None` for all others.
-    pub readers: Option<u32>,
-}
-
-/// What a client wants to map.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    client: ClientId,
-    uid: u32,
-    view: RegionView,
-    consistency: Consistency,
-}
-
-impl Wanted {
-    fn key(&self) -> HostKey {
-        let only_reads = self.consistency == Consistency::Coherent && self.view.rights < Rights::Write;
-        HostKey { gid: self.view.gid, readers: only_reads.then_some(self.uid) }
-    }
-}
-
-impl Wants for Wanted {
-    fn client(&self) -> ClientId {
-        self.client
-    }
-
-    fn rights(&self) -> Rights {
-        self.view.rights
-    }
-}
-
-/// A host that wants to be let in at a home.
-pub(super) struct PendingJoin {
-    from: NodeId,
-    life: Life,
-    pub join: Join,
-}
-
-impl Pages {
-    /// A client wants to share a region, or not any more. Answered by [`Deed::Reply`].
-    pub fn on_wish(&mut self, client: ClientId, wish: Wish) {
-        match wish {
-            Wish::Share { view, consistency, uid } => self.share(Wanted { client, uid, view: *view, consistency }),
-            Wish::Hold { gid, frames } => {
+impl SharedRegions {
+    /// A client wants to share a region, or not any more. Answered by [`Action::Reply`].
+    pub fn on_request(&mut self, client: ClientId, request: RegionRequest) {
+        match request {
+            RegionRequest::Share { view, consistency, uid } => self.share(ShareRequest { client, uid, view: *view, consistency }),
+            RegionRequest::Hold { gid, frames } => {
                 let result = self.hold(client, gid, frames);
                 self.reply(client, result.map(|()| Answer::Ok), Vec::new());
             }
-            Wish::Unshare { gid } => self.unshare(client, gid, true),
+            RegionRequest::Unshare { gid } => self.unshare(client, gid, true),
         }
         self.settle();
     }
@@ -90,8 +45,8 @@ impl Pages {
     pub fn stop(&mut self) {
         let (all, now_ms): (Vec<HostKey>, u64) = (self.hosts.keys().copied().collect(), self.now_ms());
         for key in all {
-            self.with_host(key, |host, says| {
-                host.part_all(says);
+            self.with_host(key, |host, outputs| {
+                host.part_all(outputs);
                 host.sharing.give_up(now_ms);
             });
         }
@@ -106,10 +61,10 @@ impl Pages {
     }
 
     pub(super) fn reply(&mut self, client: ClientId, result: Result<Answer>, fds: Vec<std::os::fd::OwnedFd>) {
-        self.deeds.push_back(Deed::Reply { client, result, fds });
+        self.actions.push_back(Action::Reply { client, result, fds });
     }
 
-    fn share(&mut self, wanted: Wanted) {
+    fn share(&mut self, wanted: ShareRequest) {
         let (key, client) = (wanted.key(), wanted.client);
         let its_turn = match self.hosts.get_mut(&key) {
             Some(host) => host.sharing.share_with(wanted),
@@ -123,7 +78,7 @@ impl Pages {
     }
 
     /// Has the homes asked for a client, each time: nobody else can say what its grants are good for.
-    fn begin_share(&mut self, wanted: Wanted) -> Result<()> {
+    fn begin_share(&mut self, wanted: ShareRequest) -> Result<()> {
         let (key, view, now_ms) = (wanted.key(), &wanted.view, self.now_ms());
         check_view(view)?;
         let bad_use = |reason: String| Err(Error::BadUse { region: view.name.clone(), reason });
@@ -181,24 +136,24 @@ impl Pages {
     pub(super) fn act(&mut self, place: HostKey) {
         while let Some(action) = self.hosts.get_mut(&place).and_then(|host| host.sharing.poll()) {
             match action {
-                Action::Ask => self.join_all(place),
-                Action::Admit(wanted) => {
+                share::Action::Ask => self.join_all(place),
+                share::Action::Admit(wanted) => {
                     let (result, fds) = match self.admit(wanted.client, place) {
                         Ok((view, fds)) => (Ok(Answer::Shared(view)), fds),
                         Err(error) => (Err(error), Vec::new()),
                     };
                     self.reply(wanted.client, result, fds);
                 }
-                Action::Refuse(wanted, refused) => {
+                share::Action::Refuse(wanted, refused) => {
                     let error = self.why(place, refused);
                     self.reply(wanted.client, Err(error), Vec::new());
                 }
-                Action::Again(wanted) => self.share(wanted),
-                Action::Tell { home, share } => self.tell(place, home, Letter::Leave { share }),
-                Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
-                Action::Rename(home) => self.begin_anew_with(place, home),
-                Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
-                Action::End => return self.end(place),
+                share::Action::Again(wanted) => self.share(wanted),
+                share::Action::Tell { home, share } => self.tell(place, home, NodeMessage::Leave { share }),
+                share::Action::Farewell { home, share, has_all } => self.part_from(place, home, (share, has_all)),
+                share::Action::Rename(home) => self.begin_anew_with(place, home),
+                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                share::Action::End => return self.end(place),
             }
         }
         let now_ms = self.now_ms();
@@ -215,17 +170,17 @@ impl Pages {
         }
         while let Some(action) = host.sharing.poll() {
             match action {
-                Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
-                Action::Again(wanted) => self.share(wanted),
+                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                share::Action::Again(wanted) => self.share(wanted),
                 other => tracing::error!("{} has ended, and its rules want {other:?}", place.gid),
             }
         }
     }
 
-    fn tell(&mut self, place: HostKey, home: usize, letter: Letter) {
+    fn tell(&mut self, place: HostKey, home: usize, message: NodeMessage) {
         let Some(door) = self.hosts.get(&place).and_then(|host| host.homes.get(home)) else { return };
         let (node, address) = (door.node, door.address.clone());
-        self.send(Post { node, address, letter, bytes: None });
+        self.send(Outgoing { node, address, message, bytes: None });
     }
 
     /// The error for a program that may not map a region.
@@ -249,9 +204,9 @@ impl Pages {
     /// Asks all homes, with the grants of the client whose turn it is.
     fn join_all(&mut self, place: HostKey) {
         let (Some(host), Some((node, epoch))) = (self.hosts.get(&place), self.me) else { return };
-        let Some(Wanted { view, .. }) = host.sharing.wanted() else { return };
+        let Some(ShareRequest { view, .. }) = host.sharing.wanted() else { return };
         let join = |key: u64| {
-            Letter::Join(Join {
+            NodeMessage::Join(Join {
                 gid: view.gid,
                 name: view.name.clone(),
                 layout: view.layout.clone(),
@@ -264,12 +219,13 @@ impl Pages {
                 key,
             })
         };
-        let post = |door: &HomeDoor| Post { node: door.node, address: door.address.clone(), letter: join(door.key), bytes: None };
-        let posts: Vec<Post> = host.homes.iter().map(post).collect();
-        self.post(posts);
+        let to =
+            |door: &HomeDoor| Outgoing { node: door.node, address: door.address.clone(), message: join(door.key), bytes: None };
+        let outgoing: Vec<Outgoing> = host.homes.iter().map(to).collect();
+        self.send_all(outgoing);
     }
 
-    fn make_host(&self, Wanted { view, consistency, .. }: &Wanted) -> Result<Host> {
+    fn make_host(&self, ShareRequest { view, consistency, .. }: &ShareRequest) -> Result<Host> {
         let (mut homes, mut lives): (Vec<HomeDoor>, Vec<Life>) = (Vec::new(), Vec::new());
         for extent in view.layout.extents() {
             if homes.iter().any(|home| home.node == extent.node) {
@@ -333,7 +289,7 @@ impl Pages {
     /// A home has taken in a host that there is no more: it is told so.
     fn give_back(&mut self, from: NodeId, result: Result<Joined>) {
         if let (Ok(Joined { share, .. }), Some(address)) = (result, self.wires.address_of(from)) {
-            self.send(Post { node: from, address, letter: Letter::Forgot { share }, bytes: None });
+            self.send(Outgoing { node: from, address, message: NodeMessage::Forgot { share }, bytes: None });
         }
     }
 
@@ -376,8 +332,8 @@ impl Pages {
             return;
         };
         let now_ms = self.now_ms();
-        self.with_host(place, |host, says| {
-            host.part(client, says);
+        self.with_host(place, |host, outputs| {
+            host.part(client, outputs);
             if has_asked {
                 host.sharing.unmap(client, host.is_unused(), now_ms);
             }
@@ -392,7 +348,7 @@ impl Pages {
         for place in emptying {
             self.note_unsaved(place, &[]);
             let mut is_empty = true;
-            self.with_host(place, |host, says| is_empty = host.is_lost() || host.empty(None, says));
+            self.with_host(place, |host, outputs| is_empty = host.is_lost() || host.empty(None, outputs));
             let Some(host) = self.hosts.get_mut(&place) else { continue };
             let node = host.homes.first().map_or(NodeId(0), |door| door.node);
             let name = &host.name;
@@ -443,151 +399,9 @@ impl Pages {
         // One that cannot be reached may live, and waits for its answer.
         let has_ended = |pending: &PendingJoin| pending.from == node && pending.life.is_over(over) && over != Over::All;
         for gone in self.lobby.drop_those(has_ended) {
-            want_no_more(&self.extents, self.me, &gone.join);
+            cancel_share_wait(&self.extents, self.me, &gone.join);
         }
     }
-
-    /// A host wants to map a region whose pages lie here.
-    // FEATURE: EU-F12
-    pub(super) fn on_join(&mut self, from: NodeId, process: Incarnation, join: Join) {
-        if join.node != from {
-            return tracing::warn!("{from} asked to share a region in the name of {}", join.node);
-        }
-        let life = Life { epoch: join.epoch, process: Some(process) };
-        let waiting = self.lobby.come(PendingJoin { from, life, join }, self.now_ms());
-        self.try_join(waiting);
-        self.drop_left_homes();
-    }
-
-    /// Hosts by those keys wait no more: they have left.
-    pub(super) fn let_wait_no_more(&mut self, keys: impl IntoIterator<Item = u64>) {
-        for key in keys {
-            for gone in self.lobby.drop_those(|pending| pending.join.key == key) {
-                want_no_more(&self.extents, self.me, &gone.join);
-            }
-        }
-    }
-
-    /// Those who wait, once more.
-    pub(super) fn try_pending_joins(&mut self) {
-        self.lobby.due().into_iter().for_each(|waiting| self.try_join(waiting));
-    }
-
-    fn try_join(&mut self, waiting: Waiting<PendingJoin>) {
-        let PendingJoin { life, ref join, .. } = waiting.who;
-        let taken = self.take_in(join, life);
-        let is_returning = self.homes.get(&join.gid).is_some_and(Home::is_returning);
-        let tried = match taken {
-            Ok(joined) => Tried::Admitted(joined),
-            Err(NotShared { error, passes }) if passes || is_returning => Tried::NotYet(error),
-            Err(NotShared { error, .. }) => Tried::Refused(error),
-        };
-        let Some((PendingJoin { join, .. }, result)) = self.lobby.tried(waiting, tried, self.now_ms()) else { return };
-        want_no_more(&self.extents, self.me, &join);
-        let Join { node, address, key, .. } = join;
-        self.send(Post { node, address, letter: Letter::Joined { key, result }, bytes: None });
-    }
-
-    fn take_in(&mut self, join: &Join, life: Life) -> Result<Joined, NotShared> {
-        let (me, _) = self.me.ok_or_else(|| Error::NoCoordinator { reason: "its home has not joined the pool".to_owned() })?;
-        let mut rights = self.granted(me, join)?;
-        if join.readers.is_some() {
-            rights = Rights::Read;
-        }
-        self.leave_for(join, life);
-        if let Some(home) = self.homes.get(&join.gid) {
-            home.check(join).map_err(|error| NotShared { error, passes: home.is_being_left() })?;
-        }
-        if self.homes.get(&join.gid).is_none_or(Home::is_left) {
-            self.hear_of_recalls(None);
-            let lost = self.homes.get(&join.gid).map(Home::lost).unwrap_or_default();
-            if let Some(left) = self.homes.get(&join.gid) {
-                self.past.keep(left);
-            }
-            if lost.is_empty() {
-                // What was there is dropped first: it holds the extents. What knows of lost pages is not forgotten before the next does.
-                self.homes.remove(&join.gid);
-            }
-            let memory = Arc::new(HomeMemory::open(join, me, &self.extents)?);
-            self.homes.insert(join.gid, Home::new(join, memory, lost));
-        }
-        let share = u64::from_le_bytes(crate::random::bytes()?);
-        let home = self.homes.get_mut(&join.gid).expect("just made");
-        if home.is_full() {
-            return Err(
-                Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()
-            );
-        }
-        let joined = home.join(joiner(join, life), (share, rights), self.maps_own && join.node == me && join.readers.is_none());
-        self.shares.insert(joined.share, (join.gid, joined.host));
-        Ok(joined)
-    }
-
-    /// The most that the grants of a host allow here. What it says of the region is held against the extents that lie here; each
-    /// home does so, and together they are all of the region.
-    fn granted(&self, me: NodeId, join: &Join) -> Result<Rights> {
-        check_layout(&join.layout, &join.grants)?;
-        let mut rights = None;
-        for (extent, grant) in join.layout.extents().zip(&join.grants).filter(|(extent, _)| extent.node == me) {
-            let these = self.extents.rights(join.gid, (extent.slot, extent.len), *grant)?;
-            rights = Some(rights.map_or(these, |rights: Rights| rights.min(these)));
-        }
-        rights.ok_or(Error::GrantRefused { gid: join.gid, node: me })
-    }
-
-    /// What the node that joins was before is gone: it has begun anew, and this home has not heard of it.
-    fn leave_for(&mut self, join: &Join, life: Life) {
-        let Some(home) = self.homes.get_mut(&join.gid).filter(|home| !home.is_returning()) else { return };
-        let (mut posts, mut keys) = (Vec::new(), Vec::new());
-        for host in home.earlier_hosts(&joiner(join, life)) {
-            keys.extend(home.key_of(host));
-            let left = home.leave(host, true, &mut posts);
-            left.map(|(share, _)| self.shares.remove(&share));
-        }
-        self.post(posts);
-        self.let_wait_no_more(keys);
-    }
-
-    /// A host has sent all it had, and leaves.
-    pub(super) fn on_leave(&mut self, share: u64) {
-        self.dismissed.retain(|dismissed| !dismissed.is_of(share));
-        let Some((gid, host)) = self.shares.get(&share).copied() else { return };
-        let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
-        self.let_wait_no_more(key);
-        let Some(home) = self.homes.get_mut(&gid) else { return };
-        if home.is_returning() {
-            let post = home.on_handed_over(host, false);
-            self.post(post.into_iter().collect());
-            return self.end_returns();
-        }
-        let mut posts = Vec::new();
-        // One that drains is asked again by the time.
-        if let Some((share, post)) = home.leave(host, false, &mut posts) {
-            self.shares.remove(&share);
-            posts.push(post);
-        }
-        self.post(posts);
-        self.drop_left_homes();
-    }
-
-    /// Hosts whose last pages were still on their way to others, once more.
-    pub(super) fn let_leavers_go(&mut self) {
-        let draining: Vec<u64> = self.homes.values().flat_map(Home::draining).collect();
-        draining.into_iter().for_each(|share| self.on_leave(share));
-    }
-
-    /// Regions that no host maps any more are reached in all ways again.
-    pub(crate) fn drop_left_homes(&mut self) {
-        self.hear_of_recalls(None);
-        for (_, home) in self.homes.extract_if(|_, home| home.is_done_with()) {
-            self.past.keep(&home);
-        }
-    }
-}
-
-/// Who a host is that wants to join.
-fn joiner(join: &Join, life: Life) -> Joiner {
-    Joiner { node: join.node, life, address: join.address.clone(), key: join.key, readers: join.readers }
 }
 
 /// Refuses what a client says of a region where no coordinator said it.
@@ -595,20 +409,4 @@ fn check_view(view: &RegionView) -> Result<()> {
     check_layout(&view.layout, &view.grants)?;
     // It is part of messages, and of files' names.
     check_name(&view.name)
-}
-
-fn check_layout(layout: &Layout, grants: &[Grant]) -> Result<()> {
-    let garbage = |reason: &str| Error::Garbage { peer: "who shares a region".to_owned(), reason: reason.to_owned() };
-    layout.check().map_err(|malformed| garbage(malformed.0))?;
-    match layout.extents().count() == grants.len() {
-        true => Ok(()),
-        false => Err(garbage("not a grant for each extent")),
-    }
-}
-
-/// Who wanted to share extents of this node does, or has given up.
-pub(super) fn want_no_more(extents: &Extents, me: Option<(NodeId, Epoch)>, join: &Join) {
-    let me = me.map(|(me, _)| me);
-    let own = join.layout.extents().filter(|extent| Some(extent.node) == me);
-    own.for_each(|extent| extents.want_no_more(extent.slot));
 }

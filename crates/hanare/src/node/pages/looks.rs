@@ -1,6 +1,6 @@
 //! What programs are told of pages: counts of each region, which pages went to and fro, and a map of those.
 
-use super::Pages;
+use super::SharedRegions;
 use super::home::Home;
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::{LOOK_COUNT_MAX, MAP_CELL_COUNT_MAX, PAST_MAPPING_COUNT_MAX};
@@ -27,7 +27,7 @@ impl Past {
     }
 }
 
-impl Pages {
+impl SharedRegions {
     /// What happened to pages of regions that are shared or at home here, at most [`LOOK_COUNT_MAX`]. Names, and which pages went to and fro,
     /// are told of regions that `tells` admits.
     pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {

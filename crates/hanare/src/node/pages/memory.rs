@@ -39,7 +39,7 @@ struct HomeExtent {
 }
 
 /// A page's place: its extent, its first byte there, and how many of its bytes are the region's.
-struct Place<'a> {
+struct PagePlace<'a> {
     extent: &'a HomeExtent,
     offset: u64,
     len: usize,
@@ -115,11 +115,11 @@ impl HomeMemory {
         self.place(page).is_some()
     }
 
-    fn place(&self, page: u64) -> Option<Place<'_>> {
+    fn place(&self, page: u64) -> Option<PagePlace<'_>> {
         let (at, len) = (page.checked_mul(PAGE_LEN)?, self.layout.len());
         let piece = (at < len).then(|| self.layout.pieces(at, PAGE_LEN.min(len - at)).next())??;
         let extent = self.extents.get(piece.extent)?.as_ref()?;
-        Some(Place { extent, offset: piece.offset, len: piece.len as usize })
+        Some(PagePlace { extent, offset: piece.offset, len: piece.len as usize })
     }
 
     /// A page's bytes; behind the region's end zeros.

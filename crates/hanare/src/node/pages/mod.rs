@@ -1,83 +1,86 @@
 //! Shared regions on this node: the homes of pages that lie here, and the hosts' side of regions that clients here map.
 //!
-//! Runs in the service thread. What clients' threads ask comes over links of their own ([`Pages::on_wants`]); everything between
-//! hosts and homes is a [`Letter`], to another node or to this very one.
+//! Runs in the service thread. Requests of clients' threads come over links of their own ([`SharedRegions::on_page_requests`]);
+//! everything between hosts and homes is a [`NodeMessage`](hanare_protocol::wire::page::NodeMessage), to another node or to this very one.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `asking` | the answer to a thread, while this node has a say in it |
+//! | `outgoing` | a message, where it goes, and its page |
+//! | `request` | requests of clients |
+//! | `memory` | the pages that lie here: read, written, taken out of mappings |
+//! | `reply` | the reply to a thread's page requests, while this node has a say in it |
 //! | `home` | a region's directory where its pages lie |
 //! | `host` | a region's page words and frames where it is mapped |
-//! | `memory` | the pages that lie here: read, written, taken out of mappings |
+//! | `wires` | numbered messages over connections that break and are made anew |
+//! | `delivery` | messages of homes and hosts: what each comes to, and how they leave |
+//! | `joins` | clients that will map: their host joins homes and leaves them |
+//! | `guests` | hosts that join homes of this node and leave them |
 //! | `recall` | pages that are brought home for commands |
 //! | `looks` | what programs are told of pages |
-//! | `joins` | clients that will map, hosts that join homes and leave them |
 //! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and what the others do |
-//! | `wires` | letters between nodes |
 
-mod asking;
+mod delivery;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod guests;
 mod home;
 mod host;
 mod joins;
 mod looks;
 mod memory;
+mod outgoing;
 mod recall;
+mod reply;
+mod request;
 mod returns;
 mod wires;
 
 use crate::node::extents::Extents;
-use asking::Asking;
-use hanare_memory::frames::ClientFrames;
+use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::share::Lobby;
 pub(crate) use hanare_protocol::page::share::Over;
-use hanare_protocol::page::{Face, HostId, Say};
-use hanare_protocol::wire::control::{Answer, RegionView};
-use hanare_protocol::wire::page::{Letter, Settled, Want, decode_frame};
-use hanare_protocol::{Error, Result, page::Consistency};
-pub(crate) use home::Sealed;
-use home::{Answers, Home, PageBytes, Post};
+use hanare_protocol::page::{Face, HostId};
+use hanare_protocol::wire::control::Answer;
+use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
+use hanare_protocol::{Error, Result};
+use home::Home;
 use host::Host;
-use joins::{HostKey, PendingJoin};
 use looks::Past;
+use outgoing::Outgoing;
 use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
+pub(crate) use reply::SealedReply;
+use reply::{FinishedReply, PageReply, PendingReply};
+use request::HostKey;
+pub(crate) use request::RegionRequest;
 use returns::{Dismissed, Handed};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wires::{Brought, Errand, Wires};
-
-/// What a client asks of its node about shared regions.
-pub(crate) enum Wish {
-    Share { view: Box<RegionView>, consistency: Consistency, uid: u32 },
-    Hold { gid: Gid, frames: ClientFrames },
-    Unshare { gid: Gid },
-}
+use wires::{Brought, Wires};
 
 /// What the service does for shared regions.
-pub(crate) enum Deed {
-    /// Connect to a node, and say so to [`Pages::dialed`].
+pub(crate) enum Action {
+    /// Connect to a node, and say so to [`SharedRegions::dialed`].
     Dial { node: NodeId, address: String },
     /// Send a frame over a connection to or from another node.
     Send { place: u64, bytes: Vec<u8> },
     /// Close such a connection.
     Close { place: u64 },
-    /// Answer records of a thread.
-    Grant { session: u64, seq: u64, answers: Sealed },
+    /// Reply to the page requests of a thread.
+    Grant { session: u64, seq: u64, reply: SealedReply },
     /// Pages that a stage of a command waits for are at home, or will not come.
     Recalled { asker: Asker, face: Face, outcome: Result<()> },
     /// End the link of a client that sent nonsense.
     End { session: u64, error: Error },
-    /// Answer a client's wish.
+    /// Answer a client's request.
     Reply { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
 }
 
 /// Shared regions on this node.
-pub(crate) struct Pages {
+pub(crate) struct SharedRegions {
     me: Option<(NodeId, Epoch)>,
     life: Incarnation,
     address: String,
@@ -100,24 +103,24 @@ pub(crate) struct Pages {
     handed: VecDeque<Handed>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
     dismissed: Vec<Dismissed>,
-    /// Letters of this node to itself.
-    local: VecDeque<(Letter, Option<PageBytes>)>,
-    deeds: VecDeque<Deed>,
-    /// The answer that is being put together.
-    asking: Option<Asking>,
+    /// Messages of this node to itself.
+    local: VecDeque<Outgoing>,
+    actions: VecDeque<Action>,
+    /// The reply that is being put together.
+    pending_reply: Option<PendingReply>,
     recalls: Recalls,
     past: Past,
 }
 
-impl Pages {
+impl SharedRegions {
     pub fn new(
         extents: Arc<Extents>,
         address: String,
         life: Incarnation,
         bound: Duration,
         (frames_max, maps_own): (u64, bool),
-    ) -> Pages {
-        Pages {
+    ) -> SharedRegions {
+        SharedRegions {
             me: None,
             life,
             address,
@@ -135,8 +138,8 @@ impl Pages {
             handed: VecDeque::new(),
             dismissed: Vec::new(),
             local: VecDeque::new(),
-            deeds: VecDeque::new(),
-            asking: None,
+            actions: VecDeque::new(),
+            pending_reply: None,
             recalls: Recalls::default(),
             past: Past::default(),
         }
@@ -158,8 +161,8 @@ impl Pages {
     }
 
     /// The next thing to do; drained after every input.
-    pub fn poll(&mut self) -> Option<Deed> {
-        self.deeds.pop_front()
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 
     /// Whether pages may be asked for at any moment.
@@ -167,12 +170,12 @@ impl Pages {
         !self.hosts.is_empty() || !self.homes.is_empty()
     }
 
-    /// Whether [`Pages::turn`] has to be called again and again.
+    /// Whether [`SharedRegions::turn`] has to be called again and again.
     pub fn is_busy(&self) -> bool {
         self.hosts.values().any(Host::is_taking)
     }
 
-    /// Whether [`Pages::tick`] has to be called soon.
+    /// Whether [`SharedRegions::tick`] has to be called soon.
     pub fn waits(&self) -> bool {
         !self.lobby.is_empty()
             || self.hosts.values().any(|host| host.sharing.waits())
@@ -187,17 +190,18 @@ impl Pages {
         !self.lobby.is_empty()
     }
 
-    /// A thread of a client wants pages of a share; answered by [`Deed::Grant`].
-    pub fn on_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) {
-        let outcome = self.begin_wants(session, seq, share, wants);
-        self.end_ask(session, outcome);
+    /// A thread of a client wants pages of a share; answered by [`Action::Grant`].
+    pub fn on_page_requests(&mut self, session: u64, seq: u64, share: u64, requests: &[PageRequest]) {
+        let outcome = self.begin_page_requests(session, seq, share, requests);
+        self.end_request(session, outcome);
     }
 
     /// A thread of a client has installed grants of a share.
     pub fn on_settled(&mut self, session: u64, share: u64, settled: &[Settled]) {
-        let outcome = self
-            .with_home(share, |home, host, posts| settled.iter().try_for_each(|settled| home.on_settled(host, settled, posts)));
-        self.end_ask(session, outcome);
+        let outcome = self.with_home(share, |home, host, outgoing| {
+            settled.iter().try_for_each(|settled| home.on_settled(host, settled, outgoing))
+        });
+        self.end_request(session, outcome);
     }
 
     /// Clients of this host have more frames of a region than they may.
@@ -208,63 +212,63 @@ impl Pages {
     }
 
     /// A thread that asked for what it may not have loses its link.
-    fn end_ask(&mut self, session: u64, outcome: Result<()>) {
-        self.deeds.extend(outcome.err().map(|error| Deed::End { session, error }));
+    fn end_request(&mut self, session: u64, outcome: Result<()>) {
+        self.actions.extend(outcome.err().map(|error| Action::End { session, error }));
         self.settle();
     }
 
-    fn begin_wants(&mut self, session: u64, seq: u64, share: u64, wants: &[Want]) -> Result<()> {
+    fn begin_page_requests(&mut self, session: u64, seq: u64, share: u64, requests: &[PageRequest]) -> Result<()> {
         let (gid, host) = self.shares.get(&share).copied().ok_or_else(not_shared)?;
         let home = self.homes.get_mut(&gid).filter(|home| !home.is_returning()).ok_or_else(not_shared)?;
-        let mut posts = Vec::new();
-        let answers = home.on_wants(host, session, wants, &mut posts);
+        let mut outgoing = Vec::new();
+        let reply = home.on_page_requests(host, session, requests, &mut outgoing);
         let key = home.key_of(host);
-        let answers = match (answers, key) {
-            (Ok(answers), Some(key)) if answers.is_partial() => {
-                self.asking = Some(Asking::new(key, answers));
-                self.post(posts);
-                self.finish_asking(session, gid, host)
+        let reply = match (reply, key) {
+            (Ok(reply), Some(key)) if reply.is_partial() => {
+                self.pending_reply = Some(PendingReply::new(key, reply));
+                self.send_all(outgoing);
+                self.finish_reply(session, gid, host)
             }
-            (answers, _) => {
-                self.post(posts);
-                answers.map(Some)?
+            (reply, _) => {
+                self.send_all(outgoing);
+                reply.map(Some)?
             }
         };
-        self.deeds.extend(answers.map(|answers| Deed::Grant { session, seq, answers: answers.seal() }));
+        self.actions.extend(reply.map(|reply| Action::Grant { session, seq, reply: reply.seal() }));
         Ok(())
     }
 
-    /// Takes what this very node has to give for an answer, and puts it in.
-    fn finish_asking(&mut self, session: u64, gid: Gid, host: HostId) -> Option<Answers> {
+    /// Takes what this very node has to give for a reply, and puts it in.
+    fn finish_reply(&mut self, session: u64, gid: Gid, host: HostId) -> Option<PageReply> {
         self.settle();
-        let asking = self.asking.take()?;
+        let pending = self.pending_reply.take()?;
         if let Some(home) = self.homes.get_mut(&gid).filter(|_| !self.maps_own) {
-            // A thread that dies with its answer has it sent again from there.
-            for (page, bytes) in asking.pages() {
+            // A thread that dies with its reply has it sent again from there.
+            for (page, bytes) in pending.pages() {
                 if let Err(error) = home.memory().write_page(page.0, bytes) {
                     tracing::warn!("a page that was passed on: {error}");
                 }
             }
         }
-        let answered = asking.finish();
+        let FinishedReply { reply, firm, messages } = pending.finish();
         if let Some(home) = self.homes.get_mut(&gid) {
-            for (page, ticket, grant) in answered.firm {
+            for (page, ticket, grant) in firm {
                 home.await_thread(host, session, page, ticket, grant);
             }
         }
-        self.post(answered.letters);
-        Some(answered.answers)
+        self.send_all(messages);
+        Some(reply)
     }
 
     /// A client's link has ended.
     pub fn on_session_closed(&mut self, session: u64) {
-        let mut posts = Vec::new();
+        let mut outgoing = Vec::new();
         for home in self.homes.values_mut() {
-            if let Err(error) = home.on_session_closed(session, &mut posts) {
+            if let Err(error) = home.on_session_closed(session, &mut outgoing) {
                 tracing::warn!("a page of a thread that is gone: {error}");
             }
         }
-        self.post(posts);
+        self.send_all(outgoing);
         self.settle();
     }
 
@@ -280,16 +284,14 @@ impl Pages {
         let taking: Vec<HostKey> = self.hosts.iter().filter(|(_, host)| host.is_taking()).map(|(key, _)| *key).collect();
         let mut moved = false;
         for key in taking {
-            self.with_host(key, |host, says| moved |= host.turn(says));
+            self.with_host(key, |host, outputs| moved |= host.turn(outputs));
         }
         moved
     }
 
     /// Time passes.
     pub fn tick(&mut self) {
-        let mut errands = Vec::new();
-        self.wires.tick(&mut errands);
-        self.run(errands);
+        self.wires.tick(&mut self.actions);
         self.try_pending_joins();
         self.let_leavers_go();
         self.go_on_leaving();
@@ -302,9 +304,7 @@ impl Pages {
 
     /// A connection to a node was made, and has that place; or it was not.
     pub fn dialed(&mut self, node: NodeId, place: Option<u64>) {
-        let mut errands = Vec::new();
-        let lost = self.wires.dialed(node, place, &mut errands);
-        self.run(errands);
+        let lost = self.wires.dialed(node, place, &mut self.actions);
         if let Some(node) = lost {
             self.on_node_lost(node, Over::All);
         }
@@ -313,9 +313,7 @@ impl Pages {
 
     /// A connection between nodes has ended.
     pub fn wire_ended(&mut self, place: u64) {
-        let mut errands = Vec::new();
-        self.wires.ended(place, &mut errands);
-        self.run(errands);
+        self.wires.ended(place, &mut self.actions);
     }
 
     /// Frames of another node; what they want taken is taken together.
@@ -329,15 +327,12 @@ impl Pages {
             Ok(frame) => frame,
             Err(malformed) => {
                 tracing::warn!("a connection about pages was closed: {}", malformed.0);
-                return self.deeds.push_back(Deed::Close { place });
+                return self.actions.push_back(Action::Close { place });
             }
         };
         let page = (!page.is_empty()).then(|| page.into());
-        let mut errands = Vec::new();
-        let brought = self.wires.hear(place, frame, &mut errands);
-        self.run(errands);
-        match brought {
-            Brought::Letter(from, life, letter) => self.on_letter((from, life), letter, page),
+        match self.wires.hear(place, frame, &mut self.actions) {
+            Brought::Message(from, life, message) => self.on_node_message((from, life), message, page),
             Brought::Another(node, life) => {
                 tracing::info!("another process answers where {node} was");
                 self.on_node_lost(node, Over::AllBut(life));
@@ -356,12 +351,10 @@ impl Pages {
         };
         let is_reached = self.hosts.values().any(is_met);
         if !is_reached && !self.homes.values().any(goes_on) {
-            let mut errands = Vec::new();
-            let unheard = self.wires.forget(node, &mut errands);
-            self.run(errands);
+            let unheard = self.wires.forget(node, &mut self.actions);
             self.keep_unsent(unheard);
         }
-        let (mut posts, mut keys) = (Vec::new(), Vec::new());
+        let (mut outgoing, mut keys) = (Vec::new(), Vec::new());
         for home in self.homes.values_mut() {
             for host in home.hosts_over(node, over) {
                 keys.extend(home.key_of(host));
@@ -371,11 +364,11 @@ impl Pages {
                     home.on_handed_over(host, true);
                     continue;
                 }
-                let left = home.leave(host, true, &mut posts);
+                let left = home.leave(host, true, &mut outgoing);
                 left.map(|(share, _)| self.shares.remove(&share));
             }
         }
-        self.post(posts);
+        self.send_all(outgoing);
         self.let_wait_no_more(keys);
         if over != Over::All {
             self.dismissed.retain(|dismissed| !dismissed.is_at(node));
@@ -384,161 +377,6 @@ impl Pages {
         self.end_returns();
         self.drop_left_homes();
         self.settle();
-    }
-
-    /// All letters of this node to itself, what they want taken, and what comes of that.
-    fn settle(&mut self) {
-        self.settle_but(None);
-    }
-
-    /// The same while a stage asks for its pages, which is told by the answer to that.
-    fn settle_but(&mut self, asking: Option<Face>) {
-        loop {
-            while let Some((letter, bytes)) = self.local.pop_front() {
-                let me = self.me.map_or(NodeId(0), |(node, _)| node);
-                self.on_letter((me, self.life), letter, bytes);
-            }
-            if self.take() {
-                continue;
-            }
-            self.hear_of_recalls(asking);
-            if self.local.is_empty() {
-                return;
-            }
-        }
-    }
-
-    fn on_letter(&mut self, (from, life): (NodeId, Incarnation), letter: Letter, bytes: Option<PageBytes>) {
-        let outcome = match letter {
-            Letter::Join(join) => {
-                self.on_join(from, life, join);
-                Ok(())
-            }
-            Letter::Joined { key, result } => {
-                self.on_joined(key, (from, life), result);
-                Ok(())
-            }
-            Letter::Returned { key, share, address, takes } => {
-                self.on_returned((from, &address), (key, share), takes);
-                Ok(())
-            }
-            Letter::Leave { share } => {
-                self.on_leave(share);
-                Ok(())
-            }
-            Letter::Forgot { share } => {
-                self.on_forgot(share);
-                Ok(())
-            }
-            Letter::Left { key } => {
-                self.on_left(key);
-                Ok(())
-            }
-            Letter::Introduce { key, host, node, address, its_key } => {
-                if let Some((to, home)) = self.keys.get(&key).copied()
-                    && let Some(known) = self.hosts.get_mut(&to)
-                {
-                    known.homes[home].peers.insert(host, host::PeerHost { node, address, key: its_key });
-                }
-                Ok(())
-            }
-            Letter::ToHome { share, page, message } => {
-                self.with_home(share, |home, host, posts| home.on_message(host, page, message, bytes.as_deref(), posts))
-            }
-            Letter::ToHost { key, page, message } => {
-                let mut outcome = Ok(());
-                match self.keys.get(&key).copied() {
-                    Some((to, home)) => {
-                        self.with_host(to, |host, says| outcome = host.on_message(home, page, message, bytes, says));
-                    }
-                    None => self.give_straight_back(key, page, &message, bytes),
-                }
-                outcome
-            }
-            Letter::HostGone { key } => {
-                if let Some((to, home)) = self.keys.get(&key).copied() {
-                    self.with_host(to, |host, says| host.on_host_gone(home, says));
-                }
-                Ok(())
-            }
-        };
-        if let Err(error) = outcome {
-            tracing::warn!("{from} about pages: {error}");
-        }
-    }
-
-    /// Runs `with` on the home that a share is for, and posts what comes of it. Shares that are over are passed over.
-    fn with_home(&mut self, share: u64, with: impl FnOnce(&mut Home, HostId, &mut Vec<Post>) -> Result<()>) -> Result<()> {
-        let known = self.shares.get(&share).copied();
-        let Some((home, host)) = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, host))) else {
-            return Err(not_shared());
-        };
-        let mut posts = Vec::new();
-        let outcome = with(home, host, &mut posts);
-        self.post(posts);
-        outcome
-    }
-
-    fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<Say<PageBytes>>)) {
-        let now_ms = self.now_ms();
-        let Some(host) = self.hosts.get_mut(&key) else { return };
-        let mut says = Vec::new();
-        with(host, &mut says);
-        let is_left = host.part_stuck(&mut says) && host.is_unused();
-        if host.is_given_up() || is_left {
-            // The homes must not wait for what it does not know any more.
-            host.sharing.give_up(now_ms);
-        }
-        self.say(key, says);
-    }
-
-    /// Letters of a host to its homes, and to other hosts.
-    fn say(&mut self, key: HostKey, says: Vec<Say<PageBytes>>) {
-        for say in says {
-            let Some(host) = self.hosts.get(&key) else { return };
-            let (node, address, letter, bytes) = match say {
-                Say::Home { page, message, bytes } => {
-                    let home = host.home_of_page(page.0);
-                    let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else { continue };
-                    (door.node, door.address.clone(), Letter::ToHome { share, page, message }, bytes)
-                }
-                Say::Host { to, page, message, bytes } => {
-                    let Some(peer) = host.homes[host.home_of_page(page.0)].peers.get(&to) else { continue };
-                    (peer.node, peer.address.clone(), Letter::ToHost { key: peer.key, page, message }, bytes)
-                }
-            };
-            self.send(Post { node, address, letter, bytes });
-        }
-    }
-
-    fn post(&mut self, posts: Vec<Post>) {
-        posts.into_iter().for_each(|post| self.send(post));
-    }
-
-    fn send(&mut self, post: Post) {
-        let post = match &mut self.asking {
-            Some(asking) => asking.keep(post),
-            None => Some(post),
-        };
-        let Some(Post { node, address, letter, bytes }) = post else { return };
-        if letter.has_bytes() && bytes.is_none() {
-            // Whoever waits for it is told by its bound: bytes are not made up.
-            return tracing::error!("a page for {node} could not be read, and is not sent");
-        }
-        if self.me.is_some_and(|(me, _)| me == node) {
-            return self.local.push_back((letter, bytes));
-        }
-        let mut errands = Vec::new();
-        self.wires.send(node, &address, letter, bytes, &mut errands);
-        self.run(errands);
-    }
-
-    fn run(&mut self, errands: Vec<Errand>) {
-        self.deeds.extend(errands.into_iter().map(|errand| match errand {
-            Errand::Dial(node, address) => Deed::Dial { node, address },
-            Errand::Send(place, bytes) => Deed::Send { place, bytes },
-            Errand::Close(place) => Deed::Close { place },
-        }));
     }
 }
 

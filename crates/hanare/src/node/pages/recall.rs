@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Need ──┬── nobody else has a page of it ────────────────────────────────> done at once
-//!          └── asked of the directory ── hosts send pages, drop copies ──────> Deed::Recalled ── done ── release
+//!          └── asked of the directory ── hosts send pages, drop copies ──────> Action::Recalled ── done ── release
 //! ```
 //!
 //! A stage that writes holds its pages from there on until it is done. A stage that reads holds nothing: what lies at home since its
@@ -16,7 +16,7 @@
 //!   after it is done. Hosts give pages up by themselves.
 //! - A stage holds pages of one home. A copy has the bytes of its source before it asks for its target's pages.
 
-use super::{Deed, Pages};
+use super::{Action, SharedRegions};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::page::{Access, Consistency, Face, Page};
@@ -43,9 +43,9 @@ pub(crate) enum Asker {
 
 /// What can be said of a need at once.
 pub(crate) enum Recall {
-    /// The stage may be done; [`Pages::release`] follows.
+    /// The stage may be done; [`SharedRegions::release`] follows.
     Ready(Face),
-    /// [`Deed::Recalled`] follows.
+    /// [`Action::Recalled`] follows.
     Waits(Face),
 }
 
@@ -94,7 +94,7 @@ impl Recalls {
     }
 }
 
-impl Pages {
+impl SharedRegions {
     /// How long a stage waits for hosts: who asked hears which host was silent before it gives up itself.
     fn recall_bound(&self) -> Duration {
         self.bound - self.bound / 4
@@ -143,29 +143,29 @@ impl Pages {
     }
 
     fn let_go(&mut self, face: Face, pages: &[Page], gid: Gid) {
-        let mut posts = Vec::new();
+        let mut outgoing = Vec::new();
         if let Some(home) = self.homes.get_mut(&gid).filter(|home| !home.is_returning()) {
-            home.release(face, pages, &mut posts);
+            home.release(face, pages, &mut outgoing);
         }
-        self.post(posts);
+        self.send_all(outgoing);
     }
 
     fn ask_for_pages(&mut self, face: Face) {
         let Some(asked) = self.recalls.asked.get_mut(&face) else { return };
-        let mut posts = Vec::new();
+        let mut outgoing = Vec::new();
         match self.homes.get_mut(&asked.gid) {
             // Nobody maps it any more.
             None => asked.state = StageState::Over(Ok(())),
             Some(home) if home.is_returning() => {}
             Some(home) => {
                 asked.state = StageState::Waits(asked.pages.iter().copied().collect());
-                home.recall(face, &asked.pages, asked.access, &mut posts);
+                home.recall(face, &asked.pages, asked.access, &mut outgoing);
             }
         }
-        self.post(posts);
+        self.send_all(outgoing);
     }
 
-    /// Takes note of what homes say of pages; the asker is told by a deed, unless it is the one that asks just now.
+    /// Takes note of what homes say of pages; the asker is told by an action, unless it is the one that asks just now.
     pub(super) fn hear_of_recalls(&mut self, asking: Option<Face>) {
         if self.recalls.asked.is_empty() {
             return;
@@ -187,7 +187,7 @@ impl Pages {
         failed.into_iter().for_each(|(face, gid, pages)| self.let_go(face, &pages, gid));
         for (face, asked) in self.recalls.asked.iter_mut().filter(|(face, asked)| asked.is_over() && Some(**face) != asking) {
             if let StageState::Over(outcome) = std::mem::replace(&mut asked.state, StageState::Told) {
-                self.deeds.push_back(Deed::Recalled { asker: asked.asker, face: *face, outcome });
+                self.actions.push_back(Action::Recalled { asker: asked.asker, face: *face, outcome });
             }
         }
     }

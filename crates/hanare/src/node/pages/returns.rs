@@ -14,18 +14,21 @@
 //!
 //! As a host, a node that was taken for lost drops what it has of others' pages: their homes have done without it.
 
-use super::home::Post;
-use super::joins::{HostKey, want_no_more};
-use super::wires::Sheet;
-use super::{Home, Host, PageBytes, Pages};
+use super::SharedRegions;
+use super::guests::cancel_share_wait;
+use super::home::Home;
+use super::host::Host;
+use super::outgoing::{Outgoing, PageBytes};
+use super::request::HostKey;
 use hanare_protocol::Error;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::ASK_AGAIN_MS;
 use hanare_protocol::page::share::Handed as HandedOver;
 use hanare_protocol::page::share::table::HomePhase;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
-use hanare_protocol::wire::page::Letter;
+use hanare_protocol::wire::page::NodeMessage;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a page that is under way between two hosts is waited for when all hosts have answered: as long as a node that cannot be
@@ -37,22 +40,22 @@ const HANDED_COUNT_MAX: usize = 256;
 
 /// A host that could not be reached, and is to be told.
 pub(super) struct Dismissed {
-    post: Post,
+    notice: Outgoing,
     told_ms: Option<u64>,
 }
 
 impl Dismissed {
-    pub fn new(post: Post) -> Dismissed {
-        Dismissed { post, told_ms: None }
+    pub fn new(notice: Outgoing) -> Dismissed {
+        Dismissed { notice, told_ms: None }
     }
 
     pub fn is_at(&self, node: NodeId) -> bool {
-        self.post.node == node
+        self.notice.node == node
     }
 
     /// Whether it answers with that share.
     pub fn is_of(&self, share: u64) -> bool {
-        matches!(self.post.letter, Letter::Returned { share: own, .. } if own == share)
+        matches!(self.notice.message, NodeMessage::Returned { share: own, .. } if own == share)
     }
 }
 
@@ -63,19 +66,17 @@ pub(super) struct Handed {
     node: NodeId,
     address: String,
     /// What the home may not have heard before it was lost again.
-    unsent: Vec<Sheet>,
+    unsent: Vec<Arc<Outgoing>>,
 }
 
-impl Pages {
+impl SharedRegions {
     /// This node, by the number `was`, was taken for lost: what it had of others' pages is void, and its homes ask all hosts for
     /// what they have.
     pub(super) fn begin_anew(&mut self, was: NodeId) {
         for gone in self.lobby.drop_those(|_| true) {
-            want_no_more(&self.extents, self.me, &gone.join);
+            cancel_share_wait(&self.extents, self.me, &gone.join);
         }
-        let mut errands = Vec::new();
-        let unheard = self.wires.begin_anew(&mut errands);
-        self.run(errands);
+        let unheard = self.wires.begin_anew(&mut self.actions);
         self.keep_unsent(unheard);
         let is = self.me.map_or(was, |(is, _)| is);
         self.homes.values_mut().for_each(|home| home.begin_return(was, is));
@@ -118,15 +119,15 @@ impl Pages {
         self.keys.insert(key, (place, at));
     }
 
-    /// Letters that a node may not have heard before it was lost: the pages among them are kept for its return.
-    pub(super) fn keep_unsent(&mut self, unheard: Vec<Sheet>) {
-        for sheet in unheard {
-            let Letter::ToHome { share, message: ToHome::WriteBack { .. }, .. } = sheet.0 else { continue };
+    /// Messages that a node may not have heard before it was lost: the pages among them are kept for its return.
+    pub(super) fn keep_unsent(&mut self, unheard: Vec<Arc<Outgoing>>) {
+        for outgoing in unheard {
+            let NodeMessage::ToHome { share, message: ToHome::WriteBack { .. }, .. } = outgoing.message else { continue };
             let its = |host: &Host| (0..host.homes.len()).find(|at| host.sharing.share(*at) == Some(share));
             if let Some((host, at)) = self.hosts.values_mut().find_map(|host| its(host).map(|at| (host, at))) {
-                host.homes[at].unsent.push(sheet);
+                host.homes[at].unsent.push(outgoing);
             } else if let Some(handed) = self.handed.iter_mut().find(|handed| handed.share == share) {
-                handed.unsent.push(sheet);
+                handed.unsent.push(outgoing);
             }
         }
     }
@@ -171,13 +172,13 @@ impl Pages {
     }
 
     /// Sends what a home may not have heard, and that there is nothing more; or that this host does not know what it had.
-    fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: Option<&[Sheet]>) {
-        let last = if unsent.is_some() { Letter::Leave { share } } else { Letter::Forgot { share } };
-        let again = unsent.unwrap_or_default().iter().map(|sheet| (sheet.0.clone(), sheet.1.clone()));
-        let letters: Vec<(Letter, Option<PageBytes>)> = again.chain([(last, None)]).collect();
-        for (letter, bytes) in letters {
-            self.send(Post { node, address: address.to_owned(), letter, bytes });
+    fn say_farewell(&mut self, (node, address): (NodeId, &str), share: u64, unsent: Option<&[Arc<Outgoing>]>) {
+        let last = if unsent.is_some() { NodeMessage::Leave { share } } else { NodeMessage::Forgot { share } };
+        for unsent in unsent.unwrap_or_default() {
+            // The home may be reached elsewhere.
+            self.send(Outgoing { node, address: address.to_owned(), ..Outgoing::clone(unsent) });
         }
+        self.send(Outgoing { node, address: address.to_owned(), message: last, bytes: None });
     }
 
     /// A host does not know what it had of a home of this node: that is lost with it.
@@ -191,10 +192,10 @@ impl Pages {
             home.on_handed_over(host, true);
             return self.end_returns();
         }
-        let mut posts = Vec::new();
-        let left = home.leave(host, true, &mut posts);
+        let mut outgoing = Vec::new();
+        let left = home.leave(host, true, &mut outgoing);
         left.map(|(share, _)| self.shares.remove(&share));
-        self.post(posts);
+        self.send_all(outgoing);
         self.drop_left_homes();
     }
 
@@ -204,7 +205,7 @@ impl Pages {
         let (handing, now_ms): (Vec<(HostKey, usize)>, u64) = (self.hosts.iter().flat_map(handing).collect(), self.now_ms());
         for (place, at) in handing {
             let mut is_empty = true;
-            self.with_host(place, |host, says| is_empty = host.hand_over(at, says));
+            self.with_host(place, |host, outputs| is_empty = host.hand_over(at, outputs));
             let Some(host) = self.hosts.get_mut(&place) else { continue };
             let knows = !host.is_given_up();
             if host.sharing.on_handed(at, is_empty, knows, now_ms) == HandedOver::Late {
@@ -221,22 +222,22 @@ impl Pages {
         let ToHost::Grant { version, access: Access::Write, has_bytes: true, .. } = message else { return };
         let Some(handed) = self.handed.iter().find(|handed| handed.key == key) else { return };
         let message = ToHome::WriteBack { version: *version, keeps: false };
-        let letter = Letter::ToHome { share: handed.share, page, message };
-        self.send(Post { node: handed.node, address: handed.address.clone(), letter, bytes });
+        let message = NodeMessage::ToHome { share: handed.share, page, message };
+        self.send(Outgoing { node: handed.node, address: handed.address.clone(), message, bytes });
     }
 
     /// Hosts that have not answered to a home that is back, or that could not be reached, are told again.
     pub(super) fn ask_again(&mut self) {
-        let (now_ms, mut posts) = (self.now_ms(), Vec::new());
+        let (now_ms, mut outgoing) = (self.now_ms(), Vec::new());
         for home in self.homes.values_mut().filter(|home| home.is_returning()) {
-            home.ask_again(&self.address, now_ms, &mut posts);
+            home.ask_again(&self.address, now_ms, &mut outgoing);
         }
         let is_due = |told_ms: u64| now_ms.saturating_sub(told_ms) >= ASK_AGAIN_MS;
         for dismissed in self.dismissed.iter_mut().filter(|dismissed| dismissed.told_ms.is_none_or(is_due)) {
             dismissed.told_ms = Some(now_ms);
-            posts.push(dismissed.post.again());
+            outgoing.push(dismissed.notice.clone());
         }
-        self.post(posts);
+        self.send_all(outgoing);
     }
 
     /// Homes of this node that have got all that there is begin anew.

@@ -1,13 +1,14 @@
-//! Letters about pages to other nodes: each arrives once, over connections that break and are made anew.
+//! Messages about pages to other nodes: each arrives once, over connections that break and are made anew.
 //!
-//! Every node makes the connections that its own letters leave by; what comes back on one are receipts. A node that cannot be
+//! Every node makes the connections that its own messages leave by; what comes back on one are receipts. A node that cannot be
 //! reached for [`GIVE_UP`], or whose process is another one, is lost.
 
-use super::home::PageBytes;
+use super::Action;
+use super::outgoing::Outgoing;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::{Answering, Courier};
-use hanare_protocol::wire::page::{Frame, Letter, encode_frame};
-use std::collections::HashMap;
+use hanare_protocol::wire::page::{Frame, NodeMessage, encode_frame};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,38 +18,25 @@ const GIVE_UP: Duration = Duration::from_millis(3500);
 /// How long after a failure the next try begins.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Letters heard before a receipt is sent.
+/// Messages heard before a receipt is sent.
 const RECEIPT_COUNT: u32 = 32;
-
-/// What the service is to do for letters.
-pub(super) enum Errand {
-    /// Connect to a node.
-    Dial(NodeId, String),
-    /// Send a frame over a connection.
-    Send(u64, Vec<u8>),
-    /// Close a connection.
-    Close(u64),
-}
-
-/// A letter, with its page.
-pub(super) type Sheet = Arc<(Letter, Option<PageBytes>)>;
 
 /// What a frame brings.
 pub(super) enum Brought {
     Nothing,
-    /// A letter that is heard for the first time, and from which life of which node.
-    Letter(NodeId, Incarnation, Letter),
+    /// A message that is heard for the first time, and from which life of which node.
+    Message(NodeId, Incarnation, NodeMessage),
     /// Another life of a node answers: the one before is over.
     Another(NodeId, Incarnation),
 }
 
-/// The way to one node.
-struct Way {
+/// The messages to one node, and the connection that they leave by.
+struct Channel {
     address: String,
-    /// By what the other end knows that its letters are numbered anew. A node that was forgotten and is talked to again takes the
-    /// letters of the next way for no repetition of those of this one.
+    /// Differs for each channel that this process begins, so that the other end knows messages that are numbered anew. Without it, a
+    /// node that was forgotten and met again would take the next channel's messages for repetitions.
     number: u64,
-    courier: Courier<Sheet>,
+    courier: Courier<Arc<Outgoing>>,
     answering: Answering,
     /// The connection's place in the service.
     place: Option<u64>,
@@ -58,42 +46,43 @@ struct Way {
     again: Option<Instant>,
 }
 
-/// All ways, and what was heard from whom.
+/// All channels, and the messages heard of other nodes' channels.
 pub(super) struct Wires {
     me: Option<NodeId>,
     life: Incarnation,
-    /// Ways that were ever begun.
+    /// Number of channels that were ever begun.
     begun: u64,
-    ways: HashMap<NodeId, Way>,
+    channels: HashMap<NodeId, Channel>,
     heard: HashMap<Speaker, (Courier<()>, u32)>,
     /// Connections of others, and who made them.
     from: HashMap<u64, Speaker>,
 }
 
-/// Who says something: a node, in which life, by which of its ways.
+/// The other end of a connection: a node, its life, the number of its channel.
 type Speaker = (NodeId, Incarnation, u64);
 
 impl Wires {
     pub fn new(life: Incarnation) -> Wires {
-        Wires { me: None, life, begun: 0, ways: HashMap::new(), heard: HashMap::new(), from: HashMap::new() }
+        Wires { me: None, life, begun: 0, channels: HashMap::new(), heard: HashMap::new(), from: HashMap::new() }
     }
 
     pub fn set_me(&mut self, me: NodeId) {
         self.me = Some(me);
     }
 
-    /// Where a node is reached that letters went to.
+    /// Where a node is reached that messages went to.
     pub fn address_of(&self, node: NodeId) -> Option<String> {
         let own = (self.me == Some(node)).then(String::new);
-        own.or_else(|| Some(self.ways.get(&node)?.address.clone()))
+        own.or_else(|| Some(self.channels.get(&node)?.address.clone()))
     }
 
-    /// Sends a letter, now or when there is a connection.
-    pub fn send(&mut self, node: NodeId, address: &str, letter: Letter, bytes: Option<PageBytes>, errands: &mut Vec<Errand>) {
-        let way = self.ways.entry(node).or_insert_with(|| {
+    /// Sends a message, now or when there is a connection.
+    pub fn send(&mut self, outgoing: Outgoing, actions: &mut VecDeque<Action>) {
+        let node = outgoing.node;
+        let channel = self.channels.entry(node).or_insert_with(|| {
             self.begun += 1;
-            Way {
-                address: address.to_owned(),
+            Channel {
+                address: outgoing.address.clone(),
                 number: self.begun,
                 courier: Courier::default(),
                 answering: Answering::default(),
@@ -103,95 +92,98 @@ impl Wires {
                 again: None,
             }
         });
-        let sheet: Sheet = Arc::new((letter, bytes));
-        let number = way.courier.send(sheet.clone());
-        match way.place {
-            Some(place) => errands.push(Errand::Send(place, frame(number, &sheet))),
-            None if !way.is_dialing && way.again.is_none() => {
-                way.is_dialing = true;
-                errands.push(Errand::Dial(node, way.address.clone()));
+        let outgoing = Arc::new(outgoing);
+        let number = channel.courier.send(outgoing.clone());
+        match channel.place {
+            Some(place) => actions.push_back(Action::Send { place, bytes: frame(number, &outgoing) }),
+            None if !channel.is_dialing && channel.again.is_none() => {
+                channel.is_dialing = true;
+                actions.push_back(Action::Dial { node, address: channel.address.clone() });
             }
             None => {}
         }
     }
 
     /// A connection was made, or not. Returns the node if it is lost.
-    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, errands: &mut Vec<Errand>) -> Option<NodeId> {
-        let (Some(me), Some(way)) = (self.me, self.ways.get_mut(&node)) else {
-            errands.extend(place.map(Errand::Close));
+    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, actions: &mut VecDeque<Action>) -> Option<NodeId> {
+        let (Some(me), Some(channel)) = (self.me, self.channels.get_mut(&node)) else {
+            actions.extend(place.map(|place| Action::Close { place }));
             return None;
         };
-        if way.place.is_some() {
-            // The connection was made for a way that has ended since.
-            errands.extend(place.map(Errand::Close));
+        if channel.place.is_some() {
+            // The connection was made for a channel that has ended since.
+            actions.extend(place.map(|place| Action::Close { place }));
             return None;
         }
-        way.is_dialing = false;
+        channel.is_dialing = false;
         let Some(place) = place else {
-            if way.since.elapsed() >= GIVE_UP {
+            if channel.since.elapsed() >= GIVE_UP {
                 return Some(node);
             }
-            way.again = Some(Instant::now() + AGAIN);
+            channel.again = Some(Instant::now() + AGAIN);
             return None;
         };
-        way.place = Some(place);
-        errands.push(Errand::Send(place, encode_frame(&Frame::Hail { node: me, life: self.life, way: way.number }, None)));
-        for (number, sheet) in way.courier.unconfirmed() {
-            errands.push(Errand::Send(place, frame(number, sheet)));
+        channel.place = Some(place);
+        actions.push_back(Action::Send {
+            place,
+            bytes: encode_frame(&Frame::Hail { node: me, life: self.life, channel: channel.number }, None),
+        });
+        for (number, outgoing) in channel.courier.unconfirmed() {
+            actions.push_back(Action::Send { place, bytes: frame(number, outgoing) });
         }
         None
     }
 
     /// A connection has ended.
-    pub fn ended(&mut self, place: u64, errands: &mut Vec<Errand>) {
+    pub fn ended(&mut self, place: u64, actions: &mut VecDeque<Action>) {
         self.from.remove(&place);
-        let way = self.ways.iter_mut().find(|(_, way)| way.place == Some(place));
-        if let Some((node, way)) = way {
-            (way.place, way.is_dialing, way.since) = (None, true, Instant::now());
-            errands.push(Errand::Dial(*node, way.address.clone()));
+        let channel = self.channels.iter_mut().find(|(_, channel)| channel.place == Some(place));
+        if let Some((node, channel)) = channel {
+            (channel.place, channel.is_dialing, channel.since) = (None, true, Instant::now());
+            actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
         }
     }
 
     /// Whether somebody is to be dialed again; then [`Wires::tick`] is called soon.
     pub fn waits(&self) -> bool {
-        self.ways.values().any(|way| way.again.is_some())
+        self.channels.values().any(|channel| channel.again.is_some())
     }
 
-    pub fn tick(&mut self, errands: &mut Vec<Errand>) {
+    pub fn tick(&mut self, actions: &mut VecDeque<Action>) {
         let now = Instant::now();
-        for (node, way) in &mut self.ways {
-            if way.again.is_some_and(|again| again <= now) {
-                (way.again, way.is_dialing) = (None, true);
-                errands.push(Errand::Dial(*node, way.address.clone()));
+        for (node, channel) in &mut self.channels {
+            if channel.again.is_some_and(|again| again <= now) {
+                (channel.again, channel.is_dialing) = (None, true);
+                actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
             }
         }
     }
 
     /// A frame arrived.
-    pub fn hear(&mut self, place: u64, frame: Frame, errands: &mut Vec<Errand>) -> Brought {
+    pub fn hear(&mut self, place: u64, frame: Frame, actions: &mut VecDeque<Action>) -> Brought {
         match frame {
-            Frame::Hail { node, life, way } => {
-                let who = (node, life, way);
+            Frame::Hail { node, life, channel } => {
+                let who = (node, life, channel);
                 // What still comes over connections of another life of it is not heard.
                 self.from.retain(|_, known| known.0 != node || *known == who);
                 self.from.insert(place, who);
                 // A node has one life at a time.
                 self.heard.retain(|known, _| known.0 != node || *known == who);
-                errands.push(Errand::Send(place, encode_frame(&Frame::Answers(self.life), None)));
+                actions.push_back(Action::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) });
                 Brought::Nothing
             }
             Frame::Answers(life) => {
-                let way = self.ways.iter_mut().find(|(_, way)| way.place == Some(place));
-                let another = way.and_then(|(node, way)| way.answering.hear(life).then_some(*node));
+                let channel = self.channels.iter_mut().find(|(_, channel)| channel.place == Some(place));
+                let another = channel.and_then(|(node, channel)| channel.answering.hear(life).then_some(*node));
                 another.map_or(Brought::Nothing, |node| Brought::Another(node, life))
             }
             Frame::Heard(receipt) => {
-                if let Some(way) = self.ways.values_mut().find(|way| way.place == Some(place)) {
-                    way.courier.confirm(&receipt);
+                if let Some(channel) = self.channels.values_mut().find(|channel| channel.place == Some(place)) {
+                    channel.courier.confirm(&receipt);
                 }
                 Brought::Nothing
             }
-            Frame::Letter(number, letter) => {
+            Frame::Message(number, message) => {
                 let Some(from) = self.from.get(&place).copied() else { return Brought::Nothing };
                 let (courier, owed) = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
@@ -200,37 +192,37 @@ impl Wires {
                     && let Some(receipt) = courier.receipt()
                 {
                     *owed = 0;
-                    errands.push(Errand::Send(place, encode_frame(&Frame::Heard(receipt), None)));
+                    actions.push_back(Action::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) });
                 }
-                if is_new { Brought::Letter(from.0, from.1, letter) } else { Brought::Nothing }
+                if is_new { Brought::Message(from.0, from.1, message) } else { Brought::Nothing }
             }
         }
     }
 
     /// This node was taken for lost: what it had to say is void. Returns that.
-    pub fn begin_anew(&mut self, errands: &mut Vec<Errand>) -> Vec<Sheet> {
+    pub fn begin_anew(&mut self, actions: &mut VecDeque<Action>) -> Vec<Arc<Outgoing>> {
         let mut void = Vec::new();
-        for (_, way) in self.ways.drain() {
-            errands.extend(way.place.map(Errand::Close));
-            void.extend(way.courier.unconfirmed().map(|(_, sheet)| sheet.clone()));
+        for (_, channel) in self.channels.drain() {
+            actions.extend(channel.place.map(|place| Action::Close { place }));
+            void.extend(channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()));
         }
         void
     }
 
     /// A node is lost: nothing more is said to it, nor heard from this life of it. Returns what it may not have heard.
-    pub fn forget(&mut self, node: NodeId, errands: &mut Vec<Errand>) -> Vec<Sheet> {
-        let way = self.ways.remove(&node);
+    pub fn forget(&mut self, node: NodeId, actions: &mut VecDeque<Action>) -> Vec<Arc<Outgoing>> {
+        let channel = self.channels.remove(&node);
         let from: Vec<u64> = self.from.iter().filter(|(_, known)| known.0 == node).map(|(place, _)| *place).collect();
         for place in from {
             self.from.remove(&place);
-            errands.push(Errand::Close(place));
+            actions.push_back(Action::Close { place });
         }
-        let Some(way) = way else { return Vec::new() };
-        errands.extend(way.place.map(Errand::Close));
-        way.courier.unconfirmed().map(|(_, sheet)| sheet.clone()).collect()
+        let Some(channel) = channel else { return Vec::new() };
+        actions.extend(channel.place.map(|place| Action::Close { place }));
+        channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()).collect()
     }
 }
 
-fn frame(number: u64, sheet: &Sheet) -> Vec<u8> {
-    encode_frame(&Frame::Letter(number, sheet.0.clone()), sheet.1.as_deref())
+fn frame(number: u64, outgoing: &Outgoing) -> Vec<u8> {
+    encode_frame(&Frame::Message(number, outgoing.message.clone()), outgoing.bytes.as_deref())
 }

@@ -2,7 +2,7 @@
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Page, ToHost};
 use hanare_protocol::wire::head::HEAD_LEN;
-use hanare_protocol::wire::page::{GRANTED_LEN, WANT_LEN};
+use hanare_protocol::wire::page::{GRANTED_LEN, PAGE_REQUEST_LEN};
 
 use super::rank::{Doing, Touching};
 use super::{Body, Event, Message, World};
@@ -96,7 +96,7 @@ impl World<'_> {
         let listener = self.listener(&letter);
         let record = match (&letter.said, listener) {
             (Said::ToHost(ToHost::Grant { .. }), Some(_)) => GRANTED_LEN as u64,
-            (Said::ToHome(message), _) if !message.has_bytes() => WANT_LEN as u64,
+            (Said::ToHome(message), _) if !message.has_bytes() => PAGE_REQUEST_LEN as u64,
             _ => LETTER_LEN,
         };
         let page = if letter.has_bytes() { PAGE_LEN } else { 0 };
@@ -110,7 +110,7 @@ impl World<'_> {
     pub(super) fn answer_work(&self, letter: &Letter) -> Picos {
         let Letter { from, to, .. } = *letter;
         let page = match letter.said {
-            Said::ToHome(hanare_protocol::page::ToHome::Want { has: None, .. }) => self.at_one_end(to, from, PAGE_LEN),
+            Said::ToHome(hanare_protocol::page::ToHome::Request { has: None, .. }) => self.at_one_end(to, from, PAGE_LEN),
             _ => Picos::ZERO,
         };
         Picos::from_ns_f64(self.software(from, to).node / 2.0) + page

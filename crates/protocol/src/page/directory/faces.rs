@@ -16,7 +16,7 @@ impl Directory {
     // FEATURE: EU-F15 EU-F17
     pub fn recall(&mut self, page: Page, face: Face, access: Access) {
         assert!(page.0 < self.entries.count(), "a face's range is checked before");
-        self.ask(page, Request { who: Who::Face(face), access });
+        self.ask(page, QueuedRequest { who: Who::Face(face), access });
     }
 
     /// A put is done with a page, or a get or put gives up before it could begin.
@@ -36,7 +36,7 @@ impl Directory {
     }
 
     /// Serves a face.
-    pub(super) fn open(&mut self, page: Page, entry: Entry, request: Request, face: Face) -> Option<(Event, Transit)> {
+    pub(super) fn open(&mut self, page: Page, entry: Entry, request: QueuedRequest, face: Face) -> Option<(Event, Transit)> {
         let Entry { version, holding } = entry;
         match (holding, request.access) {
             (Holding::Owned { owner }, Access::Read) if owner != self.own => {

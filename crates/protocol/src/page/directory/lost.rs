@@ -103,12 +103,12 @@ impl Directory {
     }
 
     /// Whether a request is one that an owner answers itself: of another host than the home's own, which the home answers.
-    fn is_elsewhere(&self, request: Request) -> bool {
+    fn is_elsewhere(&self, request: QueuedRequest) -> bool {
         matches!(request.who, Who::Host { host, .. } if host != self.own)
     }
 
     /// Asks the host that a dead owner was to send the page to whether it came.
-    fn inquire(&mut self, page: Page, request: Request) {
+    fn inquire(&mut self, page: Page, request: QueuedRequest) {
         let Who::Host { host, ticket, .. } = request.who else { unreachable!("an owner sends to a host") };
         let (access, version) = (request.access, self.version(page));
         let version = if access == Access::Write { version.next() } else { version };

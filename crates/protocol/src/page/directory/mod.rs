@@ -89,12 +89,12 @@ enum Who {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Request {
+struct QueuedRequest {
     who: Who,
     access: Access,
 }
 
-impl Request {
+impl QueuedRequest {
     fn is_of(&self, host: HostId) -> bool {
         matches!(self.who, Who::Host { host: who, .. } if who == host)
     }
@@ -111,11 +111,11 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Transit {
     /// Waits for `Done` of a host's request. `awaits` are to acknowledge to it.
-    Granting { request: Request, awaits: Hosts },
+    Granting { request: QueuedRequest, awaits: Hosts },
     /// Waits for the owner's `WriteBack`. Who wanted it may be gone.
-    Downgrading { owner: HostId, request: Option<Request> },
+    Downgrading { owner: HostId, request: Option<QueuedRequest> },
     /// Waits for `Done` of a host's request.
-    Transferring { owner: HostId, request: Request },
+    Transferring { owner: HostId, request: QueuedRequest },
     /// Waits for the owner's `WriteBack`, for a face, or for whoever is first in the queue.
     Recalling { owner: HostId, face: Option<Face> },
     /// Waits for acknowledgements. The face may have gone.
@@ -123,13 +123,13 @@ enum Transit {
     /// Waits for a face; without one it is over at once.
     Held { face: Option<Face> },
     /// Waits for `Done`, `WriteBack` or `Abandoned` of a host's request.
-    Asking { request: Request },
+    Asking { request: QueuedRequest },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Busy {
     transit: Transit,
-    queue: VecDeque<Request>,
+    queue: VecDeque<QueuedRequest>,
 }
 
 /// The directory of the pages of one extent.
@@ -225,7 +225,7 @@ impl Directory {
 
     /// A message of a host.
     ///
-    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Want`] may be repeated at any time. What a host
+    /// **Ordering**: messages may come in any order, each once; a [`ToHome::Request`] may be repeated at any time. What a host
     /// sent that has been given up by [`Directory::on_host_lost`] is not passed on.
     /// **Errors**: [`Error::Garbage`] for what no correct host sends.
     pub fn handle(&mut self, from: HostId, page: Page, message: ToHome) -> Result<Heard, Error> {
@@ -233,7 +233,7 @@ impl Directory {
             return Err(garbage(from, format!("page {} of an extent of {} pages", page.0, self.entries.count())));
         }
         Ok(match message {
-            ToHome::Want { ticket, access, has, firm } => self.on_want(from, page, ticket, access, has, firm),
+            ToHome::Request { ticket, access, has, firm } => self.on_request(from, page, ticket, access, has, firm),
             ToHome::Done { ticket, version } => self.on_done(from, page, ticket, version),
             ToHome::WriteBack { version, keeps: true } => self.on_write_back(from, page, version),
             ToHome::WriteBack { version, keeps: false } => self.on_put_back(from, page, version),
@@ -243,18 +243,26 @@ impl Directory {
         })
     }
 
-    fn on_want(&mut self, host: HostId, page: Page, ticket: Ticket, access: Access, has: Option<Version>, firm: bool) -> Heard {
+    fn on_request(
+        &mut self,
+        host: HostId,
+        page: Page,
+        ticket: Ticket,
+        access: Access,
+        has: Option<Version>,
+        firm: bool,
+    ) -> Heard {
         let seen = self.seen.entry((host, ticket.seat)).or_insert(0);
         if (ticket.number.wrapping_sub(*seen) as i32) <= 0 {
             return Heard::Stale;
         }
         *seen = ticket.number;
-        self.ask(page, Request { who: Who::Host { host, ticket, has, firm }, access });
+        self.ask(page, QueuedRequest { who: Who::Host { host, ticket, has, firm }, access });
         Heard::Acted
     }
 
     /// Serves a request, or puts it in the page's queue.
-    fn ask(&mut self, page: Page, request: Request) {
+    fn ask(&mut self, page: Page, request: QueuedRequest) {
         match self.busy.get_mut(&page) {
             Some(busy) if busy.queue.len() < PAGE_QUEUE_MAX => busy.queue.push_back(request),
             Some(_) => self.refuse(page, request, Refusal::Full),
@@ -286,9 +294,9 @@ impl Directory {
         let mut sharers = Hosts::one(from);
         match *transit {
             Transit::Downgrading { owner, request } if owner == from => match request {
-                Some(Request { who: Who::Face(face), .. }) => self.outputs.push_back(Output::Ready(page, face)),
+                Some(QueuedRequest { who: Who::Face(face), .. }) => self.outputs.push_back(Output::Ready(page, face)),
                 Some(request) if request.is_of(self.own) => self.push_front(page, request),
-                Some(Request { who: Who::Host { host, .. }, .. }) => sharers.insert(host),
+                Some(QueuedRequest { who: Who::Host { host, .. }, .. }) => sharers.insert(host),
                 None => {}
             },
             Transit::Asking { request } if request.is_of(from) && request.access == Access::Read => {}
@@ -304,7 +312,7 @@ impl Directory {
         let is_owner = |owner: HostId| owner == from && version == entry.version;
         // The host that a grant is on its way to has got it, and given it up: this overtook its `Done`.
         let is_next =
-            |request: &Request| request.is_of(from) && request.access == Access::Write && version == entry.version.next();
+            |request: &QueuedRequest| request.is_of(from) && request.access == Access::Write && version == entry.version.next();
         let mut free = Entry { version, holding: Holding::Free { sharers: Hosts::NONE } };
         match self.busy.get(&page).map(|busy| busy.transit.clone()) {
             None if entry.holding == (Holding::Owned { owner: from }) && is_owner(from) => {
@@ -370,7 +378,7 @@ impl Directory {
         Heard::Acted
     }
 
-    fn push_front(&mut self, page: Page, request: Request) {
+    fn push_front(&mut self, page: Page, request: QueuedRequest) {
         self.busy.get_mut(&page).expect("something is under way").queue.push_front(request);
     }
 
@@ -396,7 +404,7 @@ impl Directory {
             }
             Transit::Downgrading { request, .. } => request,
             Transit::Recalling { face, .. } | Transit::Clearing { face, .. } => {
-                face.map(|face| Request { who: Who::Face(face), access: Access::Write })
+                face.map(|face| QueuedRequest { who: Who::Face(face), access: Access::Write })
             }
             Transit::Held { .. } => None,
         };
@@ -428,7 +436,7 @@ impl Directory {
         self.outputs.push_back(Output::Send(to, page, message));
     }
 
-    fn refuse(&mut self, page: Page, request: Request, reason: Refusal) {
+    fn refuse(&mut self, page: Page, request: QueuedRequest, reason: Refusal) {
         match request.who {
             Who::Host { host, ticket, .. } => {
                 // A refusal may go with the thread that it went to: who repeats the request is refused once more.

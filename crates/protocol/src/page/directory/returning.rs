@@ -54,7 +54,7 @@ impl Returning {
 
     fn take_over(&mut self, directory: &Directory, page: Page) {
         let Entry { version, holding } = directory.entries.get(page);
-        let next = |request: &Request| match request.who {
+        let next = |request: &QueuedRequest| match request.who {
             Who::Host { host, .. } => (host, version.next()),
             Who::Face(_) => unreachable!("a host is granted a page"),
         };
@@ -176,7 +176,7 @@ mod tests {
 
     fn want(directory: &mut Directory, host: HostId, number: u32, access: Access) -> Ticket {
         let ticket = Ticket { seat: 0, number };
-        directory.handle(host, PAGE, ToHome::Want { ticket, access, has: None, firm: false }).unwrap();
+        directory.handle(host, PAGE, ToHome::Request { ticket, access, has: None, firm: false }).unwrap();
         ticket
     }
 

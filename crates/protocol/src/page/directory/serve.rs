@@ -4,7 +4,7 @@ use super::*;
 
 impl Directory {
     /// Serves a queue until a request leaves something under way, or nobody waits.
-    pub(super) fn advance(&mut self, page: Page, mut queue: VecDeque<Request>) {
+    pub(super) fn advance(&mut self, page: Page, mut queue: VecDeque<QueuedRequest>) {
         while let Some(request) = queue.pop_front() {
             let from = self.phase(page);
             let Entry { version, holding } = self.entries.get(page);
@@ -45,7 +45,7 @@ impl Directory {
     }
 
     /// Grants what is at home to a host; the copies of others are dropped first where it will write.
-    fn grant(&mut self, page: Page, version: Version, mut sharers: Hosts, request: Request) -> Option<(Event, Transit)> {
+    fn grant(&mut self, page: Page, version: Version, mut sharers: Hosts, request: QueuedRequest) -> Option<(Event, Transit)> {
         let Who::Host { host, ticket, has, firm } = request.who else { unreachable!("a host is granted a page") };
         let access = request.access;
         match access {

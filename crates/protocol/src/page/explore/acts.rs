@@ -22,8 +22,8 @@ impl World {
         };
         station.thread = Thread::Asks;
         let ticket = Ticket { seat, number: station.place.number(seat) };
-        let message = ToHome::Want { ticket, access, has, firm };
-        self.post(Letter::ToHome { from: host, seat: Some(seat), message, value: None });
+        let message = ToHome::Request { ticket, access, has, firm };
+        self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
     }
 
     /// A thread's answer, taken in as in `client/shared/coherent/fetch.rs`.
@@ -90,7 +90,7 @@ impl World {
                         self.see(host, before, was_owned);
                     }
                     let message = ToHome::Done { ticket, version };
-                    self.post(Letter::ToHome { from: host, seat: Some(seat), message, value: None });
+                    self.post(InFlight::ToHome { from: host, seat: Some(seat), message, value: None });
                 }
                 // It is mapped by the next touch.
                 (Act::Map, _) => intake.done(),
@@ -118,10 +118,10 @@ impl World {
     pub(super) fn act(&mut self, step: Step, mode: Mode) {
         match step {
             Step::Deliver(at) => {
-                let (_, letter) = self.letters.remove(at);
-                self.deliver(letter, mode);
+                let (_, flight) = self.in_flight.remove(at);
+                self.deliver(flight, mode);
             }
-            Step::Vanish(at) => drop(self.letters.remove(at)),
+            Step::Vanish(at) => drop(self.in_flight.remove(at)),
             Step::Touch(host, access) => {
                 let before = self.left.maps;
                 self.touch(host, access, false);
@@ -139,7 +139,7 @@ impl World {
                 }
                 self.with_node(host, mode, |_, _, _| Ok(()));
             }
-            Step::Turn(host) => self.with_node(host, mode, |rules, place, says| rules.turn(place, says).map(drop)),
+            Step::Turn(host) => self.with_node(host, mode, |rules, place, outputs| rules.turn(place, outputs).map(drop)),
             Step::Evict(host) => {
                 self.left.evictions -= 1;
                 self.with_node(host, mode, |rules, place, _| rules.evict(place, PAGE).map(drop));
@@ -175,7 +175,7 @@ impl World {
             }
             Step::Part(host) => {
                 let seat = self.station(host).seat;
-                self.with_node(host, mode, |rules, place, says| rules.part(place, seat..seat + 1, true, says));
+                self.with_node(host, mode, |rules, place, outputs| rules.part(place, seat..seat + 1, true, outputs));
                 if let Thread::Dead { is_parted, .. } = &mut self.station_mut(host).thread {
                     *is_parted = true;
                 }
@@ -183,7 +183,7 @@ impl World {
             }
             Step::Close(host) => {
                 let seat = self.station(host).seat;
-                self.letters.retain(|(_, letter)| !letter.is_of_thread(host, seat));
+                self.in_flight.retain(|(_, flight)| !flight.is_of_thread(host, seat));
                 if mode.off != Off::Again {
                     let again = self.directs.on_session_closed(host);
                     self.send_again(again);
@@ -212,7 +212,7 @@ impl World {
                 if host == OWN {
                     self.station_mut(OWN).place.set_frame(PAGE, at_home);
                 }
-                self.letters.retain(|(_, letter)| letter.receiver() != Some(host));
+                self.in_flight.retain(|(_, flight)| flight.receiver() != Some(host));
                 self.unreported.push(host);
                 self.unheard.retain(|(who, _)| *who != host);
                 // Nobody is told of the home's own host: what it was to send lies at home.
@@ -223,15 +223,15 @@ impl World {
             Step::Hear(who, whom) => {
                 self.unheard.retain(|other| *other != (who, whom));
                 if mode.off != Off::Hearing {
-                    self.with_node(who, mode, |rules, place, says| {
-                        rules.on_host_gone(place, 0, says);
+                    self.with_node(who, mode, |rules, place, outputs| {
+                        rules.on_host_gone(place, 0, outputs);
                         Ok(())
                     });
                 }
             }
             Step::Report(host) => {
                 self.unreported.retain(|other| *other != host);
-                self.letters.retain(|(_, letter)| !matches!(letter, Letter::ToHome { from, .. } if *from == host));
+                self.in_flight.retain(|(_, flight)| !matches!(flight, InFlight::ToHome { from, .. } if *from == host));
                 self.directs.on_host_gone(HostId(host));
                 if mode.off == Off::Loss {
                     let version = self.directory.version(PAGE);

@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 mod acts;
 mod world;
 
-use world::{Letter, Station, Taking, Thread, World};
+use world::{InFlight, Station, Taking, Thread, World};
 
 const PAGE: Page = Page(0);
 const GET: Face = Face(1);
@@ -160,7 +160,7 @@ impl Exploration {
             }
             Thread::Asks | Thread::Waits | Thread::None => {}
         }
-        let speaks = || world.letters.iter().any(|(_, letter)| letter.is_of_thread(host, station.seat));
+        let speaks = || world.in_flight.iter().any(|(_, flight)| flight.is_of_thread(host, station.seat));
         let is_at_it = match station.thread {
             Thread::Idle => speaks(),
             Thread::Dead { .. } | Thread::None => false,
@@ -193,17 +193,17 @@ impl Model for Exploration {
         if world.wrong.is_some() {
             return;
         }
-        for (at, (rank, letter)) in world.letters.iter().enumerate() {
-            if at > 0 && world.letters[at - 1] == (*rank, letter.clone()) {
+        for (at, (rank, flight)) in world.in_flight.iter().enumerate() {
+            if at > 0 && world.in_flight[at - 1] == (*rank, flight.clone()) {
                 continue;
             }
             // A dead thread hears nothing.
             let is_deaf = |to: u16| matches!(world.station(to).thread, Thread::Dead { .. });
-            if !matches!(letter, Letter::ToThread { to, .. } if is_deaf(*to)) {
+            if !matches!(flight, InFlight::ToThread { to, .. } if is_deaf(*to)) {
                 steps.push(Step::Deliver(at));
             }
             // The home's own host leaves, and its node goes on.
-            if letter.sender().is_some_and(|host| host != OWN && world.is_dead(host)) {
+            if flight.sender().is_some_and(|host| host != OWN && world.is_dead(host)) {
                 steps.push(Step::Vanish(at));
             }
         }
@@ -246,8 +246,8 @@ fn explore(exploration: Exploration) -> (usize, Option<String>) {
     let found = checker.discovery("coherent").map(|path| {
         let wrong = path.last_state().wrong.unwrap_or_default();
         let told = |(world, step): &(World, Option<Step>)| match step {
-            Some(Step::Deliver(at)) => format!("  deliver {:?}", world.letters[*at].1),
-            Some(Step::Vanish(at)) => format!("  vanish {:?}", world.letters[*at].1),
+            Some(Step::Deliver(at)) => format!("  deliver {:?}", world.in_flight[*at].1),
+            Some(Step::Vanish(at)) => format!("  vanish {:?}", world.in_flight[*at].1),
             other => format!("  {other:?}"),
         };
         let steps: Vec<String> = path.into_vec().iter().map(told).collect();

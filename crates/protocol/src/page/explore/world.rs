@@ -4,7 +4,7 @@ use super::*;
 
 #[allow(clippy::enum_variant_names, reason = "the names of what they carry")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Letter {
+pub(super) enum InFlight {
     /// Of a node, or of the thread of a seat, over its own connection.
     ToHome {
         from: u16,
@@ -27,32 +27,32 @@ pub(super) enum Letter {
     },
 }
 
-impl Letter {
+impl InFlight {
     pub(super) fn sender(&self) -> Option<u16> {
         match self {
-            Letter::ToHome { from, .. } => Some(*from),
-            Letter::ToHost { from, .. } => *from,
-            Letter::ToThread { .. } => None,
+            InFlight::ToHome { from, .. } => Some(*from),
+            InFlight::ToHost { from, .. } => *from,
+            InFlight::ToThread { .. } => None,
         }
     }
 
     pub(super) fn receiver(&self) -> Option<u16> {
         match self {
-            Letter::ToHome { .. } => None,
-            Letter::ToHost { to, .. } | Letter::ToThread { to, .. } => Some(*to),
+            InFlight::ToHome { .. } => None,
+            InFlight::ToHost { to, .. } | InFlight::ToThread { to, .. } => Some(*to),
         }
     }
 
     /// Whether it travels over the connection of a seat's thread.
     pub(super) fn is_of_thread(&self, host: u16, its: u16) -> bool {
         match self {
-            Letter::ToHome { from, seat: Some(seat), .. } => (*from, *seat) == (host, its),
-            Letter::ToThread { to, seat, .. } => (*to, *seat) == (host, its),
+            InFlight::ToHome { from, seat: Some(seat), .. } => (*from, *seat) == (host, its),
+            InFlight::ToThread { to, seat, .. } => (*to, *seat) == (host, its),
             _ => false,
         }
     }
 
-    /// A place in an order that is the same however the letters came to be under way.
+    /// A place in an order that is the same however the messages came to be under way.
     pub(super) fn rank(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -138,7 +138,7 @@ impl Station {
     /// Another program comes, if a seat is free.
     pub(super) fn begin_program(&mut self) {
         let Some(rules) = &mut self.rules else { return };
-        rules.settle_ghosts(&self.place);
+        rules.settle_dead_seats(&self.place);
         let free = (1..SEATS).find(|seat| rules.is_free(*seat..*seat + 1));
         (self.seat, self.thread) = free.map_or((0, Thread::None), |seat| (seat, Thread::Idle));
     }
@@ -150,7 +150,7 @@ pub(super) struct World {
     pub(super) stations: Vec<Station>,
     pub(super) directs: Directs<u16>,
     /// What is under way, in the order of its ranks.
-    pub(super) letters: Vec<(u64, Letter)>,
+    pub(super) in_flight: Vec<(u64, InFlight)>,
     /// Hosts that died and that the home does not know to be dead.
     pub(super) unreported: Vec<u16>,
     /// Hosts that have not heard that another died: who, and of whom.
@@ -177,7 +177,7 @@ impl World {
             directory: Directory::new(1, HostId(OWN)),
             stations,
             directs: Directs::default(),
-            letters: Vec::new(),
+            in_flight: Vec::new(),
             unreported: Vec::new(),
             unheard: Vec::new(),
             writers: [OWN, OWN],
@@ -216,25 +216,25 @@ impl World {
         self.wrong.get_or_insert(wrong);
     }
 
-    pub(super) fn post(&mut self, letter: Letter) {
-        if letter.receiver().is_some_and(|to| self.is_dead(to)) {
+    pub(super) fn post(&mut self, flight: InFlight) {
+        if flight.receiver().is_some_and(|to| self.is_dead(to)) {
             return;
         }
-        let rank = letter.rank();
-        let at = self.letters.partition_point(|(other, _)| *other < rank);
-        self.letters.insert(at, (rank, letter));
+        let rank = flight.rank();
+        let at = self.in_flight.partition_point(|(other, _)| *other < rank);
+        self.in_flight.insert(at, (rank, flight));
     }
 
-    pub(super) fn deliver(&mut self, letter: Letter, mode: Mode) {
-        match letter {
-            Letter::ToHome { from, seat, message, value } => self.deliver_to_home(from, seat, message, value, mode),
-            Letter::ToHost { to, message, value, .. } => self.deliver_to_host(to, message, value, mode),
-            Letter::ToThread { to, message, value, .. } => self.answer(to, message, value, mode),
+    pub(super) fn deliver(&mut self, flight: InFlight, mode: Mode) {
+        match flight {
+            InFlight::ToHome { from, seat, message, value } => self.deliver_to_home(from, seat, message, value, mode),
+            InFlight::ToHost { to, message, value, .. } => self.deliver_to_host(to, message, value, mode),
+            InFlight::ToThread { to, message, value, .. } => self.answer(to, message, value, mode),
         }
     }
 
     pub(super) fn deliver_to_home(&mut self, from: u16, seat: Option<u16>, message: ToHome, value: Option<u8>, mode: Mode) {
-        if mode.off == Off::Seen && matches!(message, ToHome::Want { .. }) {
+        if mode.off == Off::Seen && matches!(message, ToHome::Request { .. }) {
             self.directory.forget(HostId(from));
         }
         let heard = self.directory.handle(HostId(from), PAGE, message);
@@ -245,13 +245,13 @@ impl World {
         }
         let again = heard.as_ref().ok().and_then(|heard| self.directs.on_message(HostId(from), PAGE, &message, *heard));
         let asks = match message {
-            ToHome::Want { ticket, .. } if seat.is_some() && heard != Ok(Heard::Stale) => Some((from, ticket)),
+            ToHome::Request { ticket, .. } if seat.is_some() && heard != Ok(Heard::Stale) => Some((from, ticket)),
             _ => None,
         };
         self.send_again(again);
         self.drain_home(mode, asks);
         // Without an answer at once, the thread's node gets the page.
-        let is_answered = self.letters.iter().any(|(_, letter)| matches!(letter, Letter::ToThread { to, .. } if *to == from));
+        let is_answered = self.in_flight.iter().any(|(_, flight)| matches!(flight, InFlight::ToThread { to, .. } if *to == from));
         if seat.is_some_and(|_| !is_answered) && self.station(from).thread == Thread::Asks {
             self.station_mut(from).thread = Thread::Waits;
             self.station_mut(from).settle();
@@ -262,7 +262,7 @@ impl World {
     pub(super) fn send_again(&mut self, all: impl IntoIterator<Item = Again>) {
         for Again { host, grant, .. } in all {
             let value = grant.has_bytes().then(|| self.at_home()).flatten();
-            self.post(Letter::ToHost { from: None, to: host.0, message: grant, value });
+            self.post(InFlight::ToHost { from: None, to: host.0, message: grant, value });
         }
     }
 
@@ -274,20 +274,20 @@ impl World {
         match &mut message {
             ToHost::Invalidate { version, tell } if mode.off == Off::Floor && !station.may_load() => {
                 let (version, from) = (*version, HostId(to));
-                let letter = match tell {
+                let flight = match tell {
                     Some(tell) => {
-                        Letter::ToHost { from: Some(to), to: tell.0, message: ToHost::Ack { from, version }, value: None }
+                        InFlight::ToHost { from: Some(to), to: tell.0, message: ToHost::Ack { from, version }, value: None }
                     }
-                    None => Letter::ToHome { from: to, seat: None, message: ToHome::Ack { version }, value: None },
+                    None => InFlight::ToHome { from: to, seat: None, message: ToHome::Ack { version }, value: None },
                 };
-                return self.post(letter);
+                return self.post(flight);
             }
             ToHost::Grant { awaits, .. } if mode.off == Off::Acks => *awaits = Hosts::NONE,
             ToHost::Forward { era, .. } if mode.off == Off::Era => *era = station.version().unwrap_or(*era),
             ToHost::Grant { has_bytes: true, .. } if to == OWN => self.fail("the home's own host is sent what lies in its frame"),
             _ => {}
         }
-        self.with_node(to, mode, |rules, place, says| rules.on_message(place, PAGE, message, value, says));
+        self.with_node(to, mode, |rules, place, outputs| rules.on_message(place, PAGE, message, value, outputs));
     }
 
     /// The node of a host does something.
@@ -295,16 +295,16 @@ impl World {
         &mut self,
         host: u16,
         mode: Mode,
-        act: impl FnOnce(&mut Host<u8>, &mut Plain<u8>, &mut Vec<Say<u8>>) -> Result<(), Corrupt>,
+        act: impl FnOnce(&mut Host<u8>, &mut Plain<u8>, &mut Vec<HostOutput<u8>>) -> Result<(), Corrupt>,
     ) {
         let before = self.station(host).version();
         let was_owned = self.station(host).may_store().then_some(before).flatten();
-        let mut says = Vec::new();
+        let mut outputs = Vec::new();
         let station = self.station_mut(host);
         let Some(rules) = &mut station.rules else { return };
-        let mut acted = act(rules, &mut station.place, &mut says);
+        let mut acted = act(rules, &mut station.place, &mut outputs);
         while !mode.is_slow && acted == Ok(()) {
-            match rules.turn(&mut station.place, &mut says) {
+            match rules.turn(&mut station.place, &mut outputs) {
                 Ok(true) => {}
                 other => {
                     acted = other.map(drop);
@@ -317,7 +317,7 @@ impl World {
             self.fail("a host hears nonsense");
         }
         self.see(host, before, was_owned);
-        self.say(host, says);
+        self.say(host, outputs);
     }
 
     /// What became of a host's page: whoever becomes its owner stores.
@@ -339,22 +339,22 @@ impl World {
         }
     }
 
-    pub(super) fn say(&mut self, from: u16, says: Vec<Say<u8>>) {
-        for say in says {
-            let (letter, has_bytes) = match say {
-                Say::Home { message, bytes, .. } => {
+    pub(super) fn say(&mut self, from: u16, outputs: Vec<HostOutput<u8>>) {
+        for say in outputs {
+            let (flight, has_bytes) = match say {
+                HostOutput::Home { message, bytes, .. } => {
                     let has_bytes = message.has_bytes();
-                    (Letter::ToHome { from, seat: None, message, value: bytes }, has_bytes == bytes.is_some())
+                    (InFlight::ToHome { from, seat: None, message, value: bytes }, has_bytes == bytes.is_some())
                 }
-                Say::Host { to, message, bytes, .. } => {
+                HostOutput::Host { to, message, bytes, .. } => {
                     let has_bytes = message.has_bytes();
-                    (Letter::ToHost { from: Some(from), to: to.0, message, value: bytes }, has_bytes == bytes.is_some())
+                    (InFlight::ToHost { from: Some(from), to: to.0, message, value: bytes }, has_bytes == bytes.is_some())
                 }
             };
             if !has_bytes {
                 self.fail("a host sends what it has not");
             }
-            self.post(letter);
+            self.post(flight);
         }
     }
 
@@ -423,8 +423,8 @@ impl World {
         }
         let thread = answers.filter(|ticket| asks == Some((to.0, *ticket)));
         self.post(match thread {
-            Some(ticket) => Letter::ToThread { to: to.0, seat: ticket.seat, message, value },
-            None => Letter::ToHost { from: None, to: to.0, message, value },
+            Some(ticket) => InFlight::ToThread { to: to.0, seat: ticket.seat, message, value },
+            None => InFlight::ToHost { from: None, to: to.0, message, value },
         });
         if let Some((to, ticket, version)) = done.filter(|_| mode.off == Off::Done) {
             let _ = self.directory.handle(to, PAGE, ToHome::Done { ticket, version });
@@ -448,7 +448,7 @@ impl World {
         if self.directory.phase(PAGE) == directory::Phase::Lost && !self.writers.iter().any(|host| self.is_dead(*host)) {
             self.fail("the page is lost though its writers live");
         }
-        let is_quiet = self.letters.is_empty() && self.unreported.is_empty() && self.unheard.is_empty() && !self.put_holds;
+        let is_quiet = self.in_flight.is_empty() && self.unreported.is_empty() && self.unheard.is_empty() && !self.put_holds;
         let goes_on = |station: &Station| {
             matches!(station.thread, Thread::Fills(_) | Thread::Maps | Thread::Dead { .. })
                 || station.rules.as_ref().is_some_and(|rules| rules.may_turn(&station.place))

@@ -1,6 +1,6 @@
 //! What a grant comes to at the node, in whoever's name the page was claimed; and what is said of owners that are gone.
 
-use super::{Host, OWN_SEAT, Place, Say, is_of};
+use super::{Host, HostOutput, OWN_SEAT, Place, is_of};
 use crate::error::Corrupt;
 use crate::page::hosts::Hosts;
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
@@ -25,7 +25,7 @@ impl<B: Clone> Host<B> {
         ticket: Ticket,
         version: Version,
         bytes: Option<B>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let word = place.look(page);
         if word.state()? != State::Fetching {
@@ -35,7 +35,7 @@ impl<B: Clone> Host<B> {
         if !version.is_after(word.floor()) {
             if is_of(place, page, ticket) {
                 let ticket = Ticket { seat, number: place.next_number(seat) };
-                says.push(Say::home(page, ToHome::Want { ticket, access: Access::Read, has: None, firm: true }));
+                outputs.push(HostOutput::home(page, ToHome::Request { ticket, access: Access::Read, has: None, firm: true }));
             }
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl<B: Clone> Host<B> {
         ticket: Ticket,
         version: Version,
         bytes: Option<B>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let word = loop {
             let word = place.look(page);
@@ -79,7 +79,7 @@ impl<B: Clone> Host<B> {
                     Filled::Here => {}
                     Filled::NoRoom => {
                         // It goes back, and who wanted it asks again.
-                        says.push(Say::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
+                        outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
                         return Ok(());
                     }
                     Filled::NotOurs => {
@@ -91,18 +91,18 @@ impl<B: Clone> Host<B> {
                     // The seat's word was for the claim alone.
                     place.clear_seat(OWN_SEAT);
                 }
-                says.push(Say::home(page, ToHome::Done { ticket, version }));
+                outputs.push(HostOutput::home(page, ToHome::Done { ticket, version }));
             }
             // Its thread was given the same, and is at it: what that comes to is seen then.
             State::Filling | State::FillingWrite => {
                 self.wait_for_fill(page, granted_again(ticket, version, bytes.is_some()), bytes);
             }
             // It was installed by the thread itself, which could not say so.
-            State::Owned if word.version() == version => says.push(Say::home(page, ToHome::Done { ticket, version })),
+            State::Owned if word.version() == version => outputs.push(HostOutput::home(page, ToHome::Done { ticket, version })),
             // It is given straight back.
             _ => {
                 let bytes = bytes.or_else(|| place.read(page));
-                says.push(Say::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
+                outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version, keeps: false }, bytes });
             }
         }
         Ok(())
@@ -145,7 +145,7 @@ impl<B: Clone> Host<B> {
         ticket: Ticket,
         access: Access,
         version: Version,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let word = place.look(page);
         let state = word.state()?;
@@ -155,7 +155,7 @@ impl<B: Clone> Host<B> {
         }
         if is_of(place, page, ticket) && matches!(state, State::Fetching | State::FetchingWrite) {
             self.fail(place, page, ticket.seat)?;
-            says.push(Say::home(page, ToHome::Abandoned { ticket }));
+            outputs.push(HostOutput::home(page, ToHome::Abandoned { ticket }));
             return Ok(());
         }
         match access {
@@ -163,9 +163,9 @@ impl<B: Clone> Host<B> {
             Access::Write => {}
             Access::Read if matches!(state, State::Shared | State::Upgrading) && word.version() == version => {
                 let bytes = place.read(page);
-                says.push(Say::Home { page, message: ToHome::WriteBack { version, keeps: true }, bytes });
+                outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version, keeps: true }, bytes });
             }
-            Access::Read => says.push(Say::home(page, ToHome::Abandoned { ticket })),
+            Access::Read => outputs.push(HostOutput::home(page, ToHome::Abandoned { ticket })),
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What homes and other hosts say about pages, and what comes of it.
 
-use super::{Collecting, Host, Place, Say, Why, acknowledge, is_of, taken_by_nobody};
+use super::{Collecting, Host, HostOutput, Place, Why, acknowledge, is_of, taken_by_nobody};
 use crate::error::Corrupt;
 use crate::page::hosts::{HostId, Hosts};
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
@@ -19,7 +19,7 @@ impl<B: Clone> Host<B> {
         page: Page,
         message: ToHost,
         bytes: Option<B>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         if self.is_held(page) {
             self.waiting.entry(page).or_default().push_back((message, bytes));
@@ -29,7 +29,7 @@ impl<B: Clone> Host<B> {
             self.wait_for_fill(page, message, bytes);
             return Ok(());
         }
-        self.act(place, page, message, bytes, says)
+        self.act(place, page, message, bytes, outputs)
     }
 
     /// What is said about a page that a thread is filling counts as not yet arrived.
@@ -43,14 +43,14 @@ impl<B: Clone> Host<B> {
         &mut self,
         place: &mut P,
         page: Page,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         while !self.is_held(page) {
             let Some((message, bytes)) = self.waiting.get_mut(&page).and_then(VecDeque::pop_front) else {
                 self.waiting.remove(&page);
                 break;
             };
-            self.act(place, page, message, bytes, says)?;
+            self.act(place, page, message, bytes, outputs)?;
         }
         Ok(())
     }
@@ -61,15 +61,15 @@ impl<B: Clone> Host<B> {
         page: Page,
         message: ToHost,
         bytes: Option<B>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         match message {
             ToHost::Grant { access: Access::Read, ticket, version, firm, .. } => {
                 if firm {
                     // The home waits, whether the grant is of use or not.
-                    says.push(Say::home(page, ToHome::Done { ticket, version }));
+                    outputs.push(HostOutput::home(page, ToHome::Done { ticket, version }));
                 }
-                self.on_grant_read(place, page, ticket, version, bytes, says)
+                self.on_grant_read(place, page, ticket, version, bytes, outputs)
             }
             ToHost::Grant { access: Access::Write, ticket, version, awaits, .. } => {
                 if place.look(page).had_before(version)? {
@@ -77,15 +77,15 @@ impl<B: Clone> Host<B> {
                     return Ok(());
                 }
                 match self.collect(page, ticket, version, bytes, awaits) {
-                    Some((ticket, version, bytes)) => self.on_grant_write(place, page, ticket, version, bytes, says),
+                    Some((ticket, version, bytes)) => self.on_grant_write(place, page, ticket, version, bytes, outputs),
                     None => Ok(()),
                 }
             }
             ToHost::Ack { from, version } => match self.on_ack(page, from, version) {
-                Some((ticket, version, bytes)) => self.on_grant_write(place, page, ticket, version, bytes, says),
+                Some((ticket, version, bytes)) => self.on_grant_write(place, page, ticket, version, bytes, outputs),
                 None => Ok(()),
             },
-            ToHost::Invalidate { version, tell } => self.on_invalidate(place, page, version, tell, says),
+            ToHost::Invalidate { version, tell } => self.on_invalidate(place, page, version, tell, outputs),
             ToHost::Forward { era, to, ticket, access } => {
                 let why = Why::Forward { era, to, ticket, access };
                 self.give(place, page, era, why).map(drop)
@@ -93,11 +93,11 @@ impl<B: Clone> Host<B> {
             ToHost::Recall { era, keeps } => {
                 let floor = self.give(place, page, era, Why::Recall { era, keeps })?;
                 if floor.is_some_and(|floor| !era.is_after(floor)) {
-                    says.push(Say::home(page, ToHome::Missing { version: era }));
+                    outputs.push(HostOutput::home(page, ToHome::Missing { version: era }));
                 }
                 Ok(())
             }
-            ToHost::OwnerGone { ticket, access, version } => self.on_owner_gone(place, page, ticket, access, version, says),
+            ToHost::OwnerGone { ticket, access, version } => self.on_owner_gone(place, page, ticket, access, version, outputs),
             ToHost::Refused { ticket, .. } => {
                 if place.look(page).is_asked_for() && is_of(place, page, ticket) {
                     self.fail(place, page, ticket.seat)?;
@@ -161,10 +161,10 @@ impl<B: Clone> Host<B> {
         page: Page,
         version: Version,
         tell: Option<HostId>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         match place.change(page, |word| word.invalidate(version))? {
-            Invalidated::Nothing => says.push(acknowledge(place, page, version, tell)),
+            Invalidated::Nothing => outputs.push(acknowledge(place, page, version, tell)),
             Invalidated::Take => self.begin_take(page, Why::Invalidate { version, tell }),
             Invalidated::Later => match place.look(page).state()? {
                 State::TakingShared | State::TakingUpgrade | State::TakingOwned => return Err(taken_by_nobody()),

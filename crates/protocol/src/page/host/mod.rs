@@ -16,7 +16,7 @@
 //! A host that has no copy remembers a *floor*: the newest version that it was told to drop, or gave away. A grant to read is
 //! installed only if its version is above the floor, whatever overtook what. So an invalidation that meets a page being
 //! fetched raises the floor and is acknowledged at once; the grant that it overtook is void, and the host asks again, firmly
-//! ([`ToHome::Want`]).
+//! ([`ToHome::Request`]).
 //!
 //! # What waits
 //!
@@ -67,8 +67,8 @@ pub trait Place {
     fn fault(&mut self, page: Page, seat: u16, access: Access) -> Result<Fault, Corrupt>;
     /// A seat is at no page any more.
     fn clear_seat(&mut self, seat: u16);
-    /// The thread of a seat is dead. Returns the page that it had claimed, and that nobody fetches for it.
-    fn bury(&mut self, seat: u16) -> Result<Option<Page>, Corrupt>;
+    /// The thread of a seat is dead. Returns the page that it had claimed, which nobody fetches for it.
+    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt>;
     /// The number of a seat's last request.
     fn number(&self, seat: u16) -> u32;
     /// A number for a seat's next request.
@@ -99,9 +99,9 @@ pub struct Manner {
     pub wants_bytes: bool,
 }
 
-/// What a host has to say.
+/// A message that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Say<B> {
+pub enum HostOutput<B> {
     /// To the page's home.
     Home {
         /// About which page.
@@ -124,9 +124,9 @@ pub enum Say<B> {
     },
 }
 
-impl<B> Say<B> {
-    fn home(page: Page, message: ToHome) -> Say<B> {
-        Say::Home { page, message, bytes: None }
+impl<B> HostOutput<B> {
+    fn home(page: Page, message: ToHome) -> HostOutput<B> {
+        HostOutput::Home { page, message, bytes: None }
     }
 }
 
@@ -153,7 +153,7 @@ pub struct Host<B> {
     waiting: BTreeMap<Page, VecDeque<(ToHost, Option<B>)>>,
     collecting: BTreeMap<Page, Collecting<B>>,
     /// Seats of dead threads whose claims are still open; nobody gets them.
-    ghosts: BTreeSet<u16>,
+    dead_seats: BTreeSet<u16>,
 }
 
 impl<B> Default for Host<B> {
@@ -163,7 +163,7 @@ impl<B> Default for Host<B> {
             filling: BTreeSet::new(),
             waiting: BTreeMap::new(),
             collecting: BTreeMap::new(),
-            ghosts: BTreeSet::new(),
+            dead_seats: BTreeSet::new(),
         }
     }
 }
@@ -189,17 +189,17 @@ impl<B: Clone> Host<B> {
 
     /// Whether seats may be given to a program: no claim in their names is open.
     pub fn is_free(&self, seats: Range<u16>) -> bool {
-        self.ghosts.range(seats).next().is_none()
+        self.dead_seats.range(seats).next().is_none()
     }
 
     /// Seats of the dead whose claims were granted, or failed, may be given out again.
-    pub fn settle_ghosts(&mut self, place: &impl Place<Bytes = B>) {
-        if self.ghosts.is_empty() {
+    pub fn settle_dead_seats(&mut self, place: &impl Place<Bytes = B>) {
+        if self.dead_seats.is_empty() {
             return;
         }
         let words = (0..place.page_count()).map(|page| place.look(Page(page)));
         let claimed: BTreeSet<u16> = words.filter(|word| word.is_claimed()).map(PageWord::claimer).collect();
-        self.ghosts.retain(|seat| claimed.contains(seat));
+        self.dead_seats.retain(|seat| claimed.contains(seat));
     }
 
     /// The threads of seats are gone: what they claimed is asked for again in their names. Of threads that are dead (`is_over`), what
@@ -211,25 +211,25 @@ impl<B: Clone> Host<B> {
         place: &mut P,
         seats: Range<u16>,
         is_over: bool,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let (mut claims, mut outcome) = (Vec::new(), Ok(()));
         for seat in seats {
-            let Ok(Some(page)) = place.bury(seat) else { continue };
+            let Ok(Some(page)) = place.end_seat(seat) else { continue };
             if is_over && place.look(page).is_being_filled() {
                 place.punch(page);
                 outcome = outcome.and(place.change(page, |word| word.unfill(seat)));
             }
-            self.ghosts.insert(seat);
+            self.dead_seats.insert(seat);
             claims.push(page);
         }
-        claims.into_iter().for_each(|page| self.repeat(place, page, says));
+        claims.into_iter().for_each(|page| self.repeat(place, page, outputs));
         outcome
     }
 
     /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
     /// it again by its ticket; one to read is another request.
-    fn repeat<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, says: &mut Vec<Say<B>>) {
+    fn repeat<P: Place<Bytes = B>>(&mut self, place: &mut P, page: Page, outputs: &mut Vec<HostOutput<B>>) {
         let word = place.look(page);
         let seat = word.claimer();
         if seat >= place.seat_count() {
@@ -238,24 +238,24 @@ impl<B: Clone> Host<B> {
         let want = match word.state() {
             Ok(State::Fetching) => {
                 let ticket = Ticket { seat, number: place.next_number(seat) };
-                ToHome::Want { ticket, access: Access::Read, has: None, firm: false }
+                ToHome::Request { ticket, access: Access::Read, has: None, firm: false }
             }
             Ok(state @ (State::FetchingWrite | State::Upgrading | State::TakingUpgrade)) => {
                 let ticket = Ticket { seat, number: place.number(seat).max(1) };
                 let has = (state == State::Upgrading).then(|| word.version());
-                ToHome::Want { ticket, access: Access::Write, has, firm: false }
+                ToHome::Request { ticket, access: Access::Write, has, firm: false }
             }
             _ => return,
         };
-        says.push(Say::home(page, want));
+        outputs.push(HostOutput::home(page, want));
     }
 
     /// Another host is gone: it may have been the one that was to send a page of that home which is being fetched for reading. That
     /// is asked for again; for those that are to be written the home sees to it.
-    pub fn on_host_gone<P: Place<Bytes = B>>(&mut self, place: &mut P, home: usize, says: &mut Vec<Say<B>>) {
+    pub fn on_host_gone<P: Place<Bytes = B>>(&mut self, place: &mut P, home: usize, outputs: &mut Vec<HostOutput<B>>) {
         let is_read = |page: &Page| place.look(*page).state() == Ok(State::Fetching) && place.home_of(*page) == home;
         let fetching: Vec<Page> = pages(place).filter(is_read).collect();
-        fetching.into_iter().for_each(|page| self.repeat(place, page, says));
+        fetching.into_iter().for_each(|page| self.repeat(place, page, outputs));
     }
 
     /// A home is gone: what was asked of it does not come. Who waits asks it again, and finds out. Copies stay readable, and owned
@@ -294,10 +294,10 @@ fn is_of<P: Place>(place: &P, page: Page, ticket: Ticket) -> bool {
     place.look(page).claimer() == ticket.seat && place.number(ticket.seat) == ticket.number
 }
 
-fn acknowledge<P: Place>(place: &P, page: Page, version: Version, tell: Option<HostId>) -> Say<P::Bytes> {
+fn acknowledge<P: Place>(place: &P, page: Page, version: Version, tell: Option<HostId>) -> HostOutput<P::Bytes> {
     match tell {
-        Some(to) => Say::Host { to, page, message: ToHost::Ack { from: place.me(page), version }, bytes: None },
-        None => Say::home(page, ToHome::Ack { version }),
+        Some(to) => HostOutput::Host { to, page, message: ToHost::Ack { from: place.me(page), version }, bytes: None },
+        None => HostOutput::home(page, ToHome::Ack { version }),
     }
 }
 

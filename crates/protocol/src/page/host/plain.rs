@@ -122,7 +122,7 @@ impl<B: Clone> Place for Plain<B> {
         self.seat(seat).at = None;
     }
 
-    fn bury(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
+    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
         let Some((page, _)) = self.seat(seat).at.take() else { return Ok(None) };
         let word = self.look(page);
         word.state()?;

@@ -1,6 +1,6 @@
 //! Pages that are being taken from programs: for other hosts, or to make room.
 
-use super::{Host, Manner, Place, Say, acknowledge, pages, taken_by_nobody};
+use super::{Host, HostOutput, Manner, Place, acknowledge, pages, taken_by_nobody};
 use crate::error::Corrupt;
 use crate::page::hosts::{HostId, Hosts};
 use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
@@ -64,11 +64,11 @@ impl<B: Clone> Host<B> {
 
     /// Hears what waited for pages that are filled by now; takes those marked pages that nobody maps at this moment, then what waited
     /// for that. Returns whether there were any.
-    pub fn turn<P: Place<Bytes = B>>(&mut self, place: &mut P, says: &mut Vec<Say<B>>) -> Result<bool, Corrupt> {
+    pub fn turn<P: Place<Bytes = B>>(&mut self, place: &mut P, outputs: &mut Vec<HostOutput<B>>) -> Result<bool, Corrupt> {
         let filled: Vec<Page> = self.filling.extract_if(.., |page| !place.look(*page).is_being_filled()).collect();
-        let heard = filled.iter().try_for_each(|page| self.act_on_waiting(place, *page, says));
+        let heard = filled.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs));
         let clear: Vec<Page> = self.takes.keys().copied().filter(|page| place.is_clear(*page)).collect();
-        let taken = self.take_all(place, &clear, says);
+        let taken = self.take_all(place, &clear, outputs);
         heard.and(taken)?;
         Ok(!filled.is_empty() || !clear.is_empty())
     }
@@ -81,7 +81,12 @@ impl<B: Clone> Host<B> {
     }
 
     /// Takes pages, ascending, that nobody maps.
-    fn take_all<P: Place<Bytes = B>>(&mut self, place: &mut P, clear: &[Page], says: &mut Vec<Say<B>>) -> Result<(), Corrupt> {
+    fn take_all<P: Place<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        clear: &[Page],
+        outputs: &mut Vec<HostOutput<B>>,
+    ) -> Result<(), Corrupt> {
         let mut rest = clear;
         while let Some((&Page(first), _)) = rest.split_first() {
             let manner = |page: Page| self.takes.get(&page).ok_or_else(taken_by_nobody)?.manner(place.home_of(page));
@@ -96,11 +101,11 @@ impl<B: Clone> Host<B> {
             }
             let mut bytes = place.take(first..first + count, of_first).into_iter().flatten();
             for page in first..first + count {
-                self.publish(place, Page(page), bytes.next(), says)?;
+                self.publish(place, Page(page), bytes.next(), outputs)?;
             }
             rest = &rest[count as usize..];
         }
-        clear.iter().try_for_each(|page| self.act_on_waiting(place, *page, says))
+        clear.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs))
     }
 
     /// A page has been taken: says so in its word, and to whom it was taken for.
@@ -109,7 +114,7 @@ impl<B: Clone> Host<B> {
         place: &mut P,
         page: Page,
         bytes: Option<B>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let Some(why) = self.takes.remove(&page) else { return Ok(()) };
         let floor = match &why {
@@ -124,22 +129,22 @@ impl<B: Clone> Host<B> {
         }
         place.on_taken(&why);
         match why {
-            Why::Invalidate { version, tell } => says.push(acknowledge(place, page, version, tell)),
+            Why::Invalidate { version, tell } => outputs.push(acknowledge(place, page, version, tell)),
             Why::Forward { era, to, ticket, access } => {
                 let firm = access == Access::Write;
                 let version = if firm { era.next() } else { era };
                 let message = ToHost::Grant { ticket, version, access, has_bytes: true, awaits: Hosts::NONE, firm };
-                says.push(Say::Host { to, page, message, bytes: bytes.clone() });
+                outputs.push(HostOutput::Host { to, page, message, bytes: bytes.clone() });
                 if access == Access::Read {
-                    says.push(Say::Home { page, message: ToHome::WriteBack { version: era, keeps: true }, bytes });
+                    outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version: era, keeps: true }, bytes });
                 }
             }
             Why::Recall { era, keeps } => {
-                says.push(Say::Home { page, message: ToHome::WriteBack { version: era, keeps }, bytes });
+                outputs.push(HostOutput::Home { page, message: ToHome::WriteBack { version: era, keeps }, bytes });
             }
             Why::Evict { was } if was.state()? == State::Owned => {
                 let message = ToHome::WriteBack { version: was.version(), keeps: false };
-                says.push(Say::Home { page, message, bytes });
+                outputs.push(HostOutput::Home { page, message, bytes });
             }
             Why::Evict { .. } => {}
         }
@@ -165,14 +170,14 @@ impl<B: Clone> Host<B> {
         &mut self,
         place: &mut P,
         of: Option<usize>,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<bool, Corrupt> {
         let is_meant = |page: &Page| place.look(*page) != PageWord::NEVER && of.is_none_or(|home| place.home_of(*page) == home);
         let here: Vec<Page> = pages(place).filter(is_meant).collect();
         for page in &here {
             self.evict(place, *page)?;
         }
-        self.turn(place, says)?;
+        self.turn(place, outputs)?;
         Ok(here.iter().all(|page| matches!(place.look(*page).state(), Ok(State::Absent) | Err(_))))
     }
 
@@ -183,9 +188,9 @@ impl<B: Clone> Host<B> {
         &mut self,
         place: &mut P,
         home: usize,
-        says: &mut Vec<Say<B>>,
+        outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<bool, Corrupt> {
         self.on_home_lost(place, home);
-        self.empty(place, Some(home), says)
+        self.empty(place, Some(home), outputs)
     }
 }

@@ -1,6 +1,6 @@
 //! Every order of what a host and the homes of a region say to each other, by stateright.
 //!
-//! One host with two programs, and two homes of one page each. The machines are those that run: [`Sharing`], [`Guests`]. Letters keep
+//! One host with two programs, and two homes of one page each. The machines are those that run: [`Sharing`], [`Guests`]. Messages keep
 //! their order on each way and arrive once; those that were under way when a node was taken for lost arrive or do not. Programs
 //! map and unmap the region at any time, store, or end. A home refuses a program, or gives fewer rights, or lets it wait for a while. A home is lost for good, or only away: it comes back, the
 //! host hears of it before or after, or does without the host. The region may be given up at any moment.
@@ -18,7 +18,7 @@
 use super::guests::{Guests, Joiner};
 use super::life::{Life, Over};
 use super::lobby::{Lobby, Tried};
-use super::sharing::{Action, Handed, Sharing, Wants};
+use super::sharing::{Action, Handed, MapRequest, Sharing};
 use super::table::{HomePhase, Phase};
 use crate::id::{ClientId, Epoch, Incarnation, NodeId, Rights};
 use crate::page::hosts::HostId;
@@ -32,7 +32,7 @@ const PATIENCE_MS: u64 = 10;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Program(u64);
 
-impl Wants for Program {
+impl MapRequest for Program {
     fn client(&self) -> ClientId {
         ClientId(self.0)
     }
@@ -573,7 +573,7 @@ impl World {
         it.lobby.drop_those(|_| true);
         it.guests.begin_return(NodeId(0), NodeId(0));
         let awaited = it.guests.due(0);
-        let letters: Vec<ToHost> = (awaited.iter().filter_map(|host| it.guests.get(*host)))
+        let messages: Vec<ToHost> = (awaited.iter().filter_map(|host| it.guests.get(*host)))
             .map(|guest| ToHost::Returned { key: guest.who.key, share: guest.share, takes: true })
             .collect();
         if off == Off::Asking {
@@ -582,7 +582,7 @@ impl World {
             }
             it.owner = None;
         } else {
-            self.parts[home].to_host.extend(letters);
+            self.parts[home].to_host.extend(messages);
         }
         self.end_return(home);
     }
@@ -590,9 +590,9 @@ impl World {
     fn ask_again(&mut self, home: usize) {
         let guests = &mut self.homes[home].guests;
         let due = guests.due(u64::MAX);
-        let letters = due.iter().filter_map(|host| guests.get(*host)).map(|guest| (guest.who.key, guest.share));
-        let letters = letters.map(|(key, share)| ToHost::Returned { key, share, takes: true });
-        self.parts[home].to_host.extend(letters);
+        let messages = due.iter().filter_map(|host| guests.get(*host)).map(|guest| (guest.who.key, guest.share));
+        let messages = messages.map(|(key, share)| ToHost::Returned { key, share, takes: true });
+        self.parts[home].to_host.extend(messages);
     }
 
     fn end_return(&mut self, home: usize) {

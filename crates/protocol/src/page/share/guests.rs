@@ -23,7 +23,7 @@ pub struct Joiner {
     pub life: Life,
     /// Where it is reached.
     pub address: String,
-    /// What it is called in letters to it.
+    /// What it is called in messages to it.
     pub key: u64,
     /// The user whose programs it shares the region with, where they only read it.
     pub readers: Option<u32>,

@@ -39,4 +39,4 @@ mod tests;
 pub use guests::{Guest, Guests, Joiner};
 pub use life::{Life, Over};
 pub use lobby::{Lobby, Tried, Waiting};
-pub use sharing::{Action, Handed, Refused, Sharing, Wants};
+pub use sharing::{Action, Handed, MapRequest, Refused, Sharing};

@@ -15,7 +15,7 @@ use crate::table;
 use std::collections::VecDeque;
 
 /// What a program wants.
-pub trait Wants {
+pub trait MapRequest {
     /// Who it is.
     fn client(&self) -> ClientId;
 
@@ -143,7 +143,7 @@ pub struct Sharing<W, E> {
     actions: VecDeque<Action<W, E>>,
 }
 
-impl<W: Wants, E: Clone> Sharing<W, E> {
+impl<W: MapRequest, E: Clone> Sharing<W, E> {
     /// A region with homes in these lives. Programs that keep pages are waited for so long when it is left.
     pub fn new(homes: impl IntoIterator<Item = Life>, patience_ms: u64) -> Sharing<W, E> {
         let door = |life| Door { phase: HomePhase::Stranger, share: None, life, since_ms: 0 };

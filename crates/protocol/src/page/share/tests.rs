@@ -1,7 +1,7 @@
 //! Trails that the explorer found, and what comes of them.
 
 use super::life::{Life, Over};
-use super::sharing::{Action, Handed, Refused, Sharing, Wants};
+use super::sharing::{Action, Handed, MapRequest, Refused, Sharing};
 use super::table::{HomePhase, Phase};
 use crate::id::{ClientId, Epoch, Incarnation, Rights};
 
@@ -10,7 +10,7 @@ const PATIENCE_MS: u64 = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program(u64, Rights);
 
-impl Wants for Program {
+impl MapRequest for Program {
     fn client(&self) -> ClientId {
         ClientId(self.0)
     }

@@ -105,15 +105,15 @@ pub(super) enum Asked {
 }
 
 /// How long a fault may go on.
-pub(super) struct Patience {
+pub(super) struct ClaimPatience {
     since: Option<Instant>,
     bound: Duration,
     tries: u32,
 }
 
-impl Patience {
-    pub(super) fn new(bound: Duration) -> Patience {
-        Patience { since: None, bound, tries: 0 }
+impl ClaimPatience {
+    pub(super) fn new(bound: Duration) -> ClaimPatience {
+        ClaimPatience { since: None, bound, tries: 0 }
     }
 
     /// Something happened.

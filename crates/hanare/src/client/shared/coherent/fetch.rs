@@ -1,6 +1,6 @@
 //! Asking the home of a page, and of those behind it, and taking in what it grants.
 
-use super::denied::{Asked, Claimed, Denied, Here, Patience};
+use super::denied::{Asked, ClaimPatience, Claimed, Denied, Here};
 use super::resolver::{OWN_COUNT, Resolver};
 use crate::client::attachment::seat;
 use crate::client::shared::endpoint::Broken;
@@ -12,8 +12,8 @@ use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::intake::{Act, End, Intake, Ruling};
 use hanare_protocol::page::word::{Fault, Installed, State};
 use hanare_protocol::page::{Access, Ticket, Version};
-use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, settled_head, wants_head};
-use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, Settled, WANT_LEN, Want};
+use hanare_protocol::wire::exchange::{crowded_head, granted_pages_len, page_requests_head, settled_head};
+use hanare_protocol::wire::page::{GRANTED_LEN, Granted, Outcome, PAGE_REQUEST_LEN, PageRequest, Settled};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -108,7 +108,7 @@ impl Resolver {
         let (asked, next) = self.fetch_until(&mut lane, Claimed { page, has, firm: false }, access, end, true);
         if let Ok(Asked::Later) = asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
-            let _ = self.await_claim(page, seat, &mut lane, &mut Patience::new(self.bound * 2));
+            let _ = self.await_claim(page, seat, &mut lane, &mut ClaimPatience::new(self.bound * 2));
         }
         next
     }
@@ -122,9 +122,9 @@ impl Resolver {
             let ticket = Ticket { seat, number: self.words.number(seat) };
             // A lane's first seat is kept for what is touched: it asks for nothing that comes later.
             let tries = if k == 0 { !is_touched } else { !along.is_sure };
-            let want = Want { page, ticket, access: along.access, has, firm, tries };
+            let request = PageRequest { page, ticket, access: along.access, has, firm, tries };
             tools.numbers[k] = page;
-            tools.message[k * WANT_LEN..(k + 1) * WANT_LEN].copy_from_slice(&want.encode());
+            tools.message[k * PAGE_REQUEST_LEN..(k + 1) * PAGE_REQUEST_LEN].copy_from_slice(&request.encode());
         };
         let mut count = 0;
         let mut is_upgrade = false;
@@ -146,7 +146,7 @@ impl Resolver {
         if count == 0 {
             return Ok(0);
         }
-        let sent = self.send_wants(tools, (along.home, count));
+        let sent = self.send_requests(tools, (along.home, count));
         if sent.is_err() {
             self.fail_all(tools, index, count);
         }
@@ -225,10 +225,10 @@ impl Resolver {
     }
 
     /// Sends the records in `message`.
-    fn send_wants(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
+    fn send_requests(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         tools.seq += 1;
-        let head = wants_head(tools.seq, self.homes[home].share, count);
-        tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * WANT_LEN]])
+        let head = page_requests_head(tools.seq, self.homes[home].share, count);
+        tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * PAGE_REQUEST_LEN]])
     }
 
     /// Receives the records of the answer; the pages are still to come.
@@ -322,7 +322,7 @@ impl Resolver {
             let (page, seat) = (tools.numbers[k], self.seat(lane, k));
             let ticket = Ticket { seat, number: self.words.number(seat) };
             let done = Settled { page, ticket, version: decode(&tools.operands, k).version };
-            tools.message[count * WANT_LEN..(count + 1) * WANT_LEN].copy_from_slice(&done.encode());
+            tools.message[count * PAGE_REQUEST_LEN..(count + 1) * PAGE_REQUEST_LEN].copy_from_slice(&done.encode());
             count += 1;
             intake.done();
         }
@@ -330,7 +330,7 @@ impl Resolver {
             return Ok(());
         }
         let head = settled_head(self.homes[home].share, count);
-        let sent = tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * WANT_LEN]]);
+        let sent = tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * PAGE_REQUEST_LEN]]);
         sent.map_err(|broken| Denied::Home(home, broken))
     }
 

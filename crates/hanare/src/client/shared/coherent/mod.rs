@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! SIGBUS ── lane ── PageWords::fault ─┬─ Map ──────────────────────────────> map, leave
-//!                                     ├─ Fetch, Upgrade ─ Want ──> home
+//!                                     ├─ Fetch, Upgrade ─ Request ──> home
 //!                                     │     <── Granted ── fill, grant ────> map, leave; Settled ──> home
 //!                                     │     <── Later ──── wait for the word ─> again
 //!                                     └─ Wait ─ give the lane back, wait for the word ─> again

@@ -1,6 +1,6 @@
 //! What to do about a touch of a page, inside the signal handler.
 
-use super::denied::{Asked, Claimed, Denials, Denied, Here, Patience};
+use super::denied::{Asked, ClaimPatience, Claimed, Denials, Denied, Here};
 use crate::client::attachment::seat;
 use crate::client::region::Region;
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, LaneGuard, Lanes};
@@ -37,7 +37,7 @@ pub(super) struct Resolver {
     pub(super) layout: Layout,
     /// For each extent, which home it is on.
     pub(super) home_of: Box<[u16]>,
-    pub(super) homes: Box<[Home]>,
+    pub(super) homes: Box<[FaultHome]>,
     /// Where homes, and this host's own node, are reached: a lane's connections, in order.
     pub(super) doors: Box<[(NodeId, Box<str>)]>,
     /// The connection to this host's own node, among a lane's.
@@ -67,7 +67,7 @@ pub(super) struct Resolver {
     pub(super) faults: Option<Faults>,
 }
 
-pub(super) struct Home {
+pub(super) struct FaultHome {
     pub(super) node: NodeId,
     pub(super) share: u64,
     pub(super) is_own: bool,
@@ -92,10 +92,10 @@ impl Resolver {
         let here = attachment.attached.node;
         // What is not mapped as it is comes like memory of any other node.
         let is_mapped = shared.files.iter().any(Option::is_some);
-        let homes: Box<[Home]> = shared
+        let homes: Box<[FaultHome]> = shared
             .homes
             .iter()
-            .map(|home| Home { node: home.node, share: home.share, is_own: is_mapped && home.node == here })
+            .map(|home| FaultHome { node: home.node, share: home.share, is_own: is_mapped && home.node == here })
             .collect();
         let home_of = |node: NodeId| homes.iter().position(|home| home.node == node).map(|at| at as u16);
         let home_of: Option<Box<[u16]>> = layout.extents().map(|extent| home_of(extent.node)).collect();
@@ -149,7 +149,7 @@ impl Resolver {
     }
 
     pub(super) fn try_resolve(&self, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
-        let mut patience = Patience::new(self.bound * 2);
+        let mut patience = ClaimPatience::new(self.bound * 2);
         let (mut is_first, mut firm, mut renewals) = (true, false, 0);
         loop {
             let mut lane = self.lanes.take();

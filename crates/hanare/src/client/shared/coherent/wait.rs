@@ -1,6 +1,6 @@
 //! Waiting for what other threads of this host, or its node, do to a page; and telling those who wait.
 
-use super::denied::{Denied, Here, Patience};
+use super::denied::{ClaimPatience, Denied, Here};
 use super::resolver::Resolver;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::lanes::LaneGuard;
@@ -51,7 +51,7 @@ impl Resolver {
     }
 
     /// Waits until a page's word is another than `seen`.
-    pub(super) fn doze(&self, page: u64, seen: PageWord, patience: &mut Patience) -> Result<(), Denied> {
+    pub(super) fn doze(&self, page: u64, seen: PageWord, patience: &mut ClaimPatience) -> Result<(), Denied> {
         let mut backoff = Backoff::with_budget(Duration::from_micros(SPIN_OTHERS_US));
         loop {
             let now = self.words.look(page);
@@ -76,7 +76,7 @@ impl Resolver {
         page: u64,
         seat: u16,
         lane: &mut LaneGuard<'_>,
-        patience: &mut Patience,
+        patience: &mut ClaimPatience,
     ) -> Result<(), Denied> {
         loop {
             if !self.is_claimed_by(page, seat) {

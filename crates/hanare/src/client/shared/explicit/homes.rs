@@ -4,7 +4,7 @@
 //! Everything but [`Homes::new`] and [`Homes::error`] is async-signal-safe.
 
 use super::answer::{Why, expect};
-use super::message::Message;
+use super::message::LaneMessage;
 use super::twins::Twins;
 use crate::client::region::Region;
 use crate::client::shared::lanes::Tools;
@@ -55,7 +55,7 @@ impl Target {
 }
 
 /// A page's bytes that lie together on one extent.
-struct Part {
+struct HomePart {
     extent: usize,
     /// First byte in the extent.
     offset: u64,
@@ -116,8 +116,8 @@ impl Homes {
     }
 
     /// A page's parts on one home.
-    fn parts(&self, page: u64, home: usize) -> impl Iterator<Item = Part> + '_ {
-        self.pieces(page).filter(move |piece| self.targets[piece.extent].home == home).map(|piece| Part {
+    fn parts(&self, page: u64, home: usize) -> impl Iterator<Item = HomePart> + '_ {
+        self.pieces(page).filter(move |piece| self.targets[piece.extent].home == home).map(|piece| HomePart {
             extent: piece.extent,
             offset: piece.offset,
             range: piece.at as usize..(piece.at + piece.len) as usize,
@@ -178,14 +178,14 @@ impl Homes {
     }
 
     /// Writes the commands that get the pages' parts on one home; parts that lie together there become one.
-    fn gets(&self, pages: &[u64], home: usize, message: &mut [u8]) -> Request {
-        let mut request = Message::new(message, &mut []);
+    fn gets(&self, pages: &[u64], home: usize, message: &mut [u8]) -> HomeRequest {
+        let mut request = LaneMessage::new(message, &mut []);
         for part in pages.iter().flat_map(|page| self.parts(*page, home)) {
             let command = self.targets[part.extent].command(Op::Get, part.offset, part.range.len() as u64);
             let fits = request.get(command);
             assert!(fits, "a request has room for the parts of a window's pages");
         }
-        Request { count: request.count(), len: request.commands_len() }
+        HomeRequest { count: request.count(), len: request.commands_len() }
     }
 
     /// Sends what was changed of dirty pages, whose bytes as read are in the lane's room in the order of `pages`.
@@ -208,12 +208,12 @@ impl Homes {
     fn send_to(&self, home: usize, tools: &mut Tools, twins: &Twins, pages: &[u64], sent: &mut u64) -> Result<(), Failed> {
         let Tools { endpoints, pages: room, message, operands, diff, seq, .. } = tools;
         let endpoint = &endpoints[home];
-        let mut post = |message: &mut Message<'_>| {
+        let mut post = |message: &mut LaneMessage<'_>| {
             *seq += 1;
             *sent += message.changed_len();
             message.exchange(endpoint, *seq).map_err(|why| Failed { home, why })
         };
-        let mut message = Message::new(message, operands);
+        let mut message = LaneMessage::new(message, operands);
         for (index, page) in pages.iter().enumerate() {
             let bytes: &PageBytes = room[index * PAGE..].first_chunk().expect("room for every page");
             let mut parts = self.parts(*page, home).peekable();
@@ -251,7 +251,7 @@ impl Homes {
 }
 
 /// A request in a lane's message room.
-struct Request {
+struct HomeRequest {
     count: u32,
     len: usize,
 }

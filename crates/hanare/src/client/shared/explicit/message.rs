@@ -21,7 +21,7 @@ const INDEX_LEN: usize = 4;
 const COMMANDS_LEN_MAX: usize = 512 * COMMAND_LEN;
 
 /// A request that is being written.
-pub(super) struct Message<'a> {
+pub(super) struct LaneMessage<'a> {
     room: &'a mut [u8],
     operands: &'a mut [u8],
     /// The command that may still grow.
@@ -32,9 +32,9 @@ pub(super) struct Message<'a> {
     operand_len: usize,
 }
 
-impl Message<'_> {
-    pub fn new<'a>(room: &'a mut [u8], operands: &'a mut [u8]) -> Message<'a> {
-        Message { room, operands, last: None, count: 0, list_len: 0, operand_len: 0 }
+impl LaneMessage<'_> {
+    pub fn new<'a>(room: &'a mut [u8], operands: &'a mut [u8]) -> LaneMessage<'a> {
+        LaneMessage { room, operands, last: None, count: 0, list_len: 0, operand_len: 0 }
     }
 
     /// Number of commands.
@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// What a node would do with the commands so far: bytes by their place in the extent.
-    fn apply(message: &Message<'_>, extent: &mut [u8]) {
+    fn apply(message: &LaneMessage<'_>, extent: &mut [u8]) {
         let mut lists = &message.room[COMMANDS_LEN_MAX..][..message.list_len];
         let mut operands = &message.operands[..message.operand_len];
         for bytes in message.room[..message.commands_len()].as_chunks::<COMMAND_LEN>().0 {
@@ -256,7 +256,7 @@ mod tests {
             let diff = Diff::between(&twin, &page);
             let (mut room, mut operands) = (vec![0xee; rooms.0], vec![0xee; rooms.1]);
             let mut extent = vec![0; 10_000 + PAGE];
-            let mut message = Message::new(&mut room, &mut operands);
+            let mut message = LaneMessage::new(&mut room, &mut operands);
             let mut from = range.start;
             while from < range.end {
                 from = message.put(command(Op::Put), &diff, &page, &range, from);
@@ -280,7 +280,7 @@ mod tests {
             (page_of(&|at| [5, 70, 900].contains(&at)), 1, 12),
             (page_of(&|at| at / 256 % 2 == 0 || at == 300), 3, 0),
         ] {
-            let mut message = Message::new(&mut room, &mut operands);
+            let mut message = LaneMessage::new(&mut room, &mut operands);
             let diff = Diff::between(&[0; PAGE], &page);
             assert_eq!(message.put(command(Op::Put), &diff, &page, &(0..PAGE), 0), PAGE);
             assert_eq!((message.count(), message.list_len), (commands, usize::next_multiple_of(list_len, 8)));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn gets_that_lie_together_are_one() {
         let (mut room, mut operands) = (vec![0; 1024], vec![]);
-        let mut message = Message::new(&mut room, &mut operands);
+        let mut message = LaneMessage::new(&mut room, &mut operands);
         let get = |offset, block| Command { offset, block, stride: block, ..command(Op::Get) };
         assert!(message.get(get(0, 4096)) && message.get(get(4096, 4096)) && message.get(get(12_288, 100)));
         assert_eq!(message.count(), 2);

@@ -88,7 +88,7 @@ const FRAME_COUNT_MIN: u64 = 64;
 pub struct Explicit {
     // Before the mapping: nobody resolves its faults any more when it goes.
     /// None where all pages are mapped as they are.
-    pages: Option<Pages>,
+    pages: Option<PagerWatch>,
     mapping: Mapping,
     name: Box<str>,
     len: usize,
@@ -98,7 +98,7 @@ pub struct Explicit {
 }
 
 /// The pages that lie in frames.
-type Pages = Watch<Pager>;
+type PagerWatch = Watch<Pager>;
 
 impl Explicit {
     /// Maps a region for what it was opened for.
@@ -368,7 +368,7 @@ fn watch(
     span: Span,
     frames: Frames,
     options: &MapOptions,
-) -> Result<Pages> {
+) -> Result<PagerWatch> {
     let page_count = frames.page_count();
     let homes = Homes::new(region, &is_used(region, framed));
     let addresses: Vec<(NodeId, Arc<str>)> = homes.nodes().iter().map(|node| (*node, address_of(region, *node))).collect();

@@ -28,6 +28,7 @@ use super::twins::Twins;
 use crate::client::attachment::{PageCounters, count};
 use crate::client::shared::lanes::{LANE_PAGE_COUNT, Lanes, Lists, Tools};
 use crate::client::shared::not_given;
+use crate::client::shared::report::Line;
 use crate::client::shared::streams::Streams;
 use crate::trace::{Faults, Means, Seen};
 use hanare_memory::diff::{Diff, PAGE, PageBytes};
@@ -554,10 +555,9 @@ impl Pager {
         /// A guarded copy over many lost pages reports them all at once, and not here.
         const LINE_COUNT_MAX: u32 = 8;
         if self.lines.fetch_add(1, Relaxed) < LINE_COUNT_MAX {
-            let mut line = Line { bytes: [0; LINE_LEN], len: 0 };
+            let mut line = Line::new();
             let _ = self.describe(&mut line, page, trouble);
-            line.bytes[line.len] = b'\n';
-            let _ = rustix::io::write(std::io::stderr(), &line.bytes[..line.len + 1]);
+            line.print();
         }
         Resolved::Lost
     }
@@ -576,23 +576,5 @@ impl Pager {
             }
             Trouble::Kernel(refused) => write!(line, "{refused}; lower HANARE_FRAMES if memory is short"),
         }
-    }
-}
-
-/// Longest line: the name has 255 bytes at most.
-const LINE_LEN: usize = 600;
-
-/// A line that is written without an allocation; what does not fit is cut.
-struct Line {
-    bytes: [u8; LINE_LEN],
-    len: usize,
-}
-
-impl std::fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let len = text.len().min(LINE_LEN - 1 - self.len);
-        self.bytes[self.len..self.len + len].copy_from_slice(&text.as_bytes()[..len]);
-        self.len += len;
-        Ok(())
     }
 }

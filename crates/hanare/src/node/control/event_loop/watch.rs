@@ -1,7 +1,7 @@
 //! What the loop has the kernel watch.
 
 use super::{ControlLoop, HOME};
-use crate::node::control::home::Home;
+use crate::node::control::home::CoordinatorLink;
 use crate::node::control_link::ControlLink;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::BorrowedFd;
@@ -47,7 +47,7 @@ impl ControlLoop {
         if let Some(coordination) = &mut self.coordination {
             coordination.links().for_each(|(key, peer)| rewatch(key, &peer.link, &mut peer.interest));
         }
-        if let Some(Home { link: Some(link), interest, .. }) = &mut self.home {
+        if let Some(CoordinatorLink { link: Some(link), interest, .. }) = &mut self.home {
             rewatch(HOME, link, interest);
         }
     }

@@ -54,11 +54,11 @@ impl ServiceLoop {
                 self.answer(id, seq, Response::Reply(Reply::Told(happened)));
             }
             Query::Sync(request) => {
-                let Some(Place { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
+                let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return };
                 let user = session.user();
                 self.sync.on_request(Waiter { session: id, seq }, user, request, (&self.extents, &mut self.pages));
             }
-            Query::Want(share, wants) => self.pages.on_wants(id, seq, share, &wants),
+            Query::Pages(share, requests) => self.pages.on_page_requests(id, seq, share, &requests),
             Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
             Query::Crowded(gid) => self.pages.on_crowded(gid),
             Query::Look(look) => {
@@ -109,7 +109,7 @@ impl ServiceLoop {
             Asker::Link(id) => {
                 // Others may have been answered since its client has gone.
                 self.look_who_fetches(id);
-                if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(session), .. }) if session.has_gone()) {
+                if matches!(self.places.get(&id), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.has_gone()) {
                     self.close(id);
                 }
                 self.go_on(id, outcome).map(|need| (id, need))
@@ -134,7 +134,7 @@ impl ServiceLoop {
     }
 
     pub(super) fn answer(&mut self, id: u64, seq: u64, what: Response) {
-        let Some(Place { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
+        let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get_mut(&id) else { return };
         match session.answer(seq, what) {
             Ok(()) => self.wake(id),
             Err(_) => self.close(id),
@@ -143,7 +143,7 @@ impl ServiceLoop {
 
     /// Commands that are under way go on by pages where hosts are about to map their extents: who does not move a command on keeps nobody.
     fn give_way(&mut self) {
-        let gives = |(id, place): (&u64, &mut Place)| place.seat.give_way(&self.extents).then_some(*id);
+        let gives = |(id, place): (&u64, &mut SeatedLink)| place.seat.give_way(&self.extents).then_some(*id);
         let those: Vec<u64> = self.places.iter_mut().filter_map(gives).collect();
         those.into_iter().for_each(|id| self.wake(id));
     }
@@ -157,24 +157,24 @@ impl ServiceLoop {
                 self.give_way();
             }
         }
-        while let Some(deed) = self.pages.poll() {
-            match deed {
-                Deed::Dial { node, address } => self.peers.dial_wire(node, address),
-                Deed::Send { place, bytes } => {
-                    let Some(Place { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
+        while let Some(action) = self.pages.poll() {
+            match action {
+                Action::Dial { node, address } => self.peers.dial_wire(node, address),
+                Action::Send { place, bytes } => {
+                    let Some(SeatedLink { seat: Seat::Wire(wire), .. }) = self.places.get_mut(&place) else { continue };
                     match wire.send_bytes(bytes) {
                         Ok(()) => self.wake(place),
                         Err(error) => self.end(place, &error),
                     }
                 }
-                Deed::Close { place } => drop(self.unseat(place)),
-                Deed::Grant { session, seq, answers } => self.answer(session, seq, Response::Granted(answers)),
-                Deed::End { session, error } => {
+                Action::Close { place } => drop(self.unseat(place)),
+                Action::Grant { session, seq, reply } => self.answer(session, seq, Response::Granted(reply)),
+                Action::End { session, error } => {
                     tracing::warn!("a thread's link was closed: {error}");
                     self.close(session);
                 }
-                Deed::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
-                Deed::Reply { client, result, fds } => self.control.send(ToControl::Shared { client, result, fds }),
+                Action::Recalled { asker, face, outcome } => self.recalled(asker, face, outcome),
+                Action::Reply { client, result, fds } => self.control.send(ToControl::Shared { client, result, fds }),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 impl ServiceLoop {
     /// What a link's user may see. One look of a link is answered at a time, because an answer is long.
     pub(super) fn look_at(&self, id: u64, look: &Look) -> Result<Reply> {
-        let Some(Place { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
+        let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
         if session.is_blocked() {
             return Err(Error::LimitReached { what: "looks of one program at a node at once".to_owned(), limit: 1 });
         }
@@ -35,7 +35,7 @@ impl ServiceLoop {
     /// The program that a link is of; 0 for a node's own, and one that has ended.
     fn client_of(&self, link: u64) -> ClientId {
         match self.places.get(&link) {
-            Some(Place { seat: Seat::Client(session), .. }) => session.client(),
+            Some(SeatedLink { seat: Seat::Client(session), .. }) => session.client(),
             _ => ClientId(0),
         }
     }

@@ -17,7 +17,7 @@ mod seats;
 
 use super::ended_links::EndedLinks;
 use super::fetches::{Ended, Fetch};
-use super::peers::{Dial, Peers};
+use super::peers::{DialTerms, Peers};
 use super::replies::Response;
 use super::seat::{Did, Seat};
 use super::session::Session;
@@ -27,7 +27,7 @@ use crate::node::control_link::ControlLink;
 use crate::node::extents::Extents;
 use crate::node::notice_queue::NoticeQueue;
 use crate::node::notices::{ToControl, ToService};
-use crate::node::pages::{Asker, Deed, Need, Over, Pages, Recall};
+use crate::node::pages::{Action, Asker, Need, Over, Recall, SharedRegions};
 use hanare_fabric::agree::Choice;
 use hanare_fabric::tcp::Keys;
 use hanare_fabric::{Link, LinkError};
@@ -49,7 +49,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What the service works with.
-pub(crate) struct Terms {
+pub(crate) struct ServiceTerms {
     pub extents: Arc<Extents>,
     /// Proved to other nodes.
     pub keys: Keys,
@@ -62,18 +62,18 @@ pub(crate) struct Terms {
 
 /// The service, as the rest of the node sees it.
 pub(crate) struct Service {
-    post: Arc<NoticeQueue<ToService>>,
+    notices: Arc<NoticeQueue<ToService>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Service {
-    /// Starts the thread. What clients asked about shared regions it answers by letters to `control`.
-    pub fn start(terms: Terms, pages: Pages, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
-        let post = Arc::new(NoticeQueue::new()?);
-        let Terms { extents, keys, bound, fabric, began_again } = terms;
+    /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
+    pub fn start(terms: ServiceTerms, pages: SharedRegions, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
+        let notices = Arc::new(NoticeQueue::new()?);
+        let ServiceTerms { extents, keys, bound, fabric, began_again } = terms;
         let sync = Sync::new(began_again, u64::from_le_bytes(crate::random::bytes()?));
-        let dial = Dial { keys, bound, fabric, post: post.clone() };
-        let mut service = ServiceLoop::new(extents, post.clone(), dial, sync, pages, control)?;
+        let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
+        let mut service = ServiceLoop::new(extents, notices.clone(), dial, sync, pages, control)?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || {
@@ -82,19 +82,19 @@ impl Service {
                 service.run();
             })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
-        Ok(Service { post, thread: Some(thread) })
+        Ok(Service { notices, thread: Some(thread) })
     }
 
     /// Hands over mail and wakes the thread.
-    pub fn post(&self, notice: ToService) {
-        self.post.send(notice);
+    pub fn notify(&self, notice: ToService) {
+        self.notices.send(notice);
     }
 }
 
 impl Service {
     /// Ends the thread, when pages of other nodes are at their homes.
     pub fn end(&mut self) {
-        self.post(ToService::Stop);
+        self.notify(ToService::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -142,9 +142,9 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The thread's own state.
 struct ServiceLoop {
     extents: Arc<Extents>,
-    post: Arc<NoticeQueue<ToService>>,
+    notices: Arc<NoticeQueue<ToService>>,
     epoll: OwnedFd,
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, SeatedLink>,
     /// Whose commands are carried out.
     sessions: Sessions,
     begun: Instant,
@@ -157,7 +157,7 @@ struct ServiceLoop {
     sync: Sync,
     peers: Peers,
     ended_links: EndedLinks,
-    pages: Pages,
+    pages: SharedRegions,
     control: Arc<NoticeQueue<ToControl>>,
     /// When pages were looked at last.
     ticked: Instant,
@@ -167,7 +167,7 @@ struct ServiceLoop {
     stop_at: Option<Instant>,
 }
 
-struct Place {
+struct SeatedLink {
     seat: Seat,
     /// Whose it is; a link to another node is nobody's.
     user: Option<u32>,
@@ -178,18 +178,18 @@ struct Place {
 impl ServiceLoop {
     fn new(
         extents: Arc<Extents>,
-        post: Arc<NoticeQueue<ToService>>,
-        dial: Dial,
+        notices: Arc<NoticeQueue<ToService>>,
+        dial: DialTerms,
         sync: Sync,
-        pages: Pages,
+        pages: SharedRegions,
         control: Arc<NoticeQueue<ToControl>>,
     ) -> Result<ServiceLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system("make an epoll", errno))?;
-        epoll::add(&epoll, post.bell(), EventData::new_u64(BELL), EventFlags::IN)
+        epoll::add(&epoll, notices.bell(), EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|errno| system("watch the bell", errno))?;
         Ok(ServiceLoop {
             extents,
-            post,
+            notices,
             epoll,
             places: HashMap::new(),
             sessions: Sessions::default(),
@@ -379,15 +379,15 @@ impl ServiceLoop {
     }
 
     fn read_mail(&mut self) {
-        for letter in self.post.take() {
-            match letter {
+        for notice in self.notices.take() {
+            match notice {
                 ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { node, link } => self.wired(node, link),
                 ToService::Identity { node, epoch } => self.pages.set_identity(node, epoch),
                 ToService::NodeLost(node, epoch) => self.pages.on_node_lost(node, Over::UpTo(epoch)),
                 ToService::Freed => self.pages.drop_left_homes(),
-                ToService::Wish { client, wish } => self.pages.on_wish(client, wish),
+                ToService::Request { client, request } => self.pages.on_request(client, request),
                 ToService::ClientGone(client) => self.pages.on_client_gone(client),
                 ToService::RankGone { job, rank, ranks, reason, died } => {
                     self.sync.on_rank_gone(job, rank, ranks, &reason, died);

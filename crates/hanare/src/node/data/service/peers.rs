@@ -23,16 +23,16 @@ impl ServiceLoop {
 
     /// Makes room for a link to a node that is needed.
     pub(super) fn close_idle_peer(&mut self) {
-        let is_idle = |place: &Place| matches!(&place.seat, Seat::Peer(peer) if peer.is_idle());
+        let is_idle = |place: &SeatedLink| matches!(&place.seat, Seat::Peer(peer) if peer.is_idle());
         let idle = self.places.iter().find(|(_, place)| is_idle(place)).map(|(id, _)| *id);
-        if let Some(Place { seat: Seat::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
+        if let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = idle.and_then(|id| self.unseat(id)) {
             self.peers.forget(&peer.address);
         }
     }
 
     pub(super) fn ask_peer(&mut self, id: u64, session: u64, fetch: Fetch) {
         // The link may have ended under another's request just before.
-        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
+        let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get_mut(&id) else {
             return self.dial(session, fetch);
         };
         match peer.ask(session, fetch) {
@@ -43,9 +43,9 @@ impl ServiceLoop {
 
     /// Before bytes of another node are written: closes the session that waits for them, if its client is gone.
     pub(super) fn look_who_fetches(&mut self, id: u64) {
-        let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get(&id) else { return };
+        let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get(&id) else { return };
         let Some(session) = peer.session() else { return };
-        if matches!(self.places.get(&session), Some(Place { seat: Seat::Client(session), .. }) if session.has_ended()) {
+        if matches!(self.places.get(&session), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.has_ended()) {
             self.close(session);
         }
     }
@@ -55,13 +55,13 @@ impl ServiceLoop {
     /// Where they may be on their way into an extent, the link ends, and what others wait for on it is asked for anew.
     pub(super) fn end_fetches(&mut self, session: u64) {
         self.peers.cancel(session);
-        let cannot = |place: &mut Place| match &mut place.seat {
+        let cannot = |place: &mut SeatedLink| match &mut place.seat {
             Seat::Peer(peer) => !peer.cancel(session),
             Seat::Client(_) | Seat::Wire(_) => false,
         };
         let begun: Vec<u64> = self.places.iter_mut().filter_map(|(id, place)| cannot(place).then_some(*id)).collect();
         for id in begun {
-            let Some(Place { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { continue };
+            let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { continue };
             self.peers.forget(&peer.address);
             peer.others().into_iter().for_each(|(session, fetch)| self.fetch(session, fetch));
         }
@@ -70,7 +70,7 @@ impl ServiceLoop {
     /// Hands ended fetches to the sessions that wait for them.
     pub(super) fn deliver(&mut self, ended: Vec<Ended>) {
         for Ended { session, outcome } in ended {
-            if let Some(Place { seat: Seat::Client(waiting), .. }) = self.places.get_mut(&session) {
+            if let Some(SeatedLink { seat: Seat::Client(waiting), .. }) = self.places.get_mut(&session) {
                 waiting.fetched(outcome);
                 self.wake(session);
             }
@@ -102,7 +102,7 @@ impl ServiceLoop {
         }
     }
 
-    /// There is a connection for letters about pages, or there could not be.
+    /// There is a connection for messages about pages, or there could not be.
     pub(super) fn wired(&mut self, node: Option<NodeId>, link: Result<Box<dyn Link>>) {
         let place = match link {
             Ok(link) => self.seat(Seat::Wire(Box::new(ControlLink::new(link)))),

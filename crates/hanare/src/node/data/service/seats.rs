@@ -15,7 +15,7 @@ impl ServiceLoop {
         match watched {
             Ok(()) => {
                 let user = if let Seat::Client(session) = &seat { Some(session.user().uid) } else { None };
-                self.places.insert(id, Place { seat, user, interest, is_awake: false });
+                self.places.insert(id, SeatedLink { seat, user, interest, is_awake: false });
                 // It may have sent something before it was watched.
                 self.wake(id);
                 Some(id)
@@ -40,19 +40,19 @@ impl ServiceLoop {
 
     /// Closes a client's link of which the kernel knows that the other end is closed.
     pub(super) fn close_client(&mut self, id: u64) {
-        if matches!(self.places.get(&id), Some(Place { seat: Seat::Client(session), .. }) if session.ends_with_client()) {
+        if matches!(self.places.get(&id), Some(SeatedLink { seat: Seat::Client(session), .. }) if session.ends_with_client()) {
             self.close(id);
         }
     }
 
     /// Closes the links of all clients that are gone. **Cost**: a system call a client.
     pub(super) fn close_ended(&mut self) {
-        let ended = |place: &Place| matches!(&place.seat, Seat::Client(session) if session.has_gone());
+        let ended = |place: &SeatedLink| matches!(&place.seat, Seat::Client(session) if session.has_gone());
         let ended: Vec<u64> = self.places.iter().filter(|(_, place)| ended(place)).map(|(id, _)| *id).collect();
         ended.into_iter().for_each(|id| self.close(id));
     }
 
-    pub(super) fn unseat(&mut self, id: u64) -> Option<Place> {
+    pub(super) fn unseat(&mut self, id: u64) -> Option<SeatedLink> {
         let place = self.places.remove(&id)?;
         self.pages.forget_link(id);
         let _ = epoll::delete(&self.epoll, place.seat.event());
@@ -100,16 +100,16 @@ impl ServiceLoop {
     /// A link has ended by itself.
     pub(super) fn end(&mut self, id: u64, error: &LinkError) {
         tracing::debug!("a data link ended: {error}");
-        if matches!(self.places.get(&id), Some(Place { seat: Seat::Wire(_), .. })) {
+        if matches!(self.places.get(&id), Some(SeatedLink { seat: Seat::Wire(_), .. })) {
             drop(self.unseat(id));
             return self.pages.wire_ended(id);
         }
-        if let Some(Place { seat: Seat::Peer(peer), .. }) = self.places.get(&id) {
+        if let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.places.get(&id) {
             let error = match error {
                 LinkError::Timeout { .. } => peer.silent(self.peers.bound()),
                 other => peer.lost(other),
             };
-            let Some(Place { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { return };
+            let Some(SeatedLink { seat: Seat::Peer(peer), .. }) = self.unseat(id) else { return };
             self.peers.forget(&peer.address);
             let ended = peer.fail(&error);
             return self.deliver(ended);
@@ -118,7 +118,7 @@ impl ServiceLoop {
     }
 
     pub(super) fn close(&mut self, id: u64) {
-        if let Some(Place { seat: Seat::Client(session), .. }) = self.unseat(id) {
+        if let Some(SeatedLink { seat: Seat::Client(session), .. }) = self.unseat(id) {
             self.ended_links.remember(&session);
             self.pages.on_session_closed(id);
             self.sessions.on_ended(id);

@@ -1,6 +1,6 @@
 //! Stages of commands at the home of their pages.
 
-use super::{Home, Post};
+use super::{Home, Outgoing};
 use hanare_protocol::Error;
 use hanare_protocol::limits::{PAGE_LEN, PAGE_QUEUE_MAX};
 use hanare_protocol::page::{Access, Face, Page, Refusal};
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 impl Home {
     /// Asks for pages for a stage of a command; what comes of it is heard by [`Home::next_news`].
-    pub fn recall(&mut self, face: Face, pages: &[Page], access: Access, posts: &mut Vec<Post>) {
+    pub fn recall(&mut self, face: Face, pages: &[Page], access: Access, outgoing: &mut Vec<Outgoing>) {
         for page in pages {
             self.directory.recall(*page, face, access);
-            self.drain(posts);
+            self.drain(outgoing);
         }
     }
 
     /// A stage is done with pages, or gives up.
-    pub fn release(&mut self, face: Face, pages: &[Page], posts: &mut Vec<Post>) {
+    pub fn release(&mut self, face: Face, pages: &[Page], outgoing: &mut Vec<Outgoing>) {
         for page in pages {
             self.directory.release(*page, face);
-            self.drain(posts);
+            self.drain(outgoing);
         }
     }
 

@@ -1,9 +1,9 @@
 //! A home on a node that was taken for lost and is back.
 
-use super::{Guest, Home, OWN, Post, post_to};
+use super::{Guest, Home, OWN, Outgoing, outgoing_to};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
-use hanare_protocol::wire::page::Letter;
+use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
 use std::time::{Duration, Instant};
 
@@ -27,9 +27,9 @@ impl Home {
     }
 
     /// Asks the hosts whose turn it is for what they have.
-    pub fn ask_again(&mut self, address: &str, now_ms: u64, posts: &mut Vec<Post>) {
+    pub fn ask_again(&mut self, address: &str, now_ms: u64, outgoing: &mut Vec<Outgoing>) {
         for host in self.guests.due(now_ms) {
-            posts.extend(self.guest(host).map(|guest| return_letter(guest, address, true)));
+            outgoing.extend(self.guest(host).map(|guest| return_message(guest, address, true)));
         }
     }
 
@@ -39,7 +39,7 @@ impl Home {
     }
 
     /// A host has sent home all that it had, or is lost with it. Returns what it is told if it lives.
-    pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Post> {
+    pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Outgoing> {
         let Return { rules, .. } = self.returning.as_mut()?;
         if is_lost {
             rules.on_host_lost(host)
@@ -48,7 +48,7 @@ impl Home {
         }
         self.guests.answer(host);
         let guest = self.guest(host)?;
-        Some(post_to(guest, Letter::Left { key: guest.who.key }, None))
+        Some(outgoing_to(guest, NodeMessage::Left { key: guest.who.key }, None))
     }
 
     /// Ends the return if all is here, or is given up: pages under way between two hosts are waited for so long. Returns the shares
@@ -94,13 +94,13 @@ impl Home {
     }
 
     /// What a host is told, once it is reached again, if this home is to do without it.
-    pub fn dismissal(&self, host: HostId, address: &str) -> Option<Post> {
-        Some(return_letter(self.guest(host)?, address, false))
+    pub fn dismissal(&self, host: HostId, address: &str) -> Option<Outgoing> {
+        Some(return_message(self.guest(host)?, address, false))
     }
 }
 
 /// Says that this home is back, or that it took the host for lost.
-fn return_letter(guest: &Guest, address: &str, takes: bool) -> Post {
+fn return_message(guest: &Guest, address: &str, takes: bool) -> Outgoing {
     let Guest { share, who, .. } = guest;
-    post_to(guest, Letter::Returned { key: who.key, share: *share, address: address.to_owned(), takes }, None)
+    outgoing_to(guest, NodeMessage::Returned { key: who.key, share: *share, address: address.to_owned(), takes }, None)
 }

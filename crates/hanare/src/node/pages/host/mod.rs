@@ -12,32 +12,27 @@ mod pages;
 mod tests;
 
 use crate::client::{LOSS_SEAT, seat};
-use crate::node::pages::home::PageBytes;
-use crate::node::pages::joins::Wanted;
 use crate::node::pages::memory::{FileParts, HomeMemory};
-use crate::node::pages::wires::Sheet;
+use crate::node::pages::outgoing::{Outgoing, PageBytes};
+use crate::node::pages::request::ShareRequest;
 use hanare_memory::Mapping;
 use hanare_memory::file;
-use hanare_memory::frames::{ClientFrames, Frames, Run};
-use hanare_memory::uffd::Refused;
-use hanare_protocol::id::{ClientId, Gid, NodeId, Rights};
+use hanare_memory::frames::{ClientFrames, Frames};
+use hanare_protocol::id::{ClientId, Gid, NodeId};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::page::host::{Manner, Why};
+use hanare_protocol::page::host::Manner;
 use hanare_protocol::page::share::Sharing;
-use hanare_protocol::page::word::{Change, Fault, PageWord, State};
-use hanare_protocol::page::{Access, Consistency, Host as Rules, HostId, Page, Place, Say, ToHost};
+use hanare_protocol::page::word::State;
+use hanare_protocol::page::{Consistency, Host as Rules, HostId, HostOutput, Page, Place, ToHost};
 use hanare_protocol::place::Layout;
-use hanare_protocol::wire::control::{FilePart, PageStat};
+use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::{Corrupt, Error, Result};
-use hanare_ring::page_word::{Estate, PageWords, page_words_len};
+use hanare_ring::page_word::PageWords;
 use hanare_ring::words::Shared;
-use pages::{FILL_MAX, Here};
-use rustix::thread::futex;
+use pages::{FILL_MAX, HostPlace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 /// Seats of the node itself.
@@ -64,21 +59,21 @@ pub(crate) struct Host {
     layout: Layout,
     pub homes: Vec<HomeDoor>,
     /// Whose turn it is to map it, what each home knows, and when it is left.
-    pub sharing: Sharing<Wanted, Error>,
+    pub sharing: Sharing<ShareRequest, Error>,
     /// For each extent of the layout, its home.
     home_of: Vec<usize>,
-    clients: Vec<Client>,
+    clients: Vec<HostClient>,
     /// Mappings of clients that count as gone and are not.
     parted: Vec<ClientFrames>,
     /// From the first client on: its homes agree that the region is as long as that client says.
-    pages: Option<Pages>,
+    pages: Option<HostPages>,
     frames_max: u64,
     /// Clients wrote nonsense into the words: the region is of no more use here.
     is_given_up: bool,
 }
 
 /// What is there of a coherent region.
-struct Pages {
+struct HostPages {
     words: PageWords<Shared>,
     words_file: OwnedFd,
     /// Dropped after the words that lie in it.
@@ -109,7 +104,7 @@ pub(super) struct HomeDoor {
     pub me: HostId,
     pub peers: BTreeMap<HostId, PeerHost>,
     /// Pages that were sent to it before it was lost, and that it may not have heard: a home that comes back gets them.
-    pub unsent: Vec<Sheet>,
+    pub unsent: Vec<Arc<Outgoing>>,
     /// Bytes that lie on this very node.
     pub memory: Option<Arc<HomeMemory>>,
 }
@@ -121,7 +116,7 @@ pub(super) struct PeerHost {
     pub key: u64,
 }
 
-struct Client {
+struct HostClient {
     id: ClientId,
     /// Its first seat.
     seat: u16,
@@ -143,7 +138,7 @@ impl Host {
         (gid, name): (Gid, String),
         consistency: Consistency,
         layout: Layout,
-        (homes, sharing): (Vec<HomeDoor>, Sharing<Wanted, Error>),
+        (homes, sharing): (Vec<HomeDoor>, Sharing<ShareRequest, Error>),
         frames_max: u64,
     ) -> Host {
         let home_of = layout
@@ -173,15 +168,15 @@ impl Host {
     }
 
     /// The rules of its pages, and what they work on.
-    fn parts(&mut self) -> Option<(&mut Rules<PageBytes>, Here<'_>)> {
-        let Pages { rules, words, frames, counters, .. } = self.pages.as_mut()?;
+    fn parts(&mut self) -> Option<(&mut Rules<PageBytes>, HostPlace<'_>)> {
+        let HostPages { rules, words, frames, counters, .. } = self.pages.as_mut()?;
         let (layout, home_of, homes) = (&self.layout, &self.home_of[..], &self.homes[..]);
-        Some((rules, Here { words, frames, counters, layout, home_of, homes, clients: &self.clients, parted: &self.parted }))
+        Some((rules, HostPlace { words, frames, counters, layout, home_of, homes, clients: &self.clients, parted: &self.parted }))
     }
 
     /// Does something by the rules. `None`, and the region is given up, where a client wrote nonsense into the words; or it has no
     /// pages here.
-    fn with_rules<T>(&mut self, act: impl FnOnce(&mut Rules<PageBytes>, &mut Here<'_>) -> Result<T, Corrupt>) -> Option<T> {
+    fn with_rules<T>(&mut self, act: impl FnOnce(&mut Rules<PageBytes>, &mut HostPlace<'_>) -> Result<T, Corrupt>) -> Option<T> {
         let (rules, mut here) = self.parts()?;
         match act(rules, &mut here) {
             Ok(value) => Some(value),
@@ -195,7 +190,7 @@ impl Host {
     /// Makes the page words and the frames of a coherent region.
     fn begin(&mut self) -> Result<()> {
         if self.consistency == Consistency::Coherent && self.pages.is_none() && !self.is_given_up {
-            self.pages = Some(Pages::new(&self.name, self.layout.len().div_ceil(PAGE_LEN), self.frames_max)?);
+            self.pages = Some(HostPages::new(&self.name, self.layout.len().div_ceil(PAGE_LEN), self.frames_max)?);
         }
         Ok(())
     }
@@ -223,7 +218,7 @@ impl Host {
     pub fn admit(&mut self, id: ClientId) -> Result<Admission> {
         self.begin()?;
         if let Some((rules, here)) = self.parts() {
-            rules.settle_ghosts(&here);
+            rules.settle_dead_seats(&here);
         }
         let is_free = |seat: u16| {
             let is_claimed = self.pages.as_ref().is_some_and(|pages| !pages.rules.is_free(seat..seat + CLIENT_SEATS));
@@ -247,7 +242,7 @@ impl Host {
                 fds.append(&mut own);
             }
         }
-        self.clients.push(Client { id, seat, frames: None });
+        self.clients.push(HostClient { id, seat, frames: None });
         let frames_max = self.pages.as_ref().map_or(0, |pages| pages.frames_max);
         Ok(Admission { seat_first: seat, seats: SEATS, frames_max, files, fds })
     }
@@ -265,39 +260,39 @@ impl Host {
     }
 
     /// A client has unmapped the region, or is dead. What it was at goes on without it.
-    pub fn part(&mut self, id: ClientId, says: &mut Vec<Say<PageBytes>>) {
-        self.part_one(id, true, says);
+    pub fn part(&mut self, id: ClientId, outputs: &mut Vec<HostOutput<PageBytes>>) {
+        self.part_one(id, true, outputs);
     }
 
     /// Of one that may go on, what it is putting into frames comes to its end, and goes with the rest.
-    fn part_one(&mut self, id: ClientId, is_over: bool, says: &mut Vec<Say<PageBytes>>) {
+    fn part_one(&mut self, id: ClientId, is_over: bool, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let Some(at) = self.clients.iter().position(|client| client.id == id) else { return };
         let client = self.clients.remove(at);
         if let Some((rules, mut here)) = self.parts()
-            && let Err(corrupt) = rules.part(&mut here, client.seat..client.seat + CLIENT_SEATS, is_over, says)
+            && let Err(corrupt) = rules.part(&mut here, client.seat..client.seat + CLIENT_SEATS, is_over, outputs)
         {
             tracing::warn!("a page of a program that is gone: {}", corrupt.0);
         }
     }
 
     /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.
-    pub fn part_stuck(&mut self, says: &mut Vec<Say<PageBytes>>) -> bool {
-        let is_stuck = |client: &&Client| client.frames.as_ref().is_some_and(|frames| frames.uffd.is_stuck());
+    pub fn part_stuck(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
+        let is_stuck = |client: &&HostClient| client.frames.as_ref().is_some_and(|frames| frames.uffd.is_stuck());
         let stuck: Vec<ClientId> = self.clients.iter().filter(is_stuck).map(|client| client.id).collect();
         for id in &stuck {
             tracing::warn!("{id} holds up its mapping of region '{}' and is parted from it", self.name);
-            self.part_one(*id, false, says);
+            self.part_one(*id, false, outputs);
         }
         self.parted.retain(|frames| !frames.uffd.is_stuck());
         !stuck.is_empty()
     }
 
     /// All clients count as gone; their mappings lose their pages as these are taken.
-    pub fn part_all(&mut self, says: &mut Vec<Say<PageBytes>>) {
+    pub fn part_all(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let frames: Vec<ClientFrames> = self.clients.iter_mut().filter_map(|client| client.frames.take()).collect();
         self.parted = frames;
         let clients: Vec<ClientId> = self.clients.iter().map(|client| client.id).collect();
-        clients.into_iter().for_each(|client| self.part_one(client, false, says));
+        clients.into_iter().for_each(|client| self.part_one(client, false, outputs));
     }
 
     /// A message of a home, or of another host.
@@ -310,7 +305,7 @@ impl Host {
         page: Page,
         message: ToHost,
         bytes: Option<PageBytes>,
-        says: &mut Vec<Say<PageBytes>>,
+        outputs: &mut Vec<HostOutput<PageBytes>>,
     ) -> Result<()> {
         // Seats come from clients by way of their home.
         let seat = match &message {
@@ -324,14 +319,14 @@ impl Host {
         if !is_here || self.pages.is_none() {
             return Err(garbage("a message about a page that is not the home's"));
         }
-        self.with_rules(|rules, here| rules.on_message(here, page, message, bytes, says));
+        self.with_rules(|rules, here| rules.on_message(here, page, message, bytes, outputs));
         Ok(())
     }
 
     /// Another host is gone: it may have been the one that was to send a page.
-    pub fn on_host_gone(&mut self, home: usize, says: &mut Vec<Say<PageBytes>>) {
+    pub fn on_host_gone(&mut self, home: usize, outputs: &mut Vec<HostOutput<PageBytes>>) {
         if let Some((rules, mut here)) = self.parts() {
-            rules.on_host_gone(&mut here, home, says);
+            rules.on_host_gone(&mut here, home, outputs);
         }
     }
 
@@ -349,26 +344,26 @@ impl Host {
     }
 
     /// Goes on with pages that are being taken. Returns whether anything moved.
-    pub fn turn(&mut self, says: &mut Vec<Say<PageBytes>>) -> bool {
-        self.with_rules(|rules, here| rules.turn(here, says)).unwrap_or(false)
+    pub fn turn(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
+        self.with_rules(|rules, here| rules.turn(here, outputs)).unwrap_or(false)
     }
 
     /// More frames are filled than there may be: some pages from elsewhere go.
     // FEATURE: D2-F4
-    pub fn on_crowded(&mut self, says: &mut Vec<Say<PageBytes>>) {
-        let found = self.pages.as_mut().map(Pages::sweep).unwrap_or_default();
+    pub fn on_crowded(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) {
+        let found = self.pages.as_mut().map(HostPages::sweep).unwrap_or_default();
         // Those of this node's own memory stay.
         let elsewhere: Vec<u64> =
             found.into_iter().filter(|page| self.homes[self.home_of_page(*page)].memory.is_none()).collect();
         self.with_rules(|rules, here| {
             elsewhere.into_iter().try_for_each(|page| rules.evict(here, Page(page)).map(drop))?;
-            rules.turn(here, says)
+            rules.turn(here, outputs)
         });
     }
 
     /// Lets go of all pages, or of those of one home. Returns whether all are home, or on their way.
-    pub fn empty(&mut self, of: Option<usize>, says: &mut Vec<Say<PageBytes>>) -> bool {
-        self.with_rules(|rules, here| rules.empty(here, of, says)).unwrap_or(true)
+    pub fn empty(&mut self, of: Option<usize>, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
+        self.with_rules(|rules, here| rules.empty(here, of, outputs)).unwrap_or(true)
     }
 
     /// The home that a page belongs to.
@@ -414,14 +409,14 @@ impl Host {
 
     /// Lets go of all that a home that is back asks for: nobody here gets a page of it, and what this host owns goes there.
     /// Returns whether all are home, or on their way.
-    pub fn hand_over(&mut self, home: usize, says: &mut Vec<Say<PageBytes>>) -> bool {
-        self.with_rules(|rules, here| rules.hand_over(here, home, says)).unwrap_or(true)
+    pub fn hand_over(&mut self, home: usize, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
+        self.with_rules(|rules, here| rules.hand_over(here, home, outputs)).unwrap_or(true)
     }
 
     /// The home knows nothing of this host any more. It may be joined anew, by another name: what is still said to the host under
     /// its old one is not for what it becomes.
     pub fn begin_anew_with(&mut self, home: usize, key: u64) {
-        let used = self.pages.as_ref().map(Pages::used).unwrap_or_default();
+        let used = self.pages.as_ref().map(HostPages::used).unwrap_or_default();
         if let Some((rules, mut here)) = self.parts() {
             rules.forget(|page| here.home_of(page) == home);
             for page in used.into_iter().map(Page) {
@@ -443,7 +438,7 @@ impl Host {
             matches!(state, Some(Ok(State::Owned | State::TakingOwned)))
         };
         let has_page = |home: usize| {
-            let count = self.pages.as_ref().map_or(0, Pages::count);
+            let count = self.pages.as_ref().map_or(0, HostPages::count);
             (0..count).any(|page| is_owned(page) && self.home_of_page(page) == home)
         };
         let is_lost = |at: usize| self.sharing.is_lost(at) || lost.contains(&at);

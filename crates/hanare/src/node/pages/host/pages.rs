@@ -1,13 +1,34 @@
 //! The page words and frames of a region, and how what the rules ask for is done to them.
 
-use super::*;
+use super::{Counters, EVICT_COUNT, HomeDoor, HostClient, HostPages, SEATS, SWEEP_COUNT, home_of};
+use crate::client::seat;
+use crate::node::pages::memory::HomeMemory;
+use crate::node::pages::outgoing::PageBytes;
+use hanare_memory::Mapping;
+use hanare_memory::file;
+use hanare_memory::frames::{ClientFrames, Frames, Run};
+use hanare_memory::uffd::Refused;
+use hanare_protocol::id::Rights;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::page::host::{Manner, Why};
+use hanare_protocol::page::word::{Change, Fault, PageWord, State};
+use hanare_protocol::page::{Access, Host as Rules, HostId, Page, Place};
+use hanare_protocol::place::Layout;
+use hanare_protocol::wire::control::FilePart;
+use hanare_protocol::{Corrupt, Result};
+use hanare_ring::page_word::{PageWords, page_words_len};
+use hanare_ring::words::Shared;
+use rustix::thread::futex;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 /// How long a node that begins anew waits for threads that fill frames: longer than any that is not stopped takes.
 pub(super) const FILL_MAX: Duration = Duration::from_millis(100);
 
-impl Pages {
-    pub(super) fn new(name: &str, pages: u64, frames_max: u64) -> Result<Pages> {
+impl HostPages {
+    pub(super) fn new(name: &str, pages: u64, frames_max: u64) -> Result<HostPages> {
         let len = page_words_len(pages, SEATS).next_multiple_of(PAGE_LEN);
         let words_file = file::create(&format!("{name}.words"), len)?;
         let mut memory = Mapping::reserve(len)?;
@@ -15,7 +36,7 @@ impl Pages {
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
         let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, SEATS);
         let frames = Frames::new(&format!("{name}.frames"), pages)?;
-        Ok(Pages {
+        Ok(HostPages {
             words,
             words_file,
             _words_memory: memory,
@@ -73,18 +94,18 @@ fn wake_all(words: &PageWords<Shared>, page: u64) {
 }
 
 /// A region on this host as its rules see it.
-pub(super) struct Here<'a> {
+pub(super) struct HostPlace<'a> {
     pub words: &'a PageWords<Shared>,
     pub frames: &'a Frames,
     pub counters: &'a mut Counters,
     pub layout: &'a Layout,
     pub home_of: &'a [usize],
     pub homes: &'a [HomeDoor],
-    pub clients: &'a [Client],
+    pub clients: &'a [HostClient],
     pub parted: &'a [ClientFrames],
 }
 
-impl Here<'_> {
+impl HostPlace<'_> {
     /// Memory of this very node that a page lies in.
     fn memory(&self, page: Page) -> Option<&HomeMemory> {
         self.homes[self.home_of(page)].memory.as_deref()
@@ -118,7 +139,7 @@ impl Here<'_> {
     }
 }
 
-impl Place for Here<'_> {
+impl Place for HostPlace<'_> {
     type Bytes = PageBytes;
 
     fn page_count(&self) -> u64 {
@@ -162,11 +183,8 @@ impl Place for Here<'_> {
         self.words.clear_seat(seat);
     }
 
-    fn bury(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
-        Ok(match self.words.bury(seat)? {
-            Estate::Nothing => None,
-            Estate::Claim { page } => Some(Page(page)),
-        })
+    fn end_seat(&mut self, seat: u16) -> Result<Option<Page>, Corrupt> {
+        self.words.end_seat(seat).map(|claim| claim.map(Page))
     }
 
     fn number(&self, seat: u16) -> u32 {

@@ -1,10 +1,11 @@
 //! Grants that come twice because the thread that asked is dead, and what is said about a page while its frame is being filled.
 
 use super::*;
+use hanare_memory::frames::Run;
 use hanare_protocol::id::{Epoch, Slot};
 use hanare_protocol::page::share::Life;
-use hanare_protocol::page::word::{Fill, Installed};
-use hanare_protocol::page::{Hosts, Ticket, ToHome, Version};
+use hanare_protocol::page::word::{Fault, Fill, Installed};
+use hanare_protocol::page::{Access, Hosts, Ticket, ToHome, Version};
 use hanare_protocol::place::{Extent, Span};
 
 const SEAT: u16 = 300;
@@ -38,9 +39,9 @@ fn claim(host: &Host, access: Access) -> Ticket {
 fn grant(host: &mut Host, ticket: Ticket, version: u32, access: Access, byte: u8) -> usize {
     let firm = access == Access::Write;
     let message = ToHost::Grant { ticket, version: Version(version), access, has_bytes: true, awaits: Hosts::NONE, firm };
-    let mut says = Vec::new();
-    host.on_message(0, Page(0), message, Some(Box::new([byte; PAGE_LEN as usize])), &mut says).unwrap();
-    says.len()
+    let mut outputs = Vec::new();
+    host.on_message(0, Page(0), message, Some(Box::new([byte; PAGE_LEN as usize])), &mut outputs).unwrap();
+    outputs.len()
 }
 
 fn state(host: &Host) -> State {
@@ -48,8 +49,8 @@ fn state(host: &Host) -> State {
 }
 
 fn evict(host: &mut Host) {
-    let mut says = Vec::new();
-    host.on_crowded(&mut says);
+    let mut outputs = Vec::new();
+    host.on_crowded(&mut outputs);
     assert_eq!(state(host), State::Absent);
 }
 
@@ -86,12 +87,12 @@ fn fill_to_the_end(host: &Host, ticket: Ticket, version: u32) {
 fn an_invalidation_waits_for_the_thread_that_fills_the_frame() {
     let mut host = host();
     let (_, ticket) = filling(&mut host, Access::Read, 2);
-    let mut says = Vec::new();
-    host.on_message(0, Page(0), ToHost::Invalidate { version: Version(2), tell: None }, None, &mut says).unwrap();
-    assert!(!host.turn(&mut says) && says.is_empty() && host.is_taking(), "the page may be seen when it is acknowledged");
+    let mut outputs = Vec::new();
+    host.on_message(0, Page(0), ToHost::Invalidate { version: Version(2), tell: None }, None, &mut outputs).unwrap();
+    assert!(!host.turn(&mut outputs) && outputs.is_empty() && host.is_taking(), "the page may be seen when it is acknowledged");
     fill_to_the_end(&host, ticket, 2);
-    while host.turn(&mut says) {}
-    assert!(matches!(says[..], [Say::Home { message: ToHome::Ack { version: Version(2) }, .. }]));
+    while host.turn(&mut outputs) {}
+    assert!(matches!(outputs[..], [HostOutput::Home { message: ToHome::Ack { version: Version(2) }, .. }]));
     assert_eq!((state(&host), host.is_taking()), (State::Absent, false));
     assert_eq!(host.pages.as_ref().unwrap().frames.present_count().unwrap(), 0, "nothing of it stays in the file");
 }
@@ -102,9 +103,9 @@ fn a_frame_that_a_dead_thread_was_filling_is_a_hole_and_its_page_is_asked_for_ag
         let mut host = host();
         let (client, ticket) = filling(&mut host, access, 2);
         host.pages.as_ref().unwrap().frames.fill(Run::one(0), &[7; PAGE_LEN as usize]).unwrap();
-        let mut says = Vec::new();
-        host.part(client, &mut says);
-        assert!(matches!(says[..], [Say::Home { message: ToHome::Want { .. }, .. }]));
+        let mut outputs = Vec::new();
+        host.part(client, &mut outputs);
+        assert!(matches!(outputs[..], [HostOutput::Home { message: ToHome::Request { .. }, .. }]));
         let pages = host.pages.as_ref().unwrap();
         assert_eq!(pages.frames.present_count().unwrap(), 0);
         assert!(pages.words.look(0).is_asked_for() && pages.words.look(0).claimer() == ticket.seat);
@@ -118,9 +119,9 @@ fn a_grant_to_write_that_comes_twice_is_not_given_back_while_its_thread_fills_th
     let (_, ticket) = filling(&mut host, Access::Write, 2);
     assert_eq!((grant(&mut host, ticket, 2, Access::Write, 1), state(&host)), (0, State::FillingWrite));
     fill_to_the_end(&host, ticket, 2);
-    let mut says = Vec::new();
-    while host.turn(&mut says) {}
-    assert!(matches!(says[..], [Say::Home { message: ToHome::Done { version: Version(2), .. }, .. }]));
+    let mut outputs = Vec::new();
+    while host.turn(&mut outputs) {}
+    assert!(matches!(outputs[..], [HostOutput::Home { message: ToHome::Done { version: Version(2), .. }, .. }]));
     assert_eq!(state(&host), State::Owned);
     let mut bytes = [0; PAGE_LEN as usize];
     host.pages.as_ref().unwrap().frames.read(Run::one(0), &mut bytes).unwrap();
@@ -131,12 +132,13 @@ fn a_grant_to_write_that_comes_twice_is_not_given_back_while_its_thread_fills_th
 fn a_node_that_ends_takes_what_its_programs_are_filling_home_when_it_is_there() {
     let mut host = host();
     let (_, ticket) = filling(&mut host, Access::Write, 2);
-    let mut says = Vec::new();
-    host.part_all(&mut says);
-    assert!(!host.empty(None, &mut says) && says.is_empty(), "the program lives, and goes on");
+    let mut outputs = Vec::new();
+    host.part_all(&mut outputs);
+    assert!(!host.empty(None, &mut outputs) && outputs.is_empty(), "the program lives, and goes on");
     fill_to_the_end(&host, ticket, 2);
-    assert!(host.empty(None, &mut says));
-    let [Say::Home { message: ToHome::WriteBack { version: Version(2), keeps: false }, bytes: Some(bytes), .. }] = &says[..]
+    assert!(host.empty(None, &mut outputs));
+    let [HostOutput::Home { message: ToHome::WriteBack { version: Version(2), keeps: false }, bytes: Some(bytes), .. }] =
+        &outputs[..]
     else {
         panic!("it goes home");
     };

@@ -1,4 +1,4 @@
-//! Letters between lives: lost, repeated, delayed and overtaken, with couriers between.
+//! Messages between lives: lost, repeated, delayed and overtaken, with couriers between.
 
 use super::*;
 
@@ -10,7 +10,8 @@ impl PageWorld {
 
     pub(super) fn send(&mut self, from: Life, to: Life, parcel: Parcel) {
         if from == to {
-            let after = self.dice.between(0, 2);
+            // A leave is behind all that was said before.
+            let after = if matches!(parcel.what, What::Leave) { 3 } else { self.dice.between(0, 2) };
             return self.at(after, Event::Local { life: from, parcel });
         }
         let process = self.processes.get_mut(&from).expect("who sends lives");
@@ -36,7 +37,9 @@ impl PageWorld {
             return Ok(());
         }
         self.at(TICK_MS, Event::Tick { life });
-        self.say_farewells(life);
+        self.let_leavers_go(life)?;
+        self.go_on_leaving(life)?;
+        self.ask_again(life);
         let process = self.processes.get_mut(&life).expect("just seen");
         let peers: Vec<Life> = process.couriers.keys().copied().collect();
         for to in peers {
@@ -62,31 +65,43 @@ impl PageWorld {
 
     pub(super) fn on_parcel(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
         self.note(format!("{from} to {to}: page {} of {}: {:?} {:?}", parcel.page.0, parcel.home, parcel.what, parcel.value));
-        if matches!(parcel.what, What::ToHome(_) | What::Leave) && parcel.home != to {
+        if parcel.what.is_for_home() && parcel.home != to {
             return self.hear_of_before(from, to, parcel);
         }
-        let Parcel { home, page, what, value } = parcel;
+        let Parcel { home, page, what, value, by, peer } = parcel;
         let process = self.processes.get_mut(&to).expect("it lives");
         match what {
-            What::Returned => self.on_returned(from, to, home),
-            What::Leave => Err(format!("life {to} is left by {from}, which it never asked")),
+            What::Join => self.on_join(from, home, by),
+            What::Joined(answer) => self.on_joined(from, to, home, by, answer),
+            What::Leave => self.on_leave(home, by, true),
+            What::Forgot => self.on_leave(home, by, false),
+            What::Left => self.on_left(to, home, by),
+            What::Returned(share) => self.on_returned(from, to, home, (by, share)),
+            What::HostGone if process.is_called(home, by) => self.with_host(to, home, |rules, place, outputs| {
+                rules.on_host_gone(place, 0, outputs);
+                Ok(())
+            }),
+            What::HostGone => Ok(()),
             What::ToHome(message) => {
-                let heard = process.directory.handle(HostId(from), page, message).map_err(|error| error.to_string())?;
-                if heard == Heard::Acted && message.has_bytes() && from != to {
+                let Some(host) = process.guest_of(by) else { return Ok(()) };
+                let heard = process.directory.handle(host, page, message).map_err(|error| error.to_string())?;
+                if heard == Heard::Acted && message.has_bytes() && host != OWN {
                     process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;
                 }
                 self.drain_home(to, page)
             }
-            What::ToHost(message) => {
-                if !process.mapped.contains_key(&home) {
-                    // An extent that was given up: its home is gone, or another life, to which a page goes straight back.
-                    let Some(version) = returns::passed_on(&message) else { return Ok(()) };
-                    let Some(back) = process.back.get(&home).copied() else { return Ok(()) };
-                    let what = What::ToHome(ToHome::WriteBack { version, keeps: false });
-                    self.send(to, back, Parcel { home, page, what, value });
-                    return Ok(());
-                }
+            What::ToHost(message) if process.is_called(home, by) && process.mapped.contains_key(&home) => {
+                let mapped = process.mapped.get_mut(&home).expect("just seen");
+                mapped.peers.extend(peer.map(|peer| (peer.host, peer)));
                 self.hear(from, to, home, page, message, value)
+            }
+            What::ToHost(message) => {
+                // The extent was handed over: a page that was passed on goes straight back to its home.
+                let Some(version) = returns::passed_on(&message) else { return Ok(()) };
+                let Some((share, back)) = process.handed.get(&by).copied() else { return Ok(()) };
+                let what = What::ToHome(ToHome::WriteBack { version, keeps: false });
+                self.send(to, back, Parcel { home, page, what, value, by: share, peer: None });
+                Ok(())
             }
         }
     }

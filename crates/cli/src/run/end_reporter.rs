@@ -13,32 +13,32 @@ use std::time::Duration;
 const FINISH_MAX: Duration = Duration::from_secs(1);
 
 /// The thread's end of a channel.
-pub struct Teller {
+pub struct EndReporter {
     /// `None` when all is told.
     words: Option<Sender<(JobId, Rank, End)>>,
     done: Receiver<()>,
 }
 
-impl Teller {
+impl EndReporter {
     /// Attaches to the pool at `socket`.
     ///
     /// **Errors**: where no node answers there.
-    pub fn start(socket: &str) -> Result<Teller> {
+    pub fn start(socket: &str) -> Result<EndReporter> {
         let pool = Pool::attach_to(socket, None)?;
         let (words, ends) = channel::<(JobId, Rank, End)>();
         let (finished, done) = channel();
-        std::thread::Builder::new().name("teller".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("reporter".to_owned()).spawn(move || {
             for (job, rank, end) in ends {
                 // A pool that is gone has no barrier that could wait.
                 let _ = pool.rank_ended(job, rank, &end.to_string(), end.status() != 0);
             }
             drop(finished);
         })?;
-        Ok(Teller { words: Some(words), done })
+        Ok(EndReporter { words: Some(words), done })
     }
 
     /// Tells the pool that a rank has ended.
-    pub fn tell(&self, job: JobId, rank: Rank, end: End) {
+    pub fn report(&self, job: JobId, rank: Rank, end: End) {
         let _ = self.words.as_ref().map(|words| words.send((job, rank, end)));
     }
 

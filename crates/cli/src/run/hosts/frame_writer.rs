@@ -1,6 +1,6 @@
-//! A deputy's voice: frames to its launcher, in order, written by a thread of their own.
+//! A deputy's frames to its launcher: queued in order, and written by a thread of their own.
 //!
-//! Whoever decides never waits for a launcher that reads slowly; ranks that print faster than it reads do.
+//! A deputy that decides never waits for a launcher that reads slowly. Ranks wait that print faster than it reads.
 
 use super::link::{Frame, Kind};
 use hanare_protocol::id::Rank;
@@ -14,20 +14,20 @@ const UNSENT_LEN_MAX: usize = 1 << 20;
 /// Bytes that leave together where several frames wait.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// The voice; its clones speak in turn.
+/// The queue of frames. Clones share it.
 #[derive(Clone)]
-pub struct Mouth {
+pub struct FrameWriter {
     queue: Sender<Frame>,
     unsent: Arc<Unsent>,
 }
 
 #[derive(Default)]
 struct Unsent {
-    /// `None` when nobody listens any more.
+    /// Bytes of output on their way; `None` when the launcher reads no more.
     len: Mutex<Option<usize>>,
     changed: Condvar,
     /// Whether output, or error output, is read no more.
-    is_deaf: [AtomicBool; 2],
+    is_closed: [AtomicBool; 2],
 }
 
 impl Unsent {
@@ -36,22 +36,22 @@ impl Unsent {
     }
 }
 
-impl Mouth {
-    /// Speaks into `to` from here on, until all clones are gone; the thread's end is told on the channel.
-    pub fn open(to: impl io::Write + Send + 'static) -> io::Result<(Mouth, Receiver<()>)> {
+impl FrameWriter {
+    /// Starts the thread that writes to `to` until all clones are gone. The channel ends with the thread.
+    pub fn open(to: impl io::Write + Send + 'static) -> io::Result<(FrameWriter, Receiver<()>)> {
         let (queue, frames) = channel();
         let (ended, is_ended) = channel();
         let unsent = Arc::new(Unsent { len: Mutex::new(Some(0)), ..Unsent::default() });
         let shared = unsent.clone();
-        std::thread::Builder::new().name("mouth".to_owned()).spawn(move || {
-            speak(&frames, to, &shared);
+        std::thread::Builder::new().name("frames".to_owned()).spawn(move || {
+            write_all(&frames, to, &shared);
             drop(ended);
         })?;
-        Ok((Mouth { queue, unsent }, is_ended))
+        Ok((FrameWriter { queue, unsent }, is_ended))
     }
 
-    /// Says something, without waiting.
-    pub fn say(&self, frame: Frame) {
+    /// Sends a frame, without waiting.
+    pub fn send(&self, frame: Frame) {
         let _ = self.queue.send(frame);
     }
 
@@ -59,20 +59,20 @@ impl Mouth {
     pub fn close(&self, stream: u32) {
         // Under the lock: whoever has looked and found room missing is waiting by then.
         let _len = self.unsent.len();
-        self.unsent.is_deaf[usize::from(stream == 2)].store(true, Ordering::Relaxed);
+        self.unsent.is_closed[usize::from(stream == 2)].store(true, Ordering::Relaxed);
         self.unsent.changed.notify_all();
     }
 
     /// What passes a rank's standard output on.
     pub fn output(&self, rank: Rank) -> impl FnMut(&[u8]) -> io::Result<()> + Send + 'static {
-        let mouth = self.clone();
-        move |line| mouth.pass(Kind::Output, rank, line)
+        let writer = self.clone();
+        move |line| writer.pass(Kind::Output, rank, line)
     }
 
     /// What passes its standard error output on.
     pub fn errors(&self, rank: Rank) -> impl FnMut(&[u8]) -> io::Result<()> + Send + 'static {
-        let mouth = self.clone();
-        move |line| mouth.pass(Kind::Errors, rank, line)
+        let writer = self.clone();
+        move |line| writer.pass(Kind::Errors, rank, line)
     }
 
     /// Passes output on when there is room.
@@ -80,7 +80,7 @@ impl Mouth {
         let mut len = self.unsent.len();
         loop {
             match &mut *len {
-                _ if self.unsent.is_deaf[usize::from(kind == Kind::Errors)].load(Ordering::Relaxed) => {
+                _ if self.unsent.is_closed[usize::from(kind == Kind::Errors)].load(Ordering::Relaxed) => {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
                 None => return Err(io::ErrorKind::BrokenPipe.into()),
@@ -91,12 +91,12 @@ impl Mouth {
                 Some(_) => len = self.unsent.changed.wait(len).unwrap_or_else(PoisonError::into_inner),
             }
         }
-        self.say(Frame::new(kind, rank.0, bytes.to_vec()));
+        self.send(Frame::new(kind, rank.0, bytes.to_vec()));
         Ok(())
     }
 }
 
-fn speak(frames: &Receiver<Frame>, to: impl io::Write, unsent: &Unsent) {
+fn write_all(frames: &Receiver<Frame>, to: impl io::Write, unsent: &Unsent) {
     let mut to = BufWriter::with_capacity(BUFFER_LEN, to);
     while let Ok(first) = frames.recv() {
         // What else waits leaves with it.
@@ -108,7 +108,7 @@ fn speak(frames: &Receiver<Frame>, to: impl io::Write, unsent: &Unsent) {
             is_out
         });
         if !is_out || to.flush().is_err() {
-            return unsent.on_silence();
+            return unsent.on_reader_gone();
         }
     }
 }
@@ -122,7 +122,7 @@ impl Unsent {
         }
     }
 
-    fn on_silence(&self) {
+    fn on_reader_gone(&self) {
         *self.len() = None;
         self.changed.notify_all();
     }
@@ -154,25 +154,25 @@ mod tests {
     #[test]
     fn output_waits_for_room_and_other_words_do_not() {
         let (permit, gate) = channel();
-        let (mouth, silence) = Mouth::open(Gate(gate)).unwrap();
-        let mut output = mouth.output(Rank(0));
+        let (writer, ended) = FrameWriter::open(Gate(gate)).unwrap();
+        let mut output = writer.output(Rank(0));
         let (passed, has_passed) = channel();
-        let writer = std::thread::spawn(move || {
+        let rank = std::thread::spawn(move || {
             let piece = vec![0; UNSENT_LEN_MAX];
             while output(&piece).is_ok() {
                 passed.send(()).unwrap();
             }
         });
         has_passed.recv().unwrap();
-        mouth.say(Frame::new(Kind::Over, 0, Vec::new()));
+        writer.send(Frame::new(Kind::Over, 0, Vec::new()));
         assert!(has_passed.try_recv().is_err(), "the second piece has no room before the first is out");
         // Head and body of the first.
         (0..2).for_each(|_| permit.send(()).unwrap());
         has_passed.recv().unwrap();
-        mouth.close(1);
-        writer.join().unwrap();
+        writer.close(1);
+        rank.join().unwrap();
         drop(permit);
-        drop(mouth);
-        assert!(silence.recv_timeout(Duration::from_secs(60)).is_err(), "the thread ends when nobody listens");
+        drop(writer);
+        assert!(ended.recv_timeout(Duration::from_secs(60)).is_err(), "the thread ends when nobody reads");
     }
 }

@@ -1,7 +1,7 @@
 //! Owners and modes of the names of locks and groups, kept at the pool's home.
 //!
 //! A name belongs to the user that used it first, with mode 0600, as a region does that is created without a mode. The owner may
-//! [permit](Names::on_permit) others. A lock and a group of one name have one owner and one mode.
+//! [permit](NameOwners::on_permit) others. A lock and a group of one name have one owner and one mode.
 //!
 //! | asked | bits needed |
 //! |---|---|
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The mode of a name that nobody was permitted.
 const MODE: u32 = 0o600;
 
-/// Names that are looked at, the oldest first, for one that can make way: bounds the cost of a request.
+/// NameOwners that are looked at, the oldest first, for one that can make way: bounds the cost of a request.
 const LOOK_COUNT_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +35,16 @@ struct Owned {
 ///
 /// - Each name is once in the queue of its owner's uid, and in no other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct NameOwners {
     owned: BTreeMap<Arc<str>, Owned>,
     /// Of each uid, the oldest first.
     by_uid: BTreeMap<u32, VecDeque<Arc<str>>>,
 }
 
-impl Names {
+impl NameOwners {
     /// Nobody owns a name yet.
-    pub fn new() -> Names {
-        Names::default()
+    pub fn new() -> NameOwners {
+        NameOwners::default()
     }
 
     /// How many names have an owner.
@@ -66,7 +66,7 @@ impl Names {
 
     /// A user says who may use a name; it becomes the owner where nobody is. Those who have a lock or a place keep it.
     ///
-    /// **Errors**: [`Error::BadSetting`] for a mode that is none; as for [`Names::on_use`].
+    /// **Errors**: [`Error::BadSetting`] for a mode that is none; as for [`NameOwners::on_use`].
     pub fn on_permit(&mut self, name: &str, user: User, mode: u32, is_used: impl Fn(&str) -> bool) -> Result<()> {
         check_mode(mode)?;
         let Some(owned) = self.owned.get_mut(name) else { return self.begin(name, user, mode, is_used) };
@@ -131,7 +131,7 @@ mod tests {
         false
     }
 
-    fn may(names: &mut Names, user: User, rights: Rights) -> bool {
+    fn may(names: &mut NameOwners, user: User, rights: Rights) -> bool {
         match names.on_use("a", user, rights, free) {
             Ok(()) => true,
             Err(Error::NoPermission { .. }) => false,
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_name_is_its_first_user_s_also_while_nobody_uses_it() {
-        let mut names = Names::new();
+        let mut names = NameOwners::new();
         assert!(may(&mut names, OWNER, Rights::Read));
         assert_eq!([GROUP, OTHER, ROOT, OWNER].map(|user| names.may("a", user, Rights::Read)), [false, false, true, true]);
         assert_eq!([GROUP, OTHER, ROOT, OWNER].map(|user| may(&mut names, user, Rights::Read)), [false, false, true, true]);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn its_owner_permits_others_as_mode_bits_say() {
-        let mut names = Names::new();
+        let mut names = NameOwners::new();
         names.on_permit("a", OWNER, 0o640, free).unwrap();
         assert_eq!([GROUP, OTHER].map(|user| may(&mut names, user, Rights::Read)), [true, false]);
         assert_eq!([GROUP, OWNER].map(|user| may(&mut names, user, Rights::Write)), [false, true]);
@@ -169,14 +169,14 @@ mod tests {
 
     #[test]
     fn who_has_too_many_names_loses_the_oldest_that_is_free_and_nobody_else_does() {
-        let mut names = Names::new();
+        let mut names = NameOwners::new();
         let used = |name: &str| name == "0";
         names.on_use("theirs", OTHER, Rights::Write, used).unwrap();
         for number in 0..=USER_NAME_COUNT_MAX {
             names.on_use(&number.to_string(), OWNER, Rights::Write, used).unwrap();
         }
         assert_eq!(names.count(), 1 + USER_NAME_COUNT_MAX);
-        let theirs = |names: &mut Names, name: &str| names.on_use(name, GROUP, Rights::Read, used).is_err();
+        let theirs = |names: &mut NameOwners, name: &str| names.on_use(name, GROUP, Rights::Read, used).is_err();
         assert!(theirs(&mut names, "0"), "it is in use");
         assert!(!theirs(&mut names, "1"), "the oldest that is free made way");
         assert!(theirs(&mut names, "2") && theirs(&mut names, "theirs"));

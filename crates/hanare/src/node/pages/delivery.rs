@@ -1,0 +1,167 @@
+//! Messages between homes and hosts: what each comes to, and how they leave.
+
+use super::home::Home;
+use super::host::{Host, PeerHost};
+use super::outgoing::{Outgoing, PageBytes};
+use super::request::HostKey;
+use super::{SharedRegions, not_shared};
+use hanare_protocol::Result;
+use hanare_protocol::id::{Incarnation, NodeId};
+use hanare_protocol::page::{Face, HostId, HostOutput};
+use hanare_protocol::wire::page::NodeMessage;
+
+impl SharedRegions {
+    /// All messages of this node to itself, what they want taken, and what comes of that.
+    pub(super) fn settle(&mut self) {
+        self.settle_but(None);
+    }
+
+    /// The same while a stage asks for its pages, which is told by the answer to that.
+    pub(super) fn settle_but(&mut self, asking: Option<Face>) {
+        loop {
+            while let Some(Outgoing { node, message, bytes, .. }) = self.local.pop_front() {
+                self.on_node_message((node, self.life), message, bytes);
+            }
+            if self.take() {
+                continue;
+            }
+            self.hear_of_recalls(asking);
+            if self.local.is_empty() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn on_node_message(
+        &mut self,
+        (from, life): (NodeId, Incarnation),
+        message: NodeMessage,
+        bytes: Option<PageBytes>,
+    ) {
+        let outcome = match message {
+            NodeMessage::Join(join) => {
+                self.on_join(from, life, join);
+                Ok(())
+            }
+            NodeMessage::Joined { key, result } => {
+                self.on_joined(key, (from, life), result);
+                Ok(())
+            }
+            NodeMessage::Returned { key, share, address, takes } => {
+                self.on_returned((from, &address), (key, share), takes);
+                Ok(())
+            }
+            NodeMessage::Leave { share } => {
+                self.on_leave(share);
+                Ok(())
+            }
+            NodeMessage::Forgot { share } => {
+                self.on_forgot(share);
+                Ok(())
+            }
+            NodeMessage::Left { key } => {
+                self.on_left(key);
+                Ok(())
+            }
+            NodeMessage::Introduce { key, host, node, address, its_key } => {
+                if let Some((to, home)) = self.keys.get(&key).copied()
+                    && let Some(known) = self.hosts.get_mut(&to)
+                {
+                    known.homes[home].peers.insert(host, PeerHost { node, address, key: its_key });
+                }
+                Ok(())
+            }
+            NodeMessage::ToHome { share, page, message } => {
+                self.with_home(share, |home, host, outgoing| home.on_message(host, page, message, bytes.as_deref(), outgoing))
+            }
+            NodeMessage::ToHost { key, page, message } => {
+                let mut outcome = Ok(());
+                match self.keys.get(&key).copied() {
+                    Some((to, home)) => {
+                        self.with_host(to, |host, outputs| outcome = host.on_message(home, page, message, bytes, outputs));
+                    }
+                    None => self.give_straight_back(key, page, &message, bytes),
+                }
+                outcome
+            }
+            NodeMessage::HostGone { key } => {
+                if let Some((to, home)) = self.keys.get(&key).copied() {
+                    self.with_host(to, |host, outputs| host.on_host_gone(home, outputs));
+                }
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::warn!("{from} about pages: {error}");
+        }
+    }
+
+    /// Runs `with` on the home that a share is for, and sends what comes of it. Shares that are over are passed over.
+    pub(super) fn with_home(
+        &mut self,
+        share: u64,
+        with: impl FnOnce(&mut Home, HostId, &mut Vec<Outgoing>) -> Result<()>,
+    ) -> Result<()> {
+        let known = self.shares.get(&share).copied();
+        let Some((home, host)) = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, host))) else {
+            return Err(not_shared());
+        };
+        let mut outgoing = Vec::new();
+        let outcome = with(home, host, &mut outgoing);
+        self.send_all(outgoing);
+        outcome
+    }
+
+    pub(super) fn with_host(&mut self, key: HostKey, with: impl FnOnce(&mut Host, &mut Vec<HostOutput<PageBytes>>)) {
+        let now_ms = self.now_ms();
+        let Some(host) = self.hosts.get_mut(&key) else { return };
+        let mut outputs = Vec::new();
+        with(host, &mut outputs);
+        let is_left = host.part_stuck(&mut outputs) && host.is_unused();
+        if host.is_given_up() || is_left {
+            // The homes must not wait for what it does not know any more.
+            host.sharing.give_up(now_ms);
+        }
+        self.send_outputs(key, outputs);
+    }
+
+    /// Messages of a host to its homes, and to other hosts.
+    fn send_outputs(&mut self, key: HostKey, outputs: Vec<HostOutput<PageBytes>>) {
+        for output in outputs {
+            let Some(host) = self.hosts.get(&key) else { return };
+            let (node, address, message, bytes) = match output {
+                HostOutput::Home { page, message, bytes } => {
+                    let home = host.home_of_page(page.0);
+                    let (door, Some(share)) = (&host.homes[home], host.sharing.share(home)) else { continue };
+                    (door.node, door.address.clone(), NodeMessage::ToHome { share, page, message }, bytes)
+                }
+                HostOutput::Host { to, page, message, bytes } => {
+                    let Some(peer) = host.homes[host.home_of_page(page.0)].peers.get(&to) else { continue };
+                    (peer.node, peer.address.clone(), NodeMessage::ToHost { key: peer.key, page, message }, bytes)
+                }
+            };
+            self.send(Outgoing { node, address, message, bytes });
+        }
+    }
+
+    pub(super) fn send_all(&mut self, outgoing: Vec<Outgoing>) {
+        outgoing.into_iter().for_each(|outgoing| self.send(outgoing));
+    }
+
+    pub(super) fn send(&mut self, outgoing: Outgoing) {
+        let outgoing = match &mut self.pending_reply {
+            Some(reply) => reply.keep(outgoing),
+            None => Some(outgoing),
+        };
+        let Some(outgoing) = outgoing else { return };
+        let node = outgoing.node;
+        if outgoing.message.has_bytes() && outgoing.bytes.is_none() {
+            // Whoever waits for it is told by its bound: bytes are not made up.
+            return tracing::error!("a page for {node} could not be read, and is not sent");
+        }
+        if self.me.is_some_and(|(me, _)| me == node) {
+            return self.local.push_back(outgoing);
+        }
+        self.wires.send(outgoing, &mut self.actions);
+    }
+}
