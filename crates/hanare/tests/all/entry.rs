@@ -398,3 +398,8 @@ fn who_may_only_read_takes_no_lock_that_is_to_be_redone_and_leaves_it_to_others(
     assert_eq!(read(&near.lock("a").unwrap(), &here, 11, 2), b"xy");
     assert_eq!(read(&far.lock_shared("a").unwrap(), &there, 11, 2), b"xy");
 }
+
+#[test]
+fn all_of_it_as_on_linux_6_1() {
+    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux"]);
+}

@@ -160,3 +160,8 @@ fn whoever_has_a_lock_sees_what_its_last_holder_left_on_two_nodes() {
 fn whoever_has_a_lock_sees_what_its_last_holder_left_on_three_nodes() {
     (11..14).for_each(|seed| run(seed, 3));
 }
+
+#[test]
+fn all_of_it_as_on_linux_6_1() {
+    support::once_more_as_on_linux(module_path!(), "6.1", &["as_on_linux"]);
+}
