@@ -826,6 +826,7 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
 
 #define HANARE_EXPLICIT 1 /* stores are seen elsewhere after hanare_flush_range there and hanare_update_range here */
 #define HANARE_COHERENT 2 /* what threads on one machine get: x86-TSO, atomics are atomic */
+#define HANARE_ENTRY 3    /* bytes bound to a lock (hanare_bind) come with it, and are seen elsewhere after hanare_unlock */
 
 /* Maps a region on whatever nodes it lies: *ptr is its first byte, *len its length. Pages come to the thread that touches them.
  *
@@ -834,7 +835,8 @@ int hanare_map(hanare_region *region, void **ptr, size_t *len);
  * Ownership  valid until hanare_unmap or hanare_close, whichever comes first. Mapping twice gives the same pointer. A child
  *            made by fork has no mapping.
  * Ordering   HANARE_COHERENT: as between threads of one process, C11 atomics and locks included. HANARE_EXPLICIT: as the two
- *            calls below say; stores of several programs to different bytes of one page all survive.
+ *            calls below say; stores of several programs to different bytes of one page all survive. HANARE_ENTRY: bytes that
+ *            are bound to a lock are, for who has it, as its last holder left them; all others as HANARE_EXPLICIT.
  *            Puts, gets and all other commands on a region that is mapped HANARE_COHERENT see and change the same bytes.
  * Threads    a thread that blocks SIGBUS calls hanare_admit_thread first, or ends the program by its first touch.
  * System     a system call that is given absent pages fails with EFAULT: hanare_touch_range first, or hanare_touch_range_to_write
@@ -959,6 +961,27 @@ typedef struct hanare_part {
     uint64_t offset;
     uint64_t len;
 } hanare_part;
+
+/* Binds ranges of regions that are mapped HANARE_ENTRY to a lock that the caller has exclusively, in the place of what was bound
+ * to it, from hanare_unlock on. They are brought here at once; stores to them from before, by whom ever, are to be flushed
+ * (hanare_flush_range). None: the lock has no data any more.
+ *
+ * When       once, by any program. Whoever takes the lock from then on has these bytes as the last holder left them, in all its
+ *            maps of the regions. Ranges of two locks may lie in one page.
+ * Ordering   who has the lock exclusively stores to them; nobody sees a store of its before hanare_unlock, all see them from then
+ *            on, and none where the holder dies before. The lock is then HANARE_ABANDONED, with what was released last.
+ * Cost       that of hanare_update_range for what was not bound before. From then on hanare_lock brings what has changed with the
+ *            lock (more than 256 KiB: from its nodes); hanare_unlock, after stores, costs a message each way more to the pool's
+ *            home, with what was stored, and as hanare_flush_range.
+ * Errors     BAD_USE when a region is not mapped HANARE_ENTRY; LOCK_MISUSED when the lock is shared; LIMIT_REACHED for more than 64
+ *            ranges; OUT_OF_RANGE, NODE_LOST, TIMEOUT.
+ * Source     [RF 3.4].
+ */
+int hanare_bind(hanare_held *held, const hanare_part *parts, size_t part_count);
+
+/* 1 if bytes that are bound to the lock are a mixture of two releases: its last holder died while it sent more than 256 KiB to
+ * their nodes. Said until one that has the lock exclusively gives it back. Else 0. */
+int hanare_is_torn(const hanare_held *held);
 
 /* As hanare_group_barrier, and carries what the parties have stored: this party's stores to the parts that it gives are made
  * visible before it arrives, and what others gave of the parts that it takes is here, ready to be read, when it goes on.

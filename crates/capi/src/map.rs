@@ -95,7 +95,11 @@ fn map_shared(
     let consistency = match consistency {
         1 => Consistency::Explicit,
         2 => Consistency::Coherent,
-        other => return Err(Failure::Argument(format!("consistency {other} is neither HANARE_EXPLICIT nor HANARE_COHERENT"))),
+        3 => Consistency::Entry,
+        other => {
+            let known = "HANARE_EXPLICIT, HANARE_COHERENT, HANARE_ENTRY";
+            return Err(Failure::Argument(format!("consistency {other} is none of {known}")));
+        }
     };
     let make = |region: &CRegion| Ok(Map::Shared(region.region.map_at(consistency, address)?));
     let is_met = |known: &SharedMapping| match address {
@@ -111,14 +115,18 @@ pub(crate) fn with_shared(
     region: *mut CRegion,
     with: impl FnOnce(&SharedMapping) -> hanare::Result<()>,
 ) -> Result<c_int, Failure> {
+    of_shared(region, with).map(|()| code::OK)
+}
+
+/// As [`with_shared`], with what comes of it.
+pub(crate) fn of_shared<T>(region: *mut CRegion, with: impl FnOnce(&SharedMapping) -> hanare::Result<T>) -> Result<T, Failure> {
     // SAFETY: the caller's handle.
     let region = unsafe { reference(region, "region") }?;
     let mapping = region.mapping.lock().unwrap_or_else(PoisonError::into_inner);
     match &*mapping {
-        Some(Map::Shared(mapping)) => with(mapping)?,
-        _ => return Err(bad_use(region, "it is not mapped by hanare_map_shared")),
+        Some(Map::Shared(mapping)) => Ok(with(mapping)?),
+        _ => Err(bad_use(region, "it is not mapped by hanare_map_shared")),
     }
-    Ok(code::OK)
 }
 
 /// See `hanare.h`.

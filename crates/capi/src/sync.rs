@@ -3,10 +3,10 @@
 use crate::argument::{give, items, place, reference, take, text};
 use crate::border::{Failure, code_of};
 use crate::code;
-use crate::map::with_shared;
+use crate::map::{of_shared, with_shared};
 use crate::pool::CPool;
 use crate::region::CRegion;
-use hanare::{LockGuard, Wait, Word};
+use hanare::{LockGuard, Strided, Wait, Word};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
@@ -156,6 +156,35 @@ pub unsafe extern "C" fn hanare_group_barrier_with(
             return Err(failure);
         }
         Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_bind(held: *mut CHeld, parts: *const CPart, part_count: usize) -> c_int {
+    code_of("hanare_bind", || {
+        // SAFETY: the caller's list.
+        let parts = unsafe { items(parts, part_count, "parts") }?;
+        let shape = |part: &CPart| of_shared(part.region, |mapping| mapping.bytes(Strided::contiguous(part.offset, part.len)));
+        let shapes = parts.iter().map(shape).collect::<Result<Vec<_>, Failure>>()?;
+        // SAFETY: not NULL, so it is the caller's handle, which one thread uses at a time.
+        unsafe { &mut *place(held, "held")? }.guard.bind(&shapes)?;
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_is_torn(held: *const CHeld) -> c_int {
+    code_of("hanare_is_torn", || {
+        // SAFETY: the caller's handle.
+        Ok(c_int::from(unsafe { reference(held, "held") }?.guard.is_torn()))
     })
 }
 

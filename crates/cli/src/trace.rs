@@ -78,7 +78,7 @@ fn write_joined(files: &[PathBuf], whole: &Path) -> Result<()> {
 
 /// What the time of a slice went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum Spent {
     Commands,
     Faults,
     Locks,
@@ -87,29 +87,29 @@ enum Kind {
     Mappings,
 }
 
-impl Kind {
-    const ALL: [Kind; 6] = [Kind::Commands, Kind::Faults, Kind::Locks, Kind::Waits, Kind::Queues, Kind::Mappings];
+impl Spent {
+    const ALL: [Spent; 6] = [Spent::Commands, Spent::Faults, Spent::Locks, Spent::Waits, Spent::Queues, Spent::Mappings];
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Commands => "commands",
-            Kind::Faults => "faults",
-            Kind::Locks => "locks",
-            Kind::Waits => "waits",
-            Kind::Queues => "queues",
-            Kind::Mappings => "mappings",
+            Spent::Commands => "commands",
+            Spent::Faults => "faults",
+            Spent::Locks => "locks",
+            Spent::Waits => "waits",
+            Spent::Queues => "queues",
+            Spent::Mappings => "mappings",
         }
     }
 
     /// The kind of an event.
-    fn of(category: &str, name: &str) -> Option<Kind> {
+    fn of(category: &str, name: &str) -> Option<Spent> {
         Some(match category {
-            "command" => Kind::Commands,
-            "fault" => Kind::Faults,
-            "wait" if name == "take a lock" => Kind::Locks,
-            "wait" => Kind::Waits,
-            "queue" => Kind::Queues,
-            "mapping" => Kind::Mappings,
+            "command" => Spent::Commands,
+            "fault" => Spent::Faults,
+            "wait" if name == "take a lock" => Spent::Locks,
+            "wait" => Spent::Waits,
+            "queue" => Spent::Queues,
+            "mapping" => Spent::Mappings,
             _ => return None,
         })
     }
@@ -117,7 +117,7 @@ impl Kind {
 
 /// An event, as far as it is looked at.
 #[derive(Deserialize)]
-struct Event {
+struct Traced {
     name: String,
     #[serde(default)]
     cat: String,
@@ -145,7 +145,7 @@ struct Id {
 struct Slice {
     begin: f64,
     end: f64,
-    kind: Kind,
+    kind: Spent,
     name: String,
 }
 
@@ -194,12 +194,12 @@ impl Timeline {
         let open = File::open(file).with_context(named)?;
         let len = open.metadata().with_context(named)?.len();
         ensure!(len <= WHAT_IF_RECORDING_LEN_MAX, "{}: {len} bytes are more than {WHAT_IF_RECORDING_LEN_MAX}", named());
-        let events: Vec<Event> = serde_json::from_reader(BufReader::new(open)).with_context(named)?;
+        let events: Vec<Traced> = serde_json::from_reader(BufReader::new(open)).with_context(named)?;
         events.into_iter().for_each(|event| self.take(event));
         Ok(())
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Traced) {
         let process = self.processes.entry(event.pid).or_default();
         let is_time = |at: f64| at.is_finite() && at >= 0.0;
         if event.ph == "M" {
@@ -213,7 +213,7 @@ impl Timeline {
         }
         let (first, last) = process.life.unwrap_or((event.ts, event.ts));
         process.life = Some((first.min(event.ts), last.max(event.ts + event.dur)));
-        let kind = Kind::of(&event.cat, &event.name);
+        let kind = Spent::of(&event.cat, &event.name);
         let slice = |kind| Slice { begin: event.ts, end: event.ts + event.dur, kind, name: event.name.clone() };
         let (ended, open) = process.threads.entry(event.tid).or_default();
         match (event.ph.as_str(), kind) {
@@ -239,10 +239,10 @@ impl Timeline {
     }
 
     fn report(self) -> Report {
-        let (mut ranks, mut names) = (Vec::new(), BTreeMap::<(Kind, String), Spread>::new());
+        let (mut ranks, mut names) = (Vec::new(), BTreeMap::<(Spent, String), Spread>::new());
         for (number, process) in self.processes {
             let (first, last) = process.life.unwrap_or_default();
-            let mut rank = RankReport { number, name: process.name, life: last - first, kinds: [0.0; Kind::ALL.len()] };
+            let mut rank = RankReport { number, name: process.name, life: last - first, kinds: [0.0; Spent::ALL.len()] };
             for (_, (mut slices, open)) in process.threads {
                 // What a killed program was in lasted to its end.
                 slices.extend(open.into_iter().map(|slice| Slice { end: last, ..slice }));
@@ -285,13 +285,13 @@ struct RankReport {
     number: u64,
     name: String,
     life: f64,
-    kinds: [f64; Kind::ALL.len()],
+    kinds: [f64; Spent::ALL.len()],
 }
 
 struct Report {
     ranks: Vec<RankReport>,
     /// Most time first.
-    names: Vec<((Kind, String), Spread)>,
+    names: Vec<((Spent, String), Spread)>,
     requests: Vec<(String, Spread)>,
 }
 
@@ -342,10 +342,10 @@ impl Report {
         };
         let rank = |rank: &RankReport| {
             let mut value = json!({ "rank": rank.number, "program": rank.name, "seconds": rank.life / 1e6 });
-            Kind::ALL.iter().zip(rank.kinds).for_each(|(kind, micros)| value[kind.name()] = (micros / 1e6).into());
+            Spent::ALL.iter().zip(rank.kinds).for_each(|(kind, micros)| value[kind.name()] = (micros / 1e6).into());
             value
         };
-        let name = |((kind, name), times): &((Kind, String), Spread)| {
+        let name = |((kind, name), times): &((Spent, String), Spread)| {
             let mut value = spread(name, times);
             value["kind"] = kind.name().into();
             value

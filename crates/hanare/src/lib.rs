@@ -64,6 +64,8 @@ pub use hanare_protocol::attributes::Attributes;
 #[doc(inline)]
 pub use hanare_protocol::element::{Element, Operator, Range, Summary, Value};
 #[doc(inline)]
+pub use hanare_protocol::entry::BoundShape;
+#[doc(inline)]
 pub use hanare_protocol::error::Happened;
 #[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};

@@ -3,9 +3,9 @@
 //! Each becomes in turn one that says nothing, says garbage, never reads, asks without pause, sends descriptors, comes and goes,
 //! promises huge frames, and moves bytes without pause. They are threads of a few processes of that user: what a node sees is connections.
 //!
-//! Beside them run, at another time, as many programs that only compute: they show what the kernel's scheduler takes. Both kinds run in the
-//! session of the honest program, where the kernel shares the processors among all threads, and in sessions of their own, as another
-//! user's programs do, where it shares them among sessions first.
+//! They run in the session of the honest program, where the kernel shares the processors among all threads, and in sessions of their own, as
+//! another user's programs do, where it shares them among sessions first. `CROWD=busy` and `CROWD=busy_apart` have as many programs that only
+//! compute in their place: they show what the kernel's scheduler takes.
 
 #[path = "support/holder.rs"]
 mod holder;
@@ -263,7 +263,9 @@ fn an_honest_program_goes_on_beside_five_hundred_hostile_ones() {
     let region = near.create("honest", 64 << 10, &CreateOptions::default()).unwrap();
     region.put(0, &[7; 64 << 10]).unwrap();
     let before = [&near, &far].map(|client| measure(client, "honest"));
-    for who in ["busy", "busy_apart", "hostile", "hostile_apart"] {
+    // One kind alone, or those that only compute, for a measurement: `CROWD=busy_apart`.
+    let crowds = std::env::var("CROWD").unwrap_or_else(|_| "hostile hostile_apart".to_owned());
+    for who in crowds.split(' ') {
         let beside = measure_beside(&pool, [&near, &far], &format!("{}::{who}", module_path!()));
         for (what, before, beside) in [("here", before[0], beside[0]), ("elsewhere", before[1], beside[1])] {
             let times = beside.p99.as_secs_f64() / before.p99.as_secs_f64();

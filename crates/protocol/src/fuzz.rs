@@ -212,6 +212,7 @@ pub fn member(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::collective::note::NoteKind;
+    use crate::entry::{BoundRange, Publication, Stores};
     use crate::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, PartyName, Rank, Rights, Slot, User};
     use crate::limits::QUEUE_READY_COUNT_MAX;
     use crate::message::Envelope;
@@ -321,6 +322,8 @@ mod tests {
             firm: false,
             tries: true,
         };
+        let range = BoundRange { gid: Gid(1), offset: 2, len: 3 };
+        let publication = Publication { changes: Stores::Bytes(vec![range], vec![1; 3]), binding: Some(Vec::new()) };
         let packed = |(head, body): (Head, Vec<u8>)| [&head.encode()[..], &body].concat();
         let array = ArrayAt { slot: Slot(1), grant: Grant([1; 16]), offset: 64 };
         let party = PartyName { client: ClientId(1), rank: Some(Rank(1)), process: 2, node: NodeId(3) };
@@ -328,6 +331,7 @@ mod tests {
         let seeds = [
             packed(Query::Ask(Question { connection: 1, seq: 2 }).encode(1)),
             packed(Query::Sync(SyncRequest::AwaitDeath { job: JobId(1) }).encode(1)),
+            packed(Query::Sync(SyncRequest::Publish { number: 1, publication }).encode(1)),
             packed(Query::Sync(SyncRequest::Queue(array, QueueRequest::OpenReader { first: 1, count: 2, reader: 3 })).encode(1)),
             packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
             packed(Query::Sync(SyncRequest::Join { name: "a".to_owned(), parties: 2, number: 1, client: party }).encode(1)),

@@ -20,27 +20,13 @@ pub struct Heap {
     region: String,
     granule: u64,
     /// One for the region as it was first, one for each time that it has grown.
-    parts: Vec<Part>,
+    parts: Vec<HeapPart>,
     /// By the block's first byte in the region.
     blocks: BTreeMap<u64, Block>,
     used: u64,
 }
 
-/// Bytes of an entry of the table, at most.
-const ENTRY_LEN: u64 = 32;
-
-/// Bytes of a granule, and how many are given out.
-fn granules(len: u64) -> (u64, u32) {
-    let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
-    (granule, (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32)
-}
-
-/// Each block has an entry, and so has each free part between two; the allocator keeps one back.
-fn entries(granule_count: u32, blocks: u32) -> u32 {
-    2 * granule_count.min(blocks) + 3
-}
-
-struct Part {
+struct HeapPart {
     /// Its first granule in the region, and how many it has.
     first: u64,
     count: u32,
@@ -53,15 +39,32 @@ struct Block {
     allocation: Allocation,
 }
 
-impl Part {
+impl HeapPart {
     /// All free, for at most so many blocks.
-    fn new(first: u64, count: u32, blocks: u32) -> Part {
-        Part { first, count, allocator: Allocator::with_max_allocs(count, entries(count, blocks)) }
+    fn new(first: u64, count: u32, blocks: u32) -> HeapPart {
+        HeapPart { first, count, allocator: Allocator::with_max_allocs(count, entries(count, blocks)) }
     }
 
     fn end(&self) -> u64 {
         self.first + u64::from(self.count)
     }
+}
+
+/// Bytes of an entry of the table, at most.
+const ENTRY_LEN: u64 = 32;
+
+/// Most blocks of a part that came as the region grew.
+const GROWN_BLOCK_COUNT_MAX: u32 = BLOCK_COUNT_MAX / 16;
+
+/// Bytes of a granule, and how many are given out.
+fn granules(len: u64) -> (u64, u32) {
+    let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
+    (granule, (len / granule).saturating_sub(1).min(u64::from(u32::MAX - 1)) as u32)
+}
+
+/// Each block has an entry, and so has each free part between two; the allocator keeps one back.
+fn entries(granule_count: u32, blocks: u32) -> u32 {
+    2 * granule_count.min(blocks) + 3
 }
 
 impl Heap {
@@ -70,21 +73,30 @@ impl Heap {
     /// **Cost**: 64 bytes for each block that there can be, at most 8 MiB, at once.
     pub fn new(region: &str, len: u64) -> Heap {
         let (granule, count) = granules(len);
-        let parts = vec![Part::new(1, count, BLOCK_COUNT_MAX)];
+        let parts = vec![HeapPart::new(1, count, BLOCK_COUNT_MAX)];
         Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0 }
+    }
+
+    /// Where the heap ends, and how many granules there are behind it in a region of `len` bytes that are to be its own.
+    fn more(&self, len: u64) -> Option<(u64, u32)> {
+        let end = self.parts.last().map_or(1, HeapPart::end);
+        let more = (len.min(REGION_LEN_MAX) / self.granule).saturating_sub(end).min(u64::from(u32::MAX - 1)) as u32;
+        (more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX).then_some((end, more))
     }
 
     /// The region is `len` bytes long by now: what is behind the heap's end is free, too. No block lies across where it ended.
     ///
-    /// **Cost**: where it has grown, a sixteenth of [`Heap::new`]'s. A region that grew [`HEAP_PART_COUNT_MAX`] times has no more blocks
-    /// in what comes on top.
+    /// **Cost**: where it has grown, [`Heap::growth_len`] bytes. A region that grew [`HEAP_PART_COUNT_MAX`] times has no more blocks in
+    /// what comes on top.
     pub fn grow(&mut self, len: u64) {
-        let end = self.parts.last().map_or(1, Part::end);
-        let more = (len.min(REGION_LEN_MAX) / self.granule).saturating_sub(end);
-        if more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX {
-            let count = more.min(u64::from(u32::MAX - 1)) as u32;
-            self.parts.push(Part::new(end, count, BLOCK_COUNT_MAX / 16));
+        if let Some((end, more)) = self.more(len) {
+            self.parts.push(HeapPart::new(end, more, GROWN_BLOCK_COUNT_MAX));
         }
+    }
+
+    /// Bytes that the table gets longer where the region is `len` bytes long.
+    pub fn growth_len(&self, len: u64) -> u64 {
+        self.more(len).map_or(0, |(_, more)| u64::from(entries(more, GROWN_BLOCK_COUNT_MAX)) * ENTRY_LEN)
     }
 
     /// Bytes of the block that begins at `offset`: as many as were asked for, or some more.
@@ -198,6 +210,7 @@ mod tests {
         let first = heap.allocate(MIB / 2, 1).unwrap();
         assert!(matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })));
         heap.grow(MIB);
+        assert_eq!((heap.growth_len(MIB), heap.growth_len(3 * MIB) > 0), (0, true));
         assert!(matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })), "it has not grown");
         heap.grow(3 * MIB);
         let second = heap.allocate(MIB, 4096).unwrap();

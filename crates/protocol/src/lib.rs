@@ -19,6 +19,7 @@
 //! | [`request`] | the life of a client's request |
 //! | [`queue`] | queues in a region's memory: their layout, and what their home decides |
 //! | [`lock`], [`group`], [`heap`] | what clients share: named locks, barriers of named groups and of jobs, a heap in a region |
+//! | [`entry`] | data bound to locks: what the next holder has not seen |
 //! | [`names`] | owners and modes of the names of locks and groups |
 //! | [`message`] | messages with a head and a body: which receive gets which |
 //! | [`collective`] | who sends what to whom when a group reduces, gathers, exchanges |
@@ -36,6 +37,7 @@ pub mod collective;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod coordinator;
 pub mod element;
+pub mod entry;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -83,11 +83,11 @@ pub const DEATH_LOOK_MS: u64 = 200;
 /// Most blocks of one region's heap at once: its table of 8 MiB is made when the first is asked for, while others wait.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
 
+/// Parts of a region's heap: the first, and one for each time that it follows the region as that grows. Tables of 8 MiB in all beside the first.
+pub const HEAP_PART_COUNT_MAX: usize = 17;
+
 /// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
 pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;
-
-/// How often a region's heap follows the region as it grows: tables of 8 MiB in all beside the first.
-pub const HEAP_PART_COUNT_MAX: usize = 17;
 
 /// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
 pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;
@@ -168,8 +168,29 @@ pub const COLLECTIVE_FEW_COUNT: u32 = 16;
 /// Vectors below this are not divided among hosts: a second message costs more than it saves.
 pub const COLLECTIVE_SHORT_LEN: usize = 64 << 10;
 
-/// Longest message of what clients share: a name, and a few numbers.
-pub const SYNC_LEN_MAX: u64 = 512;
+/// Longest message of what clients share: what a release of a lock changed, at the longest. All others are a name, and a few numbers.
+pub const SYNC_LEN_MAX: u64 = RELEASE_LEN_MAX as u64 + (32 << 10);
+
+/// Most locks with data at once: some KiB each at a pool's home, beside the lines of their releases.
+pub const BOUND_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
+
+/// Most shapes that are bound to one lock: they go with a grant.
+pub const BOUND_SHAPE_COUNT_MAX: usize = 64;
+
+/// Most blocks of those: each is looked at when the lock is given back.
+pub const BOUND_BLOCK_COUNT_MAX: usize = 4096;
+
+/// Most bytes of a release that go with the lock. What is more goes by the regions' homes alone, and is torn when its holder dies meanwhile.
+pub const RELEASE_LEN_MAX: usize = STAGE_LEN;
+
+/// Most ranges of a release: a page each of what goes with the lock, and as many again for pages that two locks share.
+pub const RELEASE_RANGE_COUNT_MAX: usize = 128;
+
+/// Most releases of one lock that are remembered: who has missed more takes all that is bound for changed.
+pub const RELEASE_COUNT_MAX: usize = 16;
+
+/// Lines of 4 KiB in which releases of all locks are kept at a pool's home: 16 MiB. [RF §3.3]
+pub const RELEASE_LINE_COUNT_MAX: usize = 4096;
 
 /// Most requests of one node that its coordinator works on or remembers at once.
 pub const ASK_COUNT_MAX: usize = 65_536;

@@ -45,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 /// Whether others may have a lock at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// Nobody else has it.
     Exclusive,
@@ -124,7 +124,7 @@ impl Claimant {
 }
 
 /// What one asks of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Who.
     pub who: Claimant,
@@ -149,7 +149,7 @@ pub enum Claimed {
 }
 
 /// What one that waited is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// Who.
     pub who: Claimant,
@@ -158,7 +158,7 @@ pub struct Grant {
 }
 
 /// One that has a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Holder {
     claim: Claim,
     /// Whether its grant says that the lock was abandoned.
@@ -174,7 +174,7 @@ enum Parting {
     Unused,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Free {
         abandoned: bool,
@@ -194,7 +194,7 @@ enum State {
 ///
 /// - The queue is empty where the lock is free.
 /// - Where some share the lock, the first in the queue would have it alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lock {
     state: State,
     queue: Line,
@@ -326,7 +326,7 @@ impl Lock {
 ///
 /// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first:
 /// their next holder is then told nothing. As many names are remembered as known by a home that began again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Locks {
     locks: BTreeMap<String, Lock>,
     /// The lock of each that has or waits for one.
@@ -443,8 +443,14 @@ impl Locks {
 
     /// Whether one has the lock that it asked for.
     fn has(&self, who: Claimant) -> bool {
-        let lock = self.claims.get(&who).and_then(|name| self.locks.get(name));
-        lock.is_some_and(|lock| lock.is_held_by(who))
+        self.held(who).is_some()
+    }
+
+    /// The lock that one has, and how.
+    pub fn held(&self, who: Claimant) -> Option<(&str, Mode)> {
+        let name = self.claims.get(&who)?;
+        let lock = self.locks.get(name).filter(|lock| lock.is_held_by(who))?;
+        Some((name, if lock.phase() == Phase::Alone { Mode::Exclusive } else { Mode::Shared }))
     }
 
     /// The next grant to one that waited.

@@ -84,6 +84,42 @@ static void carry(hanare_pool *pool, int rank, int ranks)
     EXPECT_OK(hanare_close(region));
 }
 
+/* A count whose bytes come with their lock, beside those of another in the same page. */
+static void bound(hanare_pool *pool, int rank, int ranks)
+{
+    hanare_region *region;
+    hanare_held *held;
+    void *ptr;
+    size_t len;
+    EXPECT_OK(hanare_create_or_attach(pool, "bound", 8192, NULL, &region));
+    hanare_part counts[2] = {{region, 8, 8}, {region, 4096, 8}};
+    EXPECT_OK(hanare_lock(pool, "bound", HANARE_EXCLUSIVE, HANARE_FOREVER, &held));
+    EXPECT_ERROR(hanare_bind(held, counts, 2), HANARE_ERR_BAD_USE, "hanare_map_shared");
+    EXPECT_ERROR(hanare_bind(NULL, NULL, 0), HANARE_ERR_BAD_ARGUMENT, "held is NULL");
+    EXPECT_OK(hanare_map_shared(region, HANARE_ENTRY, &ptr, &len));
+    if (rank == 0)
+        EXPECT_OK(hanare_bind(held, counts, 2));
+    EXPECT(hanare_is_torn(held) == 0);
+    EXPECT_OK(hanare_unlock(held));
+    EXPECT_OK(hanare_group_barrier(pool, "bound", (uint32_t)ranks));
+    EXPECT_OK(hanare_lock(pool, "bound", HANARE_SHARED, HANARE_FOREVER, &held));
+    EXPECT_ERROR(hanare_bind(held, counts, 2), HANARE_ERR_LOCK_MISUSED, "'bound'");
+    EXPECT_OK(hanare_unlock(held));
+    volatile uint64_t *near = (volatile uint64_t *)((char *)ptr + 8), *far = (volatile uint64_t *)((char *)ptr + 4096);
+    for (int round = 0; round < ROUNDS; round++) {
+        EXPECT_OK(hanare_lock(pool, "bound", HANARE_EXCLUSIVE, HANARE_FOREVER, &held));
+        EXPECT(*near == *far);
+        *near += 1;
+        *far += 1;
+        EXPECT_OK(hanare_unlock(held));
+    }
+    EXPECT_OK(hanare_group_barrier(pool, "bound", (uint32_t)ranks));
+    EXPECT_OK(hanare_lock(pool, "bound", HANARE_SHARED, HANARE_FOREVER, &held));
+    EXPECT(*near == (uint64_t)ranks * ROUNDS && *far == *near);
+    EXPECT_OK(hanare_unlock(held));
+    EXPECT_OK(hanare_close(region));
+}
+
 /* Rank 1 ends with the lock; the next one is told, and the group fails with its name. */
 static void die(hanare_pool *pool, int rank, int ranks)
 {
@@ -129,6 +165,7 @@ int main(int argc, char **argv)
     EXPECT(root >= 64 && root % 64 == 0);
 
     carry(pool, rank, ranks);
+    bound(pool, rank, ranks);
     count(pool, region, root);
     EXPECT_OK(hanare_group_barrier(pool, "all", (uint32_t)ranks));
     EXPECT_OK(hanare_wait_word(region, root, 8, HANARE_WAIT_EQUAL, (uint64_t)ranks * ROUNDS, 0));

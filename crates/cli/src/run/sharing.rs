@@ -11,13 +11,13 @@ const RETURNS_MIN: u64 = 1_000;
 const MICROS_MIN: u64 = 100_000;
 
 /// A region's name and pages of it that went to and fro.
-type Run = (String, PageRun);
+type NamedRun = (String, PageRun);
 
 /// What had happened in the pool before the job.
 pub struct Sharing {
     /// The sockets of the nodes, on which the ranks are placed round robin.
     sockets: Vec<String>,
-    before: BTreeSet<Run>,
+    before: BTreeSet<NamedRun>,
 }
 
 impl Sharing {
@@ -46,7 +46,7 @@ impl Sharing {
 }
 
 /// All pages of the pool that went to and fro, as far as its nodes tell this user.
-fn runs(socket: &str) -> Vec<Run> {
+fn runs(socket: &str) -> Vec<NamedRun> {
     let Ok(pool) = Pool::attach_to(socket, None) else { return Vec::new() };
     let Ok(status) = pool.status() else { return Vec::new() };
     let regions = look::open(&pool, &pool.list().unwrap_or_default());

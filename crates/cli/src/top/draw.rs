@@ -1,8 +1,8 @@
 //! The screen: a line about the pool, one of tables, the table or a region's map, and one of keys. It fits 80 by 24.
 
 use super::sample::{RegionMap, Sample};
-use super::sheet::{Head, Row as SheetRow, Sheet};
-use super::sheets::Kind;
+use super::sheet::{Head, Sheet, SheetRow};
+use super::sheets::Topic;
 use super::view::View;
 use crate::look;
 use ratatui::Frame;
@@ -49,7 +49,7 @@ fn pool_line(view: &View) -> Line<'static> {
 
 fn tables_line(view: &View) -> Line<'static> {
     let mut spans = Vec::new();
-    for (at, kind) in Kind::ALL.into_iter().enumerate() {
+    for (at, kind) in Topic::ALL.into_iter().enumerate() {
         let title = Span::from(format!(" {} {} ", at + 1, kind.title()));
         spans.push(if kind == view.kind() { title.reversed() } else { title });
     }

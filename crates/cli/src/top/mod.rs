@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Prints all tables one below the other.
 fn print_once(sample: &Sample) {
-    for (kind, sheet) in sheets::Kind::ALL.map(|kind| (kind, sheets::of(kind, sample, None))) {
+    for (kind, sheet) in sheets::Topic::ALL.map(|kind| (kind, sheets::of(kind, sample, None))) {
         print::line(&format!("{}:", kind.title()));
         print::table(&sheet.columns(), sheet.texts());
         print::line("");

@@ -70,7 +70,7 @@ pub enum Target {
 
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct SheetRow {
     /// Its cells, as many as there are columns.
     pub cells: Vec<Cell>,
     /// What can be looked into.
@@ -83,7 +83,7 @@ pub struct Sheet {
     /// Names of columns, their widths, and whether they are numbers.
     pub heads: &'static [Head],
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SheetRow>,
 }
 
 /// A column's head.
@@ -149,7 +149,7 @@ mod tests {
         &[Head { name: "NAME", width: 8, is_number: false }, Head { name: "COUNT", width: 5, is_number: true }];
 
     fn sheet() -> Sheet {
-        let row = |name: &str, count| Row { cells: vec![Cell::text(name), Cell::count(count)], target: None };
+        let row = |name: &str, count| SheetRow { cells: vec![Cell::text(name), Cell::count(count)], target: None };
         Sheet { heads: HEADS, rows: vec![row("beta", 9), row("Alpha", 1_200), row("gamma", 100)] }
     }
 

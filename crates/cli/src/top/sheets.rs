@@ -1,13 +1,13 @@
 //! What a sample has, as tables: of each what it is, and what happened a second since the sample before.
 
 use super::sample::{LockSample, NodeSample, RegionSample, RunSample, Sample, called};
-use super::sheet::{Cell, Head, Row, Sheet, Target};
+use super::sheet::{Cell, Head, Sheet, SheetRow, Target};
 use crate::look;
 use hanare_protocol::lock::Mode;
 
 /// Which table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Topic {
     /// Nodes.
     Nodes,
     /// Regions.
@@ -20,18 +20,18 @@ pub enum Kind {
     Pages,
 }
 
-impl Kind {
+impl Topic {
     /// All of them, in their order on the screen.
-    pub const ALL: [Kind; 5] = [Kind::Nodes, Kind::Regions, Kind::Programs, Kind::Locks, Kind::Pages];
+    pub const ALL: [Topic; 5] = [Topic::Nodes, Topic::Regions, Topic::Programs, Topic::Locks, Topic::Pages];
 
     /// What it is called.
     pub fn title(self) -> &'static str {
         match self {
-            Kind::Nodes => "nodes",
-            Kind::Regions => "regions",
-            Kind::Programs => "programs",
-            Kind::Locks => "locks",
-            Kind::Pages => "to and fro",
+            Topic::Nodes => "nodes",
+            Topic::Regions => "regions",
+            Topic::Programs => "programs",
+            Topic::Locks => "locks",
+            Topic::Pages => "to and fro",
         }
     }
 }
@@ -85,14 +85,14 @@ const PAGES: &[Head] = &[
 ];
 
 /// A table of a sample; what happens a second is told by the one before.
-pub fn of(kind: Kind, sample: &Sample, before: Option<&Sample>) -> Sheet {
+pub fn of(kind: Topic, sample: &Sample, before: Option<&Sample>) -> Sheet {
     let before = before.map(|before| (before, sample.at.saturating_duration_since(before.at).as_secs_f64()));
-    let (heads, rows): (&[Head], Vec<Row>) = match kind {
-        Kind::Nodes => (NODES, sample.nodes.iter().map(|node| node_row(node, before)).collect()),
-        Kind::Regions => (REGIONS, sample.regions.iter().map(|region| region_row(region, before)).collect()),
-        Kind::Programs => (PROGRAMS, sample.programs.iter().map(program_row).collect()),
-        Kind::Locks => (LOCKS, sample.locks.iter().map(lock_row).collect()),
-        Kind::Pages => (PAGES, sample.runs.iter().map(|run| run_row(run, before)).collect()),
+    let (heads, rows): (&[Head], Vec<SheetRow>) = match kind {
+        Topic::Nodes => (NODES, sample.nodes.iter().map(|node| node_row(node, before)).collect()),
+        Topic::Regions => (REGIONS, sample.regions.iter().map(|region| region_row(region, before)).collect()),
+        Topic::Programs => (PROGRAMS, sample.programs.iter().map(program_row).collect()),
+        Topic::Locks => (LOCKS, sample.locks.iter().map(lock_row).collect()),
+        Topic::Pages => (PAGES, sample.runs.iter().map(|run| run_row(run, before)).collect()),
     };
     Sheet { heads, rows }
 }
@@ -106,7 +106,7 @@ fn rate(now: u64, before: Option<(u64, f64)>) -> Cell {
     Cell::rate(grown.map(|(then, seconds)| (if now < then { now } else { now - then }) as f64 / seconds))
 }
 
-fn node_row(node: &NodeSample, before: Before<'_>) -> Row {
+fn node_row(node: &NodeSample, before: Before<'_>) -> SheetRow {
     let older = before.and_then(|(sample, seconds)| {
         let is_same = |old: &&NodeSample| (old.status.node, old.status.epoch) == (node.status.node, node.status.epoch);
         Some((sample.nodes.iter().find(is_same)?, seconds))
@@ -130,10 +130,10 @@ fn node_row(node: &NodeSample, before: Before<'_>) -> Row {
         grown(|node| node.traffic.faults),
         grown(|node| node.traffic.hops),
     ];
-    Row { cells, target: None }
+    SheetRow { cells, target: None }
 }
 
-fn region_row(region: &RegionSample, before: Before<'_>) -> Row {
+fn region_row(region: &RegionSample, before: Before<'_>) -> SheetRow {
     let older =
         before.and_then(|(sample, seconds)| Some((sample.regions.iter().find(|old| old.stat.gid == region.stat.gid)?, seconds)));
     let grown = |of: fn(&RegionSample) -> u64| rate(of(region), older.map(|(old, seconds)| (of(old), seconds)));
@@ -148,10 +148,10 @@ fn region_row(region: &RegionSample, before: Before<'_>) -> Row {
         grown(|region| region.traffic.hops),
         Cell::count(region.returns),
     ];
-    Row { cells, target: Some(Target::Region(region.stat.gid)) }
+    SheetRow { cells, target: Some(Target::Region(region.stat.gid)) }
 }
 
-fn program_row(program: &super::sample::ProgramSample) -> Row {
+fn program_row(program: &super::sample::ProgramSample) -> SheetRow {
     let job = program.stat.job;
     let named = job.map(|job| format!("{:032x}", job.job.0)[..12].to_owned());
     let cells = vec![
@@ -162,10 +162,10 @@ fn program_row(program: &super::sample::ProgramSample) -> Row {
         Cell::text(job.map_or_else(String::new, |job| format!("{} of {}", job.rank.0, job.ranks))),
         Cell::text(named.clone().unwrap_or_default()),
     ];
-    Row { cells, target: named.map(Target::Job) }
+    SheetRow { cells, target: named.map(Target::Job) }
 }
 
-fn lock_row(lock: &LockSample) -> Row {
+fn lock_row(lock: &LockSample) -> SheetRow {
     let named = |names: &[String], count: u64| match count.saturating_sub(names.len() as u64) {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
@@ -179,10 +179,10 @@ fn lock_row(lock: &LockSample) -> Row {
         Cell::number(wait),
         Cell::text(named(&lock.waiters, wait)),
     ];
-    Row { cells, target: None }
+    SheetRow { cells, target: None }
 }
 
-fn run_row(run: &RunSample, before: Before<'_>) -> Row {
+fn run_row(run: &RunSample, before: Before<'_>) -> SheetRow {
     let is_same = |old: &&RunSample| (old.gid, old.run.first, old.run.count) == (run.gid, run.run.first, run.run.count);
     let older = before.and_then(|(sample, seconds)| Some((sample.runs.iter().find(is_same)?.run.returns, seconds)));
     let nodes: Vec<String> = run.run.nodes.iter().map(|node| node.0.to_string()).collect();
@@ -195,5 +195,5 @@ fn run_row(run: &RunSample, before: Before<'_>) -> Row {
         Cell::text(nodes.join(",")),
         Cell::number(run.home.0.into()),
     ];
-    Row { cells, target: Some(Target::Region(run.gid)) }
+    SheetRow { cells, target: Some(Target::Region(run.gid)) }
 }

@@ -12,7 +12,7 @@
 
 use super::sample::Sample;
 use super::sheet::{Order, Sheet, Target};
-use super::sheets::{self, Kind};
+use super::sheets::{self, Topic};
 use anyhow::Result;
 use hanare::Gid;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -26,9 +26,9 @@ pub struct View {
     samples: [Option<Sample>; 2],
     /// Why the last look failed, if it did.
     pub error: Option<String>,
-    kind: Kind,
+    kind: Topic,
     /// Of each table.
-    orders: [Order; Kind::ALL.len()],
+    orders: [Order; Topic::ALL.len()],
     /// The row that the cursor is on.
     pub row: usize,
     /// Only rows with this word are shown.
@@ -43,7 +43,7 @@ impl View {
     /// Nothing is known yet.
     pub fn new(into: Option<Gid>) -> View {
         let (samples, error, orders, row, filter, is_typing, is_over) = Default::default();
-        View { samples, error, kind: Kind::Nodes, orders, row, filter, is_typing, into, is_over }
+        View { samples, error, kind: Topic::Nodes, orders, row, filter, is_typing, into, is_over }
     }
 
     /// Whether it is to end.
@@ -57,7 +57,7 @@ impl View {
     }
 
     /// The table that is shown.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Topic {
         self.kind
     }
 
@@ -98,9 +98,9 @@ impl View {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => self.is_over = true,
             code if self.is_typing => self.type_filter(code),
             KeyCode::Char('q') => self.is_over = true,
-            KeyCode::Char(digit @ '1'..='5') => self.show(Kind::ALL[digit as usize - '1' as usize]),
+            KeyCode::Char(digit @ '1'..='5') => self.show(Topic::ALL[digit as usize - '1' as usize]),
             KeyCode::Tab | KeyCode::Right => self.step(1),
-            KeyCode::BackTab | KeyCode::Left => self.step(Kind::ALL.len() - 1),
+            KeyCode::BackTab | KeyCode::Left => self.step(Topic::ALL.len() - 1),
             KeyCode::Char('s') => self.sort_by_next(),
             KeyCode::Char('r') => self.orders[self.kind as usize].reversed ^= true,
             KeyCode::Char('/') => self.is_typing = true,
@@ -125,13 +125,13 @@ impl View {
         self.row = 0;
     }
 
-    fn show(&mut self, kind: Kind) {
+    fn show(&mut self, kind: Topic) {
         (self.kind, self.row, self.into) = (kind, 0, None);
         self.filter.clear();
     }
 
     fn step(&mut self, by: usize) {
-        self.show(Kind::ALL[(self.kind as usize + by) % Kind::ALL.len()]);
+        self.show(Topic::ALL[(self.kind as usize + by) % Topic::ALL.len()]);
     }
 
     /// By the first column, then the next, and after the last as rows come.

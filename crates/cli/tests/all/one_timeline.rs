@@ -7,6 +7,12 @@ use pool::{command, run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// The begins, or the ends, of arrows: their names and times.
+fn arrows<'e>(events: &'e [Value], phase: &str) -> Vec<(&'e str, f64)> {
+    let those = events.iter().filter(|event| event["ph"] == phase);
+    those.map(|event| (event["id"].as_str().unwrap(), event["ts"].as_f64().unwrap())).collect()
+}
+
 /// Not a test: a rank of the job of the next one.
 #[test]
 #[ignore = "a rank of another test's job"]
@@ -42,12 +48,8 @@ fn the_timelines_of_a_job_become_one_that_says_where_the_time_went() {
     let clocks: Vec<&Value> = events.iter().filter(|event| event["name"] == "clock").collect();
     assert_eq!(clocks.iter().map(|clock| &clock["args"]["ahead_us"]).collect::<Vec<_>>(), [0.0, 0.0]);
     // Each arrow begins once and ends once, later.
-    let arrows = |phase: &str| -> Vec<(String, f64)> {
-        let arrow = |event: &Value| (event["id"].as_str().unwrap().to_owned(), event["ts"].as_f64().unwrap());
-        events.iter().filter(|event| event["ph"] == *phase).map(arrow).collect()
-    };
-    let (begun, ended) = (arrows("s"), arrows("f"));
-    let ids: BTreeSet<&str> = begun.iter().map(|(id, _)| id.as_str()).collect();
+    let (begun, ended) = (arrows(&events, "s"), arrows(&events, "f"));
+    let ids: BTreeSet<&str> = begun.iter().map(|(id, _)| *id).collect();
     assert!(ids.len() == begun.len() && begun.len() >= 2 * (5 + 10 + 1), "{} arrows", begun.len());
     for (id, at) in &ended {
         assert!(begun.iter().any(|(known, since)| known == id && since <= at), "{id}");

@@ -3,9 +3,13 @@
 //! A lock is held by way of the connection to the home: when that ends, because the program does or because it breaks, the
 //! home grants the lock on. A program that goes on is told so by its next call on a lock.
 
-use super::attachment::{CONNECTION_BROKE, Held, this_thread};
+use super::attachment::{CONNECTION_BROKE, Held, LockData, this_thread};
+use super::bound::Section;
 use super::pool::Pool;
+use super::remote::Remote;
 use super::request::Patience;
+use super::shared::SharedMapping;
+use hanare_protocol::entry::{BoundShape, DataGrant};
 use hanare_protocol::error::Happened;
 use hanare_protocol::limits::LATE_MS;
 use hanare_protocol::name::check_name;
@@ -30,6 +34,8 @@ pub struct LockGuard {
     connection: u128,
     was_abandoned: bool,
     is_open: bool,
+    /// What is bound to it.
+    data: Section,
     /// It belongs to its thread, which may not take the lock again.
     not_send: PhantomData<*const ()>,
 }
@@ -54,11 +60,67 @@ impl LockGuard {
         if is_same { Ok(()) } else { Err(lost(&self.name)) }
     }
 
-    /// Gives it back, and says whether it was held all the time.
+    /// Whether bytes that are bound to it are a mixture of two releases: the last holder died while it put at their homes more than goes
+    /// with a lock. Said until one that has the lock alone gives it back.
+    pub fn is_torn(&self) -> bool {
+        self.data.is_torn()
+    }
+
+    /// Binds bytes of [`Consistency::Entry`](crate::Consistency::Entry) mappings to the lock, in the place of what was bound to it, from
+    /// the moment on at which it is given back. They are brought here at once; stores to them from before, by whom ever, are to be
+    /// flushed. Nothing bound: the lock has no data any more.
     ///
-    /// **Cost**: one message each way. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
-    /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost; the lock is
-    /// given back then.
+    /// Whoever takes the lock from then on has these bytes as the last holder left them, in all its mappings of their regions. A program
+    /// stores to them while it has the lock alone; nobody sees any of its stores before it gives the lock back, and all see them from then
+    /// on, or none if it dies before. Bytes of two locks may lie in one page.
+    ///
+    /// **Cost**: that of [`SharedMapping::update`] for what was not bound before. **Errors**: its; [`Error::LockMisused`] where the lock is
+    /// shared; [`Error::LimitReached`] for more than [`BOUND_SHAPE_COUNT_MAX`](hanare_protocol::limits::BOUND_SHAPE_COUNT_MAX) shapes.
+    /// **Source**: [RF §3.4].
+    ///
+    /// ```no_run
+    /// # use hanare::{Consistency, Strided};
+    /// # let pool = hanare::Pool::attach()?;
+    /// let accounts = pool.open("accounts")?.map(Consistency::Entry)?;
+    /// let mut lock = pool.lock("account 7")?;
+    /// lock.bind(&[accounts.bytes(Strided::contiguous(7 * 64, 64))?])?;
+    /// lock.write(&accounts, 7 * 64, &1000u64.to_le_bytes())?;
+    /// lock.unlock()?;
+    /// # Ok::<(), hanare::Error>(())
+    /// ```
+    // FEATURE: RF-F14
+    pub fn bind(&mut self, bytes: &[BoundShape]) -> Result<()> {
+        self.data.bind(&self.pool.shared, bytes)
+    }
+
+    /// Reads bytes that are bound to the lock. **Errors**: [`Error::BadUse`] where they are not; as for [`SharedMapping::read`].
+    pub fn read(&self, mapping: &SharedMapping, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.check_bound(mapping, offset, into.len() as u64)?;
+        mapping.read(offset, into)
+    }
+
+    /// Writes bytes that are bound to the lock; seen elsewhere once it is given back. **Errors**: [`Error::BadUse`] where they are not, or
+    /// the lock is shared; as for [`SharedMapping::write`].
+    pub fn write(&mut self, mapping: &SharedMapping, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.check_bound(mapping, offset, bytes.len() as u64)?;
+        self.data.check_alone()?;
+        mapping.write(offset, bytes)
+    }
+
+    fn check_bound(&self, mapping: &SharedMapping, offset: u64, len: u64) -> Result<()> {
+        if self.data.has(mapping.gid(), &(offset..offset.saturating_add(len))) {
+            return Ok(());
+        }
+        let reason = format!("bytes {offset} to {} are not bound to lock '{}'", offset.saturating_add(len), self.name);
+        Err(Error::BadUse { region: mapping.name().to_owned(), reason })
+    }
+
+    /// Gives it back, and says whether it was held all the time. Stores to bytes that are bound to it are seen by those who take it next.
+    ///
+    /// **Cost**: one message each way. Where bytes that are bound to it were stored to, one more with them to the pool's home, and as
+    /// [`SharedMapping::flush`]. **Errors**: [`Error::LockLost`] where the connection broke meanwhile: the lock may
+    /// have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for
+    /// [`SharedMapping::flush`]; the lock is given back then, and stores to bytes that are bound to it are taken back.
     pub fn unlock(mut self) -> Result<()> {
         let kept = self.pool.check_stores();
         self.give_back().and(kept)
@@ -67,17 +129,45 @@ impl LockGuard {
     fn give_back(&mut self) -> Result<()> {
         fence(Ordering::SeqCst);
         self.is_open = false;
-        let told = self.pool.shared.claims.held().remove(&self.number).is_none_or(|held| held.is_told);
-        let home = self.pool.shared.home()?;
+        let released = self.release();
+        if released.is_err() {
+            self.data.undo(&self.pool.shared);
+        }
+        released
+    }
+
+    /// As [`LockGuard::give_back`], but for what is to be undone.
+    fn release(&mut self) -> Result<()> {
+        let shared = &self.pool.shared;
+        let told = shared.claims.held().remove(&self.number).is_none_or(|held| held.is_told);
+        let home = shared.home()?;
         if home.connection() != Some(self.connection) {
             home.end(self.connection, Duration::MAX);
             return Err(lost(&self.name));
         }
-        let unlock = SyncRequest::Unlock { number: self.number };
-        match home.ask_sync(&unlock, Patience::Usual) {
-            Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) if !told => Ok(()),
-            _ => Err(lost(&self.name)),
+        let (published, last) = match self.data.publish(shared, &home) {
+            Ok(published) => (Ok(published), SyncRequest::Unlock { number: self.number }),
+            Err(Error::Broken { .. }) => return Err(lost(&self.name)),
+            Err(error) => (Err(error), SyncRequest::Withdraw { number: self.number }),
+        };
+        match home.ask_sync(&last, Patience::Usual) {
+            Ok(_) | Err(Error::Broken { happened: Happened::Yes, .. }) if !told => {}
+            _ => return Err(lost(&self.name)),
         }
+        self.data.leave(shared, published?);
+        Ok(())
+    }
+
+    /// Brings the data that is bound to it; where that fails, gives it back as if it had not been had.
+    fn enter(&mut self, home: &Remote, known: Option<LockData>, grant: Option<Box<DataGrant>>) -> Result<()> {
+        let entered = self.data.enter(&self.pool.shared, home, known, grant);
+        if entered.is_err() {
+            self.is_open = false;
+            self.pool.shared.claims.held().remove(&self.number);
+            self.data.undo(&self.pool.shared);
+            let _ = home.ask_sync(&SyncRequest::Withdraw { number: self.number }, Patience::Usual);
+        }
+        entered.map_err(ended)
     }
 }
 
@@ -167,21 +257,26 @@ impl Pool {
             claims.check(&home, left.map_or(Duration::MAX, |left| left.saturating_add(Duration::from_millis(LATE_MS))))?;
             let (number, thread) = (claims.next(), this_thread());
             let bound_ms = left.map(milliseconds);
-            let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms };
+            let data = claims.data().get(name).cloned();
+            let known = data.as_ref().map(|data| data.stamp);
+            let request = SyncRequest::Lock { name: name.to_owned(), mode, number, thread, bound_ms, known };
             match crate::trace::slice("take a lock", || home.ask_sync(&request, patience(bound_ms))) {
-                Ok((SyncAnswer::Granted { abandoned }, connection)) => {
+                Ok((SyncAnswer::Granted { abandoned, data: grant }, connection)) => {
                     fence(Ordering::SeqCst);
                     let held = Held { name: name.to_owned(), thread, connection, is_told: false };
                     claims.held().insert(number, held);
-                    return Ok(Some(LockGuard {
+                    let mut guard = LockGuard {
                         pool: self.clone(),
                         name: name.to_owned(),
                         number,
                         connection,
                         was_abandoned: abandoned,
                         is_open: true,
+                        data: Section::new(name, number, mode),
                         not_send: PhantomData,
-                    }));
+                    };
+                    guard.enter(&home, data, grant)?;
+                    return Ok(Some(guard));
                 }
                 Ok((SyncAnswer::Busy, _)) => return Ok(None),
                 Ok(_) => return Err(nonsense(name)),

@@ -8,6 +8,7 @@
 //! ```
 
 mod attachment;
+mod bound;
 mod command;
 mod cut;
 mod door;

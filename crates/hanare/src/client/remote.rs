@@ -8,6 +8,8 @@
 //! A wait that exceeds its bound closes the connection, because the node might still write into memory that the
 //! caller takes back; what was pending fails, and the next use connects anew.
 
+mod questions;
+
 use super::pending::{Answers, Pending};
 use super::request::{Patience, Request};
 use super::session::check_lineage;
@@ -20,7 +22,6 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
 use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
 use hanare_protocol::wire::head::{HEAD_LEN, Kind};
-use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -219,37 +220,6 @@ impl Remote {
         match told {
             (Some(Reply::Synced(answer)), Some(connection)) => Ok((answer, connection)),
             _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
-        }
-    }
-
-    /// Asks for the node's clock, in nanoseconds since 1970.
-    pub fn clock(&self) -> Result<u64> {
-        let mut request = self.draft();
-        request.set_query(&Query::Ping, Patience::Usual);
-        // SAFETY: such a request has no memory but its own.
-        let seq = unsafe { self.post(request) }?;
-        let mut told = None;
-        self.settle(seq, self.bound, |request| told = request.take_reply())?;
-        match told {
-            Some(Reply::Pong { unix_ns }) => Ok(unix_ns),
-            _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer to another question".to_owned() }),
-        }
-    }
-
-    /// Asks what the node has and did.
-    ///
-    /// **Errors**: [`Error::NotInTime`] where nothing came within its patience: the connection stays.
-    pub fn look(&self, look: &Look, patience: Patience) -> Result<Seen> {
-        let left = patience.end().map_or(self.bound, |until| self.bound.min(until.saturating_duration_since(Instant::now())));
-        let mut request = self.draft();
-        request.set_query(&Query::Look(look.clone()), patience);
-        // SAFETY: such a request has no memory but its own.
-        let seq = unsafe { self.post_within(request, left) }?;
-        let mut told = None;
-        self.settle(seq, self.bound, |request| told = request.take_reply())?;
-        match told {
-            Some(Reply::Seen(seen)) => Ok(*seen),
-            _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer to another question".to_owned() }),
         }
     }
 

@@ -108,7 +108,18 @@ impl Held {
             return Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() });
         }
         let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
-        with(heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len)))
+        let heap = heap.get_or_insert_with(|| Heap::new(&self.gid.to_string(), region_len));
+        heap.grow(region_len);
+        with(heap)
+    }
+
+    /// Bytes that the table of its heap gets longer by a block in a region that is so long: all of them where no heap began yet.
+    pub fn heap_growth(&self, region_len: u64) -> u64 {
+        if self.lost_heap {
+            return 0;
+        }
+        let heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        heap.as_ref().map_or_else(|| Heap::table_len(region_len), |heap| heap.growth_len(region_len))
     }
 
     /// Runs `with` on the array of queues that begins at `at`.

@@ -9,6 +9,16 @@ fn on(node: u32) -> CreateOptions {
     CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() }
 }
 
+/// Makes regions and removes them again: their numbers, and so the addresses of those that come next, are none that other tests of this
+/// process have.
+fn count_up(client: &Pool, count: u64) {
+    for number in 0..count {
+        let name = format!("passed {number}");
+        client.create(&name, 64, &CreateOptions::default()).unwrap();
+        client.remove(&name).unwrap();
+    }
+}
+
 fn is_refused<T>(outcome: Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::BadUse { reason, .. }) if reason.contains("address"))
 }
@@ -17,6 +27,7 @@ fn is_refused<T>(outcome: Result<T, Error>) -> bool {
 fn a_region_is_at_its_own_address_in_both_ways_or_elsewhere_where_that_is_taken() {
     let pool = TestPool::start(2, 16 << 20);
     let (first, second) = (pool.client(0), pool.client(1));
+    count_up(&first, 200);
     for (name, consistency) in [("e", Consistency::Explicit), ("c", Consistency::Coherent)] {
         first.create(name, 4 * PAGE, &on(0)).unwrap();
         let (near, far) = (first.open(name).unwrap(), second.open(name).unwrap());
@@ -85,6 +96,7 @@ fn pointers_that_one_program_stores_are_good_in_another() {
     }
     let pool = TestPool::start(2, 16 << 20);
     let client = pool.client(0);
+    count_up(&client, 300);
     let region = client.create("list", 64 * PAGE, &on(0)).unwrap();
     let mapping = region.map_at(Consistency::Coherent, MapAddress::Same).unwrap();
     let mut first = 0;

@@ -298,10 +298,11 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         number,
         thread: number,
         bound_ms: None,
+        known: None,
     };
-    let taken = SyncAnswer::Granted { abandoned: false };
+    let taken = SyncAnswer::Granted { abandoned: false, data: None };
     for number in 0..LINK_CLAIM_COUNT_MAX as u64 {
-        assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken));
+        assert_eq!(raw.ask(&lock(number, &format!("lock{number}"))), Ok(taken.clone()));
     }
     assert!(matches!(raw.ask(&lock(u64::MAX, "more")), Err(Error::LimitReached { .. })));
     assert!(matches!(raw.ask(&SyncRequest::Unlock { number: u64::MAX }), Err(Error::LockMisused { .. })));

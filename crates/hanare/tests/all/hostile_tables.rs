@@ -51,8 +51,14 @@ fn view(pool: &TestPool, name: &str) -> RegionView {
 fn no_user_has_all_locks_nor_all_groups() {
     let pool = TestPool::start(1, 16 << 20);
     let address = pool.nodes[0].address();
-    let share =
-        |number| SyncRequest::Lock { name: "crowd".to_owned(), mode: Mode::Shared, number, thread: number, bound_ms: Some(0) };
+    let share = |number| SyncRequest::Lock {
+        name: "crowd".to_owned(),
+        mode: Mode::Shared,
+        number,
+        thread: number,
+        bound_ms: Some(0),
+        known: None,
+    };
     let join = |number| SyncRequest::Join {
         name: "crowd".to_owned(),
         parties: RANK_COUNT_MAX,
@@ -73,8 +79,8 @@ fn no_user_has_all_locks_nor_all_groups() {
         assert!(is_limit(&refused, most), "{refused:?}");
         let mut other = Raw::connect_as(address, OTHER);
         let own = match request(1) {
-            SyncRequest::Lock { mode, number, thread, bound_ms, .. } => {
-                SyncRequest::Lock { name: "other".to_owned(), mode, number, thread, bound_ms }
+            SyncRequest::Lock { mode, number, thread, bound_ms, known, .. } => {
+                SyncRequest::Lock { name: "other".to_owned(), mode, number, thread, bound_ms, known }
             }
             SyncRequest::Join { parties, number, client, .. } => {
                 SyncRequest::Join { name: "other".to_owned(), parties, number, client }

@@ -46,6 +46,8 @@ mod coherent;
 mod collectives;
 mod commands;
 mod cost;
+mod entry;
+mod entry_programs;
 mod equal_addresses;
 mod fault_steps;
 mod fault_steps_of_nodes;

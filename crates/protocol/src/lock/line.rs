@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Claims in their order. **Cost** of each call: a search, however many there are.
 ///
 /// - Both maps have the same claims.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Line {
     by_arrival: BTreeMap<u64, Claim>,
     by_claimant: BTreeMap<Claimant, u64>,

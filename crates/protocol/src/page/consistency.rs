@@ -6,13 +6,15 @@ use std::str::FromStr;
 
 /// What programs that map a region on several hosts see of each other's stores. One at a time for a region.
 ///
-/// **Source**: [D2 §4] for the first, [EU §1] for the second. `Entry` ([RHiNET §4]) has its place between them and is not
-/// there yet.
+/// **Source**: [D2 §4] for the first, [RF §3.4] for the second, [EU §1] for the third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Consistency {
     /// A store is visible elsewhere after `flush` there and `update` here; writers of different bytes of one page both
     /// survive.
     Explicit,
+    /// Bytes that are bound to a lock are, for one that has it, as the last release left them; a store to them is seen nowhere else
+    /// before the lock is given back. All other bytes are as with `Explicit`.
+    Entry,
     /// What threads on one machine get: coherent for each location, x86-TSO order; atomics are atomic.
     Coherent,
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Consistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Consistency::Explicit => "explicit",
+            Consistency::Entry => "entry",
             Consistency::Coherent => "coherent",
         })
     }

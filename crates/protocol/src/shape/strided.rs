@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// **Units**: bytes. A contiguous range is one block. **Source**: [D2 §3.2] VLS and VSS; [D3 §3].
 ///
 /// FEATURE: D2-F11
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Strided {
     /// First byte of the first block.
     pub offset: u64,

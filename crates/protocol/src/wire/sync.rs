@@ -1,4 +1,4 @@
-//! What clients ask of each other through a node: locks, named groups, barriers of jobs, words waited for, a region's heap, ports of queues. One postcard value in
+//! What clients ask of each other through a node: locks and the data bound to them, named groups, barriers of jobs, words waited for, a region's heap, ports of queues. One postcard value in
 //! the body of a [`Kind::Sync`](super::head::Kind::Sync), and one in the body of its answer.
 //!
 //! A client numbers its locks and its places in groups itself, each number once in its life. A node tells them apart by the
@@ -6,6 +6,7 @@
 //! request that is repeated on another connection.
 
 use super::queue::{ArrayAt, QueueRequest};
+use crate::entry::{DataGrant, Publication, Stamp};
 use crate::id::{Grant, JobId, PartyName, Slot};
 use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,20 @@ pub enum SyncRequest {
         thread: u64,
         /// How long to wait for it in milliseconds: `None` for ever, zero not at all (then `Busy` is no error).
         bound_ms: Option<u64>,
+        /// The version that the client has of what is bound to the lock.
+        known: Option<Stamp>,
+    },
+    /// Says what is about to be put at its homes of what is bound to a lock; answered by [`SyncAnswer::Published`].
+    Publish {
+        /// The number that the lock was taken by.
+        number: u64,
+        /// What was changed.
+        publication: Publication,
+    },
+    /// Says that what a dead holder left half-done was redone; answered by [`SyncAnswer::Done`].
+    Redone {
+        /// The number that the lock was taken by.
+        number: u64,
     },
     /// Gives a lock back; answered by [`SyncAnswer::Done`].
     Unlock {
@@ -97,7 +112,7 @@ pub enum SyncRequest {
     BlockLen {
         /// The first extent's slot.
         slot: Slot,
-        /// The right to read it.
+        /// The right to write it.
         grant: Grant,
         /// The region's length in bytes.
         region_len: u64,
@@ -130,7 +145,7 @@ impl SyncRequest {
 }
 
 /// A node's answer to a [`SyncRequest`]. What it refuses it answers as any request: by an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "it lives from a message to who asked")]
 pub enum SyncAnswer {
     /// It was done.
@@ -139,6 +154,13 @@ pub enum SyncAnswer {
     Granted {
         /// Whether the last one to have it exclusively ended without giving it back: what it protects may be half-written.
         abandoned: bool,
+        /// What is bound to it, and what of that has changed.
+        data: Option<Box<DataGrant>>,
+    },
+    /// The changes may be put at their homes.
+    Published {
+        /// The version that the release will be.
+        stamp: Stamp,
     },
     /// Others have the lock.
     Busy,
@@ -294,7 +316,12 @@ impl Wait {
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
-    use crate::limits::{NAME_LEN_MAX, SYNC_LEN_MAX, WAIT_WORD_COUNT_MAX};
+    use crate::entry::{BoundRange, BoundShape, Condition, Stores};
+    use crate::id::Gid;
+    use crate::limits::{
+        BOUND_SHAPE_COUNT_MAX, NAME_LEN_MAX, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX, SYNC_LEN_MAX, WAIT_WORD_COUNT_MAX,
+    };
+    use crate::shape::Strided;
     use crate::wire::control;
     use proptest::prelude::*;
 
@@ -309,8 +336,10 @@ mod tests {
     #[test]
     fn the_longest_request_is_within_its_limit() {
         let name = "x".repeat(NAME_LEN_MAX);
-        let longest =
-            SyncRequest::Lock { name, mode: Mode::Shared, number: u64::MAX, thread: u64::MAX, bound_ms: Some(u64::MAX) };
+        let known = Some(Stamp { life: u64::MAX, version: u64::MAX });
+        let number = u64::MAX;
+        let lock = SyncRequest::Lock { name, mode: Mode::Shared, number, thread: number, bound_ms: Some(number), known };
+        let publication = Publication { changes: longest_changes(), binding: Some(longest_binding()) };
         let word = WaitedWord {
             slot: Slot(u32::MAX),
             grant: Grant([255; 16]),
@@ -318,19 +347,38 @@ mod tests {
             until: Wait::Less(Word::I64(i64::MIN)),
         };
         let words = SyncRequest::Wait { words: vec![word; WAIT_WORD_COUNT_MAX], bound_ms: Some(u64::MAX) };
-        for longest in [longest, words] {
+        for longest in [lock, SyncRequest::Publish { number, publication }, words] {
             let bytes = control::encode(&longest);
             assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
             assert_eq!(control::decode(&bytes), Ok(longest));
         }
     }
 
+    fn longest_changes() -> Stores {
+        let range = BoundRange { gid: Gid(u64::MAX), offset: u64::MAX, len: u64::MAX };
+        Stores::Bytes(vec![range; RELEASE_RANGE_COUNT_MAX], vec![u8::MAX; RELEASE_LEN_MAX])
+    }
+
+    fn longest_binding() -> Vec<BoundShape> {
+        let shape = Strided { offset: u64::MAX, block: u64::MAX, count: u64::MAX, stride: u64::MAX };
+        vec![BoundShape { gid: Gid(u64::MAX), shape }; BOUND_SHAPE_COUNT_MAX]
+    }
+
     #[test]
     fn the_longest_answer_is_within_its_limit() {
-        let longest = SyncAnswer::Ready { count: u8::MAX, queues: [u64::MAX; QUEUE_READY_COUNT_MAX] };
-        let bytes = control::encode(&longest);
-        assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
-        assert_eq!(control::decode(&bytes), Ok(longest));
+        let ready = SyncAnswer::Ready { count: u8::MAX, queues: [u64::MAX; QUEUE_READY_COUNT_MAX] };
+        // A grant carries the changes of earlier releases or those to be redone by the byte, and of the others the ranges alone.
+        let grant = |changes, condition| {
+            let stamp = Stamp { life: u64::MAX, version: u64::MAX };
+            let data = DataGrant { stamp, bound: Some(longest_binding()), changes, condition };
+            SyncAnswer::Granted { abandoned: true, data: Some(Box::new(data)) }
+        };
+        let ranges = Stores::Ranges(longest_changes().ranges().unwrap().to_vec());
+        for longest in [ready, grant(longest_changes(), Condition::Whole), grant(ranges, Condition::Redo(longest_changes()))] {
+            let bytes = control::encode(&longest);
+            assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
+            assert_eq!(control::decode(&bytes), Ok(longest));
+        }
     }
 
     #[test]

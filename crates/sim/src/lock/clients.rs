@@ -226,7 +226,7 @@ impl LockWorld {
 fn lock(dice: &mut Dice, name: &str, thread: usize, number: u64) -> SyncRequest {
     let mode = if dice.chance(5_000) { Mode::Exclusive } else { Mode::Shared };
     let bound_ms = dice.pick(&[None, None, None, Some(0), Some(20), Some(1_000)]);
-    SyncRequest::Lock { name: name.to_owned(), mode, number, thread: thread as u64, bound_ms }
+    SyncRequest::Lock { name: name.to_owned(), mode, number, thread: thread as u64, bound_ms, known: None }
 }
 
 /// What a party of this client is called.

@@ -76,7 +76,7 @@ impl LockWorld {
         let who = |number| Claimant { link, number };
         let done = |()| Some(SyncAnswer::Done);
         Ok(match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
+            SyncRequest::Lock { name, mode, number, thread, bound_ms, .. } => {
                 let claim = Claim { who: who(number), thread, mode };
                 let claimed = match home.locks.on_lock(&name, claim, bound_ms != Some(0)) {
                     Ok(claimed) => claimed,
@@ -88,7 +88,7 @@ impl LockWorld {
                         self.model.on_asked(&name, claim.who, mode, None);
                         self.model.on_granted(claim.who, abandoned)?;
                         self.count_grant(abandoned);
-                        Ok(Some(SyncAnswer::Granted { abandoned }))
+                        Ok(Some(SyncAnswer::Granted { abandoned, data: None }))
                     }
                     Claimed::Busy => {
                         self.model.on_busy(&name, mode)?;
@@ -104,7 +104,7 @@ impl LockWorld {
                             self.at(ms, Event::Bound { life, who: claim.who });
                         }
                         if self.has(Defect::GrantTwice) && self.dice.chance(500) {
-                            return Ok(Ok(Some(SyncAnswer::Granted { abandoned: false })));
+                            return Ok(Ok(Some(SyncAnswer::Granted { abandoned: false, data: None })));
                         }
                         self.count("waits for locks");
                         Ok(None)
@@ -185,7 +185,7 @@ impl LockWorld {
             self.count_grant(grant.abandoned);
             let home = self.home.as_mut().expect("just seen");
             let (seq, _) = home.waiting.remove(&grant.who).ok_or_else(|| format!("{grant:?} to one that does not wait"))?;
-            self.send_client(grant.who.link, seq, Ok(SyncAnswer::Granted { abandoned: grant.abandoned }));
+            self.send_client(grant.who.link, seq, Ok(SyncAnswer::Granted { abandoned: grant.abandoned, data: None }));
         }
         while let Some(told) = self.home.as_mut().and_then(|home| home.groups.poll()) {
             if self.has(Defect::SwallowFailures) && told.outcome.is_err() {

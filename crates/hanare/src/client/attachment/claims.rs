@@ -1,10 +1,11 @@
 //! Locks that a program holds by name, as far as it knows.
 
 use crate::client::remote::Remote;
+use hanare_protocol::entry::{BoundShape, Stamp};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Why a lock is not held any more.
@@ -16,6 +17,15 @@ pub(crate) struct Claims {
     /// The number of the next lock, or place in a group.
     next: AtomicU64,
     held: Mutex<BTreeMap<u64, Held>>,
+    /// By lock.
+    data: Mutex<BTreeMap<String, LockData>>,
+}
+
+/// What is bound to a lock, and the version of it that this program has: all its mappings show that, or a later one.
+#[derive(Clone, Debug)]
+pub(crate) struct LockData {
+    pub stamp: Stamp,
+    pub shapes: Arc<[BoundShape]>,
 }
 
 pub(crate) struct Held {
@@ -31,6 +41,11 @@ impl Claims {
     /// The number of the next lock, or place in a group.
     pub fn next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What it knows of data bound to locks.
+    pub fn data(&self) -> MutexGuard<'_, BTreeMap<String, LockData>> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it holds, by number.

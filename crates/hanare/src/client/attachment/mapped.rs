@@ -9,6 +9,7 @@ use hanare_protocol::page::{Access, Consistency};
 use hanare_protocol::wire::control::Request;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -58,11 +59,49 @@ pub(crate) trait MappedRegion: Send + Sync {
         Ok(())
     }
 
+    /// Its bytes as locks bind them; `None` where its consistency is another.
+    fn bound(&self) -> Option<&dyn BoundMemory> {
+        None
+    }
+
     /// The error for a byte that an access through the window did not get.
     fn lost(&self) -> Error;
 
     /// Ends it: nobody uses its bytes any more. **Errors**: [`Error::NodeLost`] where not all that was stored is at home, or on its way.
     fn end(&mut self) -> Result<()>;
+}
+
+/// Memory whose stores are kept until the lock is given back that their bytes are bound to.
+///
+/// Ranges are of bytes of the region, ascend, and do not overlap. **Errors** of all: as for [`MappedRegion`].
+pub(crate) trait BoundMemory {
+    /// What was stored in the ranges and is not home.
+    fn stores_in(&self, ranges: &[Range<u64>]) -> Result<Stored>;
+
+    /// Sends that home, and nothing else.
+    fn publish(&self, ranges: &[Range<u64>]) -> Result<()>;
+
+    /// Shows what others have published, at `offset`.
+    fn take_in(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Takes back what was stored in the ranges and is not home.
+    fn discard(&self, ranges: &[Range<u64>]) -> Result<()>;
+}
+
+/// What was stored in some ranges: for each page and range the bytes from the first to the last that differs.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// Places in the region, ascending.
+    pub ranges: Vec<Range<u64>>,
+    /// Their bytes, one behind the other; `None` where they are more than go with a lock.
+    pub bytes: Option<Vec<u8>>,
+}
+
+impl Stored {
+    /// Nothing was.
+    pub fn nothing() -> Stored {
+        Stored { ranges: Vec::new(), bytes: Some(Vec::new()) }
+    }
 }
 
 /// Whether loads and stores through a mapping are those of one memory for all hosts: then this program's commands go through it too,
@@ -96,9 +135,21 @@ impl Mapped {
 
     /// The mapping through which this program's commands on a region go. It is given back by [`Mapped::let_go`].
     pub fn of(&self, gid: Gid) -> Option<Arc<dyn MappedRegion>> {
+        self.find(gid, |mapping| is_one_memory(mapping.consistency()))
+    }
+
+    /// Works on the mapping of a region whose bytes locks bind; `None` where this program has none.
+    pub fn with_bound<T>(&self, gid: Gid, work: impl FnOnce(&dyn MappedRegion, &dyn BoundMemory) -> T) -> Option<T> {
+        let mapping = self.find(gid, |mapping| mapping.bound().is_some())?;
+        let done = mapping.bound().map(|bound| work(&*mapping, bound));
+        self.let_go(gid, Some(mapping));
+        done
+    }
+
+    fn find(&self, gid: Gid, is_wanted: impl FnOnce(&dyn MappedRegion) -> bool) -> Option<Arc<dyn MappedRegion>> {
         let mappings = self.lock();
         let mapping = mappings.get(&gid)?.upgrade()?;
-        if is_one_memory(mapping.consistency()) {
+        if is_wanted(&*mapping) {
             return Some(mapping);
         }
         drop(mappings);

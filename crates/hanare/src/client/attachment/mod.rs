@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `claims` | locks that the program holds by name |
+//! | `claims` | locks that the program holds by name, and the versions that it knows of data bound to them |
 //! | `counters` | what happened to pages, and what moved for them |
 //! | `deaths` | what a rank knows of deaths in its job |
 //! | `mapped` | which regions are mapped, and how: [`MappedRegion`] is what every consistency gives |
@@ -14,10 +14,10 @@ mod deaths;
 mod mapped;
 mod mender;
 
-pub(crate) use claims::{CONNECTION_BROKE, Claims, Held, this_thread};
+pub(crate) use claims::{CONNECTION_BROKE, Claims, Held, LockData, this_thread};
 pub use counters::PageCounts;
 pub(crate) use counters::{FaultTraffic, LOSS_SEAT, PageCounters, count, seat};
-pub(crate) use mapped::{DirectHold, Mapped, MappedRegion, is_one_memory};
+pub(crate) use mapped::{BoundMemory, DirectHold, Mapped, MappedRegion, Stored, is_one_memory};
 pub(crate) use mender::Mend;
 
 use super::remote::{Dial, Remote};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `address` | where mappings begin |
 //! | `coherent` | what threads on one machine get, for programs on many |
-//! | `explicit` | stores that are seen after a flush there and an update here |
+//! | `explicit` | stores that are seen after a flush there and an update here, or with a lock that they are bound to |
 //! | `lanes`, `endpoint` | what a thread works with while it resolves its own fault |
 //! | `orders` | connections made anew for such a thread |
 //! | `options` | what a mapping may use |
@@ -33,9 +33,11 @@ use coherent::Coherent;
 use explicit::SharedExplicit;
 use hanare_memory::Window;
 use hanare_protocol::element::Element;
+use hanare_protocol::entry::BoundShape;
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Access, Consistency};
+use hanare_protocol::shape::Strided;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -117,6 +119,28 @@ impl SharedMapping {
     /// Whether it begins at the address that the region has in all programs: a pointer into it is good in each of them of which this is true.
     pub fn is_at_usual_address(&self) -> bool {
         self.ptr().addr() == MapAddress::usual(self.gid)
+    }
+
+    /// Bytes of it, to be bound to a lock by [`LockGuard::bind`](crate::LockGuard::bind).
+    ///
+    /// **Errors**: [`Error::BadUse`] where the mapping is not [`Consistency::Entry`]; [`Error::OutOfRange`], [`Error::BadShape`].
+    pub fn bytes(&self, shape: Strided) -> Result<BoundShape> {
+        if self.consistency() != Consistency::Entry {
+            let reason = format!("it is mapped {}; map it Consistency::Entry to bind its bytes to a lock", self.consistency());
+            return Err(Error::BadUse { region: self.name.clone(), reason });
+        }
+        shape.check(&self.name, self.len())?;
+        Ok(BoundShape { gid: self.gid, shape })
+    }
+
+    /// The region's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The region.
+    pub(crate) fn gid(&self) -> Gid {
+        self.gid
     }
 
     /// The first byte's address; valid as long as this lives. What it points to may be changed by other programs at any time:
@@ -245,7 +269,7 @@ impl SharedMapping {
 fn make(region: &Region, consistency: Consistency, address: MapAddress) -> Result<Arc<dyn MappedRegion>> {
     Ok(match consistency {
         Consistency::Coherent => Arc::new(Coherent::new(region, address)?),
-        Consistency::Explicit => Arc::new(SharedExplicit::new(region, address)?),
+        Consistency::Explicit | Consistency::Entry => Arc::new(SharedExplicit::new(region, consistency, address)?),
     })
 }
 

@@ -30,9 +30,13 @@ thread_local! {
 
 fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
     match &mut request {
-        SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. } if *grant == WRITES => *grant = write,
         SyncRequest::Wait { words, .. } => {
             words.iter_mut().filter(|word| word.grant == WRITES).for_each(|word| word.grant = write);
+        }
+        SyncRequest::Allocate { grant, .. } | SyncRequest::Free { grant, .. } | SyncRequest::BlockLen { grant, .. }
+            if *grant == WRITES =>
+        {
+            *grant = write;
         }
         SyncRequest::Queue(at, _) if at.grant == WRITES => at.grant = write,
         _ => {}
@@ -49,7 +53,7 @@ pub(crate) fn sharing(bytes: &[u8]) {
     held.reach().window().slice(0, 64).write_from(&FORM.encode(COUNT)).expect("memory");
     let mut pages = Pages::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), Duration::from_secs(1), (4, false));
     pages.set_identity(NodeId(0), Epoch(1));
-    let mut sync = Sync::new(false);
+    let mut sync = Sync::new(false, 1);
     let (mut rest, mut seq) = (bytes, 0);
     while let Some(([what, low, high], more)) = rest.split_first_chunk() {
         let (message, more) = more.split_at(usize::from(u16::from_le_bytes([*low, *high])).min(more.len()));
@@ -97,16 +101,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let pack = |what: u8, bytes: Vec<u8>| [&[what][..], &(bytes.len() as u16).to_le_bytes(), &bytes].concat();
     let ask = |session: u8, request: &SyncRequest| pack(session << 3, control::encode(request));
     let (name, slot, grant) = ("a".to_owned(), Slot(0), WRITES);
-    let lock = |number, mode| SyncRequest::Lock { name: name.clone(), mode, number, thread: number, bound_ms: Some(0) };
+    let lock =
+        |number, mode| SyncRequest::Lock { name: name.clone(), mode, number, thread: number, bound_ms: Some(0), known: None };
     let client = PartyName { client: ClientId(1), rank: None, process: 1, node: NodeId(0) };
     let join = |number| SyncRequest::Join { name: name.clone(), parties: 2, number, client };
     let who = |rank| JobRank { job: JobId(1), rank: Rank(rank), ranks: 2 };
     let arrive = |rank| SyncRequest::Arrive(Arrival { who: who(rank), generation: 0 });
     let queue = |request| SyncRequest::Queue(ArrayAt { slot, grant, offset: 0 }, request);
     let word = |offset, until| WaitedWord { slot, grant, offset, until };
-    let (soon, late) = (word(8, Wait::NotEqual(Word::U64(1))), word(LEN - 8, Wait::Equal(Word::U32(1))));
-    let wait = SyncRequest::Wait { words: vec![soon, late], bound_ms: Some(1) };
-    let never = SyncRequest::Wait { words: vec![late], bound_ms: None };
+    let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
+    let either = vec![word(LEN - 8, Wait::Equal(Word::U32(1))), word(6, Wait::Less(Word::I16(0)))];
+    let never = SyncRequest::Wait { words: either, bound_ms: None };
     let allocate = SyncRequest::Allocate { slot, grant, region_len: LEN, len: 100, align: 64 };
     let front = AppendFront { queue: 1, writer: hanare_protocol::queue::PortId(5), seq: 0 };
     let unit = [&8u64.to_le_bytes()[..], &[7; 8]].concat();

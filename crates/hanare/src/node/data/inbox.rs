@@ -369,6 +369,11 @@ impl Inbox {
     }
 }
 
+/// How much of a link's turn a query takes: a look goes through all that a node has.
+pub(crate) fn weight(query: &Query) -> usize {
+    if matches!(query, Query::Look(_)) { LINK_TURN_COUNT } else { 1 }
+}
+
 /// Where the next bytes of a put belong, if they can go there without the stage.
 fn direct_place(work: &Work, left: u64) -> Option<Window> {
     if work.op != Op::Put {
@@ -422,8 +427,9 @@ unsafe impl Sink for Inbox {
 
     fn may_begin(&self) -> bool {
         let reads = |finished: &Finished| matches!(&finished.arrived, Ok(Arrived::Commands(work)) if !work.is_empty());
-        let asks = |finished: &&Finished| matches!(finished.arrived, Ok(Arrived::Query(_)));
-        !self.held_back && !self.finished.iter().any(reads) && self.finished.iter().filter(asks).count() < LINK_TURN_COUNT
+        let weight = |finished: &Finished| if let Ok(Arrived::Query(query)) = &finished.arrived { weight(query) } else { 0 };
+        let asked: usize = self.finished.iter().map(weight).sum();
+        !self.held_back && !self.finished.iter().any(reads) && asked < LINK_TURN_COUNT
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::shares::{Share, Shares};
 use super::waiter::{Answered, Waiter, deadline};
+use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
@@ -20,6 +21,8 @@ use std::time::Instant;
 #[derive(Default)]
 pub(crate) struct Locks {
     locks: lock::Locks,
+    /// Data bound to them.
+    data: BoundData,
     groups: Groups,
     names: Names,
     shares: Shares,
@@ -45,16 +48,18 @@ struct Waiting {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
+    /// The lock, and what it knows of the data bound to it.
+    wanted: (String, Option<Stamp>),
 }
 
 /// What is answered at once; `None` where that comes later.
 pub(crate) type AtOnce = Result<Option<SyncAnswer>>;
 
 impl Locks {
-    /// None yet, at a home that began again or is the first of its pool.
-    pub fn new(began_again: bool) -> Locks {
+    /// None yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
+    pub fn new(began_again: bool, life: u64) -> Locks {
         let locks = if began_again { lock::Locks::after_another_life() } else { lock::Locks::new() };
-        Locks { locks, ..Locks::default() }
+        Locks { locks, data: BoundData::new(life), ..Locks::default() }
     }
 
     /// Refuses a user the names of others, and more than its share.
@@ -134,23 +139,36 @@ impl Locks {
         self.shares.set(link, Share { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
     }
 
-    /// A client would have a lock.
-    pub fn lock(&mut self, name: &str, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
-        let claimed = self.locks.on_lock(name, claim, bound_ms != Some(0))?;
+    /// A client would have a lock, and knows a version of the data bound to it.
+    pub fn lock(&mut self, (name, known): (String, Option<Stamp>), claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
+        let claimed = self.locks.on_lock(&name, claim, bound_ms != Some(0))?;
         self.recount(claim.who.link);
         match claimed {
-            Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned })),
+            Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned, data: self.data.on_grant(&name, known) })),
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
                 let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
                 self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, Waiting { seq, bound });
+                self.waiting.insert(claim.who, Waiting { seq, bound, wanted: (name, known) });
                 Ok(None)
             }
         }
     }
 
+    /// A holder is about to put changes of what is bound to its lock at their homes.
+    pub fn publish(&mut self, who: Claimant, publication: Publication) -> AtOnce {
+        let stamp = self.data.on_publish(&self.locks, who, publication)?;
+        Ok(Some(SyncAnswer::Published { stamp }))
+    }
+
+    /// A holder has put at their homes what one before it left half-done.
+    pub fn redone(&mut self, who: Claimant) -> AtOnce {
+        self.data.on_redone(&self.locks, who)?;
+        Ok(Some(SyncAnswer::Done))
+    }
+
     pub fn unlock(&mut self, who: Claimant) -> AtOnce {
+        self.data.on_unlock(&self.locks, who);
         self.locks.on_unlock(who)?;
         self.recount(who.link);
         self.settle();
@@ -159,9 +177,10 @@ impl Locks {
 
     /// A client gave up waiting for a lock, whether or not it was granted meanwhile.
     pub fn withdraw(&mut self, who: Claimant) -> AtOnce {
+        self.data.on_withdraw(who);
         self.locks.on_withdraw(who);
         self.recount(who.link);
-        if let Some(Waiting { seq, bound }) = self.waiting.remove(&who) {
+        if let Some(Waiting { seq, bound, .. }) = self.waiting.remove(&who) {
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
@@ -256,6 +275,7 @@ impl Locks {
             }
             stays
         });
+        self.data.on_link_gone(session);
         self.locks.on_link_gone(session);
         self.groups.on_link_gone(session);
         self.shares.forget(session);
@@ -273,7 +293,7 @@ impl Locks {
             self.bounds.remove(&(until, who));
             let over = self.locks.on_bound(who);
             self.recount(who.link);
-            if let (Some(name), Some(Waiting { seq, bound })) = (over, self.waiting.remove(&who)) {
+            if let (Some(name), Some(Waiting { seq, bound, .. })) = (over, self.waiting.remove(&who)) {
                 let after_ms = bound.map_or(0, |(_, ms)| ms);
                 let error = Error::NotInTime { what: format!("lock '{name}'"), after_ms };
                 self.answers.push_back((Waiter { session: who.link, seq }, Err(error)));
@@ -290,11 +310,12 @@ impl Locks {
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
         while let Some(Grant { who, abandoned }) = self.locks.poll() {
-            let Some(Waiting { seq, bound }) = self.waiting.remove(&who) else { continue };
+            let Some(Waiting { seq, bound, wanted: (name, known) }) = self.waiting.remove(&who) else { continue };
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
-            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Granted { abandoned })));
+            let data = self.data.on_grant(&name, known);
+            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Granted { abandoned, data })));
         }
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };

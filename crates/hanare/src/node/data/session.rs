@@ -1,7 +1,7 @@
 //! One link of a client, with what it asks and what it is told.
 
 use super::fetches::Fetch;
-use super::inbox::{Arrived, Inbox};
+use super::inbox::{Arrived, Inbox, weight};
 use super::replies::{Pumped, Replies, Response};
 use crate::node::extents::Extents;
 use crate::node::pages::Need;
@@ -107,7 +107,8 @@ impl Session {
             }
             // Queries are acted on when the turn is over, and some take long.
             moved_len += progress.received_len + progress.sent_len;
-            if moved_len >= TURN_LEN || self.queries.len() >= LINK_TURN_COUNT {
+            let asked: usize = self.queries.iter().map(|(_, query)| weight(query)).sum();
+            if moved_len >= TURN_LEN || asked >= LINK_TURN_COUNT {
                 break;
             }
         }

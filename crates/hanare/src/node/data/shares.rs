@@ -1,7 +1,6 @@
 //! What each user has of the tables that programs fill, so that no user fills one alone.
 
 use crate::node::held::Held;
-use hanare_protocol::heap::Heap;
 use hanare_protocol::limits::USER_HEAP_LEN_MAX;
 use hanare_protocol::{Error, Result};
 use std::collections::HashMap;
@@ -57,14 +56,15 @@ pub(crate) struct Heaps(HashMap<u32, Vec<(Weak<Held>, u64)>>);
 impl Heaps {
     /// A user asks for a block of the heap that begins in an extent.
     ///
-    /// **Errors**: [`Error::LimitReached`] where the heap would begin now, and the user's tables would be too long together.
+    /// **Errors**: [`Error::LimitReached`] where the heap would begin or grow now, and the user's tables would be too long together.
     pub fn enter(&mut self, user: u32, held: &Arc<Held>, region_len: u64) -> Result<()> {
-        if held.has_heap() {
+        let more = held.heap_growth(region_len);
+        if more == 0 {
             return Ok(());
         }
         let own = self.0.entry(user).or_default();
         own.retain(|(held, _)| held.strong_count() > 0);
-        let len = Heap::table_len(region_len).max(HEAP_LEN_MIN);
+        let len = more.max(HEAP_LEN_MIN);
         if own.iter().map(|(_, len)| len).sum::<u64>() + len > USER_HEAP_LEN_MAX {
             let what = "bytes of tables of one user's heaps at a node".to_owned();
             return Err(Error::LimitReached { what, limit: USER_HEAP_LEN_MAX });

@@ -27,9 +27,9 @@ pub(crate) struct Sync {
 }
 
 impl Sync {
-    /// Nothing is shared yet, at a home that began again or is the first of its pool.
-    pub fn new(began_again: bool) -> Sync {
-        Sync { locks: Locks::new(began_again), ..Sync::default() }
+    /// Nothing is shared yet, at a home that began again or is the first of its pool; `life` is a random number of this one.
+    pub fn new(began_again: bool, life: u64) -> Sync {
+        Sync { locks: Locks::new(began_again, life), ..Sync::default() }
     }
 
     /// A client asks for something.
@@ -46,9 +46,11 @@ impl Sync {
     fn begin(&mut self, waiter: Waiter, user: User, request: SyncRequest, (extents, pages): (&Extents, &mut Pages)) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms } => {
-                self.locks.lock(&name, Claim { who: who(number), thread, mode }, bound_ms, waiter.seq)
+            SyncRequest::Lock { name, mode, number, thread, bound_ms, known } => {
+                self.locks.lock((name, known), Claim { who: who(number), thread, mode }, bound_ms, waiter.seq)
             }
+            SyncRequest::Publish { number, publication } => self.locks.publish(who(number), publication),
+            SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
             SyncRequest::Join { name, parties, number, client } => self.locks.join(&name, parties, who(number), client),
@@ -61,10 +63,7 @@ impl Sync {
             SyncRequest::Allocate { slot, grant, region_len, len, align } => {
                 let held = extents.hold(slot, grant, Rights::Write)?;
                 self.heaps.enter(user.uid, &held, region_len)?;
-                let offset = held.with_heap(region_len, |heap| {
-                    heap.grow(region_len);
-                    heap.allocate(len, align)
-                })?;
+                let offset = held.with_heap(region_len, |heap| heap.allocate(len, align))?;
                 Ok(Some(SyncAnswer::Block { offset }))
             }
             SyncRequest::Free { slot, grant, region_len, offset } => {
@@ -74,7 +73,8 @@ impl Sync {
                 Ok(Some(SyncAnswer::Done))
             }
             SyncRequest::BlockLen { slot, grant, region_len, offset } => {
-                let held = extents.hold(slot, grant, Rights::Read)?;
+                let held = extents.hold(slot, grant, Rights::Write)?;
+                self.heaps.enter(user.uid, &held, region_len)?;
                 let len = held.with_heap(region_len, |heap| heap.block_len(offset))?;
                 Ok(Some(SyncAnswer::BlockLen { len }))
             }

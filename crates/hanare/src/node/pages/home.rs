@@ -169,7 +169,7 @@ impl Home {
     /// Whether another host may map it in that way.
     pub fn check(&self, join: &Join) -> Result<()> {
         self.check_return()?;
-        if self.is_left() && join.consistency == Consistency::Explicit && self.has_lost() {
+        if self.is_left() && join.consistency != Consistency::Coherent && self.has_lost() {
             let reason = "pages of it went with the hosts that had them: map it coherent, where touching one is an error; or \
                           remove it and create it again";
             return Err(Error::BadUse { region: self.name.clone(), reason: reason.to_owned() });

@@ -291,7 +291,7 @@ impl Pages {
         let frames_max = match consistency {
             Consistency::Coherent => self.reserve_frames(view.layout.len().div_ceil(PAGE_LEN))?,
             // Its programs have copies of their own.
-            Consistency::Explicit => 0,
+            Consistency::Explicit | Consistency::Entry => 0,
         };
         let sharing = Sharing::new(lives, self.bound.as_millis() as u64 / 2);
         Ok(Host::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))

@@ -1,7 +1,7 @@
 //! An explicit mapping as the pool knows it: the homes count it, so that nobody maps the region otherwise meanwhile.
 
 use super::Explicit;
-use crate::client::attachment::{DirectHold, MappedRegion, PageCounts, Shared};
+use crate::client::attachment::{BoundMemory, DirectHold, MappedRegion, PageCounts, Shared};
 use crate::client::region::Region;
 use crate::client::shared::{MapAddress, MapOptions};
 use hanare_memory::Window;
@@ -17,16 +17,17 @@ pub(crate) struct SharedExplicit {
     explicit: Option<Explicit>,
     /// Extents of this host are mapped as they are. Dropped after them.
     hold: Option<DirectHold>,
+    consistency: Consistency,
     shared: Arc<Shared>,
     gid: Gid,
 }
 
 impl SharedExplicit {
-    /// Tells the homes, and maps a region.
+    /// Tells the homes, and maps a region, `Explicit` or `Entry`.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
-    pub fn new(region: &Region, address: MapAddress) -> Result<SharedExplicit> {
-        let request = Request::Share { view: region.fresh_view()?, consistency: Consistency::Explicit };
+    pub fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedExplicit> {
+        let request = Request::Share { view: region.fresh_view()?, consistency };
         match region.shared.session.ask(&request)? {
             Answer::Shared(_) => {}
             other => return Err(region.shared.session.nonsense(&other)),
@@ -34,8 +35,8 @@ impl SharedExplicit {
         // From here on the node is told when this fails or ends.
         let (shared, gid) = (region.shared.clone(), region.gid());
         let hold = Some(DirectHold::new(&shared, gid, true));
-        let mut mapping = SharedExplicit { explicit: None, hold, shared, gid };
-        mapping.explicit = Some(Explicit::make(region, address, MapOptions::new)?);
+        let mut mapping = SharedExplicit { explicit: None, hold, consistency, shared, gid };
+        mapping.explicit = Some(Explicit::make(region, address, MapOptions::new, consistency == Consistency::Entry)?);
         Ok(mapping)
     }
 
@@ -46,7 +47,14 @@ impl SharedExplicit {
 
 impl MappedRegion for SharedExplicit {
     fn consistency(&self) -> Consistency {
-        Consistency::Explicit
+        self.consistency
+    }
+
+    fn bound(&self) -> Option<&dyn BoundMemory> {
+        match self.consistency {
+            Consistency::Entry => Some(self.explicit()),
+            _ => None,
+        }
     }
 
     fn rights(&self) -> Rights {

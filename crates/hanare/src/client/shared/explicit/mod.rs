@@ -13,6 +13,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `mapping` | the mapping as the pool knows it |
+//! | `bound` | bytes that are bound to locks, of `Entry` mappings |
 //! | `pager` | faults, flush, update and eviction as steps on held pages |
 //! | `homes`, `message`, `answer` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `slots` | the limit on frames, and the clock |
@@ -36,6 +37,7 @@
 //! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
 
 mod answer;
+mod bound;
 mod homes;
 mod mapping;
 mod message;
@@ -105,15 +107,22 @@ impl Explicit {
     /// **Errors**: [`Error::System`] where a part is on other nodes and this kernel cannot map those, [`Error::NodeLost`],
     /// [`Error::BadSetting`].
     pub fn new(region: &Region) -> Result<Explicit> {
-        Explicit::make(region, MapAddress::Usual, MapOptions::new)
+        Explicit::make(region, MapAddress::Usual, MapOptions::new, false)
     }
 
     /// As [`Explicit::new`], with what it may use.
     pub fn with(region: &Region, options: &MapOptions) -> Result<Explicit> {
-        Explicit::make(region, MapAddress::Usual, || Ok(*options))
+        Explicit::make(region, MapAddress::Usual, || Ok(*options), false)
     }
 
-    fn make(region: &Region, address: MapAddress, options: impl FnOnce() -> Result<MapOptions>) -> Result<Explicit> {
+    /// With `keeps_dirty` for bytes that are bound to locks: no page is mapped as it is, and no store is sent before it is released, so that
+    /// those of a program that dies vanish whole.
+    fn make(
+        region: &Region,
+        address: MapAddress,
+        options: impl FnOnce() -> Result<MapOptions>,
+        keeps_dirty: bool,
+    ) -> Result<Explicit> {
         let name: Box<str> = region.name().into();
         let page_count = region.len().div_ceil(PAGE_LEN);
         let len = usize::try_from(region.len()).ok().filter(|_| page_count < u64::from(u32::MAX));
@@ -123,14 +132,14 @@ impl Explicit {
         let mut mapping = address.reserve(region)?;
         let whole = page_count * PAGE_LEN;
         mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len: whole, map_len: whole }, region.rights())?;
-        let direct = map_direct(region, &mut mapping)?;
+        let direct = if keeps_dirty { None } else { map_direct(region, &mut mapping)? };
         fault::withhold_from_children(&mapping)?;
         let framed: Vec<Range<u64>> = between(direct.as_deref().unwrap_or_default(), page_count).collect();
         let pages = match framed.is_empty() {
             true => None,
             false => {
                 let here = direct.map(|_| region.here());
-                Some(watch(region, &framed, here, Span::of(&mapping), frames, &options()?)?)
+                Some(watch(region, &framed, (here, keeps_dirty), Span::of(&mapping), frames, &options()?)?)
             }
         };
         Ok(Explicit { pages, mapping, name, len, shared: region.shared.clone(), gid: region.gid(), rights: region.rights() })
@@ -251,7 +260,7 @@ impl Explicit {
     }
 
     /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update`
-    /// there. Whole pages are looked at: stores beside the range, in the same pages, go too.
+    /// there. Whole pages are looked at: stores beside the range, in the same pages, go too, but for an `Entry` mapping.
     ///
     /// **Cost**: a look at a word of 4 bytes for each page; for each 64 dirty pages about one message each way for each home,
     /// with the changed bytes and no others. The next store to a flushed page faults once.
@@ -263,7 +272,8 @@ impl Explicit {
         // ORDERING: stores to bytes of this host come before whatever tells another program of them.
         fence(Ordering::SeqCst);
         trace::slice_on("flush", &self.name, (offset, len), || {
-            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end))
+            let range = [offset..offset.saturating_add(len)];
+            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, pager.keeps_dirty.then_some(&range)))
         })
     }
 
@@ -354,7 +364,7 @@ impl std::fmt::Debug for Explicit {
 fn watch(
     region: &Region,
     framed: &[Range<u64>],
-    here: Option<NodeId>,
+    (here, keeps_dirty): (Option<NodeId>, bool),
     span: Span,
     frames: Frames,
     options: &MapOptions,
@@ -388,6 +398,7 @@ fn watch(
         streams: Streams::default(),
         lanes,
         counters: PageCounters::default(),
+        keeps_dirty,
         lines: Default::default(),
         faults: trace::Faults::of(region.name()),
     };

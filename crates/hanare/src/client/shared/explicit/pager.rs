@@ -40,6 +40,7 @@ use hanare_protocol::page::Access;
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::{Event, OwnPages, State};
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -48,7 +49,7 @@ use std::time::Instant;
 const EVICT_COUNT: usize = 32;
 
 /// Room for numbers of pages.
-type PageList = [u64; LANE_PAGE_COUNT];
+pub(super) type PageList = [u64; LANE_PAGE_COUNT];
 
 /// Everything that the faults of a mapping need.
 pub(super) struct Pager {
@@ -70,6 +71,8 @@ pub(super) struct Pager {
     pub streams: Streams,
     pub lanes: Lanes,
     pub counters: PageCounters,
+    /// Pages with stores that were not sent never make room for others: the stores must not be seen before a release.
+    pub keeps_dirty: bool,
     /// Lines that were written about lost pages.
     pub lines: AtomicU32,
     /// Where they are noted for the timeline.
@@ -313,6 +316,7 @@ impl Pager {
                 continue;
             }
             match self.words.try_hold(page) {
+                Some(State::Dirty) if self.keeps_dirty => self.words.release(page),
                 Some(State::Clean | State::Dirty) => {
                     victims[found] = page;
                     found += 1;
@@ -324,7 +328,7 @@ impl Pager {
         let victims = &mut victims[..found];
         victims.sort_unstable();
         // Those that are not home stay: their home is lost, and these are the last copies.
-        let _ = self.settle(tools, victims, dirty);
+        let _ = self.settle(tools, victims, dirty, None);
         let mut gone = 0;
         self.by_state(victims, |run, state| match state {
             State::HeldClean => gone += self.drop_run(run),
@@ -373,8 +377,14 @@ impl Pager {
     }
 
     /// Sends the changes of those of the held pages, ascending, that are dirty; they are clean and protected then. Those that are
-    /// not home stay dirty. Nothing is let go.
-    fn settle(&self, tools: &mut Tools, pages: &[u64], dirty: &mut PageList) -> Result<(), Trouble> {
+    /// not home, or have changes beside the ranges `within`, stay dirty. Nothing is let go.
+    fn settle(
+        &self,
+        tools: &mut Tools,
+        pages: &[u64],
+        dirty: &mut PageList,
+        within: Option<&[Range<u64>]>,
+    ) -> Result<(), Trouble> {
         let mut len = 0;
         for page in pages.iter().filter(|page| self.words.look(**page) == State::HeldDirty) {
             dirty[len] = *page;
@@ -387,10 +397,18 @@ impl Pager {
             self.frames.read(run, &mut tools.pages[at * PAGE..][..run.len_bytes()])?;
             at += run.count as usize;
         }
+        let others = within.map_or(0, |ranges| self.leave_out(dirty, ranges, &mut tools.pages));
         let (left, failed, sent) = self.homes.send(tools, &self.twins, dirty);
         count(&self.counters.diff_bytes, sent);
-        let home = dirty.iter().enumerate().filter(|(index, _)| left >> index & 1 == 0);
-        home.for_each(|(_, page)| self.words.step(*page, Event::Settle));
+        for (index, page) in dirty.iter().enumerate().filter(|(index, _)| left >> index & 1 == 0) {
+            if others >> index & 1 == 0 {
+                self.words.step(*page, Event::Settle);
+            } else {
+                let clean: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
+                // SAFETY: the caller holds the page; the reference ends here (invariant 1).
+                *unsafe { self.twins.of(*page) } = *clean;
+            }
+        }
         self.by_state(dirty, |run, state| {
             if state == State::HeldClean {
                 self.twins.forget(run);
@@ -400,15 +418,15 @@ impl Pager {
     }
 
     /// From here on no store is under way in these pages. Held: the pages.
-    fn protect(&self, pages: &[u64]) -> Result<(), Refused> {
+    pub(super) fn protect(&self, pages: &[u64]) -> Result<(), Refused> {
         runs_of(pages).try_for_each(|run| self.uffd.protect(self.span.pages(run.first, run.count)))
     }
 
-    /// Sends home what was stored in pages `first .. end`. A part of the work at a time, so that whoever needs a page waits for
-    /// that part alone. Returns the page from which on nothing was looked at.
+    /// Sends home what was stored in pages `first .. end`, or of that what lies in the ranges `within`, which ascend. A part of the
+    /// work at a time, so that whoever needs a page waits for that part alone. Returns the page from which on nothing was looked at.
     ///
     /// **Cost**: a look at each page's word; for each 64 dirty pages a protection, a read and a message for each home.
-    pub fn flush_some(&self, first: u64, end: u64) -> (u64, Result<()>) {
+    pub fn flush_some(&self, first: u64, end: u64, within: Option<&[Range<u64>]>) -> (u64, Result<()>) {
         let is_ours = |state| matches!(state, State::Dirty | State::HeldDirty);
         let mut pages = [0; LANE_PAGE_COUNT];
         let (len, next) = self.hold_some(first, end, is_ours, &mut pages);
@@ -417,7 +435,7 @@ impl Pager {
         }
         let mut lane = self.lanes.take();
         let (tools, lists) = lane.parts();
-        let settled = self.settle(tools, &pages[..len], &mut lists.dirty);
+        let settled = self.settle(tools, &pages[..len], &mut lists.dirty, within);
         pages[..len].iter().for_each(|page| self.words.release(*page));
         (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().message)))
     }
@@ -458,7 +476,13 @@ impl Pager {
 
     /// Holds pages of `first .. end` that are in a state that is wanted, as many as a lane has room for; waits for the first of
     /// them alone. Returns how many, and the page from which on nothing was looked at.
-    fn hold_some(&self, first: u64, end: u64, is_wanted: impl Fn(State) -> bool, pages: &mut PageList) -> (usize, u64) {
+    pub(super) fn hold_some(
+        &self,
+        first: u64,
+        end: u64,
+        is_wanted: impl Fn(State) -> bool,
+        pages: &mut PageList,
+    ) -> (usize, u64) {
         let (mut len, mut page) = (0, first);
         while page < end && len < LANE_PAGE_COUNT {
             if is_wanted(self.words.look(page)) {

@@ -71,9 +71,9 @@ impl Service {
     pub fn start(terms: Terms, pages: Pages, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let post = Arc::new(NoticeQueue::new()?);
         let Terms { extents, keys, bound, fabric, began_again } = terms;
-        let mut service =
-            ServiceLoop::new(extents, post.clone(), Dial { keys, bound, fabric, post: post.clone() }, pages, control)?;
-        service.sync = Sync::new(began_again);
+        let sync = Sync::new(began_again, u64::from_le_bytes(crate::random::bytes()?));
+        let dial = Dial { keys, bound, fabric, post: post.clone() };
+        let mut service = ServiceLoop::new(extents, post.clone(), dial, sync, pages, control)?;
         let thread = std::thread::Builder::new()
             .name("hanare-service".to_owned())
             .spawn(move || {
@@ -180,6 +180,7 @@ impl ServiceLoop {
         extents: Arc<Extents>,
         post: Arc<NoticeQueue<ToService>>,
         dial: Dial,
+        sync: Sync,
         pages: Pages,
         control: Arc<NoticeQueue<ToControl>>,
     ) -> Result<ServiceLoop> {
@@ -197,7 +198,7 @@ impl ServiceLoop {
             awake: Turns::new(),
             idle: BTreeMap::new(),
             glanced: Instant::now(),
-            sync: Sync::default(),
+            sync,
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
             pages,

@@ -1,0 +1,315 @@
+//! Data bound to locks, on a client's side: brought with a lock, and published before it is given back.
+//!
+//! ```text
+//! lock ──> grant: changes since the version known here ──> take in, or update ──> section
+//! section ──> stores in what is bound ── Publish ──> home ──> send them to their homes ── Unlock ──> home
+//! ```
+//!
+//! A program keeps the version of each lock's data that all of its mappings show. A mapping that is made later fetches its pages
+//! after that, so it shows nothing older.
+
+use super::attachment::{BoundMemory, LockData, MappedRegion, Shared, Stored};
+use super::remote::Remote;
+use super::request::Patience;
+use hanare_protocol::entry::{BoundRange, BoundShape, Condition, DataGrant, Publication, Stores, check_binding};
+use hanare_protocol::id::{Gid, Rights};
+use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX};
+use hanare_protocol::lock::Mode;
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
+use hanare_protocol::{Error, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of regions, ascending and without overlap.
+type Ranges = BTreeMap<Gid, Vec<Range<u64>>>;
+
+/// The bytes of shapes.
+fn ranges_of<'s>(shapes: impl IntoIterator<Item = &'s BoundShape>) -> Ranges {
+    let mut all = Ranges::new();
+    for BoundShape { gid, shape } in shapes {
+        let blocks = shape.blocks().filter(|(_, len)| *len > 0);
+        all.entry(*gid).or_default().extend(blocks.map(|(offset, len)| offset..offset + len));
+    }
+    for ranges in all.values_mut() {
+        ranges.sort_by_key(|range| range.start);
+        *ranges = joined(ranges);
+    }
+    all
+}
+
+/// Ascending ranges, those that touch as one.
+fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut().filter(|last| last.end >= range.start) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => joined.push(range.clone()),
+        }
+    }
+    joined
+}
+
+/// The data that a lock brought.
+pub(super) struct Section {
+    /// The lock, and the number of its taking.
+    name: String,
+    number: u64,
+    mode: Mode,
+    shapes: Arc<[BoundShape]>,
+    ranges: Ranges,
+    /// What is bound to the lock from the end on, where that is to be another.
+    rebound: Option<Vec<BoundShape>>,
+    is_torn: bool,
+}
+
+impl Section {
+    /// One that has a lock, and nothing that is bound to it yet.
+    pub fn new(name: &str, number: u64, mode: Mode) -> Section {
+        let (shapes, ranges) = (Arc::new([]), Ranges::new());
+        Section { name: name.to_owned(), number, mode, shapes, ranges, rebound: None, is_torn: false }
+    }
+
+    /// Brings what is bound to the lock and has changed. `known` is what the lock's home was told.
+    ///
+    /// **Errors**: those of [`SharedMapping::update`](crate::SharedMapping::update); [`Error::BadUse`] where a dead holder's release is to be
+    /// redone by a program that may only read.
+    pub fn enter(
+        &mut self,
+        shared: &Shared,
+        home: &Remote,
+        known: Option<LockData>,
+        grant: Option<Box<DataGrant>>,
+    ) -> Result<()> {
+        let Some(grant) = grant.map(|grant| *grant) else {
+            shared.claims.data().remove(&self.name);
+            return Ok(());
+        };
+        let DataGrant { stamp, bound, changes, condition } = grant;
+        self.shapes = match (bound, known) {
+            (Some(bound), _) => {
+                check_binding(&bound)?;
+                bound.into()
+            }
+            (None, Some(known)) => known.shapes,
+            (None, None) => Arc::new([]),
+        };
+        self.ranges = ranges_of(&*self.shapes);
+        changes.check()?;
+        self.take_in(shared, &changes)?;
+        match condition {
+            Condition::Whole => {}
+            Condition::Torn => self.is_torn = true,
+            Condition::Redo(stores) => {
+                stores.check()?;
+                self.redo(shared, home, &stores)?;
+            }
+        }
+        let data = LockData { stamp, shapes: self.shapes.clone() };
+        shared.claims.data().insert(self.name.clone(), data);
+        Ok(())
+    }
+
+    /// Has the mappings show changes, as far as there are any.
+    fn take_in(&self, shared: &Shared, changes: &Stores) -> Result<()> {
+        let update = |gid: Gid, range: &Range<u64>| {
+            let update = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.update(range.start, range.end - range.start);
+            shared.mapped.with_bound(gid, update).unwrap_or(Ok(()))
+        };
+        match changes {
+            Stores::All => {
+                self.ranges.iter().try_for_each(|(gid, ranges)| ranges.iter().try_for_each(|range| update(*gid, range)))
+            }
+            Stores::Ranges(ranges) => {
+                let whole = |range: &BoundRange| update(range.gid, &(range.offset..range.offset + range.len));
+                ranges.iter().try_for_each(whole)
+            }
+            Stores::Bytes(..) => changes.pieces().try_for_each(|(range, bytes)| {
+                let take_in = |_: &dyn MappedRegion, memory: &dyn BoundMemory| memory.take_in(range.offset, bytes);
+                shared.mapped.with_bound(range.gid, take_in).unwrap_or(Ok(()))
+            }),
+        }
+    }
+
+    /// Puts at their homes what a holder that died had published and not put there. A program that has not mapped it leaves that
+    /// to the next.
+    fn redo(&self, shared: &Shared, home: &Remote, stores: &Stores) -> Result<()> {
+        let shapes: Vec<BoundShape> = stores.pieces().map(|(range, _)| shape_of(range)).collect();
+        let ranges = ranges_of(&shapes);
+        let rights = |gid: &Gid| shared.mapped.with_bound(*gid, |mapping, _| mapping.rights());
+        let all: Option<Vec<Rights>> = ranges.keys().map(rights).collect();
+        let Some(all) = all else { return Ok(()) };
+        if all.iter().any(|rights| *rights < Rights::Write) {
+            let reason = "a holder died in the middle of a release, and this program may not write what it left half-done: \
+                          take the lock first in one that may";
+            return Err(Error::LockMisused { name: self.name.clone(), reason: reason.to_owned() });
+        }
+        for (range, bytes) in stores.pieces() {
+            let write = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.write(range.offset, bytes);
+            shared.mapped.with_bound(range.gid, write).unwrap_or(Ok(()))?;
+        }
+        send_home(shared, &ranges)?;
+        home.ask_sync(&SyncRequest::Redone { number: self.number }, Patience::Usual)?;
+        Ok(())
+    }
+
+    /// Whether the last holder left a mixture of two releases.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// Whether a range is bound to the lock.
+    pub fn has(&self, gid: Gid, range: &Range<u64>) -> bool {
+        let is_in = |ranges: &Ranges| {
+            ranges.get(&gid).is_some_and(|ranges| ranges.iter().any(|bound| bound.start <= range.start && range.end <= bound.end))
+        };
+        is_in(&self.ranges) || self.rebound.as_ref().is_some_and(|shapes| is_in(&ranges_of(shapes)))
+    }
+
+    /// Refuses who shares the lock to change its data.
+    pub fn check_alone(&self) -> Result<()> {
+        if self.mode == Mode::Exclusive {
+            return Ok(());
+        }
+        let reason = "who shares it may not change its data, or what they are; take it exclusively";
+        Err(Error::LockMisused { name: self.name.clone(), reason: reason.to_owned() })
+    }
+
+    /// Has other bytes bound to the lock when it is given back; they are brought.
+    pub fn bind(&mut self, shared: &Shared, shapes: &[BoundShape]) -> Result<()> {
+        self.check_alone()?;
+        check_binding(shapes)?;
+        for (gid, ranges) in ranges_of(shapes) {
+            for range in ranges.iter().filter(|range| !self.has(gid, range)) {
+                let update =
+                    |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.update(range.start, range.end - range.start);
+                shared.mapped.with_bound(gid, update).unwrap_or(Ok(()))?;
+            }
+        }
+        self.rebound = Some(shapes.to_vec());
+        Ok(())
+    }
+
+    /// All that this section may have changed.
+    fn written(&self) -> Ranges {
+        match &self.rebound {
+            None => self.ranges.clone(),
+            Some(shapes) => ranges_of(self.shapes.iter().chain(shapes)),
+        }
+    }
+
+    /// Makes what was stored in the section visible to the next holder. Returns the version that it is, if anything was.
+    ///
+    /// **Cost**: nothing where nothing was stored; else a message each way to the lock's home, then as
+    /// [`SharedMapping::flush`](crate::SharedMapping::flush).
+    pub fn publish(&self, shared: &Shared, home: &Remote) -> Result<Option<LockData>> {
+        if self.mode != Mode::Exclusive || self.shapes.is_empty() && self.rebound.is_none() {
+            return Ok(None);
+        }
+        let written = self.written();
+        let changes = stores_in(shared, &written)?;
+        if changes.is_none() && self.rebound.is_none() {
+            return Ok(None);
+        }
+        let publication = Publication { changes, binding: self.rebound.clone() };
+        let publish = SyncRequest::Publish { number: self.number, publication };
+        let stamp = match home.ask_sync(&publish, Patience::Usual)? {
+            (SyncAnswer::Published { stamp }, _) => stamp,
+            _ => return Err(Error::Garbage { peer: home.node().to_string(), reason: "no answer to a release".to_owned() }),
+        };
+        send_home(shared, &written)?;
+        let shapes = self.rebound.clone().map_or_else(|| self.shapes.clone(), Arc::from);
+        Ok(Some(LockData { stamp, shapes }))
+    }
+
+    /// The lock was given back, with a version of its own if it published one.
+    pub fn leave(&self, shared: &Shared, published: Option<LockData>) {
+        if let Some(data) = published {
+            shared.claims.data().insert(self.name.clone(), data);
+        }
+    }
+
+    /// The lock was lost, or the release failed: what was stored in the section is taken back, as if the program had died.
+    pub fn undo(&self, shared: &Shared) {
+        if self.mode != Mode::Exclusive {
+            return;
+        }
+        shared.claims.data().remove(&self.name);
+        for (gid, ranges) in &self.written() {
+            if let Some(Err(error)) = shared.mapped.with_bound(*gid, |_, memory| memory.discard(ranges)) {
+                tracing::warn!("stores under lock '{}' were not taken back: {error}", self.name);
+            }
+        }
+    }
+}
+
+fn shape_of(BoundRange { gid, offset, len }: BoundRange) -> BoundShape {
+    BoundShape { gid, shape: Strided::contiguous(offset, len) }
+}
+
+/// What was stored in ranges and is not home, as the lock's home is told.
+fn stores_in(shared: &Shared, all: &Ranges) -> Result<Stores> {
+    let (mut ranges, mut bytes) = (Vec::new(), Some(Vec::new()));
+    for (gid, those) in all {
+        let stored =
+            shared.mapped.with_bound(*gid, |_, memory| memory.stores_in(those)).unwrap_or_else(|| Ok(Stored::nothing()))?;
+        ranges.extend(stored.ranges.iter().map(|range| BoundRange {
+            gid: *gid,
+            offset: range.start,
+            len: range.end - range.start,
+        }));
+        bytes = bytes.zip(stored.bytes).map(|(mut all, more)| {
+            all.extend_from_slice(&more);
+            all
+        });
+    }
+    let bytes = bytes.filter(|bytes| bytes.len() <= RELEASE_LEN_MAX);
+    Ok(match bytes {
+        _ if ranges.len() > RELEASE_RANGE_COUNT_MAX => in_few(&ranges).map_or(Stores::All, Stores::Ranges),
+        Some(bytes) => Stores::Bytes(ranges, bytes),
+        None => Stores::Ranges(ranges),
+    })
+}
+
+/// Ranges that go on from page to page as one; `None` where they are too many all the same.
+fn in_few(ranges: &[BoundRange]) -> Option<Vec<BoundRange>> {
+    let mut few: Vec<BoundRange> = Vec::new();
+    for range in ranges {
+        let goes_on = |last: &&mut BoundRange| {
+            last.gid == range.gid && range.offset / PAGE_LEN <= (last.offset + last.len - 1) / PAGE_LEN + 1
+        };
+        match few.last_mut().filter(goes_on) {
+            Some(last) => last.len = range.offset + range.len - last.offset,
+            None => few.push(*range),
+        }
+    }
+    (few.len() <= RELEASE_RANGE_COUNT_MAX).then_some(few)
+}
+
+fn send_home(shared: &Shared, all: &Ranges) -> Result<()> {
+    all.iter().try_for_each(|(gid, ranges)| shared.mapped.with_bound(*gid, |_, memory| memory.publish(ranges)).unwrap_or(Ok(())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_ranges_that_ascend_and_do_not_overlap() {
+        let bound =
+            |gid, offset, block, count, stride| BoundShape { gid: Gid(gid), shape: Strided { offset, block, count, stride } };
+        let ranges = ranges_of(&[bound(2, 100, 8, 2, 16), bound(1, 0, 4, 1, 4), bound(2, 90, 14, 1, 0), bound(2, 7, 0, 3, 9)]);
+        assert_eq!(ranges[&Gid(2)], [90..108, 116..124]);
+        assert_eq!(ranges[&Gid(1)], [0..4]);
+    }
+
+    #[test]
+    fn pages_that_follow_each_other_are_one_range_of_a_long_release() {
+        let range = |offset, len| BoundRange { gid: Gid(1), offset, len };
+        let long: Vec<BoundRange> = (0..1000).map(|page| range(page * 4096 + 8, 16)).collect();
+        assert_eq!(in_few(&long), Some(vec![range(8, 999 * 4096 + 16)]));
+        let far: Vec<BoundRange> = (0..1000).map(|page| range(page * 12_288, 16)).collect();
+        assert_eq!(in_few(&far), None);
+    }
+}

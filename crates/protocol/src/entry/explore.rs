@@ -1,0 +1,428 @@
+//! Two hosts, two locks whose bytes lie in one page, every order of takings, stores, releases, evictions and a death, by stateright.
+//! The locks and what is bound to them are the machines that run; frames and homes are a few bytes.
+#![allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
+
+use super::*;
+use crate::id::Gid;
+use crate::lock::{Claim, Claimed};
+use crate::shape::Strided;
+use stateright::{Checker, Model, Property};
+
+const HOSTS: usize = 2;
+const LOCKS: usize = 2;
+/// Bytes of each lock, side by side in the page.
+const LEN: usize = 2;
+
+type Page = [u8; LOCKS * LEN];
+
+/// How often each host takes each lock, and which rule is switched off.
+#[derive(Clone, Default)]
+struct Two {
+    takes: [[u8; LOCKS]; HOSTS],
+    deaths: u8,
+    evictions: u8,
+    /// The second host reads.
+    shares: bool,
+    /// A release names places, and not the bytes.
+    hides_bytes: bool,
+    /// A release sends all that was changed in its pages.
+    sends_pages: bool,
+    /// Who is to redo a release says so at once.
+    skips_redo: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Frame {
+    own: Page,
+    /// Of a dirty page.
+    twin: Option<Page>,
+}
+
+/// What one that has a lock is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Doing {
+    /// It puts at home what one before it left half-done.
+    Redoes(Vec<(usize, u8)>),
+    Works,
+    /// It puts its changes at home.
+    Sends {
+        left: Vec<usize>,
+        stamp: Stamp,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    number: u64,
+    doing: Doing,
+    /// What it must see.
+    sees: [u8; LEN],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Host {
+    link: u64,
+    frame: Option<Frame>,
+    known: [Option<Stamp>; LOCKS],
+    held: [Option<Held>; LOCKS],
+    waits: [Option<u64>; LOCKS],
+    taken: [u8; LOCKS],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    locks: Locks,
+    data: BoundData,
+    base: Page,
+    hosts: Vec<Host>,
+    /// What the last release of each lock left.
+    released: [[u8; LEN]; LOCKS],
+    stores: u8,
+    deaths: u8,
+    evictions: u8,
+    numbers: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    Take(usize, usize),
+    Touch(usize),
+    Evict(usize),
+    Store(usize, usize),
+    Publish(usize, usize),
+    Send(usize, usize),
+    Redo(usize, usize),
+    Give(usize, usize),
+    Die(usize),
+}
+
+fn name(lock: usize) -> String {
+    format!("{lock}")
+}
+
+fn bytes_of(lock: usize) -> std::ops::Range<usize> {
+    lock * LEN..(lock + 1) * LEN
+}
+
+fn range_at(at: usize) -> BoundRange {
+    BoundRange { gid: Gid(1), offset: at as u64, len: 1 }
+}
+
+impl Host {
+    fn view(&self, base: &Page, lock: usize) -> [u8; LEN] {
+        let page = self.frame.as_ref().map_or(base, |frame| &frame.own);
+        page[bytes_of(lock)].try_into().unwrap()
+    }
+
+    /// As `update`: a clean page is forgotten, a dirty one takes the home's bytes and keeps its stores.
+    fn update(&mut self, base: &Page) {
+        let Some(Frame { own, twin: Some(twin) }) = &mut self.frame else {
+            self.frame = None;
+            return;
+        };
+        for at in 0..own.len() {
+            if own[at] == twin[at] {
+                own[at] = base[at];
+            }
+        }
+        *twin = *base;
+    }
+
+    /// As `take_in`.
+    fn patch(&mut self, at: usize, byte: u8) {
+        if let Some(frame) = &mut self.frame {
+            frame.own[at] = byte;
+            if let Some(twin) = &mut frame.twin {
+                twin[at] = byte;
+            }
+        }
+    }
+}
+
+impl World {
+    fn who(&self, host: usize, lock: usize) -> Claimant {
+        Claimant { link: self.hosts[host].link, number: self.hosts[host].held[lock].as_ref().unwrap().number }
+    }
+
+    fn enter(&mut self, model: &Two, host: usize, lock: usize, number: u64) {
+        let grant = self.data.on_grant(&name(lock), self.hosts[host].known[lock]).expect("it has data");
+        let (me, base) = (&mut self.hosts[host], self.base);
+        me.waits[lock] = None;
+        match grant.changes.ranges() {
+            Some([]) => {}
+            Some(_) if matches!(grant.changes, Stores::Bytes(..)) => {
+                grant.changes.pieces().for_each(|(range, bytes)| me.patch(range.offset as usize, bytes[0]));
+            }
+            _ => me.update(&base),
+        }
+        let doing = match &grant.condition {
+            Condition::Redo(stores) if !model.skips_redo => {
+                Doing::Redoes(stores.pieces().map(|(range, bytes)| (range.offset as usize, bytes[0])).collect())
+            }
+            _ => Doing::Works,
+        };
+        me.known[lock] = Some(grant.stamp);
+        me.held[lock] = Some(Held { number, doing, sees: self.released[lock] });
+        if model.skips_redo {
+            let who = self.who(host, lock);
+            self.data.on_redone(&self.locks, who).unwrap();
+        }
+    }
+
+    /// Those who waited get their locks.
+    fn settle(&mut self, model: &Two) {
+        while let Some(grant) = self.locks.poll() {
+            let host = self.hosts.iter().position(|host| host.link == grant.who.link).expect("nobody who is gone");
+            let lock = self.hosts[host].waits.iter().position(|number| *number == Some(grant.who.number)).unwrap();
+            self.enter(model, host, lock, grant.who.number);
+        }
+    }
+
+    fn publish(&mut self, model: &Two, host: usize, lock: usize) -> Option<()> {
+        let frame = self.hosts[host].frame.as_ref()?;
+        let twin = frame.twin.as_ref()?;
+        let changed = |range: std::ops::Range<usize>| range.filter(|at| frame.own[*at] != twin[*at]).collect::<Vec<usize>>();
+        let named = changed(bytes_of(lock));
+        let ranges: Vec<BoundRange> = named.iter().map(|at| range_at(*at)).collect();
+        let bytes = named.iter().map(|at| frame.own[*at]).collect();
+        let changes = if model.hides_bytes { Stores::Ranges(ranges) } else { Stores::Bytes(ranges, bytes) };
+        let left = if model.sends_pages { changed(0..LOCKS * LEN) } else { named.clone() };
+        if named.is_empty() {
+            return None;
+        }
+        let who = self.who(host, lock);
+        let stamp = self.data.on_publish(&self.locks, who, Publication { changes, binding: None }).unwrap();
+        self.hosts[host].held[lock].as_mut()?.doing = Doing::Sends { left, stamp };
+        Some(())
+    }
+
+    fn give(&mut self, model: &Two, host: usize, lock: usize) {
+        let who = self.who(host, lock);
+        let me = &mut self.hosts[host];
+        let held = me.held[lock].take().unwrap();
+        if let Doing::Sends { stamp, .. } = held.doing {
+            me.known[lock] = Some(stamp);
+            self.released[lock] = held.sees;
+        }
+        self.data.on_unlock(&self.locks, who);
+        self.locks.on_unlock(who).unwrap();
+        self.settle(model);
+    }
+
+    fn die(&mut self, model: &Two, host: usize) {
+        let link = self.hosts[host].link;
+        for lock in 0..LOCKS {
+            // From the moment on at which it was named, a release counts.
+            if let Some(Held { doing: Doing::Sends { .. }, sees, .. }) = &self.hosts[host].held[lock] {
+                self.released[lock] = *sees;
+            }
+        }
+        let taken = self.hosts[host].taken;
+        self.hosts[host] = Host { link: link + HOSTS as u64, taken, ..Host::default() };
+        self.deaths += 1;
+        self.data.on_link_gone(link);
+        self.locks.on_link_gone(link);
+        self.settle(model);
+    }
+
+    /// What a lock's holder may do next.
+    fn acts_of(&self, model: &Two, host: usize, lock: usize, acts: &mut Vec<Action>) {
+        let me = &self.hosts[host];
+        let Some(held) = &me.held[lock] else {
+            if me.waits[lock].is_none() && me.taken[lock] < model.takes[host][lock] {
+                acts.push(Action::Take(host, lock));
+            }
+            return;
+        };
+        let reads = model.shares && host == 1;
+        match &held.doing {
+            Doing::Redoes(_) => acts.push(Action::Redo(host, lock)),
+            Doing::Sends { left, .. } if left.is_empty() => acts.push(Action::Give(host, lock)),
+            Doing::Sends { .. } => acts.push(Action::Send(host, lock)),
+            Doing::Works => {
+                let has_stored = me.view(&self.base, lock) != self.released[lock];
+                if !reads && !has_stored && me.frame.is_some() {
+                    acts.push(Action::Store(host, lock));
+                }
+                acts.push(if has_stored { Action::Publish(host, lock) } else { Action::Give(host, lock) });
+            }
+        }
+    }
+
+    fn act(&mut self, model: &Two, action: Action) -> Option<()> {
+        match action {
+            Action::Take(host, lock) => {
+                self.numbers += 1;
+                let number = self.numbers;
+                let mode = if model.shares && host == 1 { Mode::Shared } else { Mode::Exclusive };
+                let who = Claimant { link: self.hosts[host].link, number };
+                self.hosts[host].taken[lock] += 1;
+                match self.locks.on_lock(&name(lock), Claim { who, thread: lock as u64, mode }, true).unwrap() {
+                    Claimed::Granted { .. } => self.enter(model, host, lock, number),
+                    _ => self.hosts[host].waits[lock] = Some(number),
+                }
+            }
+            Action::Touch(host) => self.hosts[host].frame = Some(Frame { own: self.base, twin: None }),
+            Action::Evict(host) => {
+                self.hosts[host].frame = None;
+                self.evictions += 1;
+            }
+            Action::Store(host, lock) => {
+                self.stores += 1;
+                let (value, me) = ([self.stores; LEN], &mut self.hosts[host]);
+                let frame = me.frame.as_mut()?;
+                frame.twin.get_or_insert(frame.own);
+                frame.own[bytes_of(lock)].copy_from_slice(&value);
+                me.held[lock].as_mut()?.sees = value;
+            }
+            Action::Publish(host, lock) => self.publish(model, host, lock)?,
+            Action::Send(host, lock) => {
+                let me = &mut self.hosts[host];
+                let Doing::Sends { left, .. } = &mut me.held[lock].as_mut()?.doing else { return None };
+                let at = left.pop()?;
+                let frame = me.frame.as_mut()?;
+                self.base[at] = frame.own[at];
+                let twin = frame.twin.as_mut()?;
+                twin[at] = frame.own[at];
+                // A page without stores is clean.
+                if *twin == frame.own {
+                    frame.twin = None;
+                }
+            }
+            Action::Redo(host, lock) => {
+                let who = self.who(host, lock);
+                let me = &mut self.hosts[host];
+                let held = me.held[lock].as_mut()?;
+                let Doing::Redoes(left) = &mut held.doing else { return None };
+                match left.pop() {
+                    Some((at, byte)) => {
+                        self.base[at] = byte;
+                        me.patch(at, byte);
+                    }
+                    None => {
+                        held.doing = Doing::Works;
+                        self.data.on_redone(&self.locks, who).unwrap();
+                    }
+                }
+            }
+            Action::Give(host, lock) => self.give(model, host, lock),
+            Action::Die(host) => self.die(model, host),
+        }
+        Some(())
+    }
+}
+
+impl Model for Two {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let (mut locks, mut data) = (Locks::new(), BoundData::new(7));
+        for lock in 0..LOCKS {
+            let who = Claimant { link: 99, number: 0 };
+            locks.on_lock(&name(lock), Claim { who, thread: 0, mode: Mode::Exclusive }, false).unwrap();
+            let shape = Strided::contiguous((lock * LEN) as u64, LEN as u64);
+            let binding = Some(vec![BoundShape { gid: Gid(1), shape }]);
+            data.on_publish(&locks, who, Publication { changes: Stores::NONE, binding }).unwrap();
+            data.on_unlock(&locks, who);
+            locks.on_unlock(who).unwrap();
+        }
+        let hosts = (0..HOSTS).map(|host| Host { link: host as u64, ..Host::default() }).collect();
+        let (base, released) = ([0; LOCKS * LEN], [[0; LEN]; LOCKS]);
+        vec![World { locks, data, base, hosts, released, stores: 0, deaths: 0, evictions: 0, numbers: 0 }]
+    }
+
+    fn actions(&self, world: &World, acts: &mut Vec<Action>) {
+        for (host, me) in world.hosts.iter().enumerate() {
+            match &me.frame {
+                None => acts.push(Action::Touch(host)),
+                Some(frame) if frame.twin.is_none() && world.evictions < self.evictions => acts.push(Action::Evict(host)),
+                Some(_) => {}
+            }
+            if world.deaths < self.deaths {
+                acts.push(Action::Die(host));
+            }
+            (0..LOCKS).for_each(|lock| world.acts_of(self, host, lock, acts));
+        }
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let mut world = last.clone();
+        world.act(self, action)?;
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let redone = Property::sometimes("a release is redone", |_, world: &World| {
+            world.hosts.iter().flat_map(|host| host.held.iter().flatten()).any(|held| matches!(held.doing, Doing::Redoes(_)))
+        });
+        let mut properties = vec![
+            Property::always(SEES, |_, world: &World| {
+                world.hosts.iter().all(|host| {
+                    let sees = |(lock, held): (usize, &Held)| host.view(&world.base, lock) == held.sees;
+                    let works = |held: &&Held| !matches!(held.doing, Doing::Redoes(_));
+                    let held = host.held.iter().enumerate().filter_map(|(lock, held)| Some((lock, held.as_ref().filter(works)?)));
+                    held.into_iter().all(sees)
+                })
+            }),
+            Property::always(HOMES, |_, world: &World| {
+                (0..LOCKS).all(|lock| {
+                    let is_whole = world.data.phase(&name(lock)) == Some(Phase::Whole);
+                    !is_whole || world.base[bytes_of(lock)] == world.released[lock]
+                })
+            }),
+            Property::sometimes("all that was to be released has been", |model: &Two, world: &World| {
+                let takes = if model.shares { &model.takes[..1] } else { &model.takes[..] };
+                world.stores == takes.iter().flatten().sum::<u8>() && world.hosts.iter().all(|host| host.held == [None, None])
+            }),
+        ];
+        properties.extend((self.deaths > 0).then_some(redone));
+        properties
+    }
+}
+
+const SEES: &str = "who has a lock sees the last release, and its own stores";
+const HOMES: &str = "homes have the last release, and nothing that was not released";
+
+#[test]
+fn two_hosts_and_two_locks_in_one_page_in_every_order() {
+    let model = Two { takes: [[1, 1], [1, 1]], ..Two::default() };
+    model.checker().threads(2).spawn_dfs().join().assert_properties();
+}
+
+#[test]
+fn a_page_that_makes_room_while_two_locks_have_bytes_in_it() {
+    let model = Two { takes: [[1, 1], [2, 0]], evictions: 1, ..Two::default() };
+    model.checker().threads(2).spawn_dfs().join().assert_properties();
+}
+
+/// A host that dies at any moment, beside one that has bytes of another lock in the page.
+fn dies() -> Two {
+    Two { takes: [[2, 0], [1, 1]], deaths: 1, ..Two::default() }
+}
+
+#[test]
+fn a_host_that_dies_has_released_all_or_nothing() {
+    let checker = dies().checker().threads(2).spawn_dfs().join();
+    checker.assert_no_discovery(SEES);
+    checker.assert_no_discovery(HOMES);
+    assert!(checker.discovery("a release is redone").is_some());
+}
+
+#[test]
+fn a_reader_beside_a_writer_that_dies() {
+    let model = Two { shares: true, takes: [[2, 0], [2, 0]], evictions: 1, ..dies() };
+    model.checker().threads(2).spawn_dfs().join().assert_properties();
+}
+
+/// Each rule, switched off, is missed.
+#[test]
+fn without_one_of_the_rules_something_goes_wrong() {
+    for (model, wrong) in [
+        (Two { sends_pages: true, ..dies() }, HOMES),
+        (Two { skips_redo: true, ..dies() }, HOMES),
+        (Two { hides_bytes: true, takes: [[1, 0], [1, 0]], ..dies() }, SEES),
+    ] {
+        assert!(model.checker().threads(2).spawn_bfs().join().discovery(wrong).is_some(), "{wrong}");
+    }
+}

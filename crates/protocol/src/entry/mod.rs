@@ -1,0 +1,347 @@
+//! Data bound to locks, at the pool's home: decides which bound bytes one that takes a lock has not seen, and whether those at their
+//! homes are whole. **Source**: [RF §3.4, P1], entry consistency.
+//!
+//! Bytes of regions are *bound* to a lock by one that has it alone. A *release* says which of them it changed, puts these at their
+//! homes, and gives the lock back. Each release is a *version*; who takes the lock names the version that it knows, and hears what
+//! has changed since.
+//!
+//! ```text
+//!           Publish                  Lose, with the bytes
+//!   Whole ----------> Publishing -----------------------> Redo
+//!    ^ ^ ^     Commit    |  ^                              |
+//!    | | +---------------+  | Publish                      | Redone
+//!    | |                 |  |                              |
+//!    | |            Lose +->Torn                           |
+//!    | +------- Mend --------+                             |
+//!    +-----------------------------------------------------+
+//! ```
+//!
+//! | state | bytes at their homes | the next holder |
+//! |---|---|---|
+//! | `Whole` | those of the last version | fetches what changed, or gets it with the grant |
+//! | `Publishing` | a mixture, while the holder puts its changes there | waits for the lock |
+//! | `Redo` | a mixture: the holder ended meanwhile, and this home has its changes | puts them there first |
+//! | `Torn` | a mixture: the holder ended meanwhile, with more changes than a message holds | is told so |
+//!
+//! A holder names its changes *before* it puts the first of them, so a release happens as a whole or not at all for as long as they
+//! fit a message ([`RELEASE_LEN_MAX`]).
+//!
+//! What this home keeps of releases is bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The lock that was used
+//! least recently loses its oldest releases first. One that asks for more than is kept takes all that is bound for changed.
+
+#[cfg(test)]
+mod explore;
+mod publication;
+mod shelf;
+#[cfg(test)]
+mod tests;
+
+pub use publication::{BoundRange, BoundShape, Publication, Stores, check_binding};
+
+use crate::error::{Error, Result};
+use crate::limits::BOUND_LOCK_COUNT_MAX;
+use crate::lock::{Claimant, Locks, Mode};
+use crate::table::{self, Row};
+use serde::{Deserialize, Serialize};
+use shelf::{Release, Shelf};
+use std::collections::BTreeMap;
+
+/// The states of what is bound to a lock, as the table names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Homes hold the last version.
+    Whole,
+    /// A holder puts its changes there.
+    Publishing,
+    /// A holder ended while it did, and its changes are known.
+    Redo,
+    /// A holder ended while it did, and its changes are not known.
+    Torn,
+}
+
+/// What happens to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The holder says what it changed, before it puts any of it at its home.
+    Publish,
+    /// All of that is there, and the lock is given back.
+    Commit,
+    /// The holder ends, or gives up, before; the changes are known.
+    Lose,
+    /// As `Lose`; they are not known, or other bytes were torn before.
+    Tear,
+    /// A later holder has put the changes there.
+    Redone,
+    /// One that was told that bytes are torn gives the lock back.
+    Mend,
+}
+
+/// Every transition of what is bound to a lock.
+pub const TABLE: &[Row<Phase, Event>] = &[
+    Row { event: Event::Publish, from: &[Phase::Whole, Phase::Torn], to: Phase::Publishing },
+    Row { event: Event::Commit, from: &[Phase::Publishing], to: Phase::Whole },
+    Row { event: Event::Lose, from: &[Phase::Publishing], to: Phase::Redo },
+    Row { event: Event::Tear, from: &[Phase::Publishing], to: Phase::Torn },
+    Row { event: Event::Redone, from: &[Phase::Redo], to: Phase::Whole },
+    Row { event: Event::Mend, from: &[Phase::Torn], to: Phase::Whole },
+];
+
+/// A version of what is bound to a lock. Versions ascend over all locks of a pool, so a lock that is bound anew never repeats one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The life of the pool's home that counts: a random number.
+    pub life: u64,
+    /// The number of the release in that life.
+    pub version: u64,
+}
+
+/// What one that takes a lock is told of the data bound to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataGrant {
+    /// The version that it has once it did what the rest says.
+    pub stamp: Stamp,
+    /// What is bound, for one that does not know.
+    pub bound: Option<Vec<BoundShape>>,
+    /// What has changed since the version that it knows.
+    pub changes: Stores,
+    /// Whether homes hold that version.
+    pub condition: Condition,
+}
+
+/// How bytes at their homes are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Condition {
+    /// As the last release left them.
+    Whole,
+    /// A holder died while it put these there; the taker is to put them there, and then to say so.
+    Redo(Stores),
+    /// A holder died while it put more there than is known: a mixture of two releases.
+    Torn,
+}
+
+/// Stores that a holder has named and not yet put at their homes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Staged {
+    release: Release,
+    binding: Option<Vec<BoundShape>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Whole,
+    Publishing { by: Claimant, staged: Box<Staged>, is_torn: bool },
+    Redo(Stores),
+    Torn,
+}
+
+/// What is bound to one lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct BoundLock {
+    state: State,
+    bound: Vec<BoundShape>,
+    /// The version by which that was bound.
+    bound_at: u64,
+    /// The last version.
+    version: u64,
+}
+
+impl BoundLock {
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Whole => Phase::Whole,
+            State::Publishing { .. } => Phase::Publishing,
+            State::Redo(_) => Phase::Redo,
+            State::Torn => Phase::Torn,
+        }
+    }
+
+    /// Makes a transition of the table; returns the state before.
+    fn step(&mut self, event: Event, to: State) -> State {
+        let from = self.phase();
+        let before = std::mem::replace(&mut self.state, to);
+        assert_eq!(table::next(TABLE, from, event), Some(self.phase()), "{event:?} in {from:?}");
+        before
+    }
+}
+
+/// Data bound to locks of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BoundData {
+    life: u64,
+    version: u64,
+    entries: BTreeMap<String, BoundLock>,
+    /// The lock of each that publishes.
+    publishing: BTreeMap<Claimant, String>,
+    shelf: Shelf,
+}
+
+impl BoundData {
+    /// Nothing is bound, in a life of the pool's home by that random number.
+    pub fn new(life: u64) -> BoundData {
+        BoundData { life, ..BoundData::default() }
+    }
+
+    /// One that has just got a lock is told what is bound to it; nothing where nothing is. `known` is the version that it has.
+    ///
+    /// **Cost**: a copy of the changes since then.
+    pub fn on_grant(&mut self, name: &str, known: Option<Stamp>) -> Option<Box<DataGrant>> {
+        let entry = self.entries.get(name)?;
+        self.shelf.touch(name);
+        let known = known.filter(|known| known.life == self.life && known.version <= entry.version).map(|known| known.version);
+        let is_known = known.is_some_and(|known| known >= entry.bound_at);
+        let (condition, redone) = match &entry.state {
+            State::Whole | State::Publishing { .. } => (Condition::Whole, None),
+            // What is to be redone is not told twice.
+            State::Redo(changes) => (Condition::Redo(changes.clone()), Some(entry.version)),
+            State::Torn => (Condition::Torn, None),
+        };
+        let changes = known.filter(|_| is_known).and_then(|known| self.shelf.since(name, known, redone));
+        // What is to be redone fills the message.
+        let changes = if redone.is_some() { changes.map(Stores::without_bytes) } else { changes };
+        Some(Box::new(DataGrant {
+            stamp: Stamp { life: self.life, version: entry.version },
+            bound: (!is_known).then(|| entry.bound.clone()),
+            changes: changes.unwrap_or(Stores::All),
+            condition,
+        }))
+    }
+
+    /// A holder says what it is about to put at their homes, and perhaps what is bound from then on. Returns the version that its
+    /// release will be.
+    ///
+    /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, has published already, or has not redone what it was
+    /// told to; [`Error::BadUse`] for changes beside what is bound; [`Error::LimitReached`] for too many locks with data.
+    pub fn on_publish(&mut self, locks: &Locks, who: Claimant, publication: Publication) -> Result<Stamp> {
+        let Some((name, mode)) = locks.held(who) else { return misused("", "who publishes has not got it") };
+        if mode != Mode::Exclusive {
+            return misused(name, "who shares it may not change what is bound to it");
+        }
+        publication.check()?;
+        let Publication { changes, binding } = publication;
+        let bound = self.entries.get(name).map_or(&[][..], |entry| &entry.bound);
+        if !changes.lie_within(bound.iter().chain(binding.iter().flatten())) {
+            return misused(name, "the changes lie beside what is bound to it");
+        }
+        if !self.entries.contains_key(name) && self.entries.len() >= BOUND_LOCK_COUNT_MAX {
+            return Err(Error::LimitReached { what: "locks with data".to_owned(), limit: BOUND_LOCK_COUNT_MAX as u64 });
+        }
+        let version = self.version + 1;
+        let entry = self.entries.entry(name.to_owned()).or_insert_with(|| BoundLock {
+            state: State::Whole,
+            bound: Vec::new(),
+            bound_at: version,
+            version,
+        });
+        let is_torn = match entry.state {
+            State::Whole => false,
+            State::Torn => true,
+            State::Publishing { .. } => return misused(name, "its holder has published already"),
+            State::Redo(_) => return misused(name, "its holder has not redone what one before it left half-done"),
+        };
+        self.version = version;
+        let changes = self.shelf.stage(changes);
+        let staged = Box::new(Staged { release: Release { version, changes }, binding });
+        entry.step(Event::Publish, State::Publishing { by: who, staged, is_torn });
+        self.publishing.insert(who, name.to_owned());
+        Ok(Stamp { life: self.life, version })
+    }
+
+    /// A holder has put at their homes what it was told to redo.
+    ///
+    /// **Errors**: [`Error::LockMisused`] where it has not got the lock.
+    pub fn on_redone(&mut self, locks: &Locks, who: Claimant) -> Result<()> {
+        let Some((name, _)) = locks.held(who) else { return misused("", "who redoes has not got it") };
+        // Of several that share the lock each redoes, and the first says so.
+        if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.phase() == Phase::Redo)
+            && let State::Redo(changes) = entry.step(Event::Redone, State::Whole)
+        {
+            self.shelf.unstage(&changes);
+            let name = name.to_owned();
+            self.sweep(&name);
+        }
+        Ok(())
+    }
+
+    /// A holder gives its lock back; call this before [`Locks::on_unlock`].
+    pub fn on_unlock(&mut self, locks: &Locks, who: Claimant) {
+        let Some((name, mode)) = locks.held(who) else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        match (entry.phase(), mode) {
+            (Phase::Publishing, Mode::Exclusive) => {
+                let before = entry.step(Event::Commit, State::Whole);
+                self.publishing.remove(&who);
+                if let State::Publishing { staged, .. } = before {
+                    self.shelf.unstage(&staged.release.changes);
+                    self.take_effect(&name.to_owned(), *staged);
+                }
+            }
+            (Phase::Torn, Mode::Exclusive) => {
+                entry.step(Event::Mend, State::Whole);
+                let name = name.to_owned();
+                self.sweep(&name);
+            }
+            _ => {}
+        }
+    }
+
+    /// A holder could not put at their homes what it published, and gives the lock back; call this before [`Locks::on_withdraw`].
+    pub fn on_withdraw(&mut self, who: Claimant) {
+        if let Some(name) = self.publishing.remove(&who) {
+            self.lose(&name);
+        }
+    }
+
+    /// A connection ended; call this before [`Locks::on_link_gone`].
+    pub fn on_link_gone(&mut self, link: u64) {
+        let gone: Vec<Claimant> = self.publishing.range(Claimant::all_of(link)).map(|(who, _)| *who).collect();
+        gone.into_iter().for_each(|who| self.on_withdraw(who));
+    }
+
+    /// A holder ended in the middle of a release, which counts all the same: its changes are redone by the next.
+    fn lose(&mut self, name: &str) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let State::Publishing { staged, is_torn, .. } = &entry.state else { return };
+        let (staged, can_redo) = (staged.clone(), matches!(staged.release.changes, Stores::Bytes(..)) && !is_torn);
+        if can_redo {
+            entry.step(Event::Lose, State::Redo(staged.release.changes.clone()));
+            self.take_effect(name, *staged);
+        } else {
+            entry.step(Event::Tear, State::Torn);
+            self.shelf.unstage(&staged.release.changes);
+            let release = Release { changes: Stores::All, ..staged.release };
+            self.take_effect(name, Staged { release, ..*staged });
+        }
+    }
+
+    /// A release counts from here on.
+    fn take_effect(&mut self, name: &str, Staged { release, binding }: Staged) {
+        let entry = self.entries.get_mut(name).expect("the caller found it");
+        entry.version = release.version;
+        match binding {
+            Some(bound) => {
+                (entry.bound, entry.bound_at) = (bound, release.version);
+                self.shelf.clear(name, release.version);
+            }
+            None => self.shelf.put(name, release),
+        }
+        self.sweep(name);
+    }
+
+    /// A lock to which nothing is bound is not kept.
+    fn sweep(&mut self, name: &str) {
+        if self.entries.get(name).is_some_and(|entry| entry.bound.is_empty() && entry.phase() == Phase::Whole) {
+            self.entries.remove(name);
+            self.shelf.forget(name);
+        }
+    }
+
+    /// The state of what is bound to a lock; `None` where nothing is.
+    #[cfg(test)]
+    fn phase(&self, name: &str) -> Option<Phase> {
+        self.entries.get(name).map(BoundLock::phase)
+    }
+}
+
+fn misused<T>(name: &str, reason: &str) -> Result<T> {
+    Err(Error::LockMisused { name: name.to_owned(), reason: reason.to_owned() })
+}

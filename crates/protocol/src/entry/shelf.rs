@@ -1,0 +1,138 @@
+//! What the pool's home keeps of the last releases of each lock: a cache of lines of 4 KiB, with a bound for all locks together. The
+//! lock that was used least recently loses its oldest releases first. **Source**: [RF §3.3], the network page cache.
+
+use super::publication::{BoundRange, Stores};
+use crate::limits::{RELEASE_COUNT_MAX, RELEASE_LEN_MAX, RELEASE_LINE_COUNT_MAX, RELEASE_RANGE_COUNT_MAX};
+use std::collections::{BTreeMap, VecDeque};
+
+/// One release of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Release {
+    pub version: u64,
+    pub changes: Stores,
+}
+
+/// The last releases of one lock.
+///
+/// - They ascend, and all behind `floor` are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct LockShelf {
+    releases: VecDeque<Release>,
+    /// The newest version that is not there any more.
+    floor: u64,
+    /// When it was used last.
+    used: u64,
+}
+
+/// The releases of all locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Shelf {
+    rows: BTreeMap<String, LockShelf>,
+    /// The locks by their last use.
+    order: BTreeMap<u64, String>,
+    uses: u64,
+    /// Lines that releases take, those included that are staged.
+    line_count: usize,
+}
+
+impl Shelf {
+    /// A lock is used.
+    pub fn touch(&mut self, name: &str) {
+        let Some(row) = self.rows.get_mut(name) else { return };
+        self.uses += 1;
+        self.order.remove(&row.used);
+        row.used = self.uses;
+        self.order.insert(self.uses, name.to_owned());
+    }
+
+    /// Takes room for changes that are not released yet; returns as much of them as there is room for.
+    pub fn stage(&mut self, changes: Stores) -> Stores {
+        let wanted = changes.line_count();
+        if self.make_room(wanted) {
+            self.line_count += wanted;
+            return changes;
+        }
+        Stores::All
+    }
+
+    /// Gives the room of staged changes back.
+    pub fn unstage(&mut self, changes: &Stores) {
+        self.line_count -= changes.line_count();
+    }
+
+    /// Keeps a release of a lock, the newest.
+    pub fn put(&mut self, name: &str, release: Release) {
+        let wanted = release.changes.line_count();
+        if matches!(release.changes, Stores::All) || !self.make_room(wanted) {
+            return self.clear(name, release.version);
+        }
+        self.line_count += wanted;
+        let row = self.rows.entry(name.to_owned()).or_default();
+        row.releases.push_back(release);
+        if row.releases.len() > RELEASE_COUNT_MAX {
+            self.drop_oldest(name);
+        }
+        self.touch(name);
+    }
+
+    /// Forgets all releases of a lock up to a version.
+    pub fn clear(&mut self, name: &str, version: u64) {
+        while self.drop_oldest(name) {}
+        self.rows.entry(name.to_owned()).or_default().floor = version;
+        self.touch(name);
+    }
+
+    /// A lock has no data any more.
+    pub fn forget(&mut self, name: &str) {
+        while self.drop_oldest(name) {}
+        if let Some(row) = self.rows.remove(name) {
+            self.order.remove(&row.used);
+        }
+    }
+
+    /// What was changed after a version, as it was kept, but for version `without`; `None` where not all of that is there.
+    // FEATURE: RF-F11
+    pub fn since(&self, name: &str, known: u64, without: Option<u64>) -> Option<Stores> {
+        let row = self.rows.get(name)?;
+        if known < row.floor {
+            return None;
+        }
+        let later = || row.releases.iter().filter(|release| release.version > known && Some(release.version) != without);
+        let ranges: Vec<BoundRange> = later().flat_map(|release| release.changes.ranges().unwrap_or_default()).copied().collect();
+        if ranges.len() > RELEASE_RANGE_COUNT_MAX {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        for release in later() {
+            match &release.changes {
+                Stores::Bytes(_, more) if bytes.len() + more.len() <= RELEASE_LEN_MAX => bytes.extend_from_slice(more),
+                _ => return Some(Stores::Ranges(ranges)),
+            }
+        }
+        Some(Stores::Bytes(ranges, bytes))
+    }
+
+    fn make_room(&mut self, wanted: usize) -> bool {
+        while self.line_count + wanted > RELEASE_LINE_COUNT_MAX {
+            let oldest = self.order.values().find(|name| !self.rows[*name].releases.is_empty()).cloned();
+            let Some(oldest) = oldest else { return false };
+            self.drop_oldest(&oldest);
+        }
+        true
+    }
+
+    /// Drops the oldest release of a lock; says whether there was one.
+    fn drop_oldest(&mut self, name: &str) -> bool {
+        let Some(row) = self.rows.get_mut(name) else { return false };
+        let Some(release) = row.releases.pop_front() else { return false };
+        row.floor = release.version;
+        self.line_count -= release.changes.line_count();
+        true
+    }
+
+    /// Lines that releases take.
+    #[cfg(test)]
+    pub fn line_count(&self) -> usize {
+        self.line_count
+    }
+}
