@@ -1164,13 +1164,13 @@ typedef struct hanare_word {
  * Cost       as hanare_wait_word where all are on one node, or on this host; else each node is asked in turn, some milliseconds each.
  * Errors     as hanare_wait_word; LIMIT_REACHED for no word, or more than 8.
  */
-int hanare_wait_any(hanare_region *region, const hanare_word *words, size_t count, uint64_t bound_ms, size_t *which);
+int hanare_wait_for_any(hanare_region *region, const hanare_word *words, size_t count, uint64_t bound_ms, size_t *which);
 
 /* Waits until all of `count` words, at most 8, were found as wanted, one right after the other.
  *
- * Cost       as hanare_wait_word for each. Errors: as hanare_wait_any.
+ * Cost       as hanare_wait_word for each. Errors: as hanare_wait_for_any.
  */
-int hanare_wait_all(hanare_region *region, const hanare_word *words, size_t count, uint64_t bound_ms);
+int hanare_wait_for_all(hanare_region *region, const hanare_word *words, size_t count, uint64_t bound_ms);
 
 /* ---- Heap ------------------------------------------------------------------------------------------------------- */
 

@@ -231,14 +231,14 @@ unsafe fn words(words: *const CWord, count: usize) -> Result<Vec<(u64, Wait)>, F
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_wait_any(
+pub unsafe extern "C" fn hanare_wait_for_any(
     region: *mut CRegion,
     list: *const CWord,
     count: usize,
     bound_ms: u64,
     which: *mut usize,
 ) -> c_int {
-    code_of("hanare_wait_any", || {
+    code_of("hanare_wait_for_any", || {
         // SAFETY: the caller's handle, and its words.
         let (region, list) = unsafe { (reference(region, "region")?, words(list, count)?) };
         let into = place(which, "which")?;
@@ -254,8 +254,8 @@ pub unsafe extern "C" fn hanare_wait_any(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_wait_all(region: *mut CRegion, list: *const CWord, count: usize, bound_ms: u64) -> c_int {
-    code_of("hanare_wait_all", || {
+pub unsafe extern "C" fn hanare_wait_for_all(region: *mut CRegion, list: *const CWord, count: usize, bound_ms: u64) -> c_int {
+    code_of("hanare_wait_for_all", || {
         // SAFETY: the caller's handle, and its words.
         let (region, list) = unsafe { (reference(region, "region")?, words(list, count)?) };
         region.region.wait_for_all(&list, bound(bound_ms))?;

@@ -32,11 +32,11 @@ static void refusals(hanare_pool *pool, hanare_region *region)
     EXPECT_OK(hanare_wait_word(region, 8, 8, HANARE_WAIT_SIGNED | HANARE_WAIT_GREATER, minus, 0));
     EXPECT_ERROR(hanare_wait_word(region, 8, 4, HANARE_WAIT_SIGNED | HANARE_WAIT_AT_MOST, minus, 0), HANARE_ERR_NOT_IN_TIME, "");
     hanare_word words[2] = {{8, 4, HANARE_WAIT_EQUAL, 9}, {8, 4, HANARE_WAIT_EQUAL, 0}};
-    EXPECT_OK(hanare_wait_any(region, words, 2, 0, &which));
+    EXPECT_OK(hanare_wait_for_any(region, words, 2, 0, &which));
     EXPECT(which == 1);
-    EXPECT_ERROR(hanare_wait_all(region, words, 2, 2), HANARE_ERR_NOT_IN_TIME, "");
-    EXPECT_OK(hanare_wait_all(region, words + 1, 1, 0));
-    EXPECT_ERROR(hanare_wait_any(region, words, 0, 0, &which), HANARE_ERR_LIMIT_REACHED, "8");
+    EXPECT_ERROR(hanare_wait_for_all(region, words, 2, 2), HANARE_ERR_NOT_IN_TIME, "");
+    EXPECT_OK(hanare_wait_for_all(region, words + 1, 1, 0));
+    EXPECT_ERROR(hanare_wait_for_any(region, words, 0, 0, &which), HANARE_ERR_LIMIT_REACHED, "8");
     EXPECT_ERROR(hanare_malloc(region, 0, &offset), HANARE_ERR_BAD_SETTING, "len");
     EXPECT_ERROR(hanare_malloc(region, UINT64_MAX, &offset), HANARE_ERR_HEAP_FULL, "'shared'");
     EXPECT_ERROR(hanare_malloc(region, 8, NULL), HANARE_ERR_BAD_ARGUMENT, "offset is NULL");
