@@ -8,7 +8,7 @@
 //! offset of their first block there.
 
 use crate::error::{Error, Result};
-use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
+use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_GROWN_BLOCK_COUNT_MAX, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
 use offset_allocator::{Allocation, Allocator};
 use std::collections::BTreeMap;
 
@@ -53,9 +53,6 @@ impl HeapPart {
 /// Bytes of an entry of the table, at most.
 const ENTRY_LEN: u64 = 32;
 
-/// Most blocks of a part that came as the region grew.
-const GROWN_BLOCK_COUNT_MAX: u32 = BLOCK_COUNT_MAX / 16;
-
 /// Bytes of a granule, and how many are given out.
 fn granules(len: u64) -> (u64, u32) {
     let granule = (len.div_ceil(1 << 32)).next_power_of_two().max(GRANULE_LEN_MIN);
@@ -90,13 +87,13 @@ impl Heap {
     /// what comes on top.
     pub fn grow(&mut self, len: u64) {
         if let Some((end, more)) = self.more(len) {
-            self.parts.push(HeapPart::new(end, more, GROWN_BLOCK_COUNT_MAX));
+            self.parts.push(HeapPart::new(end, more, HEAP_GROWN_BLOCK_COUNT_MAX));
         }
     }
 
     /// Bytes that the table gets longer where the region is `len` bytes long.
     pub fn growth_len(&self, len: u64) -> u64 {
-        self.more(len).map_or(0, |(_, more)| u64::from(entries(more, GROWN_BLOCK_COUNT_MAX)) * ENTRY_LEN)
+        self.more(len).map_or(0, |(_, more)| u64::from(entries(more, HEAP_GROWN_BLOCK_COUNT_MAX)) * ENTRY_LEN)
     }
 
     /// Bytes of the block that begins at `offset`: as many as were asked for, or some more.

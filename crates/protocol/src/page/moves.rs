@@ -8,7 +8,7 @@
 use super::hosts::HostId;
 use super::message::Page;
 use crate::id::NodeId;
-use crate::wire::control::PageRun;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Pages whose counts lie together: 1 KiB of them.
@@ -16,6 +16,21 @@ const CHUNK_PAGES: u64 = 64;
 
 /// Hosts that are told apart by name; those beyond share a bit with one of them, and have no name here.
 const NAMED_HOSTS: u16 = 64;
+
+/// Pages of a region, one after another, that went to and fro between the same hosts while it was mapped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PageRun {
+    /// The first of them, counted from the region's begin.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+    /// How often a host asked for one that it had had before, and that others had to give up.
+    pub returns: u64,
+    /// How long they were under way in all, in microseconds, as their home saw it.
+    pub micros: u64,
+    /// The nodes of the hosts that had them, by number; of more than 64 hosts, not all.
+    pub nodes: Vec<NodeId>,
+}
 
 /// What is known of one page.
 #[derive(Clone, Copy, Debug, Default)]

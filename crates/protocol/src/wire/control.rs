@@ -11,6 +11,7 @@ use crate::attributes::Attributes;
 use crate::error::Error;
 use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
 use crate::page::Consistency;
+pub use crate::page::moves::PageRun;
 use crate::place::{Layout, Placement};
 use crate::wire::greeting::Sealing;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -275,21 +276,6 @@ pub struct PageStat {
     /// Of the pages at home here, those that went to and fro most, most first: programs may share them without meaning to. Those of
     /// earlier mappings are among them, as long as the node remembers them.
     pub contended: Vec<PageRun>,
-}
-
-/// Pages of a region, one after another, that went to and fro between the same hosts while it was mapped.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct PageRun {
-    /// The first of them, counted from the region's begin.
-    pub first: u64,
-    /// How many there are.
-    pub count: u64,
-    /// How often a host asked for one that it had had before, and that others had to give up.
-    pub returns: u64,
-    /// How long they were under way in all, in microseconds, as their home saw it.
-    pub micros: u64,
-    /// The nodes of the hosts that had them, by number; of more than 64 hosts, not all.
-    pub nodes: Vec<NodeId>,
 }
 
 impl PageStat {

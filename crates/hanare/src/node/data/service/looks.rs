@@ -1,9 +1,11 @@
 //! What a program is told that looks at the node.
 
-use super::*;
-use hanare_protocol::id::{Gid, Rights};
+use super::{Place, Seat, ServiceLoop};
+use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
+use hanare_protocol::wire::exchange::Reply;
 use hanare_protocol::wire::look::{Look, Seen};
+use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 
 impl ServiceLoop {
