@@ -1,6 +1,6 @@
 //! What a program is told that looks at the node.
 
-use super::{Place, Seat, ServiceLoop};
+use super::{Seat, SeatedLink, ServiceLoop};
 use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
 use hanare_protocol::wire::exchange::Reply;
