@@ -6,7 +6,7 @@
 
 use super::Socket;
 use super::seal::Seal;
-use super::traffic::Traffic;
+use super::seal_keys::SealKeys;
 use crate::stream::Stream;
 use hanare_memory::Window;
 use hanare_memory::guard;
@@ -21,7 +21,7 @@ pub struct Channel {
     socket: Socket,
     seal: Option<Box<Seal>>,
     /// The keys, where bytes leave the host.
-    keys: Option<Traffic>,
+    keys: Option<SealKeys>,
 }
 
 /// How the bytes of a connection go.
@@ -29,9 +29,9 @@ pub(crate) enum Cover {
     /// As they are: they stay on this host.
     Bare,
     /// As they are, because both sides were told so. There are keys for what is sealed all the same.
-    Told(Traffic),
+    Told(SealKeys),
     /// Sealed.
-    Sealed(Traffic),
+    Sealed(SealKeys),
 }
 
 /// Copies so many bytes.
@@ -87,7 +87,7 @@ impl Channel {
     }
 
     /// The keys, where bytes leave the host.
-    pub(crate) fn keys(&self) -> Option<&Traffic> {
+    pub(crate) fn keys(&self) -> Option<&SealKeys> {
         self.keys.as_ref()
     }
 
@@ -258,7 +258,7 @@ impl Stream for Channel {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn covered_pair(
     (one, other): (std::net::TcpStream, std::net::TcpStream),
-    cover: fn(Traffic) -> Cover,
+    cover: fn(SealKeys) -> Cover,
 ) -> (Channel, Channel) {
     let (key_of_one, key_of_other) = super::handshake::pair();
     let channel = |stream, keys| Channel::new(Socket::new(stream).unwrap(), cover(keys));

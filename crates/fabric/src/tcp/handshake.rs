@@ -11,7 +11,7 @@
 //!
 //! SOURCE: [Noise, revision 34, §7.5 NN, §9 psk0]; snow with ring's AES-GCM, which the processor does in hardware.
 
-use super::traffic::Traffic;
+use super::seal_keys::SealKeys;
 use super::{Hellos, Secret};
 use hanare_protocol::Error;
 use snow::{Builder, HandshakeState};
@@ -69,8 +69,8 @@ impl Handshake {
     }
 
     /// The keys of both directions, when both messages are through.
-    pub(crate) fn keys(self) -> Result<Traffic, Error> {
-        self.0.into_stateless_transport_mode().map(Traffic::new).map_err(|error| failed(&error))
+    pub(crate) fn keys(self) -> Result<SealKeys, Error> {
+        self.0.into_stateless_transport_mode().map(SealKeys::new).map_err(|error| failed(&error))
     }
 }
 
@@ -85,7 +85,7 @@ fn failed(error: &snow::Error) -> Error {
 
 /// The keys of both sides of one connection.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn pair() -> (Traffic, Traffic) {
+pub(crate) fn pair() -> (SealKeys, SealKeys) {
     let (hellos, secret) = ([1; 128], [2; 32]);
     let mut one = Handshake::connector(&hellos, &secret).unwrap();
     let mut other = Handshake::acceptor(&hellos, &secret).unwrap();
@@ -96,7 +96,7 @@ pub(crate) fn pair() -> (Traffic, Traffic) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::traffic::Unsealed;
+    use super::super::seal_keys::Unsealed;
     use super::*;
 
     #[test]

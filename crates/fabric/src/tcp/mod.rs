@@ -7,7 +7,7 @@
 //! | `listen` | the side that waits: accept, then greet in a thread of its own |
 //! | `proof` | the secret of both hellos |
 //! | `handshake` | both sides prove that they have it, and get the keys of what follows |
-//! | `traffic` | the keys of both directions |
+//! | `seal_keys` | the keys of both directions |
 //! | `seal` | records |
 //! | `channel` | the stream of a greeted connection, sealed or not |
 //! | `path` | which connections are sealed |
@@ -21,8 +21,8 @@ mod listen;
 mod path;
 mod proof;
 mod seal;
+mod seal_keys;
 mod socket;
-mod traffic;
 
 pub use channel::Channel;
 #[cfg(any(test, fuzzing))]
@@ -32,8 +32,8 @@ pub(crate) use channel::{Cover, covered_pair};
 pub use connect::connect;
 pub use listen::{Incoming, Listener, Step};
 pub use proof::{Keys, PoolKeys};
+pub(crate) use seal_keys::{SealKeys, TAG_LEN};
 pub use socket::Socket;
-pub(crate) use traffic::{TAG_LEN, Traffic};
 
 use crate::stream::StreamLink;
 use hanare_protocol::id::User;

@@ -1,7 +1,7 @@
 //! Which connections do without sealing: what each side says of that in its hello.
 
 use super::channel::Cover;
-use super::traffic::Traffic;
+use super::seal_keys::SealKeys;
 use hanare_protocol::wire::greeting::{Hello, Sealing};
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ impl PlainOver for Sealing {
 }
 
 /// How the bytes of a connection go of which both sides have said that.
-pub(super) fn cover(connector: &Hello, acceptor: &Hello, keys: Traffic) -> Cover {
+pub(super) fn cover(connector: &Hello, acceptor: &Hello, keys: SealKeys) -> Cover {
     match (connector.is_plain_with(acceptor), connector.plain) {
         (false, _) => Cover::Sealed(keys),
         (true, PLAIN) => Cover::Told(keys),

@@ -10,7 +10,7 @@
 //!
 //! All memory is there from the start. No function allocates, locks or panics, so that a signal handler may call them.
 
-use super::traffic::{TAG_LEN, Traffic};
+use super::seal_keys::{SealKeys, TAG_LEN};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ops::Range;
@@ -28,7 +28,7 @@ const BATCH_LEN: usize = BATCH_COUNT * (PREFIX_LEN + SEALED_LEN_MAX);
 
 /// One connection's keys and records under way. Some 160 KiB, of which what is used is resident.
 pub(crate) struct Seal {
-    keys: Traffic,
+    keys: SealKeys,
     /// Records that were sealed, and records that were opened.
     sealed_count: u64,
     opened_count: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Seal {
 }
 
 impl Seal {
-    pub(crate) fn new(keys: Traffic) -> Seal {
+    pub(crate) fn new(keys: SealKeys) -> Seal {
         let room = |len| vec![0; len].into_boxed_slice();
         Seal {
             keys,

@@ -9,7 +9,7 @@
 //! connection has to be sealed all bytes go in frames.
 
 use super::frame::FRAME_LEN;
-use crate::tcp::{TAG_LEN, Traffic};
+use crate::tcp::{SealKeys, TAG_LEN};
 
 /// Bytes before those of the stream.
 const PREFIX_LEN: usize = 4;
@@ -20,13 +20,13 @@ const SEAL_LEN: usize = PREFIX_LEN + TAG_LEN;
 /// How frames of a link are sealed.
 #[derive(Clone)]
 pub(super) struct FrameCover {
-    keys: Traffic,
+    keys: SealKeys,
     /// Whether no byte goes from a window as it is.
     pub(super) is_whole: bool,
 }
 
 impl FrameCover {
-    pub(super) fn new(keys: Traffic, is_whole: bool) -> FrameCover {
+    pub(super) fn new(keys: SealKeys, is_whole: bool) -> FrameCover {
         FrameCover { keys, is_whole }
     }
 

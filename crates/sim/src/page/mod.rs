@@ -1,7 +1,8 @@
 //! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
 //! repeats, delays and reorders, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
-//! killed in the middle; programs map extents and unmap them, so that hosts join homes and leave; gets and puts come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they
-//! are taken for lost, and come back with their bytes, while others own pages of them and go on storing. The first node is the
+//! killed in the middle; programs map extents and unmap them, so that hosts join homes and leave; gets and puts come by command, pages
+//! are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they are taken for lost, and
+//! come back with their bytes, while others own pages of them and go on storing. The first node is the
 //! coordinator's: nobody is told of its death when its next life begins soon.
 //!
 //! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may

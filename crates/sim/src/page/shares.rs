@@ -3,9 +3,13 @@
 //! The machines are those that nodes run: [`Sharing`] at the host, [`Guests`] at the home. A node's connections keep order, and the
 //! network of this world does not: a leave waits until the home has confirmed all before it, and a message brings along who it names.
 
-use super::*;
-use hanare_protocol::id::{ClientId, Epoch, NodeId, Rights};
+use super::{Defect, Life, Mapped, OWN, PAGE_COUNT, PageWorld, Parcel, Process, SEAT_COUNT, What};
+use crate::check::{Check, check};
+use hanare_protocol::id::{ClientId, Epoch, Incarnation, NodeId, Rights};
 use hanare_protocol::page::share::{Action, Guest, Joiner, Life as NodeLife, MapRequest, Over, Sharing};
+use hanare_protocol::page::word::State;
+use hanare_protocol::page::{Host, HostId, Page, Place, Plain};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a region that is left waits for pages that programs keep. No program of this world stands still, so it outlasts all delays.
 const PATIENCE_MS: u64 = 30_000;
@@ -14,9 +18,9 @@ const PROGRAM_COUNT: usize = 2;
 
 /// A program that maps an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Program(u64);
+pub(super) struct Mapper(u64);
 
-impl MapRequest for Program {
+impl MapRequest for Mapper {
     fn client(&self) -> ClientId {
         ClientId(self.0)
     }
@@ -29,7 +33,7 @@ impl MapRequest for Program {
 /// The extent of a home as a host shares it.
 #[derive(Debug)]
 pub(super) struct Share {
-    pub(super) sharing: Sharing<Program, &'static str>,
+    pub(super) sharing: Sharing<Mapper, &'static str>,
     /// What the host is called in messages to it.
     pub(super) key: u64,
     /// Its number at the home.
@@ -91,13 +95,13 @@ impl PageWorld {
         if process.shares.get(&home).is_some_and(|share| share.inside.len() + share.waiting.len() >= PROGRAM_COUNT) {
             return Ok(());
         }
-        let program = Program(self.draw());
+        let program = Mapper(self.draw());
         self.share(life, home, program);
         self.drain_share(life, home)
     }
 
     /// It is a program's turn to map an extent, or it waits.
-    fn share(&mut self, life: Life, home: Life, program: Program) {
+    fn share(&mut self, life: Life, home: Life, program: Mapper) {
         let key = self.draw();
         let process = self.processes.get_mut(&life).expect("it lives");
         let share = process.shares.entry(home).or_insert_with(|| Share {
@@ -161,7 +165,7 @@ impl PageWorld {
         Ok(())
     }
 
-    fn act_on(&mut self, life: Life, home: Life, action: Action<Program, &'static str>) -> Check {
+    fn act_on(&mut self, life: Life, home: Life, action: Action<Mapper, &'static str>) -> Check {
         let (leaves_silently, leaves_early) = (self.has(Defect::LeaveSilently), self.has(Defect::LeaveEarly));
         let share = share_of(self, life, home);
         match action {

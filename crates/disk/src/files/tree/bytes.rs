@@ -3,14 +3,12 @@
 use super::super::record::{Attributes, Ino, SessionId, Stamp};
 use super::super::space::{BLOCK_LEN, Run};
 use super::{Inode, Kind, Tree};
+use crate::files::bytes::FILE_LEN_MAX;
 
 /// Whether a run may be at that block of a file.
 pub(super) fn is_place(block: u64, run: Run) -> bool {
     block.checked_add(u64::from(run.count)).is_some_and(|end| end <= FILE_LEN_MAX.div_ceil(BLOCK_LEN))
 }
-
-/// Longest file in bytes: what the kernel can say of a place in one.
-pub(super) const FILE_LEN_MAX: u64 = i64::MAX as u64;
 
 impl Tree {
     pub(super) fn set(&mut self, ino: Ino, set: &Attributes, time: Stamp) -> bool {

@@ -1,14 +1,15 @@
 //! What holds of every state that a log builds: a snapshot is input, because any program that may write the log's region wrote it.
 
-use super::bytes::{FILE_LEN_MAX, is_place};
+use super::bytes::is_place;
 use super::names::is_name;
 use super::{Inode, Kind, SESSION_COUNT_MAX, Tree};
+use crate::files::bytes::FILE_LEN_MAX;
 use crate::files::record::{Ino, ROOT};
 use crate::files::space::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers that are counted up stay below: so many changes are never made.
-const COUNT_MAX: u64 = 1 << 62;
+const PLAUSIBLE_COUNT: u64 = 1 << 62;
 
 /// Why a state is none that records build.
 pub type Unsound = &'static str;
@@ -19,7 +20,7 @@ impl Tree {
     /// **Cost**: a look at each file, block run and name.
     pub fn check(&self) -> Result<(), Unsound> {
         let ensure = |holds: bool, why: Unsound| if holds { Ok(()) } else { Err(why) };
-        ensure(self.position < COUNT_MAX && self.next < COUNT_MAX, "its numbers are used up")?;
+        ensure(self.position < PLAUSIBLE_COUNT && self.next < PLAUSIBLE_COUNT, "its numbers are used up")?;
         ensure(self.inodes.keys().all(|ino| *ino < self.next), "a file has a number that was never given")?;
         ensure(self.parent(ROOT) == Some(ROOT), "it has no root")?;
         self.check_sessions()?;

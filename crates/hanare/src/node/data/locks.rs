@@ -1,6 +1,6 @@
 //! Who waits for which lock, group or job, on which link and for how long: the driver of their state machines.
 
-use super::shares::{Share, Shares};
+use super::shares::{Shares, TableShare};
 use super::waiter::{Answered, Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
@@ -136,7 +136,7 @@ impl Locks {
 
     /// A link may have more of the tables, or less.
     fn recount(&mut self, link: u64) {
-        self.shares.set(link, Share { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
+        self.shares.set(link, TableShare { claims: self.locks.count_of(link), places: self.groups.count_of(link) });
     }
 
     /// A client would have a lock, and knows a version of the data bound to it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 /// Takings of locks, and places in groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct TableShare {
     pub claims: usize,
     pub places: usize,
 }
@@ -16,24 +16,24 @@ pub(crate) struct Share {
 /// Shares by connection, and their sums by user.
 #[derive(Default)]
 pub(crate) struct Shares {
-    sessions: HashMap<u64, (u32, Share)>,
-    users: HashMap<u32, Share>,
+    sessions: HashMap<u64, (u32, TableShare)>,
+    users: HashMap<u32, TableShare>,
 }
 
 impl Shares {
     /// A user asks on a connection. Returns what the user has on all of its connections.
-    pub fn enter(&mut self, session: u64, user: u32) -> Share {
-        self.sessions.entry(session).or_insert((user, Share::default()));
+    pub fn enter(&mut self, session: u64, user: u32) -> TableShare {
+        self.sessions.entry(session).or_insert((user, TableShare::default()));
         self.users.get(&user).copied().unwrap_or_default()
     }
 
     /// A connection has so much from here on.
-    pub fn set(&mut self, session: u64, share: Share) {
+    pub fn set(&mut self, session: u64, share: TableShare) {
         let Some((user, before)) = self.sessions.get_mut(&session) else { return };
         let sum = self.users.entry(*user).or_default();
         sum.claims = sum.claims + share.claims - before.claims;
         sum.places = sum.places + share.places - before.places;
-        if *sum == Share::default() {
+        if *sum == TableShare::default() {
             self.users.remove(user);
         }
         *before = share;
@@ -41,7 +41,7 @@ impl Shares {
 
     /// A connection has ended.
     pub fn forget(&mut self, session: u64) {
-        self.set(session, Share::default());
+        self.set(session, TableShare::default());
         self.sessions.remove(&session);
     }
 }
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn sums_of_a_user_are_those_of_its_connections() {
         let mut shares = Shares::default();
-        let share = |claims, places| Share { claims, places };
-        assert_eq!(shares.enter(1, 10), Share::default());
+        let share = |claims, places| TableShare { claims, places };
+        assert_eq!(shares.enter(1, 10), TableShare::default());
         shares.set(1, share(3, 1));
         assert_eq!(shares.enter(2, 10), share(3, 1));
         shares.set(2, share(4, 0));
         shares.set(1, share(1, 2));
-        assert_eq!((shares.enter(2, 10), shares.enter(3, 11)), (share(5, 2), Share::default()));
+        assert_eq!((shares.enter(2, 10), shares.enter(3, 11)), (share(5, 2), TableShare::default()));
         shares.forget(2);
         assert_eq!(shares.enter(4, 10), share(1, 2));
         [1, 2, 3, 4].into_iter().for_each(|session| shares.forget(session));

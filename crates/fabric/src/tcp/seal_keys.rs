@@ -22,11 +22,11 @@ pub(crate) struct Unsealed;
 
 /// The keys of both directions of one connection.
 #[derive(Clone)]
-pub(crate) struct Traffic(Arc<StatelessTransportState>);
+pub(crate) struct SealKeys(Arc<StatelessTransportState>);
 
-impl Traffic {
-    pub(crate) fn new(keys: StatelessTransportState) -> Traffic {
-        Traffic(Arc::new(keys))
+impl SealKeys {
+    pub(crate) fn new(keys: StatelessTransportState) -> SealKeys {
+        SealKeys(Arc::new(keys))
     }
 
     /// Seals record `number`; `sealed` has room for a tag more. Returns how long it is. Neither allocates nor locks.
@@ -39,12 +39,12 @@ impl Traffic {
         self.open(Some(number).filter(|number| *number < FRAMES), sealed, plain)
     }
 
-    /// As [`Traffic::seal_record`], of a frame.
+    /// As [`SealKeys::seal_record`], of a frame.
     pub(crate) fn seal_frame(&self, number: u64, plain: &[u8], sealed: &mut [u8]) -> Result<usize, Unsealed> {
         self.seal(FRAMES.checked_add(number), plain, sealed)
     }
 
-    /// As [`Traffic::open_record`], of a frame.
+    /// As [`SealKeys::open_record`], of a frame.
     pub(crate) fn open_frame(&self, number: u64, sealed: &[u8], plain: &mut [u8]) -> Result<usize, Unsealed> {
         self.open(FRAMES.checked_add(number), sealed, plain)
     }
