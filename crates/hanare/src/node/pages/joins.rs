@@ -138,6 +138,10 @@ impl SharedRegions {
             match action {
                 share::Action::Ask => self.join_all(place),
                 share::Action::Admit(wanted) => {
+                    // Who was refused before may have called it something else.
+                    if let Some(host) = self.hosts.get_mut(&place) {
+                        host.name.clone_from(&wanted.view.name);
+                    }
                     let (result, fds) = match self.admit(wanted.client, place) {
                         Ok((view, fds)) => (Ok(Answer::Shared(view)), fds),
                         Err(error) => (Err(error), Vec::new()),

@@ -407,7 +407,7 @@ impl Pager {
             } else {
                 let clean: &PageBytes = tools.pages[index * PAGE..].first_chunk().expect("room for every page");
                 // SAFETY: the caller holds the page; the reference ends here (invariant 1).
-                *unsafe { self.twins.of(*page) } = *clean;
+                unsafe { self.twins.of(*page) }.copy_from_slice(clean);
             }
         }
         self.by_state(dirty, |run, state| {
