@@ -292,6 +292,7 @@ fn send_home(shared: &Shared, all: &ByteRanges) -> Result<()> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "one range is what is expected")]
 mod tests {
     use super::*;
 

@@ -272,7 +272,7 @@ impl BoundData {
                 self.publishing.remove(&who);
                 if let State::Publishing { staged, .. } = before {
                     self.shelf.unstage(&staged.release.changes);
-                    self.take_effect(&name.to_owned(), *staged);
+                    self.take_effect(name, *staged);
                 }
             }
             (Phase::Torn, Mode::Exclusive) => {

@@ -33,6 +33,7 @@ struct Watch {
 }
 
 /// What a look brought.
+#[expect(clippy::large_enum_variant, reason = "it is returned once a look, and kept nowhere")]
 enum Look {
     Seen(SyncAnswer),
     NotYet,

@@ -67,7 +67,7 @@ impl Pager {
             // SAFETY: the caller holds the page; the reference ends here.
             let twin: &PageBytes = unsafe { self.twins.of(page) };
             let mut at = 0;
-            for part in parts_of(ranges, page).chain([PAGE..PAGE]) {
+            for part in parts_of(ranges, page).chain(std::iter::once(PAGE..PAGE)) {
                 if read[at..part.start] != twin[at..part.start] {
                     others |= 1 << index;
                     read[at..part.start].copy_from_slice(&twin[at..part.start]);
@@ -191,6 +191,7 @@ impl BoundMemory for Explicit {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "one range is what is expected")]
 mod tests {
     use super::*;
 

@@ -272,8 +272,9 @@ impl Explicit {
         // ORDERING: stores to bytes of this host come before whatever tells another program of them.
         fence(Ordering::SeqCst);
         trace::slice_on("flush", &self.name, (offset, len), || {
-            let range = [offset..offset.saturating_add(len)];
-            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, pager.keeps_dirty.then_some(&range)))
+            let range = offset..offset.saturating_add(len);
+            let range = std::slice::from_ref(&range);
+            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, pager.keeps_dirty.then_some(range)))
         })
     }
 
