@@ -317,6 +317,13 @@ const NOTES: &[Notes] = &[
     notes("hanare-demo", &[], &[], &[("hanare demo", "A minute."), ("hanare demo matmul --n 512", "One program, in detail.")]),
     notes("hanare-demo-matmul", OF_BENCHES, &[], &[("hanare demo matmul --n 512", "From files to a file, checked.")]),
     notes("hanare-completions", &[], &[], &[("hanare completions bash", "For bash, on standard output.")]),
+    notes(
+        "hanare-top",
+        &[],
+        &[],
+        &[("hanare top", "The whole pool, live."), ("hanare top --once --json", "One look, for a program.")],
+    ),
+    notes("hanare-trace", &[], &[], &[("hanare trace out.json", "Where the time of a job's timeline went, by rank and kind.")]),
     notes("hanare-man", &[], &[], &[("hanare man man1", "All pages, into a folder.")]),
 ];
 

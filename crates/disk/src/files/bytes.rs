@@ -9,12 +9,9 @@ use super::record::{Attributes, Ino, Record, Stamp};
 use super::refusal::Result;
 use super::space::{BLOCK_LEN, Run};
 use super::store::segment_name;
-use super::tree::{Inode, Kind};
+use super::tree::{FILE_LEN_MAX, Inode, Kind};
 use rustix::io::Errno;
 use std::time::Duration;
-
-/// Longest file: what `off_t` holds.
-pub const FILE_LEN_MAX: u64 = i64::MAX as u64;
 
 /// How long what was written waits for more before the others are told.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);

@@ -3,7 +3,9 @@
 use super::super::record::{Attributes, Ino, SessionId, Stamp};
 use super::super::space::{BLOCK_LEN, Run};
 use super::{Inode, Kind, Tree};
-use crate::files::bytes::FILE_LEN_MAX;
+
+/// Longest file: what `off_t` holds.
+pub const FILE_LEN_MAX: u64 = i64::MAX as u64;
 
 /// Whether a run may be at that block of a file.
 pub(super) fn is_place(block: u64, run: Run) -> bool {

@@ -12,6 +12,7 @@ mod bytes;
 mod names;
 mod sound;
 
+pub use bytes::FILE_LEN_MAX;
 pub use names::NAME_LEN_MAX;
 
 use super::blocks::Blocks;

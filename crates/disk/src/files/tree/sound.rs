@@ -1,9 +1,8 @@
 //! What holds of every state that a log builds: a snapshot is input, because any program that may write the log's region wrote it.
 
-use super::bytes::is_place;
+use super::bytes::{FILE_LEN_MAX, is_place};
 use super::names::is_name;
 use super::{Inode, Kind, SESSION_COUNT_MAX, Tree};
-use crate::files::bytes::FILE_LEN_MAX;
 use crate::files::record::{Ino, ROOT};
 use crate::files::space::Run;
 use std::collections::{BTreeMap, BTreeSet};
