@@ -28,6 +28,9 @@
 //!
 //! What this home keeps of releases is bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The lock that was used
 //! least recently loses its oldest releases first. One that asks for more than is kept takes all that is bound for changed.
+//!
+//! [`RELEASE_LEN_MAX`]: crate::limits::RELEASE_LEN_MAX
+//! [`RELEASE_LINE_COUNT_MAX`]: crate::limits::RELEASE_LINE_COUNT_MAX
 
 #[cfg(test)]
 mod explore;

@@ -2,6 +2,8 @@
 //!
 //! The machines are those that nodes run: [`Sharing`] at the host, [`Guests`] at the home. A node's connections keep order, and the
 //! network of this world does not: a leave waits until the home has confirmed all before it, and a message brings along who it names.
+//!
+//! [`Guests`]: hanare_protocol::page::share::Guests
 
 use super::{Defect, Life, Mapped, OWN, PAGE_COUNT, PageWorld, Parcel, Process, SEAT_COUNT, What};
 use crate::check::{Check, check};
