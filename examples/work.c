@@ -27,7 +27,7 @@ static int read_all(hanare_queue *queue, int writers)
         sum += number;
     }
     printf("%d numbers, sum %llu\n", writers * EACH, (unsigned long long)sum);
-    return hanare_queue_reader_close(reader) < 0;
+    return hanare_queue_reader_close(reader) < 0 ? failed() : 0;
 }
 
 static int send_all(hanare_queue *queue)
@@ -39,7 +39,7 @@ static int send_all(hanare_queue *queue)
     for (uint64_t number = 1; number <= EACH; number++)
         if (hanare_queue_send(writer, &number, sizeof number, HANARE_FOREVER) < 0)
             return failed();
-    return hanare_queue_writer_close(writer) < 0;
+    return hanare_queue_writer_close(writer) < 0 ? failed() : 0;
 }
 
 int main(void)
@@ -63,5 +63,7 @@ int main(void)
     status = hanare_rank(pool) == 0 ? read_all(queue, hanare_ranks(pool) - 1) : send_all(queue);
     if (status == 0 && hanare_rank(pool) == 0 && hanare_remove(pool, "example-work") < 0)
         return failed();
-    return status != 0 || hanare_detach(pool) < 0;
+    if (hanare_detach(pool) < 0)
+        return failed();
+    return status;
 }

@@ -1,6 +1,7 @@
 //! Coherent mappings: a pointer to one region on many hosts, and what programs see of each other's stores.
 
 use crate::holder;
+use crate::processes::Dice;
 use crate::support;
 
 use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool, SharedMapping};
@@ -162,18 +163,6 @@ fn one_way_at_a_time_and_its_reasons() {
     assert_eq!(unsafe { AtomicU64::from_ptr(pointer.ptr().add(24).cast()) }.load(SeqCst), 77);
 }
 
-/// Numbers that look random.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 #[test]
 // FEATURE: EU-F12 EU-F13 EU-F14
 fn any_order_of_accesses_by_anybody_shows_one_memory() {
@@ -185,7 +174,7 @@ fn any_order_of_accesses_by_anybody_shows_one_memory() {
         clients[0].create("one", words * 8, &options).unwrap();
         let mappings: Vec<_> = clients.iter().map(|client| map(client, "one")).collect();
         let regions: Vec<_> = clients.iter().map(|client| client.open("one").unwrap()).collect();
-        let (mut dice, mut model) = (Dice(seed * 77), vec![0u64; words as usize]);
+        let (mut dice, mut model) = (Dice::new(seed * 77), vec![0u64; words as usize]);
         for step in 0..600 {
             let (who, at) = (dice.below(4) as usize, dice.below(words));
             let wanted = model[at as usize];
@@ -212,7 +201,7 @@ fn any_order_of_accesses_by_anybody_shows_one_memory() {
                 }
             };
             assert_eq!(seen, wanted, "seed {seed}, step {step}");
-            model[at as usize] = match dice.0 % 6 {
+            model[at as usize] = match dice.below(6) {
                 1 => wanted.wrapping_add(step),
                 _ => step,
             };
@@ -311,11 +300,11 @@ fn counts_up_until_it_is_killed() {
     if holder::is_started() {
         let pool = Pool::attach_alone().unwrap();
         let mapping = map(&pool, "counters");
-        let mut dice = Dice(u64::from(std::process::id()));
+        let mut dice = Dice::new(u64::from(std::process::id()));
         std::thread::scope(|scope| {
             let mapping = &mapping;
             for thread in 0..3 {
-                let mut dice = Dice(dice.below(1 << 40) + thread + 1);
+                let mut dice = Dice::new(dice.below(1 << 40) + thread + 1);
                 scope.spawn(move || {
                     loop {
                         word(mapping, dice.below(16) * 512 + 1).fetch_add(1, SeqCst);
@@ -500,7 +489,7 @@ fn words_beside_each_other_never_go_back_whoever_writes_them() {
             for thread in 0..THREADS {
                 let me = host as u64 * THREADS + thread;
                 scope.spawn(move || {
-                    let mut dice = Dice(me * 7919 + 1);
+                    let mut dice = Dice::new(me * 7919 + 1);
                     let mut seen = [[0u64; 6]; HOSTS * THREADS as usize];
                     for round in 1..=ROUNDS {
                         let page = dice.below(6);
@@ -541,7 +530,7 @@ fn a_program_that_scribbles_over_page_words_loses_its_own_region_alone() {
         word(&scribbled, page * 512).store(page, SeqCst);
         word(&whole, page * 512).store(page, SeqCst);
     }
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     for word in page_words("scribbled") {
         word.store(dice.below(u64::MAX) << 1 | dice.below(2), SeqCst);
     }

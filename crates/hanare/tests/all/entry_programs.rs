@@ -3,6 +3,7 @@
 //! The locks' bytes lie in pieces of a few bytes up to some pages, by turns, so that most pages have bytes of several locks. The oracle is
 //! one copy of each lock's bytes in this process, under a mutex that is taken by who has the lock.
 
+use crate::processes::Dice;
 use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, Placement, Pool, SharedMapping, Strided};
@@ -14,18 +15,6 @@ const LOCKS: usize = 6;
 const THREADS: usize = 6;
 const STEPS: usize = 60;
 const LEN: u64 = 48 << 10;
-
-/// Numbers of chance.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
-    }
-}
 
 /// A lock's pieces of the region, and which of them are bound; what they hold by the last release.
 struct Bytes {
@@ -114,7 +103,7 @@ fn step(dice: &mut Dice, client: &Pool, mapping: &SharedMapping, locks: &[Mutex<
 }
 
 fn run(seed: u64, nodes: usize) {
-    let mut dice = Dice(seed * 2 + 1);
+    let mut dice = Dice::new(seed * 2 + 1);
     let pool = TestPool::start(nodes, 32 << 20);
     let clients: Vec<Pool> = (0..4).map(|client| pool.client(client % nodes)).collect();
     let options = CreateOptions { placement: Placement::Interleave(8192), ..CreateOptions::default() };
@@ -131,7 +120,7 @@ fn run(seed: u64, nodes: usize) {
         for thread in 0..THREADS {
             // Two programs have two threads.
             let (client, mapping, locks) = (&clients[thread % 4], &mappings[thread % 4], &locks);
-            let mut dice = Dice(seed * 1000 + thread as u64 + 1);
+            let mut dice = Dice::new(seed * 1000 + thread as u64 + 1);
             scope.spawn(move || {
                 for turn in 0..STEPS {
                     step(&mut dice, client, mapping, locks, &format!("seed {seed}, thread {thread}, step {turn}"));

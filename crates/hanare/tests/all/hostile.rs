@@ -1,5 +1,6 @@
 //! A client that knows the protocol and means no good: the node lives, and serves others.
 
+use crate::processes::Dice;
 use crate::raw_link::{BOUND, Raw};
 use crate::support;
 
@@ -171,23 +172,16 @@ fn a_batch_with_a_command_that_could_not_be_added_is_not_sent() {
 }
 
 /// Numbers that are likely to go wrong.
-struct Nasty(u64);
+struct Nasty(Dice);
 
 impl Nasty {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
     fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.0.below(bound)
     }
 
     fn number(&mut self) -> u64 {
         match self.below(8) {
-            0 => self.next(),
+            0 => self.0.next(),
             1 => 1 << self.below(64),
             2 => (1 << self.below(64)) - 1,
             3 => LEN - self.below(64),
@@ -226,7 +220,7 @@ impl Nasty {
         let checked = command.and_then(|command| command.shape(&words).ok()).and_then(|shape| shape.check("", LEN).ok());
         let operand_len =
             command.zip(checked).and_then(|(command, shape)| command.op.operand_len(shape.len())).unwrap_or_default();
-        let mut operand = vec![self.next() as u8; operand_len.min(1 << 16) as usize];
+        let mut operand = vec![self.0.next() as u8; operand_len.min(1 << 16) as usize];
         if op == 3 && operand.len() == address.len() {
             operand.copy_from_slice(address.as_bytes());
         }
@@ -255,7 +249,7 @@ fn the_node_outlives_nonsense_and_serves_others() {
     let seed = u64::from_le_bytes(std::array::from_fn(|k| std::process::id().to_le_bytes()[k % 4])) | 1;
     println!("seed {seed}");
     let pool = TestPool::start(1, 64 << 20);
-    let mut nasty = Nasty(seed);
+    let mut nasty = Nasty(Dice::new(seed));
     let address = pool.nodes[0].address().to_owned();
     let targets = [region(pool.nodes[0].socket(), LEN), region(pool.nodes[0].socket(), 4096)];
     let client = pool.client(0);

@@ -1,6 +1,7 @@
 //! A user that would fill what all programs of a pool share: locks, groups, barriers, words waited for, tables of heaps; one that reads no
 //! answer; one that scribbles over a queue. Others have their share.
 
+use crate::processes::Dice;
 use crate::raw_link::{Raw, packed};
 use crate::support;
 
@@ -220,20 +221,13 @@ fn answers_of_a_data_link_that_nobody_reads_do_not_pile_up() {
     assert!(!client.lock("free").unwrap().was_abandoned());
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 /// A program that may write a queue's region writes anywhere into it while others use the queue: those end with an error or go on, in time,
 /// and the node serves others.
 #[test]
 fn who_scribbles_over_a_queue_spoils_that_queue_alone() {
     let seed = u64::from(std::process::id()) << 7 | 1;
     println!("seed {seed}");
-    let mut state = seed;
+    let mut dice = Dice::new(seed);
     let pool = TestPool::start(2, 16 << 20);
     let near = pool.client(0);
     let region = near.create("untouched", 64 << 10, &CreateOptions::default()).unwrap();
@@ -250,7 +244,7 @@ fn who_scribbles_over_a_queue_spoils_that_queue_alone() {
         let scribbled = near.open(&name).unwrap();
         for _ in 0..20 {
             let sent = writer.send_within(&[7; 40], bound);
-            scribble(&scribbled, form.array_len(3).unwrap(), &mut state);
+            scribble(&scribbled, form.array_len(3).unwrap(), &mut dice);
             let received = reader.receive(&mut Vec::new(), bound);
             let _ = (sent, received, queue.stat());
         }
@@ -263,15 +257,15 @@ fn who_scribbles_over_a_queue_spoils_that_queue_alone() {
 }
 
 /// Stores some words somewhere: noise, small numbers, edges.
-fn scribble(region: &Region, len: u64, state: &mut u64) {
+fn scribble(region: &Region, len: u64, dice: &mut Dice) {
     for _ in 0..4 {
-        let word = match random(state) % 4 {
-            0 => random(state),
-            1 => random(state) % 64,
-            2 => u64::MAX - random(state) % 8,
-            _ => 1 << (random(state) % 64),
+        let word = match dice.below(4) {
+            0 => dice.next(),
+            1 => dice.below(64),
+            2 => u64::MAX - dice.below(8),
+            _ => 1 << dice.below(64),
         };
-        let at = random(state) % (len / 8) * 8;
+        let at = dice.below(len / 8) * 8;
         region.put(at, &word.to_le_bytes()).unwrap();
     }
 }

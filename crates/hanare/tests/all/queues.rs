@@ -454,3 +454,18 @@ fn a_node_that_is_lost_is_told_of() {
     assert!(writer.send(&block(2)).is_err());
     assert!(reader.see(SOON).map(drop).is_err() || reader.see(SOON).map(drop).is_err());
 }
+
+#[test]
+fn ports_of_a_queue_that_was_removed_close_without_an_error() {
+    let pool = TestPool::start(2, 32 << 20);
+    for home in 0..2 {
+        let (near, far) = (pool.client(0), pool.client(1));
+        let queue = near.create_queue("q", &blocks(16, 2, 2, Overflow::Wait), &on(home)).unwrap();
+        let (mut writer, mut reader) = (queue.writer().unwrap(), queue.reader().unwrap());
+        writer.send(&block(1)).unwrap();
+        assert_eq!(receive(&mut reader), block(1));
+        far.remove("q").unwrap();
+        writer.close().unwrap();
+        reader.close().unwrap();
+    }
+}

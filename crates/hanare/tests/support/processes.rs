@@ -136,11 +136,11 @@ impl Dice {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        (self.next() >> 16) % limit
     }
 
     pub fn one_in(&mut self, count: u64) -> bool {

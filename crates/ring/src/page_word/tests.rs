@@ -1,85 +1,15 @@
 //! Safety invariant of this module: the words of a test that has real memory are used through their window only.
 
 use super::*;
+use crate::testing::Steps;
 use crate::words::{Shared, Words};
 use hanare_protocol::page::word::{Invalidated, State, Taken};
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::cell::Cell;
 
 const PAGES: u64 = 3;
 const SEATS: u16 = 4;
 /// The node's own seat.
 const NODE: u16 = 3;
-
-/// Memory of one thread, in which the side that uses it can be stopped before any of its writes.
-#[derive(Clone)]
-struct Steps {
-    words: Rc<RefCell<Vec<u64>>>,
-    /// Writes that still work; those after them are lost, as those of a killed process are.
-    left: Rc<Cell<usize>>,
-}
-
-impl Steps {
-    fn new() -> Steps {
-        let len = page_words_len(PAGES, SEATS) as usize / WORD_LEN;
-        Steps { words: Rc::new(RefCell::new(vec![0; len])), left: Rc::new(Cell::new(usize::MAX)) }
-    }
-
-    /// The same memory as another process sees it, which is not stopped.
-    fn other_process(&self) -> Steps {
-        Steps { words: Rc::clone(&self.words), left: Rc::new(Cell::new(usize::MAX)) }
-    }
-
-    fn may_write(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
-    }
-}
-
-impl Words for Steps {
-    fn count(&self) -> usize {
-        self.words.borrow().len()
-    }
-
-    fn load(&self, word: usize) -> u64 {
-        self.words.borrow()[word]
-    }
-
-    fn store(&self, word: usize, value: u64) {
-        if self.may_write() {
-            self.words.borrow_mut()[word] = value;
-        }
-    }
-
-    fn swap(&self, word: usize, value: u64) -> u64 {
-        let old = self.load(word);
-        self.store(word, value);
-        old
-    }
-
-    fn fence(&self) {}
-
-    fn read(&self, _: usize, _: &mut [u8]) {
-        unreachable!("a page word has no bytes");
-    }
-
-    fn write(&self, _: usize, _: &[u8]) {
-        unreachable!("a page word has no bytes");
-    }
-}
-
-impl Exchange for Steps {
-    /// One that is lost says that it worked: its process is dead and will not know.
-    fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<u64, u64> {
-        let now = self.load(word);
-        if now != old {
-            return Err(now);
-        }
-        self.store(word, new);
-        Ok(old)
-    }
-}
 
 /// What the node does to a word.
 impl<W: Exchange> PageWords<W> {
@@ -109,7 +39,7 @@ impl<W: Exchange> PageWords<W> {
 }
 
 fn pages() -> PageWords<Steps> {
-    PageWords::new(Steps::new(), PAGES, SEATS)
+    PageWords::new(Steps::new(page_words_len(PAGES, SEATS) as usize), PAGES, SEATS)
 }
 
 fn other(pages: &PageWords<Steps>) -> PageWords<Steps> {
@@ -285,7 +215,7 @@ fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped:
     for _ in 0..3 {
         match pages.fault(1, seat, access) {
             Ok(Fault::Map(_)) => {
-                mapped.set(pages.words.left.get() > 0);
+                mapped.set(!pages.words.has_stopped());
                 let _ = pages.leave(1, seat);
                 return;
             }
@@ -296,7 +226,7 @@ fn fault_to_the_end(pages: &PageWords<Steps>, seat: u16, access: Access, mapped:
                 };
             }
             // A dead process does nothing more.
-            _ if pages.words.left.get() == 0 => return,
+            _ if pages.words.has_stopped() => return,
             other => panic!("{other:?}"),
         }
     }
@@ -323,10 +253,10 @@ fn a_thread_that_dies_at_any_step_of_a_fault_stops_nobody() {
                 for dead_before_taking in [true, false] {
                     let pages = page_in(state);
                     let (client, node) = (other(&pages), other(&pages));
-                    client.words.left.set(dies_after);
+                    client.words.stop_after(dies_after);
                     let mapped = Cell::new(false);
                     fault_to_the_end(&client, 0, access, &mapped);
-                    let is_dead = client.words.left.get() == 0;
+                    let is_dead = client.words.has_stopped();
                     let is_marked = !dead_before_taking && {
                         let word = node.look(1);
                         let mark = match word.state().unwrap() {
@@ -374,7 +304,7 @@ fn a_claim_has_a_number_of_its_own_from_the_step_that_makes_it() {
         assert!(pages.fail(2, 0).is_ok());
         let client = other(&pages);
         for dies_after in 0..4 {
-            client.words.left.set(dies_after);
+            client.words.stop_after(dies_after);
             let _ = client.fault(1, 0, Access::Write);
             if pages.end_seat(0).unwrap().is_some() {
                 assert!(pages.number(0) > asked, "{state:?}, dead after {dies_after} writes");

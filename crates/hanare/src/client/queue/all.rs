@@ -225,7 +225,7 @@ impl ArrayPort {
                 None => left = left.and_then(|()| self.leave_afar(*queue)),
             }
         }
-        told.and(left).and(self.reach.ask(0, self.reads.close()).map(drop))
+        self.reach.end_port(0, told.and(left), self.reads.close())
     }
 
     /// Puts a queue of another host back on its board.

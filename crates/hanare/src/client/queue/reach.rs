@@ -119,6 +119,15 @@ impl QueueReach {
         }
     }
 
+    /// Ends a port after what it `told` last. A queue that was removed meanwhile needs to be told nothing: its ports have ended.
+    pub fn end_port(&self, queue: u64, told: Result<()>, request: QueueRequest) -> Result<()> {
+        let asked = self.ask(queue, request).map(drop);
+        match told.and(asked) {
+            Err(Error::UnknownRegion { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
     /// Appends units, which follow their numbers in `operand`. Repeated as often as needed: they count once.
     pub fn append(&self, queue: u64, lane: u32, operand: &[u8]) -> Result<Appended> {
         let mut result = [0; APPENDED_LEN as usize];

@@ -232,7 +232,7 @@ impl ReadPort {
         let queue = self.lanes.queue();
         let told = self.lanes.end();
         self.life.end();
-        told.and(self.reach.ask(queue, self.reads.close()).map(drop))
+        self.reach.end_port(queue, told, self.reads.close())
     }
 }
 

@@ -405,7 +405,8 @@ impl WritePort {
         Ok(true)
     }
 
-    /// Publishes what was kept and leaves the queue. **Errors**: those of [`WritePort::publish`].
+    /// Publishes what was kept and leaves the queue. One that was removed after all was published is left without an error. **Errors**:
+    /// those of [`WritePort::publish`].
     pub fn close(mut self) -> Result<()> {
         self.leave()
     }
@@ -417,7 +418,8 @@ impl WritePort {
         let published = self.publish();
         self.life.end();
         let request = QueueRequest::CloseLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
-        published.and(self.reach.ask(self.queue, request).map(drop))
+        // What was kept and never published is an error, even where the queue is gone.
+        published.and(self.reach.end_port(self.queue, Ok(()), request))
     }
 }
 

@@ -6,7 +6,8 @@ use super::memory::HomeMemory;
 use super::outgoing::Outgoing;
 use crate::node::bypass::NotShared;
 use crate::node::extents::Extents;
-use hanare_protocol::id::{Epoch, Grant, Incarnation, NodeId, Rights};
+use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Rights};
+use hanare_protocol::page::HostId;
 use hanare_protocol::page::share::{Joiner, Life, Tried, Waiting};
 use hanare_protocol::place::Layout;
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
@@ -122,12 +123,18 @@ impl SharedRegions {
         self.let_wait_no_more(keys);
     }
 
-    /// A host has sent all it had, and leaves.
-    pub(super) fn on_leave(&mut self, share: u64) {
+    /// A share ends: its host is not dismissed any more, and does not wait to be let in. Whose it was, if it was known.
+    pub(super) fn end_share(&mut self, share: u64) -> Option<(Gid, HostId)> {
         self.dismissed.retain(|dismissed| !dismissed.is_of(share));
-        let Some((gid, host)) = self.shares.get(&share).copied() else { return };
+        let (gid, host) = self.shares.get(&share).copied()?;
         let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
         self.let_wait_no_more(key);
+        Some((gid, host))
+    }
+
+    /// A host has sent all it had, and leaves.
+    pub(super) fn on_leave(&mut self, share: u64) {
+        let Some((gid, host)) = self.end_share(share) else { return };
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             let answer = home.on_handed_over(host, false);

@@ -183,10 +183,7 @@ impl SharedRegions {
 
     /// A host does not know what it had of a home of this node: that is lost with it.
     pub(super) fn on_forgot(&mut self, share: u64) {
-        self.dismissed.retain(|dismissed| !dismissed.is_of(share));
-        let Some((gid, host)) = self.shares.get(&share).copied() else { return };
-        let key = self.homes.get(&gid).and_then(|home| home.key_of(host));
-        self.let_wait_no_more(key);
+        let Some((gid, host)) = self.end_share(share) else { return };
         let Some(home) = self.homes.get_mut(&gid) else { return };
         if home.is_returning() {
             home.on_handed_over(host, true);
