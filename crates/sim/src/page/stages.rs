@@ -33,7 +33,8 @@ impl PageWorld {
         let (first, is_put, face) = (Page(self.dice.below(PAGE_COUNT)), self.dice.chance(4_000), Face(self.next_face));
         self.next_face += 1;
         let mut asked: Vec<Page> = (0..PAGE_COUNT).map(Page).filter(|page| *page == first || self.dice.chance(2_500)).collect();
-        let pages = asked.iter().map(|page| (*page, self.truths[&(life, *page)].last)).collect();
+        let home = self.processes[&life].extent;
+        let pages = asked.iter().map(|page| (*page, self.truths[&(home, *page)].last)).collect();
         let unasked = if self.has(Defect::AskInTurns) {
             // The first that is asked for is any of them.
             let at = self.dice.below(asked.len() as u64) as usize;
@@ -89,7 +90,7 @@ impl PageWorld {
         let after = self.dice.pick(&[0, 1, 20, 300]);
         for page in stage.pages.into_keys() {
             self.check_newest(life, page)?;
-            self.store(life, life, page);
+            self.store(life, self.processes[&life].extent, page);
             self.at(after, Event::Release { life, page, face });
         }
         self.count("puts");
@@ -97,7 +98,8 @@ impl PageWorld {
     }
 
     fn check_newest(&self, life: Life, page: Page) -> Check {
-        let (read, last) = (self.processes[&life].memory[page.0 as usize], self.truths[&(life, page)].last);
+        let process = &self.processes[&life];
+        let (read, last) = (process.memory[page.0 as usize], self.truths[&(process.extent, page)].last);
         check(read == last, || format!("a command finds {read} where {last} was stored last"))
     }
 
