@@ -399,7 +399,7 @@ mod tests {
             // At the end each is told in time.
             now_ms += PATIENCE_MS;
             for face in recalls.late(now_ms) {
-                recalls.give_up(face, |_, _| Err(()));
+                let _ = recalls.give_up(face, |_, _| Err(()));
             }
             let told: BTreeSet<Face> = recalls.tell_all(None).into_iter().map(|(_, face, _)| face).collect();
             for (face, known) in &stages {

@@ -45,7 +45,8 @@ impl PageWorld {
     pub(super) fn on_lost(&mut self, life: Life, lost: Life) -> Check {
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
         process.lost.insert(lost);
-        let unheard: Vec<Parcel> = process.couriers.remove(&lost).iter().flat_map(Courier::unconfirmed).map(|(_, it)| it.clone()).collect();
+        let unheard: Vec<Parcel> =
+            process.couriers.remove(&lost).iter().flat_map(Courier::unconfirmed).map(|(_, it)| it.clone()).collect();
         process.keep_unsent(unheard);
         process.leaves.retain(|(at, ..)| *at != lost);
         let homes = process.shares.iter().filter(|(_, share)| share.at == lost).map(|(home, _)| *home);

@@ -116,7 +116,11 @@ impl PageWorld {
         let peer = process.peer(host).expect("just seen");
         process.end_wait(|waiting| waiting.key == peer.key);
         if let Some(rules) = &mut process.returning {
-            if has_all { rules.on_left(host) } else { rules.on_host_lost(host) }
+            if has_all {
+                rules.on_left(host)
+            } else {
+                rules.on_host_lost(host)
+            }
             process.guests.answer(host);
             self.send_to_guest(home, peer, What::Left);
             return self.end_return(home);

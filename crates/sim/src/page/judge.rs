@@ -39,7 +39,7 @@ impl PageWorld {
         for (life, process) in &self.processes {
             check(process.directory.busy_count() == 0, || format!("something is under way at {life}: {:?}", process.directory))?;
             check(process.returning.is_none(), || format!("{life} still waits for hosts: {:?}", process.returning))?;
-            check(process.faces.is_empty(), || format!("commands wait at {life}: {:?}", process.faces))?;
+            check(process.recalls.is_empty(), || format!("commands wait at {life}: {:?}", process.recalls))?;
             let waits: Vec<&Waiting> = process.threads.iter().flatten().collect();
             check(waits.is_empty(), || format!("programs of {life} wait for {waits:?}"))?;
             for (home, mapped) in &process.mapped {

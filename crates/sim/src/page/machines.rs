@@ -29,11 +29,7 @@ impl PageWorld {
                     self.send(life, receiver.life, Parcel { home, page, what, value, by: receiver.key, peer: named });
                 }
                 Output::Ready(page, face) => self.on_ready(life, page, face)?,
-                Output::Failed(page, face, _) => {
-                    self.give_up(life, face);
-                    self.count("commands refused");
-                    self.judge_refusal(self.processes[&life].extent, page)?;
-                }
+                Output::Failed(page, face, refusal) => self.on_failed(life, page, face, refusal)?,
             }
         }
         match self.processes.get(&life).map(|process| process.extent) {
@@ -43,7 +39,15 @@ impl PageWorld {
     }
 
     /// A message to a host: a thread takes what it was granted at its home, or the node acts on it.
-    pub(super) fn hear(&mut self, from: Life, life: Life, home: Extent, page: Page, message: ToHost, value: Option<u64>) -> Check {
+    pub(super) fn hear(
+        &mut self,
+        from: Life,
+        life: Life,
+        home: Extent,
+        page: Page,
+        message: ToHost,
+        value: Option<u64>,
+    ) -> Check {
         if message.has_bytes() && value.is_none() {
             return Err("a page without its bytes".to_owned());
         }

@@ -34,6 +34,7 @@ impl PageWorld {
             return Ok(());
         }
         self.at(TICK_MS, Event::Tick { life });
+        self.tick_stages(life)?;
         self.try_again(life)?;
         self.let_leavers_go(life)?;
         self.go_on_leaving(life)?;

@@ -21,15 +21,17 @@ mod stages;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
+use guests::{Joining, Peer};
 use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
 use hanare_protocol::page::share::{Guests, Lobby};
 use hanare_protocol::page::word::{Fault, Fill, State};
-use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
+use hanare_protocol::page::{
+    Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt,
+};
 use hanare_protocol::page::{HostOutput, Returning, Ticket, ToHome, ToHost, Version};
-use guests::{Joining, Peer};
 use shares::Share;
-use stages::Stage;
+use stages::{STAGE_PATIENCE_MS, Stage, Undone};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages of each extent.
@@ -125,9 +127,9 @@ pub(crate) enum Event {
     Command {
         life: Life,
     },
+    /// A put is done with its pages.
     Release {
-        life: Life,
-        page: Page,
+        home: Extent,
         face: Face,
     },
     Fault,
@@ -190,8 +192,9 @@ struct Process {
     couriers: BTreeMap<Life, Courier<Parcel>>,
     lost: BTreeSet<Life>,
     threads: Vec<Option<Waiting>>,
-    /// Gets and puts that are under way.
-    faces: BTreeMap<Face, Stage>,
+    /// Gets and puts that are under way, and which pages they wait for.
+    stages: BTreeMap<Face, Stage>,
+    recalls: Recalls<(), (), Undone>,
     /// Lives of homes that are to be told that there is no more of an extent, by which share.
     leaves: BTreeSet<(Life, Extent, u64)>,
     /// Shares at homes that are back and have got all, and in which life they are, by what this host was called.
@@ -248,7 +251,6 @@ pub(crate) struct PageWorld {
     nodes: Vec<Option<Life>>,
     next_life: Life,
     next_value: u64,
-    next_face: u64,
     /// Shares, keys and programs that were numbered.
     drawn: u64,
     truths: BTreeMap<(Extent, Page), Truth>,
@@ -275,7 +277,6 @@ impl World for PageWorld {
             nodes,
             next_life: 0,
             next_value: 1,
-            next_face: 0,
             drawn: 0,
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
@@ -305,11 +306,7 @@ impl World for PageWorld {
             Event::Program { life } => self.on_program(life),
             Event::Filled { life, thread, ticket } => self.on_filled(life, thread, ticket),
             Event::Command { life } => self.on_command(life),
-            Event::Release { life, page, face } => {
-                let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
-                process.directory.release(page, face);
-                self.drain_home(life, page)
-            }
+            Event::Release { home, face } => self.on_release(home, face),
             Event::Fault => self.on_fault(),
             Event::Restart { node } => {
                 if self.nodes[node].is_none() {
@@ -353,7 +350,8 @@ impl PageWorld {
             couriers: BTreeMap::new(),
             lost: self.dead.clone(),
             threads: vec![None; usize::from(THREAD_COUNT)],
-            faces: BTreeMap::new(),
+            stages: BTreeMap::new(),
+            recalls: Recalls::new(STAGE_PATIENCE_MS),
             leaves: BTreeSet::new(),
             handed: BTreeMap::new(),
             returning: None,

@@ -31,11 +31,11 @@ impl PageWorld {
         let life = match event {
             Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
             Event::Arrive { to: life, .. } | Event::Receipt { to: life, .. } => *life,
-            Event::Filled { life, .. }
-            | Event::Local { life, .. }
-            | Event::Tick { life }
-            | Event::Release { life, .. }
-            | Event::Lost { life, .. } => *life,
+            Event::Filled { life, .. } | Event::Local { life, .. } | Event::Tick { life } | Event::Lost { life, .. } => *life,
+            Event::Release { home, .. } => match self.life_of(*home) {
+                Some(life) => life,
+                None => return false,
+            },
             _ => return false,
         };
         match self.still.get(&life).copied() {
@@ -70,7 +70,7 @@ impl PageWorld {
         let couriers = std::mem::take(&mut process.couriers);
         process.keep_unsent(couriers.values().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel.clone()));
         process.leaves.clear();
-        process.faces.clear();
+        process.recalls.on_return();
         process.lost = self.dead.clone();
         let own = process.shares.get_mut(&process.extent);
         own.into_iter().for_each(|share| share.at = life);
@@ -190,7 +190,13 @@ impl PageWorld {
     }
 
     /// A host says something of a page to a home that is back: pages among it count.
-    pub(super) fn hear_in_return(&mut self, life: Life, host: HostId, page: Page, (message, value): (ToHome, Option<u64>)) -> Check {
+    pub(super) fn hear_in_return(
+        &mut self,
+        life: Life,
+        host: HostId,
+        page: Page,
+        (message, value): (ToHome, Option<u64>),
+    ) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let (Some(rules), ToHome::WriteBack { version, .. }) = (&mut process.returning, message) else { return Ok(()) };
         if rules.on_write_back(host, page, version) == Heard::Acted {
@@ -219,7 +225,13 @@ impl PageWorld {
             }
         }
         for (other, process) in self.processes.iter().filter(|(other, _)| !self.still.contains_key(other)) {
-            let kept = process.mapped.get(&home).map(|mapped| mapped.place.present_count()).unwrap_or_default();
+            // Frames of the home's own host are the bytes at home.
+            let is_kept = |mapped: &Mapped, page: u64| match process.extent == home {
+                true => mapped.place.look(Page(page)).may_map(Access::Read),
+                false => mapped.place.frame(Page(page)).is_some(),
+            };
+            let kept =
+                process.mapped.get(&home).map_or(0, |mapped| (0..PAGE_COUNT).filter(|page| is_kept(mapped, *page)).count());
             check(kept == 0, || format!("life {other} goes on with {kept} pages of {home}, whose home began anew"))?;
         }
         Ok(())

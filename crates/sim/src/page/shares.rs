@@ -75,7 +75,8 @@ impl Process {
     /// Drops the pages of all extents whose homes do without this host. Returns those, and whether stores go with them.
     pub(super) fn drop_others_pages(&mut self) -> BTreeMap<Extent, bool> {
         let knows = |home: Extent, share: &Share| self.extent == home && self.guests.knows(share.key);
-        let others: Vec<Extent> = (self.shares.iter()).filter(|(home, share)| !knows(**home, share)).map(|(home, _)| *home).collect();
+        let others: Vec<Extent> =
+            (self.shares.iter()).filter(|(home, share)| !knows(**home, share)).map(|(home, _)| *home).collect();
         let others: BTreeMap<Extent, bool> = others.into_iter().map(|home| (home, self.has_unsaved(home))).collect();
         self.mapped.retain(|home, _| !others.contains_key(home));
         self.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| others.contains_key(&waiting.home))));
@@ -84,7 +85,8 @@ impl Process {
 
     /// Whether bytes that programs here stored would be lost with a home, or with what this host has of it.
     fn has_unsaved(&self, home: Extent) -> bool {
-        let owned = |place: &Plain<u64>, page: u64| matches!(place.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
+        let owned =
+            |place: &Plain<u64>, page: u64| matches!(place.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
         let owns = self.mapped.get(&home).is_some_and(|mapped| (0..PAGE_COUNT).any(|page| owned(&mapped.place, page)));
         owns || self.shares.get(&home).is_some_and(|share| !share.unsent.is_empty())
     }
@@ -299,9 +301,8 @@ impl PageWorld {
             self.drain_share(life, home)?;
         }
         let process = &self.processes[&life];
-        let is_heard = |(at, ..): &&(Life, Extent, u64)| {
-            process.couriers.get(at).is_none_or(|courier| courier.unconfirmed_count() == 0)
-        };
+        let is_heard =
+            |(at, ..): &&(Life, Extent, u64)| process.couriers.get(at).is_none_or(|courier| courier.unconfirmed_count() == 0);
         let heard: Vec<(Life, Extent, u64)> = process.leaves.iter().filter(is_heard).copied().collect();
         for (at, home, by) in heard {
             self.processes.get_mut(&life).expect("it lives").leaves.remove(&(at, home, by));
@@ -320,7 +321,13 @@ impl PageWorld {
     }
 
     /// A home has answered.
-    pub(super) fn on_joined(&mut self, (from, life): (Life, Life), home: Extent, key: u64, answer: Option<(HostId, u64)>) -> Check {
+    pub(super) fn on_joined(
+        &mut self,
+        (from, life): (Life, Life),
+        home: Extent,
+        key: u64,
+        answer: Option<(HostId, u64)>,
+    ) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let share = process.shares.get_mut(&home).filter(|share| share.key == key);
         let is_known = match (share, answer) {
