@@ -53,7 +53,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "leaves that waited for pages passed on",
         "shares forgotten",
     ];
-    let counts = meets::<PageWorld>(Plan { seed: 14, nodes: 4, minutes: 3.0 }, 0, &whats);
+    let counts = meets::<PageWorld>(Plan { seed: 11, nodes: 4, minutes: 3.0 }, 0, &whats);
     assert!(counts["pages installed"] > 1_000, "{counts:?}");
     assert!(counts["faults refused"] * 2 < counts["pages installed"], "most faults are served: {counts:?}");
 }
