@@ -19,7 +19,7 @@ compare() {
 }
 compare here
 for rate in 1000 100; do
-    printf 'name = "loopback of %s Mb/s"\nlatency = "0 ns"\nbandwidth = "%s Mb/s"\noverhead = "0 ns"\nburst = "256 KB"\n' "$rate" "$rate" > "$folder/$rate.toml"
+    printf 'name = "loopback of %s Mb/s"\nlatency = "0 ns"\nbandwidth = "%s Mb/s"\noverhead = "0 ns"\nburst = "256 KB"\nshared = true\npayload = "65483 B"\naround = "66 B"\n' "$rate" "$rate" > "$folder/$rate.toml"
     tc qdisc replace dev lo root tbf rate "${rate}mbit" burst 256000 latency 500ms
     compare "$folder/$rate.toml"
 done

@@ -47,7 +47,7 @@ pub struct WhatIfOptions {
     /// Fill a node with ranks before the next.
     #[arg(long)]
     pub blocked: bool,
-    /// How nodes are joined: switch, fat-tree or torus.
+    /// How nodes are joined: switch, bus, fat-tree or torus.
     #[arg(long, value_name = "KIND", default_value = "switch")]
     pub topology: String,
     /// Ask for each value of latency, bandwidth, nodes, ranks or cores.

@@ -108,7 +108,7 @@ pub struct Question {
     pub cores: Option<usize>,
     /// Ranks fill a node before the next.
     pub is_blocked: bool,
-    /// `switch`, `fat-tree` or `torus`.
+    /// `switch`, `bus`, `fat-tree` or `torus`.
     pub topology: String,
     /// `KEY=A..B`.
     pub sweep: Option<String>,

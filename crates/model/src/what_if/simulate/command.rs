@@ -6,6 +6,9 @@ use crate::time::Picos;
 use crate::what_if::path::Expense;
 use crate::what_if::program::{Lengths, Place, VectorCommand, Verb};
 
+/// The longest command whose bytes are taken to lie in a cache, from where they come and where they go together.
+const CACHED_LEN: u64 = 256 << 10;
+
 impl World<'_> {
     /// The parts of a command, each with its node.
     fn parts(&self, rank: usize, command: VectorCommand) -> Vec<(usize, VectorCommand)> {
@@ -101,7 +104,8 @@ impl World<'_> {
         let costs = &self.setting.costs;
         let has_elements = command.verb.has_elements();
         let (elements, bytes) = if has_elements { (command.elements, 0) } else { (0, command.bytes()) };
-        Picos::from_ns_f64(costs.near_call + costs.near_element * elements as f64 + costs.near_byte * bytes as f64)
+        let byte = if bytes <= CACHED_LEN { costs.near_cached_byte } else { costs.near_byte };
+        Picos::from_ns_f64(costs.near_call + costs.near_element * elements as f64 + byte * bytes as f64)
     }
 
     /// A command by loads and stores: `outstanding` lines are under way at a time, and the link is held for all of them.

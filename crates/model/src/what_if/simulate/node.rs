@@ -58,10 +58,14 @@ impl World<'_> {
     fn node_work(&self, message: &Message) -> Picos {
         let Message { from, to, bytes, .. } = *message;
         let request = Picos::from_ns_f64(self.software(from, to).node);
-        let taking = self.at_one_end(from, to, bytes);
+        let taking = self.at_the_end(from, to, bytes);
         match &message.body {
             Body::Command { work, answer } => request + taking + *work + self.at_one_end(to, from, *answer),
-            Body::Arrive(_) => request + taking + Picos::from_ns_f64(self.setting.costs.arrival),
+            Body::Arrive(_) => {
+                let is_first = self.arrivals.is_multiple_of(self.setting.ranks);
+                let meeting = if is_first { 0.0 } else { self.setting.costs.arrival };
+                request + taking + Picos::from_ns_f64(meeting)
+            }
             // A letter is one way: what follows from it is another letter.
             Body::Letter(letter) => Picos(request.0 / 2) + taking + self.answer_work(letter),
             Body::Answer | Body::Released | Body::Installed => unreachable!("answers go to ranks"),
@@ -86,6 +90,7 @@ impl World<'_> {
     /// An arrival has been heard at the jobs' home: the product's rules say who is released.
     fn on_arrival(&mut self, home: usize, arrival: Arrival, path: &Path) {
         self.jobs.on_arrive(arrival);
+        self.arrivals += 1;
         let now = self.engine.now();
         let bytes = (HEAD_LEN + control::encode(&SyncAnswer::Done).len()) as u64;
         while let Some(output) = self.jobs.poll() {

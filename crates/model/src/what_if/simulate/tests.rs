@@ -85,6 +85,30 @@ fn a_barrier_is_two_messages_a_rank_and_waits_for_the_last() {
 }
 
 #[test]
+fn a_link_with_credit_paces_and_adds_nothing_to_who_was_silent() {
+    // 32 us of burst at 8 ns a byte; a request and its answer are 96 and 4128 bytes.
+    let shaped = Network { bytes_per_second: 125_000_000, burst: 8_000, ..Network::here() };
+    let of = |text: &str, is_shared| run_of(text, &Setting { network: Network { is_shared, ..shaped.clone() }, ..setting(2, 1) });
+    let silent = of("get 4KiB, compute 1ms x100", false);
+    let here = run_of("get 4KiB, compute 1ms x100", &Setting { network: Network::here(), ..setting(2, 1) });
+    assert!(silent.end - here.end < Picos::us(35), "only the first found no credit: {} {}", silent.end, here.end);
+    assert_eq!(silent.path.total(), silent.end);
+    let paced = of("get 4KiB x1000", false).end.as_us() / 1000.0;
+    assert!((paced - 4.128 * 8.0).abs() < 0.5, "the answers' bytes and no more: {paced}");
+    let shared = of("get 4KiB x1000", true).end.as_us() / 1000.0;
+    assert!((shared - 4.224 * 8.0).abs() < 0.5, "the requests' bytes, too: {shared}");
+}
+
+#[test]
+fn an_arrival_costs_more_where_another_waits() {
+    let of =
+        |ranks| run_of("barrier x100", &Setting { hosts: 1, cores: 8, network: Network::here(), ..setting(ranks, ranks) }).end;
+    // Alone: a request to the own node.
+    assert_eq!(of(1), Picos::us(1) * 100);
+    assert!(of(3) - of(2) > Picos::us(1) * 100, "{} {}", of(3), of(2));
+}
+
+#[test]
 fn ranks_that_never_meet_are_refused() {
     let one = pattern::parse("barrier").unwrap();
     let program = Program { ranks: vec![one.ranks[0].clone(), Vec::new()], ..one };
