@@ -3,6 +3,7 @@
 //! A host is asked by `what-if --calibrate`; each row of that bench is a pattern with its time. Some rows are fitted, one number
 //! each, in the order of [`FITTED`]; the others are held out and say how far to trust it.
 use super::costs::{Predicted, Software, SoftwareCosts};
+use super::program::{Step, Verb};
 use super::simulate::{self, Setting};
 use super::{WhatIfError, pattern};
 use crate::network::Network;
@@ -164,9 +165,11 @@ fn predict_on(costs: &SoftwareCosts, text: &str, network: &Network) -> Result<f6
     phase.times = phase.times.max(200);
     let (times, computing) = (phase.times, simulate::computing(&phase.steps));
     let ranks = program.rank_count.unwrap_or(1);
+    let is_copy = |step: &Step| matches!(step, Step::Command(command) if command.verb == Verb::Copy);
+    let fewest = if program.has(is_copy) { 3 } else { 2 };
     let setting = Setting {
         hosts: 1,
-        nodes: ranks.max(2),
+        nodes: ranks.max(fewest),
         ranks,
         is_blocked: false,
         cores: costs.cores,
