@@ -57,6 +57,7 @@ mod hostile;
 mod hostile_clients;
 mod hostile_mappings;
 mod hostile_tables;
+mod kept;
 mod keys_change;
 mod locks;
 mod looks;
