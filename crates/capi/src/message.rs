@@ -183,6 +183,20 @@ unsafe fn waited_for<T>(numbers: *const u64, count: usize, what: &str, of: impl 
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_mailbox_settle(mailbox: *mut CMailbox) -> c_int {
+    let settle = |mailbox: &Mailbox| {
+        mailbox.settle()?;
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_mailbox_settle", mailbox, settle) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_send(
     mailbox: *mut CMailbox,
     to: u32,

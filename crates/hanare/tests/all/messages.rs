@@ -271,6 +271,7 @@ fn sends_and_dies() {
     let group = pool.group("g", 3).unwrap();
     let mailbox = group.mailbox(LANDING).unwrap();
     mailbox.send(0, 0, 1, b"last words", Body::Bytes(&pattern(50_000, 3))).unwrap();
+    mailbox.settle().unwrap();
     holder::wait_for_death();
 }
 

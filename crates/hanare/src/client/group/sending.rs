@@ -156,7 +156,9 @@ impl Outbox {
         }
         let start = WritePort::commit_started;
         match body {
-            Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => self.send_note(peers, to, (&front, head, bytes), start),
+            Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => {
+                self.send_note(peers, to, (&front, head, bytes), start)
+            }
             Body::Part(region, shape) if front.body_len <= MESSAGE_INLINE_LEN_MAX as u64 => {
                 let bytes = short_part(region, shape, front.body_len)?;
                 self.send_note(peers, to, (&front, head, &bytes), start)

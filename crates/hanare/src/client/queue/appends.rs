@@ -241,9 +241,7 @@ impl Appends {
         let outcome = match first.finish() {
             // Nobody waits twice as long for a node that says nothing.
             done @ (Ok(_) | Err(Error::Timeout { .. })) => done,
-            Err(error) => {
-                self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(&first.operand[..first.len]))
-            }
+            Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(&first.operand[..first.len])),
         };
         let end = first.end;
         if self.spare.len() < SPARE_COUNT {
