@@ -40,6 +40,8 @@ pub struct WritePort {
     batch_units: u64,
     /// Units that counted so far, of those that went by message.
     seq: u64,
+    /// Whether an append failed, so that nobody knows which of its units count.
+    is_adrift: bool,
     /// Whether units of this lane may be in the spill: further ones go behind them.
     is_behind: bool,
     claimed: Filling,
@@ -75,7 +77,9 @@ impl WritePort {
         };
         let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
         let (batch, name) = (vec![0; APPEND_FRONT_LEN], reach.name(queue));
-        let mut port = WritePort {
+        // What an earlier writer spilled may come back between two looks: the first claim looks whether it has, and at the tail after that.
+        let is_behind = afar.is_none();
+        Ok(WritePort {
             reach,
             queue,
             lane,
@@ -85,13 +89,12 @@ impl WritePort {
             batch,
             batch_units: 0,
             seq: 0,
-            is_behind: false,
+            is_adrift: false,
+            is_behind,
             claimed: Filling::Nothing,
             life: PortLife::begin("write port", || name),
             is_open: true,
-        };
-        port.is_behind = port.spilled()? > 0;
-        Ok(port)
+        })
     }
 
     /// The number of its lane.
@@ -121,7 +124,8 @@ impl WritePort {
     pub fn try_claim(&mut self, len: usize) -> Result<bool> {
         self.abandon();
         self.reach.form().check_unit("", len as u64).map_err(|_| self.bad_block(len))?;
-        if self.afar.is_none() && !self.goes_by_message()? {
+        self.find_place()?;
+        if self.here()?.is_some() && !self.goes_by_message()? {
             if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
                 self.claimed = Filling::Lane;
                 return Ok(true);
@@ -152,6 +156,19 @@ impl WritePort {
             self.is_behind = false;
         }
         Ok(self.is_behind)
+    }
+
+    /// After an append that failed: learns which of its units count, and where the lane's next begins.
+    fn find_place(&mut self) -> Result<()> {
+        if self.is_adrift {
+            self.seq = self.resume()?;
+            if let Some(afar) = &self.afar {
+                look_afar(&self.reach, self.queue, self.lane, afar)?;
+                self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
+            }
+            self.is_adrift = false;
+        }
+        Ok(())
     }
 
     /// Whether a lane elsewhere has room for one more, behind those of the batch.
@@ -326,11 +343,9 @@ impl WritePort {
     /// dead and its lane given up: units without an answer may have been committed; [`Error::NodeLost`].
     #[inline]
     pub fn publish(&mut self) -> Result<()> {
-        if self.afar.is_none() {
+        if let Some(array) = if self.afar.is_none() { self.reach.here()? } else { None } {
             self.writer.publish();
-            if let Some(array) = self.reach.here()? {
-                self.reach.tell_reader(array, self.queue);
-            }
+            self.reach.tell_reader(array, self.queue);
         }
         if self.batch_units > 0 { self.flush() } else { Ok(()) }
     }
@@ -348,7 +363,8 @@ impl WritePort {
         let wanted = self.seq + self.batch_units;
         self.batch.truncate(APPEND_FRONT_LEN);
         self.batch_units = 0;
-        let appended = outcome?;
+        // On this host the node may have appended some: the next claim looks at the spill, and at the tail after that.
+        let appended = outcome.inspect_err(|_| (self.is_adrift, self.is_behind) = (true, self.afar.is_none()))?;
         self.seq = appended.accepted;
         self.is_behind = self.afar.is_none() && appended.spilled > 0;
         if self.afar.is_none() && !self.is_behind {
@@ -364,11 +380,19 @@ impl WritePort {
     fn append(&self, operand: &[u8]) -> Result<Appended> {
         match self.reach.append(self.queue, self.lane, operand) {
             Err(Error::NotAWriter { .. }) => {
-                let resume = QueueRequest::ResumeLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
-                self.reach.ask(self.queue, resume)?;
+                self.resume()?;
                 self.reach.append(self.queue, self.lane, operand)
             }
             other => other,
+        }
+    }
+
+    /// Takes the lane again. Gives how many of its appended units count.
+    fn resume(&self) -> Result<u64> {
+        let resume = QueueRequest::ResumeLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
+        match self.reach.ask(self.queue, resume)? {
+            SyncAnswer::Lane { accepted, .. } => Ok(accepted),
+            _ => Err(Error::Garbage { peer: "a queue's node".to_owned(), reason: "no lane".to_owned() }),
         }
     }
 
