@@ -67,6 +67,7 @@ mod names;
 mod nonblocking_on_mapped;
 mod on_the_wire;
 mod put_and_get;
+mod queue_failures;
 mod queue_sets;
 mod queue_steps;
 mod queues;
