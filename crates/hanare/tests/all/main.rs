@@ -69,6 +69,7 @@ mod put_and_get;
 mod queue_sets;
 mod queue_steps;
 mod queues;
+mod spill_quota;
 mod taken_back;
 mod taken_for_lost;
 mod threads;

@@ -5,9 +5,11 @@ use super::reach::QueueReach;
 use crate::client::locks::milliseconds;
 use crate::trace::PortLife;
 use hanare_memory::Window;
-use hanare_protocol::limits::{LEASE_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, STAGE_LEN};
+use hanare_protocol::limits::{
+    ANSWER_MS, LEASE_MS, MESSAGE_NAP_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, QUEUE_SPILL_LEN, STAGE_LEN,
+};
 use hanare_protocol::queue::layout::{READER_AT, ROOM_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
-use hanare_protocol::queue::{Appended, Overflow, PortId, Unit};
+use hanare_protocol::queue::{Appended, NoSpill, Overflow, PortId, Unit};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::{SyncAnswer, Wait, Word};
 use hanare_protocol::{Error, Result};
@@ -321,7 +323,7 @@ impl WritePort {
 
     /// Commits all that were kept.
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled: of several units the first may have been committed,
+    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of several units the first may have been committed,
     /// [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`] where this program was taken for
     /// dead and its lane given up: units without an answer may have been committed; [`Error::NodeLost`].
     #[inline]
@@ -344,7 +346,7 @@ impl WritePort {
     fn flush(&mut self) -> Result<()> {
         let front = AppendFront { queue: self.queue, writer: self.id, seq: self.seq };
         self.batch[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
-        let outcome = self.append(&self.batch);
+        let outcome = self.append_when_allowed();
         let wanted = self.seq + self.batch_units;
         self.batch.truncate(APPEND_FRONT_LEN);
         self.batch_units = 0;
@@ -355,9 +357,35 @@ impl WritePort {
             self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
         }
         if appended.accepted != wanted {
-            return Err(Error::QueueFull { queue: self.reach.name(self.queue) });
+            return Err(self.not_spilled(appended.refused));
         }
         Ok(())
+    }
+
+    /// Appends the batch; again, where the node has to ask first how much the user may have spilled.
+    fn append_when_allowed(&self) -> Result<Appended> {
+        let begun = Instant::now();
+        loop {
+            let appended = self.append(&self.batch)?;
+            if appended.refused != Some(NoSpill::NotYet) || begun.elapsed() >= Duration::from_millis(ANSWER_MS) {
+                return Ok(appended);
+            }
+            std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
+        }
+    }
+
+    #[cold]
+    fn not_spilled(&self, refused: Option<NoSpill>) -> Error {
+        match refused {
+            Some(NoSpill::OverQuota { used, limit }) => {
+                Error::QuotaExceeded { uid: self.reach.region().shared.attached.user.uid, asked: QUEUE_SPILL_LEN, used, limit }
+            }
+            Some(NoSpill::NotYet) => {
+                let reason = format!("it does not say how much queue {} may spill", self.reach.name(self.queue));
+                Error::NoCoordinator { reason }
+            }
+            Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: self.reach.name(self.queue) },
+        }
     }
 
     /// Appends; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
