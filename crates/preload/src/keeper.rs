@@ -77,8 +77,7 @@ fn hello(start: usize, len: usize, ticket: Option<u64>) -> Result<(), &'static s
     let mut files = SendAncillaryBuffer::new(&mut room);
     let fds = [memory.as_fd(), theirs.as_fd()];
     files.push(SendAncillaryMessage::ScmRights(&fds));
-    rustix::net::sendmsg(&connection, &[IoSlice::new(&call)], &mut files, SendFlags::NOSIGNAL)
-        .map_err(|_| "its keeper ended")?;
+    rustix::net::sendmsg(&connection, &[IoSlice::new(&call)], &mut files, SendFlags::NOSIGNAL).map_err(|_| "its keeper ended")?;
     hand::start(own.into_raw_fd()).ok_or("no thread is left")?;
     match receive(connection.as_fd()) {
         Some(id) if id != REFUSED => ID.store(id, Ordering::Relaxed),

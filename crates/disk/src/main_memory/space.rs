@@ -392,7 +392,8 @@ impl Held<'_> {
             self.install(page..page + 1, true, &[0; PAGE_LEN as usize]);
             return Ok(());
         }
-        let before = if page == self.block.here.trailing_ones() && self.number > 0 { self.space.tail(self.number - 1) } else { 0 };
+        let before =
+            if page == self.block.here.trailing_ones() && self.number > 0 { self.space.tail(self.number - 1) } else { 0 };
         let pages = self.block.to_bring(page, before);
         if self.block.here == 0 && self.block.kept != 0 {
             let (evictions, queued) = {

@@ -163,7 +163,6 @@ impl Store {
     }
 }
 
-
 /// How the names of a keeper's regions begin.
 fn beginning(process: u32) -> String {
     format!("{BEGINNING}-{}-{process}", rustix::system::uname().nodename().to_string_lossy())

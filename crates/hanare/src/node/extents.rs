@@ -6,6 +6,7 @@ use super::bypass::{NotShared, Programs, SeatsOfAll};
 use super::counts::Counts;
 use super::held::{Held, Writing};
 use super::roll::Roll;
+use super::spill::Spills;
 use crate::seats::Seats;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -21,7 +22,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The table.
 pub(crate) struct Extents {
-    lender: Arc<Lender>,
+    /// What queues in them spill, and the memory of both.
+    pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
     seats: SeatsOfAll,
     /// Who is attached to the node.
@@ -143,7 +145,7 @@ pub(crate) struct Described {
 impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
         Extents {
-            lender,
+            spills: Spills::new(lender),
             counts: Arc::default(),
             seats: SeatsOfAll::default(),
             roll: Roll::default(),
@@ -155,12 +157,12 @@ impl Extents {
     pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<HeldExtent>> {
         let mut made = Vec::new();
         for len in lens {
-            made.push((*len, self.lender.make(*len)?));
+            made.push((*len, self.spills.lender().make(*len)?));
         }
         let mut entries = self.write();
         made.into_iter()
             .map(|(len, extent)| {
-                let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
+                let held = Arc::new(Held::new(gid, len, extent, self.spills.clone()));
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
                 Ok(entries.enter(Entry::new(held, (read, write))))
             })
@@ -173,8 +175,8 @@ impl Extents {
         let (mut reports, mut all) = (Vec::new(), Vec::new());
         let mut entries = self.write();
         for Described { slot, gid, len, has_heap } in before {
-            let extent = self.lender.make(*len)?;
-            let held = Arc::new(Held::new(*gid, *len, extent, self.lender.clone()).restored(*has_heap));
+            let extent = self.spills.lender().make(*len)?;
+            let held = Arc::new(Held::new(*gid, *len, extent, self.spills.clone()).restored(*has_heap));
             let (read, write) = (fresh_grant()?, fresh_grant()?);
             let entry = Entry::new(held.clone(), (read, write));
             let at = slot.0 as usize;

@@ -13,6 +13,8 @@
 //! after the one that wrote them.
 
 mod blocks;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 
 use super::extents::{Described, Extents};
 use super::held::Held;
@@ -443,7 +445,7 @@ mod tests {
         let held = before.describe()[0].1.clone();
         held.reach().window().slice(0, 64).write_from(&form.encode(1)).unwrap();
         let (writer, reader) = (PortId(5), PortId(6));
-        held.with_queues(0, |home| home.open_lane(0, writer)).unwrap();
+        held.with_queues(0, |home| home.open_lane(0, writer, 1001)).unwrap();
         for (seq, unit) in (0..).zip(&units) {
             let front = hanare_protocol::wire::queue::AppendFront { queue: 0, writer, seq };
             let frame =
@@ -452,7 +454,8 @@ mod tests {
         }
         let spilled = |held: &Held| {
             let mut all = Vec::new();
-            held.each_spilled(&mut |_, unit| {
+            held.each_spilled(&mut |_, (unit, uid)| {
+                assert_eq!(uid, 1001);
                 all.push(unit.to_vec());
                 Ok(())
             })
@@ -466,9 +469,10 @@ mod tests {
         keeper(folder.path()).restore(&after).unwrap();
         let held = after.describe()[0].1.clone();
         assert!(spilled(&held) == were);
+        assert!(after.spills.len() > 700_000, "they count as their user's: {}", after.spills.len());
         // They come back when the reader makes room, and the next writer's units go behind them.
         held.with_queues(0, |home| home.open_reader(0, 1, reader)).unwrap();
-        held.with_queues(0, |home| home.open_lane(0, PortId(7))).unwrap();
+        held.with_queues(0, |home| home.open_lane(0, PortId(7), 1002)).unwrap();
         let tail = {
             let mut line = vec![0; 8];
             held.reach().window().slice((form.queue_at(1, 0) + form.lane_at(0)) as usize, 8).read_into(&mut line).unwrap();

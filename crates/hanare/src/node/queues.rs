@@ -1,20 +1,20 @@
-//! QueueHomes in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and the lender's.
+//! QueueHomes in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and that of spilled units.
 //!
-//! Safety: windows are of an extent that its `Held` keeps alive, and of pieces of a spill that the spill owns.
+//! Safety: windows are of an extent that its `Held` keeps alive.
 
-use hanare_memory::{Extent, Lender, Window};
+use super::spill::{Spill, Spills};
+use hanare_memory::Window;
 use hanare_protocol::id::Gid;
-use hanare_protocol::limits::{QUEUE_READY_COUNT_MAX, QUEUE_SPILL_LEN};
+use hanare_protocol::limits::QUEUE_READY_COUNT_MAX;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
 use hanare_protocol::queue::layout::{
     LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN,
 };
-use hanare_protocol::queue::{Appended, Home, PortId, Ring, Store};
+use hanare_protocol::queue::{Appended, Home, PortId, Ring};
 use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared, Words, lane};
-use std::collections::VecDeque;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -55,15 +55,15 @@ impl QueueHomes {
     }
 }
 
-/// What is done with a spilled unit: the first byte of its array, its queue, its lane, and its bytes.
-pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), &[u8]) -> std::io::Result<()> + 'a;
+/// What is done with a spilled unit: the first byte of its array, its queue, its lane, and its bytes with their user.
+pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), (&[u8], u32)) -> std::io::Result<()> + 'a;
 
 impl QueueHomes {
     /// Calls `with` for each spilled unit. See [`super::held::Held::each_spilled`].
     pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
         for (at, known) in &self.used {
             for ((queue, lane), spill) in known.home.spills() {
-                spill.each(|unit| with((*at, queue, lane), unit))?;
+                spill.each(|unit, uid| with((*at, queue, lane), (unit, uid)))?;
             }
         }
         Ok(())
@@ -75,7 +75,7 @@ impl QueueHomes {
         gid: Gid,
         at: u64,
         extent: Window,
-        lender: &Arc<Lender>,
+        spills: &Arc<Spills>,
         with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>,
     ) -> Result<T> {
         let no_queue = |reason: &str| Error::NoQueue { region: gid.to_string(), offset: at, reason: reason.to_owned() };
@@ -96,7 +96,7 @@ impl QueueHomes {
         if is_stale {
             clear_ports(&array, form, count);
         }
-        let outcome = with(&mut QueueHome { home, array, count, lender, gid, at });
+        let outcome = with(&mut QueueHome { home, array, count, spills, gid, at });
         if self.used.get(&at).is_some_and(|known| known.home.is_idle()) {
             self.used.remove(&at);
         }
@@ -109,7 +109,7 @@ pub(crate) struct QueueHome<'a> {
     home: &'a mut Home<Spill>,
     array: Array<Shared>,
     count: u64,
-    lender: &'a Arc<Lender>,
+    spills: &'a Arc<Spills>,
     gid: Gid,
     at: u64,
 }
@@ -142,9 +142,9 @@ impl QueueHome<'_> {
         }
     }
 
-    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
+    pub fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
         self.check(queue)?;
-        let (lane, accepted) = self.home.open_lane(queue, writer)?;
+        let (lane, accepted) = self.home.open_lane(queue, writer, uid)?;
         self.show_lane(queue, lane);
         Ok((lane, accepted))
     }
@@ -281,8 +281,8 @@ impl QueueHome<'_> {
             return Err(Error::NotAWriter { queue: format!("{queue} of {} at {}", self.gid, self.at), lane });
         }
         let mut ring = self.ring(queue, lane)?;
-        let lender = self.lender.clone();
-        let store = || Spill::new(lender.clone());
+        let spills = self.spills.clone();
+        let store = || Spill::new(spills.clone());
         let appended = self.home.append((queue, lane), (writer, seq), units.into_iter(), &mut ring, store)?;
         self.show_lane(queue, lane);
         self.tell_reader(queue);
@@ -290,14 +290,14 @@ impl QueueHome<'_> {
         Ok((appended, self.array.words().load((head / WORD_LEN) as usize)))
     }
 
-    /// A unit that the life before had spilled is so again, behind the others of its lane.
+    /// A unit that the life before had spilled for a user is so again, behind the others of its lane.
     ///
-    /// **Errors**: those of the lender; [`Error::NoQueue`] for a unit that the queue does not take.
-    pub fn restore_spilled(&mut self, queue: u64, lane: u32, unit: &[u8]) -> Result<()> {
+    /// **Errors**: [`Error::PoolFull`]; [`Error::NoQueue`] for a unit that the queue does not take.
+    pub fn restore_spilled(&mut self, queue: u64, lane: u32, (unit, uid): (&[u8], u32)) -> Result<()> {
         self.check(queue)?;
         self.home.form().check_unit("", unit.len() as u64)?;
-        let lender = self.lender.clone();
-        self.home.restore_spilled((queue, lane), unit, || Spill::new(lender))?;
+        let spills = self.spills.clone();
+        self.home.restore_spilled((queue, lane), (unit, uid), || Spill::new(spills))?;
         self.show_lane(queue, lane);
         Ok(())
     }
@@ -354,107 +354,11 @@ impl Ring for LaneMemory {
     }
 }
 
-/// Spilled units of one lane, in pool memory of this node: pieces with a length word before each unit.
-pub(crate) struct Spill {
-    lender: Arc<Lender>,
-    pieces: VecDeque<Piece>,
-    count: u64,
-    /// The first unit, once it was asked for.
-    front: Option<Vec<u8>>,
-}
-
-struct Piece {
-    extent: Extent,
-    begin: usize,
-    end: usize,
-}
-
-impl Piece {
-    fn window(&self) -> Window {
-        // SAFETY: the piece owns the extent, and the window is used before it goes.
-        unsafe { self.extent.window() }
-    }
-
-    /// The unit whose length word is at byte `at`.
-    fn unit(&self, at: usize) -> Vec<u8> {
-        let (window, mut word) = (self.window(), [0; size_of::<u64>()]);
-        // Nobody but this node has the piece: what cannot be read was lost with the machine's memory, and ends the node.
-        window.slice(at, word.len()).read_into(&mut word).expect("memory of this node alone");
-        let mut unit = vec![0; u64::from_le_bytes(word) as usize];
-        window.slice(at + word.len(), unit.len()).read_into(&mut unit).expect("memory of this node alone");
-        unit
-    }
-}
-
-impl Spill {
-    fn new(lender: Arc<Lender>) -> Spill {
-        Spill { lender, pieces: VecDeque::new(), count: 0, front: None }
-    }
-
-    /// Calls `with` for each unit, the first first. **Errors**: its own, which end it.
-    fn each(&self, mut with: impl FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
-        for piece in &self.pieces {
-            let mut at = piece.begin;
-            while at < piece.end {
-                let unit = piece.unit(at);
-                at += size_of::<u64>() + unit.len();
-                with(&unit)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn lost(lost: hanare_memory::Lost) -> Error {
-    Error::System { what: "reaching spilled units".to_owned(), reason: format!("{lost:?}") }
-}
-
-impl Store for Spill {
-    fn push(&mut self, unit: &[u8]) -> Result<()> {
-        let len = size_of::<u64>() + unit.len();
-        let has_room = |piece: &Piece| piece.extent.len() as usize - piece.end >= len;
-        if !self.pieces.back().is_some_and(has_room) {
-            let extent = self.lender.make(QUEUE_SPILL_LEN.max(len as u64))?;
-            self.pieces.push_back(Piece { extent, begin: 0, end: 0 });
-        }
-        let piece = self.pieces.back_mut().expect("one was just made");
-        let window = piece.window();
-        window.slice(piece.end, size_of::<u64>()).write_from(&(unit.len() as u64).to_le_bytes()).map_err(lost)?;
-        window.slice(piece.end + size_of::<u64>(), unit.len()).write_from(unit).map_err(lost)?;
-        piece.end += len;
-        self.count += 1;
-        Ok(())
-    }
-
-    fn front(&mut self) -> Option<&[u8]> {
-        if self.front.is_none() {
-            let piece = self.pieces.front()?;
-            self.front = Some(piece.unit(piece.begin));
-        }
-        self.front.as_deref()
-    }
-
-    fn pop(&mut self) {
-        let Some(len) = self.front().map(<[u8]>::len) else { return };
-        self.front = None;
-        self.count -= 1;
-        let piece = self.pieces.front_mut().expect("it has the first unit");
-        piece.begin += size_of::<u64>() + len;
-        if piece.begin == piece.end {
-            self.pieces.pop_front();
-        }
-    }
-
-    fn count(&self) -> u64 {
-        self.count
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_memory::LenderOptions;
     use hanare_memory::file::Huge;
+    use hanare_memory::{Extent, Lender, LenderOptions};
     use hanare_protocol::queue::{Overflow, Unit};
     use hanare_ring::array::Wake;
 
@@ -462,7 +366,7 @@ mod tests {
     const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 2, overflow: Overflow::Wait };
 
     struct Memory {
-        lender: Arc<Lender>,
+        spills: Arc<Spills>,
         extent: Extent,
         homes: QueueHomes,
     }
@@ -471,7 +375,7 @@ mod tests {
         fn new() -> Memory {
             let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
             let lender = Arc::new(Lender::new(&options).unwrap());
-            Memory { extent: lender.make(LEN).unwrap(), lender, homes: QueueHomes::default() }
+            Memory { extent: lender.make(LEN).unwrap(), spills: Spills::new(lender), homes: QueueHomes::default() }
         }
 
         fn window(&self) -> Window {
@@ -485,7 +389,7 @@ mod tests {
 
         fn with<T>(&mut self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
             let window = self.window();
-            self.homes.with(Gid(1), at, window, &self.lender.clone(), with)
+            self.homes.with(Gid(1), at, window, &self.spills.clone(), with)
         }
     }
 
@@ -495,7 +399,7 @@ mod tests {
         let count = (1..).take_while(|count| FORM.array_len(*count).unwrap() <= LEN).last().unwrap();
         memory.write(0, FORM, count);
         let last = count - 1;
-        memory.with(0, |home| home.open_lane(last, PortId(1))).unwrap();
+        memory.with(0, |home| home.open_lane(last, PortId(1), 7)).unwrap();
         memory.with(0, |home| home.open_reader(last, 1, PortId(2))).unwrap();
         memory.write(0, FORM, 1);
         memory
@@ -530,7 +434,7 @@ mod tests {
     fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_there() {
         let mut memory = Memory::new();
         memory.write(0, FORM, 100);
-        let (_, accepted) = memory.with(0, |home| home.open_lane(70, PortId(1))).unwrap();
+        let (_, accepted) = memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
         assert_eq!(accepted, 0);
         let told = |home: &mut QueueHome<'_>| {
             let (mut found, bell) = (Vec::new(), home.array.committed(70));
@@ -565,14 +469,14 @@ mod tests {
         assert!(writer.push(&[7; 16]).unwrap());
         let (mut found, bell) = (Vec::new(), ((SET_BELL_AT + WORD_LEN) / WORD_LEN) as usize);
         array.words().store(bell, ReaderState::Held as u64);
-        memory.with(0, |home| home.open_lane(70, PortId(1))).unwrap();
+        memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
         assert_eq!(words(3).map(|word| array.words().load(word)), [0; 5]);
         assert_eq!((words(70).map(|word| array.words().load(word)), array.words().load(bell)), ([0; 5], 0));
         array.board().take(usize::MAX, &mut found);
         assert_eq!(found, [3, 5, 70], "those that may have something");
         memory.with(0, |home| home.open_reader(3, 1, PortId(2))).unwrap();
         assert_ne!(array.words().load(words(3)[2]), 0);
-        memory.with(0, |home| home.open_lane(3, PortId(3))).unwrap();
+        memory.with(0, |home| home.open_lane(3, PortId(3), 7)).unwrap();
         assert_ne!(array.words().load(words(3)[2]), 0, "what this life says stays");
     }
 
@@ -581,7 +485,7 @@ mod tests {
         let mut memory = Memory::new();
         for at in (0..LEN / 2).step_by(LINE_LEN as usize) {
             memory.write(at, FORM, 4);
-            memory.with(at, |home| home.open_lane(0, PortId(at))).unwrap();
+            memory.with(at, |home| home.open_lane(0, PortId(at), 7)).unwrap();
             memory
                 .with(at, |home| {
                     home.break_lane(0, 0, PortId(at));
