@@ -125,6 +125,12 @@ pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
 pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 
+/// Most appends of a port that were sent and not answered: their answers come several at a time, and none of them is waited for.
+pub const QUEUE_BEGUN_COUNT_MAX: usize = 32;
+
+/// Most bytes of them: three of the longest parts of a vector, as many as a lane of a group holds.
+pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
+
 /// Most queues with something in one answer to who reads an array on another host.
 pub const QUEUE_READY_COUNT_MAX: usize = 32;
 

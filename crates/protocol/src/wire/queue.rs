@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes before the units of an append.
 pub const APPEND_FRONT_LEN: usize = 24;
 /// Bytes of its result.
-pub const APPENDED_LEN: u64 = 24;
+pub const APPENDED_LEN: u64 = 32;
 
 /// An array of queues, as its node finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,13 +122,13 @@ pub struct AppendFront {
 impl AppendFront {
     /// The bytes to send.
     pub fn encode(&self) -> [u8; APPEND_FRONT_LEN] {
-        words([self.queue, self.writer.0, self.seq])
+        encode([self.queue, self.writer.0, self.seq])
     }
 
     /// Reads it, and what follows.
     pub fn decode(bytes: &[u8]) -> Result<(AppendFront, &[u8]), Malformed> {
         let (front, units) = bytes.split_first_chunk::<APPEND_FRONT_LEN>().ok_or(Malformed("an append without its numbers"))?;
-        let [queue, writer, seq] = numbers(front);
+        let [queue, writer, seq] = decode(front);
         Ok((AppendFront { queue, writer: PortId(writer), seq }, units))
     }
 }
@@ -155,25 +155,27 @@ pub fn units<'u>(mut bytes: &'u [u8], form: &QueueForm) -> Result<Vec<&'u [u8]>,
     Ok(units)
 }
 
-/// The result of an append.
-pub fn encode_appended(appended: &Appended) -> [u8; APPENDED_LEN as usize] {
-    words([appended.accepted, appended.spilled, appended.is_pool_full.into()])
+/// The result of an append, and the lane's head after it: room that the reader has given back is told with each answer.
+pub fn encode_appended(appended: &Appended, head: u64) -> [u8; APPENDED_LEN as usize] {
+    encode([appended.accepted, appended.spilled, appended.is_pool_full.into(), head])
 }
 
 /// Reads the result of an append.
-pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> Appended {
-    let [accepted, spilled, is_pool_full] = numbers(bytes);
-    Appended { accepted, spilled, is_pool_full: is_pool_full != 0 }
+pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> (Appended, u64) {
+    let [accepted, spilled, is_pool_full, head] = decode(bytes);
+    (Appended { accepted, spilled, is_pool_full: is_pool_full != 0 }, head)
 }
 
-fn words(words: [u64; 3]) -> [u8; 24] {
-    let mut bytes = [0; 24];
+fn encode<const WORDS: usize, const LEN: usize>(words: [u64; WORDS]) -> [u8; LEN] {
+    const { assert!(LEN == WORDS * WORD_LEN as usize) };
+    let mut bytes = [0; LEN];
     bytes.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
     bytes
 }
 
-fn numbers(bytes: &[u8; 24]) -> [u64; 3] {
-    let mut words = [0; 3];
+fn decode<const WORDS: usize, const LEN: usize>(bytes: &[u8; LEN]) -> [u64; WORDS] {
+    const { assert!(LEN == WORDS * WORD_LEN as usize) };
+    let mut words = [0; WORDS];
     bytes.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
     words
 }
@@ -223,6 +225,6 @@ mod tests {
         let front = AppendFront { queue: 1, writer: PortId(u64::MAX), seq: 3 };
         assert_eq!(AppendFront::decode(&[&front.encode()[..], b"rest"].concat()), Ok((front, &b"rest"[..])));
         let appended = Appended { accepted: 7, spilled: 1 << 40, is_pool_full: true };
-        assert_eq!(decode_appended(&encode_appended(&appended)), appended);
+        assert_eq!(decode_appended(&encode_appended(&appended, 3 << 50)), (appended, 3 << 50));
     }
 }

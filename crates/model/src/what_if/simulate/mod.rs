@@ -106,6 +106,18 @@ enum Body {
     /// A command: what the node does for it, and the bytes of its answer.
     Command {
         work: Picos,
+        /// Whose bytes the node fetches before it answers, and how many.
+        pulls: Option<(usize, u64)>,
+        answer: u64,
+    },
+    /// A node asks for bytes of a copy, and they come; then it answers the rank on the node.
+    Pull {
+        origin: usize,
+        len: u64,
+        answer: u64,
+    },
+    Pulled {
+        origin: usize,
         answer: u64,
     },
     Answer,
@@ -137,6 +149,8 @@ struct Outgoing {
     lengths: Lengths,
     /// What the node does beside any request's work.
     work: Picos,
+    /// Whose bytes the node fetches before it answers, and how many.
+    pulls: Option<(usize, u64)>,
     kind: &'static str,
 }
 

@@ -47,6 +47,16 @@ fn paths_add_up_to_the_time_whatever_the_program() {
 }
 
 #[test]
+fn a_copy_goes_from_node_to_node_and_past_the_rank() {
+    let run = run_of("copy 4KiB", &setting(3, 1));
+    // To the target, to the source, the bytes back to the target, and the answer: four ways of 10 us, the bytes on one of them.
+    assert_eq!(run.traffic["copy"], Traffic { messages: 4, bytes: (96 + 64 + 16) + 96 + (32 + 4096) + 32 });
+    assert_eq!(run.path.of(Expense::Latency), Picos::us(40));
+    assert_eq!(run.path.total(), run.end);
+    assert_eq!(run_of("copy 4KiB near", &setting(3, 1)).traffic.len(), 0);
+}
+
+#[test]
 fn commands_under_way_share_the_latency_and_the_slower_end_sets_the_pace() {
     let one = run_of("get 8B x1000", &setting(2, 1)).end.as_us() / 1000.0;
     let many = run_of("get 8B x1000 depth 64", &setting(2, 1)).end.as_us() / 1000.0;
