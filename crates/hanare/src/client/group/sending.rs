@@ -241,17 +241,16 @@ impl Outbox {
         &mut self,
         peers: &mut Parties,
         to: u32,
-        (front, head, body): (&Front, &[u8], &[u8]),
+        note: (&Front, &[u8], &[u8]),
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
-        let committed = self.fill_note(peers, to, (front, head, body)).map(commit);
-        let (failure, happened) = match committed {
+        let (failure, happened) = match self.fill_note(peers, to, note).map(commit) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => (Failure::on_the_way(to, error.clone()), error.happened()),
             Err(failure) => (failure, Happened::No),
         };
         if happened == Happened::No {
-            self.give_back(peers, to, front.landed);
+            self.give_back(peers, to, note.0.landed);
         }
         Err(failure)
     }
