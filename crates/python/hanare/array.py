@@ -156,7 +156,7 @@ class Array(NDArrayOperatorsMixin):
         """Return DLPack's name for the main memory of this host, to which `__dlpack__` fetches."""
         return np.empty(0).__dlpack_device__()
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
         """Return NumPy, whose functions take arrays of the pool."""
         return np.empty(0).__array_namespace__(api_version=api_version)
 
