@@ -42,6 +42,12 @@ fn allocate(size: usize, align: usize) -> *mut c_void {
     }
 }
 
+/// Whether a pointer is malloc's here. Another allocator's lie in the arena, too, because its mappings do.
+fn is_own(ptr: *mut c_void) -> bool {
+    let at = ptr as usize;
+    arena::has(at) && at % BLOCK == 0 && arena::size(at) != 0
+}
+
 /// Gives a range of whole pages back.
 fn release(start: usize, end: usize) {
     if start < end {
@@ -78,11 +84,13 @@ extern "C" fn calloc(count: size_t, size: size_t) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 extern "C" fn free(ptr: *mut c_void) {
-    let at = ptr as usize;
-    if !arena::has(at) {
+    if !is_own(ptr) {
         return next::free(ptr);
     }
-    release(at, (at + arena::size(at)).next_multiple_of(PAGE));
+    let at = ptr as usize;
+    let end = (at + arena::size(at)).next_multiple_of(PAGE);
+    arena::set_size(at, 0);
+    release(at, end);
 }
 
 #[unsafe(no_mangle)]
@@ -91,7 +99,7 @@ extern "C" fn realloc(ptr: *mut c_void, size: size_t) -> *mut c_void {
     if ptr.is_null() {
         return malloc(size);
     }
-    if !arena::has(at) {
+    if !is_own(ptr) {
         if !serves(size) {
             return next::realloc(ptr, size);
         }
@@ -164,7 +172,7 @@ extern "C" fn posix_memalign(into: *mut *mut c_void, align: size_t, size: size_t
 
 #[unsafe(no_mangle)]
 extern "C" fn malloc_usable_size(ptr: *mut c_void) -> size_t {
-    match arena::has(ptr as usize) {
+    match is_own(ptr) {
         true => arena::size(ptr as usize),
         false if ptr.is_null() => 0,
         false => next::usable_size(ptr),

@@ -134,6 +134,7 @@ fn converse(gate: &Gate, connection: &OwnedFd) -> Option<()> {
             break;
         }
     }
+    let _ = rustix::net::shutdown(connection, rustix::net::Shutdown::Both);
     while space.reach().pager.is_alive() {
         std::thread::sleep(LOOK_AFTER);
     }

@@ -430,9 +430,15 @@ impl Held<'_> {
     fn install(&mut self, pages: Range<u32>, is_write: bool, bytes: &[u8]) {
         let (mut page, before) = (pages.start, self.block.here.count_ones());
         while page < pages.end {
-            let span = self.space.span(self.number, page..pages.end);
+            let at = self.space.span(self.number, page..pages.end).start;
             let rest = &bytes[(page - pages.start) as usize * PAGE_LEN as usize..];
-            let done = match self.space.reach.pager.copy(span.start, rest, !is_write) {
+            let copy = |bytes| self.space.reach.pager.copy(at, bytes, !is_write);
+            // Pages of different protection are different mappings to the kernel, which refuses a copy to several: then one by one.
+            let copied = copy(rest).or_else(|refused| match refused {
+                Refused::System(Errno::EXIST) => Err(refused),
+                _ => copy(&rest[..PAGE_LEN as usize]),
+            });
+            let done = match copied {
                 Ok(done) => (done / PAGE_LEN) as u32,
                 // A page that is there although nobody brought it: the program's own thread did, with zeros.
                 Err(Refused::System(Errno::EXIST)) => 1,
