@@ -20,7 +20,7 @@ use super::home::Home;
 use super::{Action, SharedRegions};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Slot};
-use hanare_protocol::page::recalls::{StagePages, Standing};
+use hanare_protocol::page::recalls::{HomeStanding, StagePages};
 use hanare_protocol::page::{Access, Consistency, Face};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -139,10 +139,10 @@ impl SharedRegions {
 }
 
 /// How the home of a region's pages stands.
-fn standing(homes: &HashMap<Gid, Home>, gid: Gid) -> Standing {
+fn standing(homes: &HashMap<Gid, Home>, gid: Gid) -> HomeStanding {
     match homes.get(&gid) {
-        None => Standing::Unmapped,
-        Some(home) if home.is_returning() => Standing::Away,
-        Some(_) => Standing::Here,
+        None => HomeStanding::Unmapped,
+        Some(home) if home.is_returning() => HomeStanding::Away,
+        Some(_) => HomeStanding::Here,
     }
 }
