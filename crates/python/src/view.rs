@@ -46,7 +46,9 @@ impl View {
     /// **Errors**: `BadUse` for a mapping that is not one of locks' data; `OutOfRange`.
     pub fn bytes(&self, offset: u64, len: u64) -> PyResult<BoundShape> {
         match &self.mapped {
-            Mapped::Local(_) => Err(PyRuntimeError::new_err("it is mapped as this host's own memory, and not for the data of locks")),
+            Mapped::Local(_) => {
+                Err(PyRuntimeError::new_err("it is mapped as this host's own memory, and not for the data of locks"))
+            }
             Mapped::Shared(mapping) => mapping.bytes(Strided::contiguous(offset, len)).map_err(raise),
         }
     }
