@@ -89,9 +89,7 @@ fn a_queue_with_something_is_on_the_board_or_was_seen() {
         let form = form(1, 1);
         let array = Array::new(Ordered::new(form.array_len(1).unwrap() as usize / 8), form, 1);
         let (memory, place, theirs) = (array.words().clone(), array.place(0, 0), array.clone());
-        // Somebody committed before, and the reader has learnt of it from the board.
-        array.committed(0);
-        array.board().take(1, &mut Vec::new());
+        array.attend(0);
         let mut writer = Writer::new(memory.clone(), place).unwrap();
         let mut reader = Reader::new(memory, place).unwrap();
         let writing = thread::spawn(move || {
@@ -122,8 +120,7 @@ fn a_reader_that_waits_at_the_node_is_told_or_saw_the_block() {
         });
         let mut reader = Reader::new(array.words().clone(), array.place(0, 0)).unwrap();
         array.words().swap((array.queue_at(0) + READER_BELL_AT) as usize / 8, AFAR);
-        // Messages lie between this and the look, for longer than a store takes to be seen.
-        array.words().heavy_fence();
+        array.words().fence();
         let saw = read(&mut reader).is_some();
         let wake = writing.join().unwrap();
         assert!(saw || wake == Wake::Afar, "{wake:?}: it waits, and nobody rings the node");
