@@ -188,7 +188,8 @@ fn map(at: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: c_int, offse
 #[unsafe(no_mangle)]
 extern "C" fn mmap(at: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
     /// Flags of memory that the arena cannot be, or need not.
-    const OTHER: c_int = libc::MAP_GROWSDOWN | libc::MAP_HUGETLB | libc::MAP_LOCKED | libc::MAP_STACK | libc::MAP_32BIT | MAP_FIXED_NOREPLACE;
+    const OTHER: c_int =
+        libc::MAP_GROWSDOWN | libc::MAP_HUGETLB | libc::MAP_LOCKED | libc::MAP_STACK | libc::MAP_32BIT | MAP_FIXED_NOREPLACE;
     const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
     let is_plain = flags & libc::MAP_ANONYMOUS != 0
         && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
@@ -214,15 +215,7 @@ extern "C" fn mmap(at: *mut c_void, len: size_t, prot: c_int, flags: c_int, fd: 
 }
 
 /// A mapping over pages of the arena: anonymous ones are the same pages, zero again. Others are not taken in.
-fn map_over(
-    at: *mut c_void,
-    len: size_t,
-    prot: c_int,
-    is_plain: bool,
-    flags: c_int,
-    fd: c_int,
-    offset: off_t,
-) -> *mut c_void {
+fn map_over(at: *mut c_void, len: size_t, prot: c_int, is_plain: bool, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
     let (start, end) = (at as usize, (at as usize).saturating_add(len).next_multiple_of(PAGE));
     if start % PAGE != 0 || len == 0 || !arena::has(end - 1) {
         return fail(libc::EINVAL);

@@ -20,7 +20,8 @@ pub fn start(socket: c_int) -> Option<()> {
         mmap_anonymous(std::ptr::null_mut(), STACK_LEN, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::STACK)
     };
     let top = stack.ok()?.wrapping_byte_add(STACK_LEN);
-    let flags = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
+    let flags =
+        libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
     // SAFETY: signal sets are plain values; the thread gets a stack of its own and no other memory.
     let started = unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());

@@ -72,9 +72,9 @@ impl Block {
     /// Takes note of a return of pages after `count` evictions, where `queued` blocks are here.
     pub fn on_return(&mut self, count: u64, queued: u64) {
         /// More would keep a block that has gone cold for as many turns.
-        const PASSES_MAX: u8 = 2;
+        const PASSES: u8 = 2;
         let is_soon = self.left_at > 0 && count.saturating_sub(self.left_at) < queued / 4;
-        self.passes = if is_soon { (self.passes + 1).min(PASSES_MAX) } else { 0 };
+        self.passes = if is_soon { (self.passes + 1).min(PASSES) } else { 0 };
     }
 
     /// Takes note that pages became zero.

@@ -31,17 +31,17 @@ struct Slots {
 }
 
 /// The regions of a run; they go with it.
-pub struct Store {
+pub struct SlotStore {
     pool: Pool,
     process: u32,
     slots: Mutex<Slots>,
 }
 
-impl Store {
+impl SlotStore {
     /// Nothing is made before it is needed. What runs of this host left that were killed goes.
-    pub fn new(pool: &Pool) -> Store {
+    pub fn new(pool: &Pool) -> SlotStore {
         sweep(pool);
-        Store { pool: pool.clone(), process: std::process::id(), slots: Mutex::default() }
+        SlotStore { pool: pool.clone(), process: std::process::id(), slots: Mutex::default() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -162,7 +162,6 @@ impl Store {
         Ok(NodeList::new(&others).map_or(Placement::Local, |list| Placement::Nodes(list, BLOCK_LEN)))
     }
 }
-
 
 /// How the names of a keeper's regions begin.
 fn beginning(process: u32) -> String {

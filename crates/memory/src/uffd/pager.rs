@@ -82,9 +82,11 @@ fn by_device(flags: UserfaultfdFlags) -> Result<OwnedFd, Errno> {
 pub fn check_permission() -> PoolResult<()> {
     let reason = match PagedMemory::open() {
         Ok(_) => return Ok(()),
-        Err(Refused::System(Errno::PERM)) => "an ordinary user may not page memory that system calls use; root allows it by `sysctl \
+        Err(Refused::System(Errno::PERM)) => {
+            "an ordinary user may not page memory that system calls use; root allows it by `sysctl \
              vm.unprivileged_userfaultfd=1`, or by `chmod a+rw /dev/userfaultfd`"
-            .to_owned(),
+                .to_owned()
+        }
         Err(Refused::System(Errno::NOSYS)) => "this kernel has no userfaultfd (CONFIG_USERFAULTFD)".to_owned(),
         Err(Refused::System(Errno::INVAL)) => "this kernel's userfaultfd cannot protect pages; Linux 5.7 brought it".to_owned(),
         Err(other) => other.to_string(),
