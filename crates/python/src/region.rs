@@ -20,7 +20,7 @@ const WANTED_MS: u64 = 100;
 pub struct Region {
     pub region: Arc<hanare::Region>,
     /// Whether commands may wait for other hosts.
-    may_wait: bool,
+    pub may_wait: bool,
 }
 
 /// What a reduction tells: count, sum, least, greatest.
@@ -153,6 +153,21 @@ impl Region {
         run(py, self.may_wait, 0, || self.region.compare_and_swap_word(offset, expected, new))
     }
 
+    /// Swaps the 64-bit words of a shape, each in one step, for those of `new` where they are those of `expected`; `olds` gets those before.
+    fn compare_and_swap(
+        &self,
+        py: Python<'_>,
+        shape: ShapeTuple<'_>,
+        expected: &Bound<'_, PyAny>,
+        new: &Bound<'_, PyAny>,
+        olds: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (shape, expected, new, mut olds) = (shape.hold()?, Lent::new(expected)?, Lent::new(new)?, Lent::new_mut(olds)?);
+        let (shape, expected, new) = (shape.shape()?, expected.bytes(), new.bytes());
+        let olds = olds.bytes_mut();
+        run(py, self.may_wait, olds.len(), || self.region.compare_and_swap(shape, Element::U64, expected, new, olds))
+    }
+
     /// Takes a block of the region's heap: its offset.
     fn allocate(&self, py: Python<'_>, len: u64) -> PyResult<u64> {
         run(py, true, 0, || self.region.heap().allocate(len, 1))
@@ -202,12 +217,13 @@ impl Region {
         Ok(View::local(mapping, self.region.rights()))
     }
 
-    /// The region's bytes in this program's memory, wherever they are: `"coherent"` or `"explicit"`.
+    /// The region's bytes in this program's memory, wherever they are: `"coherent"`, `"explicit"` or `"entry"`.
     fn map(&self, py: Python<'_>, consistency: &str) -> PyResult<View> {
         let consistency = match consistency {
             "coherent" => Consistency::Coherent,
             "explicit" => Consistency::Explicit,
-            other => return Err(PyValueError::new_err(format!("'{other}' is neither 'coherent' nor 'explicit'"))),
+            "entry" => Consistency::Entry,
+            other => return Err(PyValueError::new_err(format!("'{other}' is none of 'coherent', 'explicit', 'entry'"))),
         };
         let mapping = py.detach(|| self.region.map(consistency)).map_err(raise)?;
         Ok(View::shared(mapping, self.region.rights()))

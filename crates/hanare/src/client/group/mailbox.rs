@@ -1,6 +1,6 @@
 //! A party's messages with a head and a body, to and from the other parties of its group.
 //!
-//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append`. What a lane has no
+//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` that is not waited for. What a lane has no
 //! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host, from where it is:
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
@@ -31,12 +31,12 @@ pub struct ReceiveId(pub u64);
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///
 /// Messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one message
-/// get it in the order in which they were posted. A send returns when the message is in memory of the receiver's host, whether or not somebody
-/// receives it: the sender's bytes are free again.
+/// get it in the order in which they were posted. A send returns when the message is on its way, whether or not somebody receives it: the
+/// sender's bytes are free again. It is in memory of the receiver's host when [`Mailbox::settle`] returns.
 ///
 /// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
-/// between hosts a message each way. Longer bodies take a message each way more for their place, which on one host goes to the node, and
-/// one more for the body.
+/// between hosts a message, whose answer a later call takes. Longer bodies take a message each way more for their place, which on one host
+/// goes to the node, and one more for the body.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
@@ -59,6 +59,8 @@ struct MailboxState {
     /// Who writes each lane, of those that wrote.
     writers: Vec<Option<u32>>,
     gone: BTreeSet<u32>,
+    /// Who left in good order: nothing comes from them any more.
+    left: BTreeSet<u32>,
     /// Who is looked at next by those who wait for anybody.
     turn: u32,
     /// When senders were last looked at.
@@ -76,7 +78,8 @@ impl Group {
     /// and stay until they are dropped.
     ///
     /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
-    /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties.
+    /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties. Where one party cannot open its
+    /// own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
     pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
         self.mailbox_for("", landing_len)
     }
@@ -86,8 +89,8 @@ impl Group {
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
-        let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1))?;
-        let peers = Parties::open(self, &format!("{purpose}heads"), form)?;
+        let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1));
+        let (peers, landing) = Parties::open(self, &format!("{purpose}heads"), form, landing)?;
         let inner = MailboxState {
             outbox: Outbox::new(self.parties, stem),
             landing,
@@ -98,6 +101,7 @@ impl Group {
             next: 0,
             writers: vec![None; self.parties as usize],
             gone: BTreeSet::new(),
+            left: BTreeSet::new(),
             turn: 0,
             senders_seen: Instant::now(),
         };
@@ -110,12 +114,12 @@ impl Mailbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message to party `to`, which may be this one. Returns when it is in memory of that one's host.
+    /// Sends a message to party `to`, which may be this one. Returns when it is on its way, and its bytes are free again.
     ///
     /// **Errors**: [`Error::BadGroup`] for a party that there is not; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
     /// that is longer than the landing memory; [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`]
-    /// where the pool has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone;
-    /// those of [`crate::Pool::copy`].
+    /// where the pool has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone,
+    /// then or by a message before; those of [`crate::Pool::copy`].
     ///
     /// FEATURE: D3-F2 D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
@@ -137,6 +141,17 @@ impl Mailbox {
         let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
         let begun = inner.outbox.start(&mut inner.peers, to, front, head, body);
         begun.map_err(|failure| inner.peers.error(failure))
+    }
+
+    /// Waits until all messages that were sent are in memory of their receivers' hosts.
+    ///
+    /// **Cost**: nothing where all are known to be; else a message each way for each party that was sent to. **Errors**: those of
+    /// [`Mailbox::send`], for one party that a message did not come to; those of others follow at the next calls.
+    pub fn settle(&self) -> Result<()> {
+        let inner = &mut *self.inner();
+        inner.outbox.send_on_all(&mut inner.peers, true);
+        inner.outbox.settle(&mut inner.peers);
+        inner.outbox.take_failure().map_or(Ok(()), |failure| Err(inner.peers.error(failure)))
     }
 
     /// Whether a send is over: then its outcome is told, and its number means nothing any more. Never waits for the receiver.
@@ -228,7 +243,7 @@ impl Mailbox {
     ///
     /// **Errors**: [`Error::BadGroup`] for a receive that is over; [`Error::LimitReached`] where 65,536 messages have come that nobody
     /// receives; and where the message has not come, [`Error::RankGone`] or [`Error::PartyGone`] for a sender that is gone, or for
-    /// any party that is where it may come from anybody: the receive stays posted.
+    /// any party that is, or where all others have left, where it may come from anybody: the receive stays posted.
     pub fn test(&self, receive: ReceiveId) -> Result<Option<Message>> {
         self.wait_any_within(&[receive], Some(Duration::ZERO)).map(|found| found.map(|(_, message)| message))
     }
@@ -281,7 +296,18 @@ impl Mailbox {
     /// **Errors**: those of [`Mailbox::wait`].
     pub fn receive(&self, want: Wanted, bound: Option<Duration>) -> Result<Message> {
         let receive = self.post(want)?;
-        self.wait(receive, bound).inspect_err(|_| drop(self.cancel(receive)))
+        self.wait(receive, bound).or_else(|error| self.take_back(receive)?.ok_or(error))
+    }
+
+    /// Takes a receive back; gives its message where that has come. Another thread of the party may have matched it after this one's last look.
+    ///
+    /// **Errors**: [`Error::BadGroup`] for a receive that is over.
+    pub fn take_back(&self, receive: ReceiveId) -> Result<Option<Message>> {
+        let mut inner = self.inner();
+        match inner.done.remove(&receive) {
+            Some(message) => Ok(Some(message)),
+            None => inner.cancel(receive).map(|_| None),
+        }
     }
 
     /// The envelope, and the lengths of head and body, of the message that such a receive would get now. Takes nothing.
@@ -296,13 +322,7 @@ impl Mailbox {
     /// Takes a receive back. False where its message has come: it is received still. **Errors**: [`Error::BadGroup`] for one that is over.
     pub fn cancel(&self, receive: ReceiveId) -> Result<bool> {
         let mut inner = self.inner();
-        if inner.done.contains_key(&receive) {
-            return Ok(false);
-        }
-        match inner.waiting.remove(&receive) {
-            Some(post) => Ok(inner.matching.cancel(post)),
-            None => Err(inner.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
-        }
+        if inner.done.contains_key(&receive) { Ok(false) } else { inner.cancel(receive) }
     }
 }
 
@@ -336,6 +356,13 @@ impl ArrivedBody {
 }
 
 impl MailboxState {
+    fn cancel(&mut self, receive: ReceiveId) -> Result<bool> {
+        match self.waiting.remove(&receive) {
+            Some(post) => Ok(self.matching.cancel(post)),
+            None => Err(self.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
+        }
+    }
+
     /// Matches what has come, and sends on what was begun.
     fn take_in(&mut self) -> Outcome<()> {
         self.outbox.send_on_all(&mut self.peers, false);
@@ -363,6 +390,8 @@ impl MailboxState {
             Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
             Err(Error::NotInTime { .. }) => {
                 self.senders_seen = Instant::now();
+                // Who is waited for may wait for a message that was lost with a connection.
+                self.outbox.settle(&mut self.peers);
                 self.look_at_senders(receives)
             }
             Err(error) => self.lane_failed(error),
@@ -406,12 +435,18 @@ impl MailboxState {
             let is_matched = receives.iter().any(|receive| self.done.contains_key(receive));
             match seen {
                 // From anybody means from those who are there.
-                Err(Failure::Gone { reason, .. }) if sender.is_none() && reason != ENDED => {}
+                Err(Failure::Gone { has_left: true, .. }) if sender.is_none() && self.any_may_send(party) => {}
                 Err(failure) if !is_matched => return Err(failure),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// A party has left. Whether another is there that may send.
+    fn any_may_send(&mut self, left: u32) -> bool {
+        self.left.insert(left);
+        self.left.len() + 1 < self.peers.count() as usize
     }
 
     fn sort(&mut self, unread: Unread) -> Outcome<()> {

@@ -2,11 +2,13 @@
 //!
 //! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
 
-use crate::client::drafts;
+use super::appends::UnderWay;
+use crate::client::drafts::{self, Drafts, Tickets};
 use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
+use crate::client::remote::Remote;
 use crate::client::request::Patience;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_BELL_AT, SET_BELL_AT, WORD_LEN};
@@ -18,15 +20,23 @@ use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 pub(super) struct QueueReach {
     region: Region,
     at: u64,
     form: QueueForm,
     count: u64,
-    /// Once a port was opened, where the region lies on this host. The mapping goes after what is in it.
-    here: OnceLock<(Array<Shared>, LocalMapping)>,
+    /// Once a port was opened, where the region lies on this host.
+    here: OnceLock<Here>,
+}
+
+/// An array in memory of this host. The mapping goes after what is in it.
+struct Here {
+    array: Array<Shared>,
+    _mapping: LocalMapping,
+    /// This host's node, which gives the ports' places to others when the connection to it ends.
+    node: Arc<Remote>,
 }
 
 impl QueueReach {
@@ -78,23 +88,25 @@ impl QueueReach {
         Err(Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason })
     }
 
-    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; two looks
-    /// at this program's own memory for each unit from then on.
+    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; three looks
+    /// at this program's own memory for each unit from then on. **Errors**: [`Error::NodeLost`] once the connection to this host's node has
+    /// ended, which is not made again: others may have the ports' places.
     #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
         self.region.check_rights(Op::Put)?;
         // What was mapped lies here for good: extents stay on their nodes.
-        if let Some((array, _)) = self.here.get() {
-            return Ok(Some(array));
+        if let Some(Here { array, node, .. }) = self.here.get() {
+            return if node.has_parted() { Err(parted(node)) } else { Ok(Some(array)) };
         }
         if !self.region.is_local() {
             return Ok(None);
         }
-        let mapping = self.region.map_local()?;
+        let (mapping, node) = (self.region.map_local()?, self.region.door(0).remote);
         let len = self.form.array_len(self.count)?;
         // SAFETY: the mapping is kept beside the array, and ports keep both.
         let window: Window = unsafe { mapping.window() }.slice(self.at as usize, len as usize);
-        Ok(Some(&self.here.get_or_init(|| (Array::new(Shared::new(window), self.form, self.count), mapping)).0))
+        let here = || Here { array: Array::new(Shared::new(window), self.form, self.count), _mapping: mapping, node };
+        Ok(Some(&self.here.get_or_init(here).array))
     }
 
     /// A fresh number for a port, not zero.
@@ -128,29 +140,47 @@ impl QueueReach {
         }
     }
 
-    /// Appends units, which follow their numbers in `operand`. Repeated as often as needed: they count once.
-    pub fn append(&self, queue: u64, lane: u32, operand: &[u8]) -> Result<Appended> {
+    /// Appends units, which follow their numbers in `operand`; gives the lane's head, too. Repeated as often as needed: they count once.
+    pub fn append(&self, queue: u64, lane: u32, operand: &[u8]) -> Result<(Appended, u64)> {
         let mut result = [0; APPENDED_LEN as usize];
-        let shape = Shape::contiguous(self.at, operand.len() as u64);
         // SAFETY: both outlive the call, which returns when the node has answered or the connection is closed; one is only read.
         let (from, into) = unsafe { (Window::of(operand), Window::of_mut(&mut result)) };
+        let refresh = |error: &_| self.region.refresh_after(error);
         // SAFETY: as above.
-        let run = unsafe {
-            drafts::run(
-                false,
-                |error| self.region.refresh_after(error),
-                |drafts| {
-                    self.region.refresh_if_refused()?;
-                    let door = self.region.door(0);
-                    let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
-                    drafts.note(command.op, self.region.name(), operand.len() as u64);
-                    drafts.push(&door, &command, ListBytes::None, from, into, Vec::new());
-                    Ok(())
-                },
-            )
-        };
+        let run = unsafe { drafts::run(false, refresh, |drafts| self.draft_append(drafts, lane, from, into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
+    }
+
+    /// After an append that was sent has failed: asks for the grants of today. **Errors**: why it is of no use to send it again.
+    pub fn refresh_after(&self, queue: u64, error: &Error) -> Result<()> {
+        match error {
+            Error::NodeLost { .. } | Error::GrantRefused { .. } => {
+                self.region.refresh_after(error).map_err(|error| self.named(queue, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends an append, whose outcome is told when it is waited for.
+    pub fn start_append(&self, lane: u32, append: &mut UnderWay) {
+        let UnderWay { tickets, refused, operand, answer, len, .. } = append;
+        // SAFETY: the bytes are on the heap, where they stay while the append moves, and nobody touches them before its tickets were waited
+        // for, which they are when it is dropped at the latest.
+        let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };
+        *tickets = Tickets::to_keep();
+        // SAFETY: as above.
+        let posted = unsafe { drafts::post(|drafts| self.draft_append(drafts, lane, from, into), tickets) };
+        *refused = posted.err();
+    }
+
+    fn draft_append(&self, drafts: &mut Drafts<'_>, lane: u32, operand: Window, answer: Window) -> Result<()> {
+        self.region.refresh_if_refused()?;
+        let (door, shape) = (self.region.door(0), Shape::contiguous(self.at, operand.len() as u64));
+        let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
+        drafts.note(command.op, self.region.name(), operand.len() as u64);
+        drafts.push(&door, &command, ListBytes::None, operand, answer, Vec::new());
+        Ok(())
     }
 
     /// On the queues' host: something was committed; wakes the reader, wherever it is.
@@ -222,4 +252,9 @@ impl QueueReach {
     pub fn reader_bell(&self, queue: u64) -> u64 {
         self.offset(queue) + READER_BELL_AT
     }
+}
+
+#[cold]
+fn parted(node: &Remote) -> Error {
+    Error::NodeLost { node: node.node(), reason: "the connection to it has ended".to_owned() }
 }

@@ -26,6 +26,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -62,7 +63,7 @@ enum Taking {
         /// Bytes of the operand in the staging buffer, and how many of them were taken in.
         staged_len: usize,
         settled_len: usize,
-        /// Bytes of the extent's own window that the link has, where it has one.
+        /// Bytes of a window of the extent, or of what is held, that the link has, where it has one.
         direct_len: usize,
         /// Whether the others wait for pages.
         wait: StageWait,
@@ -194,7 +195,7 @@ impl Inbox {
         }
         let work = self.work.get_mut(*current).ok_or_else(|| refusal("more bytes than the commands say"))?;
         let left = left(work);
-        if let Some(window) = direct_place(work, left) {
+        if let Some(window) = direct_place(work, left).or_else(|| work.held_place()) {
             work.taken += window.len() as u64;
             *direct_len = window.len();
             return Ok(window);
@@ -369,9 +370,13 @@ impl Inbox {
     }
 }
 
-/// How much of a link's turn a query takes: a look goes through all that a node has.
+/// How much of a link's turn a query takes: a look goes through all that a node has, and a lock may bring half a MiB.
 pub(crate) fn weight(query: &Query) -> usize {
-    if matches!(query, Query::Look(_)) { LINK_TURN_COUNT } else { 1 }
+    match query {
+        Query::Look(_) => LINK_TURN_COUNT,
+        Query::Sync(SyncRequest::Lock { .. }) => LINK_TURN_COUNT / 4,
+        _ => 1,
+    }
 }
 
 /// Where the next bytes of a put belong, if they can go there without the stage.

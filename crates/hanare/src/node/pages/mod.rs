@@ -13,7 +13,8 @@
 //! | `host` | a region's page words and frames where it is mapped |
 //! | `wires` | numbered messages over connections that break and are made anew |
 //! | `delivery` | messages of homes and hosts: what each comes to, and how they leave |
-//! | `joins` | clients that will map: their host joins homes and leaves them |
+//! | `joins` | clients that will map: their host joins homes |
+//! | `leaves` | clients that unmap, or are gone: their host leaves homes |
 //! | `guests` | hosts that join homes of this node and leave them |
 //! | `recall` | pages that are brought home for commands |
 //! | `looks` | what programs are told of pages |
@@ -26,6 +27,7 @@ mod guests;
 mod home;
 mod host;
 mod joins;
+mod leaves;
 mod looks;
 mod memory;
 mod outgoing;
@@ -40,7 +42,7 @@ use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::share::Lobby;
 pub(crate) use hanare_protocol::page::share::Over;
-use hanare_protocol::page::{Face, HostId};
+use hanare_protocol::page::{Face, HostId, Recalls};
 use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
 use hanare_protocol::{Error, Result};
@@ -48,7 +50,6 @@ use home::Home;
 use host::Host;
 use looks::Past;
 use outgoing::Outgoing;
-use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
 pub(crate) use reply::SealedReply;
 use reply::{FinishedReply, PageReply, PendingReply};
@@ -108,7 +109,8 @@ pub(crate) struct SharedRegions {
     actions: VecDeque<Action>,
     /// The reply that is being put together.
     pending_reply: Option<PendingReply>,
-    recalls: Recalls,
+    /// Stages of commands whose pages are asked for or held.
+    recalls: Recalls<Asker, Gid, Error>,
     past: Past,
 }
 
@@ -140,7 +142,8 @@ impl SharedRegions {
             local: VecDeque::new(),
             actions: VecDeque::new(),
             pending_reply: None,
-            recalls: Recalls::default(),
+            // Who asked hears which host was silent before it gives up itself.
+            recalls: Recalls::new((bound - bound / 4).as_millis() as u64),
             past: Past::default(),
         }
     }
