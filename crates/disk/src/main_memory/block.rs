@@ -8,7 +8,6 @@
 //!                           kept (in the pool) <------+
 //! ```
 
-use super::store::Slot;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use std::ops::Range;
@@ -18,6 +17,10 @@ pub const PAGES: u32 = (BLOCK_LEN / PAGE_LEN) as u32;
 
 /// So many pages in a row, just before a touched one, are a stream: less may be chance, where half of the memory is here.
 const STREAM_MIN: u32 = 4;
+
+/// A block's place in the pool: its number among those of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u32);
 
 /// A block of a program's memory. Pages that are neither here nor kept are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The connection of one program to its keeper: what it says, and the threads that resolve its touches.
 
-use super::space::{Reach, Snapshot, ProgramSpace, buffer};
+use super::space::{ProgramSpace, Reach, Snapshot, buffer};
 use super::{Shared, spawn};
 use hanare_memory::uffd::Span;
 use hanare_memory::uffd::pager::Pager;

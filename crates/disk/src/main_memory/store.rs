@@ -2,7 +2,7 @@
 //!
 //! A slot that parent and child of a fork share is never written: a block that changes takes another slot.
 
-use super::block::{PAGES, runs};
+use super::block::{PAGES, Slot, runs};
 use hanare::{CreateOptions, Error, NodeList, Placement, Pool, Region, Result};
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
@@ -16,10 +16,6 @@ const REGION_SLOTS_LAST: u32 = 4;
 
 /// How names of such regions begin. What follows is the host, the keeper's process and a number.
 const BEGINNING: &str = "main-memory";
-
-/// A block's place in the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(u32);
 
 #[derive(Default)]
 struct Slots {
