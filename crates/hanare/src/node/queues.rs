@@ -8,12 +8,12 @@ use hanare_protocol::limits::{QUEUE_READY_COUNT_MAX, QUEUE_SPILL_LEN};
 use hanare_protocol::queue::home::{LaneState, ReaderState};
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
 use hanare_protocol::queue::{Appended, Home, PortId, Ring, Store};
+use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared, Words, lane};
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Arrays of queues of one extent that somebody uses, by their first byte.
@@ -249,14 +249,9 @@ impl QueueHome<'_> {
         Err(Error::SecondReader { queue: format!("{queue} of {} at {}", self.gid, self.at) })
     }
 
-    /// Appends units to a lane; gives its head, too, from which the writer knows what room the reader has given back.
-    ///
-    /// **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
+    /// Appends units to a lane; gives its head, too. **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
     pub fn append(&mut self, lane: u32, operand: &[u8]) -> Result<(Appended, u64)> {
-        let garbage = |malformed: hanare_protocol::wire::Malformed| Error::Garbage {
-            peer: "a writer".to_owned(),
-            reason: malformed.0.to_owned(),
-        };
+        let garbage = |bad: Malformed| Error::Garbage { peer: "a writer".to_owned(), reason: bad.0.to_owned() };
         let (front, rest) = AppendFront::decode(operand).map_err(garbage)?;
         let units = units(rest, &self.home.form()).map_err(garbage)?;
         let AppendFront { queue, writer, seq } = front;
