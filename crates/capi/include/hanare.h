@@ -1313,8 +1313,8 @@ int hanare_queue_keep(hanare_queue_writer *writer);
 
 /* Commits the claimed unit and all that were kept: the reader sees them from here on. Waits for those of hanare_queue_commit_nb, too.
  *
- * Errors     QUEUE_FULL where the pool has no room to spill: what was not committed is given up. NOT_A_WRITER where this
- *            program was taken for dead and another has its lane; NODE_LOST.
+ * Errors     QUEUE_FULL where the pool has no room to spill, QUOTA_EXCEEDED where its user has none: what was not committed
+ *            is given up. NOT_A_WRITER where this program was taken for dead and another has its lane; NODE_LOST.
  */
 int hanare_queue_commit(hanare_queue_writer *writer);
 

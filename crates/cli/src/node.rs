@@ -222,7 +222,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
     if options.embedded_in.is_none() {
         node.ahead = options.prefault.min(options.memory);
     }
-    node.promises = Some(hanare::settings::runtime_folder().join("memory"));
+    node.promises = Some(hanare::settings::memory_folder());
     node.access = SocketAccess { mode: options.socket_mode, group: options.socket_group };
     node.key = options.key.clone().or(node.key);
     if options.plain {

@@ -1,4 +1,4 @@
-//! Fuzz targets: what a node hears of clients and of other nodes, and what it finds in its journal.
+//! Fuzz targets: what a node hears of clients and of other nodes, and what it finds in its journal and the file of its extents.
 #![allow(missing_docs, reason = "a target's name says what it feeds")]
 
 use crate::control_socket::FrameSocket;
@@ -16,8 +16,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// All of them, by name.
-pub const TARGETS: &[FuzzTarget] =
-    &[("requests", requests), ("pages", node::fuzz_pages), ("sharing", node::fuzz_sharing), ("journal", node::fuzz_journal)];
+pub const TARGETS: &[FuzzTarget] = &[
+    ("requests", requests),
+    ("pages", node::fuzz_pages),
+    ("sharing", node::fuzz_sharing),
+    ("journal", node::fuzz_journal),
+    ("kept", node::fuzz_kept),
+];
 
 /// Most descriptors that go along with a piece.
 const FD_COUNT: usize = 4;
@@ -87,6 +92,11 @@ mod tests {
     fn what_clients_ask_of_each_other() {
         // The table of a heap has 8 MiB.
         drive("sharing", &node::fuzz_sharing_seeds(), 24 << 20, node::fuzz_sharing);
+    }
+
+    #[test]
+    fn what_is_in_the_file_of_a_node_s_extents() {
+        drive("kept", &node::fuzz_kept_seeds(), 16 << 20, node::fuzz_kept);
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub const SETTINGS: &[Setting] = &[
         "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
     ),
     setting("HANARE_LAUNCHER", "set by `hanare run`", "where a rank of this host asks its launcher to end the whole job"),
+    setting("HANARE_MAIN_MEMORY", "set by `hanare run --main-memory`", "where programs reach the keeper of their large memory"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
     setting(
@@ -68,6 +69,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_FABRIC", "auto", "what moves bytes between hosts: tcp, ucx, or auto (ucx where both sides have RDMA)"),
     setting("HANARE_UCX", "the system's", "UCX library: a file, or the folder of the Python package libucx-cu12"),
     setting("HANARE_QUOTA", "none", "size of all regions that one user may own, as 10GiB (read by the coordinator)"),
+    setting(
+        "HANARE_MEMORY_DIR",
+        "memory in the folder of the node's socket",
+        "folder in which nodes of a host tell each other how much memory they may take; one of root's for a group (mode 2770) is for its users \
+         together",
+    ),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal and of the pool's key"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
     setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
@@ -197,6 +204,11 @@ pub(crate) fn fabric() -> Result<Choice> {
 /// The socket of this host's node: `HANARE_NODE`, or the place where `hanare node` listens by default.
 pub fn node_socket() -> String {
     text("HANARE_NODE").unwrap_or_else(|| runtime_folder().join("node.sock").to_string_lossy().into_owned())
+}
+
+/// The folder in which nodes tell each other how much memory they may take.
+pub fn memory_folder() -> PathBuf {
+    text("HANARE_MEMORY_DIR").map_or_else(|| runtime_folder().join("memory"), PathBuf::from)
 }
 
 /// The folder for sockets: `$XDG_RUNTIME_DIR/hanare`, or one under `/tmp` that carries the user's id.

@@ -1,14 +1,16 @@
-//! Memory that a process may take later, told to the user's other processes on this host before it is taken.
+//! Memory that a process may take later, told to other nodes' processes on this host before it is taken.
 //!
 //! A node takes its memory as regions are made, so what the machine or a control group has free says nothing about what other nodes will
 //! take. Each node keeps a file with that number and its control groups, locked as long as the process lives. Who comes adds up the
 //! others' files, compares and writes its own, all behind one lock: of two that start together the second sees the first.
 //!
-//! The folder and the files are the user's own; those of anybody else are not believed. Nodes of other users are not seen.
+//! Who writes there says how much memory others find, and can keep their nodes from starting at no cost of its own. So nobody is believed
+//! without consent. The folder and the files are the user's own, and those of anybody else are not believed. Or root made the folder for a
+//! group of users: then these believe each other.
 
 use crate::capacity::{self, Group};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,9 @@ const FILE_COUNT_MAX: usize = 4096;
 
 /// Longest file that is read: a number, and some control groups.
 const FILE_LEN_MAX: u64 = 4096;
+
+/// A group of users may read what its members promise.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
 
 /// A difference that is not worth a system call.
 const STEP: u64 = 1 << 20;
@@ -53,8 +58,9 @@ impl Promise {
     }
 
     fn make_beside(folder: &Path, bytes: u64, left: &[(Group, u64)]) -> Result<Promise, NoPromise> {
-        let _order = own_folder(folder).and_then(|()| in_order(folder)).ok_or(NoPromise::Nowhere)?;
-        let others = others(folder);
+        let believed = believed(folder).ok_or(NoPromise::Nowhere)?;
+        let _order = in_order(folder).ok_or(NoPromise::Nowhere)?;
+        let others = others(folder, believed);
         let free = left.iter().map(|(group, left)| {
             let promised = others.iter().filter(|(_, groups)| groups.contains(group)).map(|(bytes, _)| *bytes);
             promised.fold(*left, u64::saturating_sub)
@@ -92,23 +98,46 @@ fn line(bytes: u64) -> String {
     format!("{bytes:020}\n")
 }
 
-/// Makes the folder, and the one above it, where they are not there; says nothing unless both are this user's alone to change.
-fn own_folder(folder: &Path) -> Option<()> {
-    let uid = rustix::process::geteuid().as_raw();
-    for folder in [folder.parent()?, folder] {
-        let _ = DirBuilder::new().mode(0o700).create(folder);
-        let about = std::fs::symlink_metadata(folder).ok()?;
-        if !about.is_dir() || about.uid() != uid || about.mode() & 0o022 != 0 {
-            return None;
+/// Whose files are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Believed {
+    /// This user's.
+    Own(u32),
+    /// Those of a group that root made the folder for: whoever may write there.
+    Group(u32),
+}
+
+impl Believed {
+    fn is_of(self, about: &Metadata) -> bool {
+        match self {
+            Believed::Own(uid) => about.uid() == uid,
+            Believed::Group(gid) => about.gid() == gid,
         }
     }
-    Some(())
+}
+
+/// Makes the folder, and the one above it, where they are not there; says nothing unless both are this user's alone to change, or root's, and
+/// the folder's group may write to it. New files there are of its group then.
+fn believed(folder: &Path) -> Option<Believed> {
+    const SET_GROUP: u32 = 0o2000;
+    let uid = rustix::process::geteuid().as_raw();
+    let about = |folder: &Path| {
+        let _ = DirBuilder::new().mode(0o700).create(folder);
+        std::fs::symlink_metadata(folder).ok().filter(Metadata::is_dir)
+    };
+    let (above, about) = (about(folder.parent()?)?, about(folder)?);
+    let is_alone = |about: &Metadata, uid| about.uid() == uid && about.mode() & 0o022 == 0;
+    if is_alone(&above, uid) && is_alone(&about, uid) {
+        return Some(Believed::Own(uid));
+    }
+    let is_for_group = about.uid() == 0 && about.mode() & (SET_GROUP | 0o022) == SET_GROUP | 0o020;
+    (is_alone(&above, 0) && is_for_group).then_some(Believed::Group(about.gid()))
 }
 
 /// Holds the lock behind which promises are made, until it is dropped.
 fn in_order(folder: &Path) -> Option<File> {
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = File::from(open(folder.join("order"), flags, Mode::from_raw_mode(0o600)).ok()?);
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::from(open(folder.join("order"), flags, FILE_MODE).ok()?);
     let until = Instant::now() + ORDER_MAX;
     while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if Instant::now() >= until {
@@ -120,15 +149,14 @@ fn in_order(folder: &Path) -> Option<File> {
 }
 
 /// The promises of others that live, and their groups. Files of processes that have died are removed.
-fn others(folder: &Path) -> Vec<(u64, Vec<Group>)> {
-    let uid = rustix::process::geteuid().as_raw();
+fn others(folder: &Path, believed: Believed) -> Vec<(u64, Vec<Group>)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(FILE_COUNT_MAX);
     let promises = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "promise"));
     let read = |path: PathBuf| {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(open(&path, flags, Mode::empty()).ok()?);
         let about = file.metadata().ok()?;
-        if !about.is_file() || about.uid() != uid {
+        if !about.is_file() || !believed.is_of(&about) {
             return None;
         }
         if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
@@ -148,7 +176,7 @@ fn fresh(folder: &Path) -> Option<(File, PathBuf)> {
     for number in 0..FILE_COUNT_MAX {
         let path = folder.join(format!("{}-{number}.promise", std::process::id()));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match open(&path, flags, Mode::from_raw_mode(0o600)) {
+        match open(&path, flags, FILE_MODE) {
             Ok(file) => {
                 let file = File::from(file);
                 flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -238,5 +266,47 @@ mod tests {
         std::os::unix::fs::symlink("/tmp", &folder.0).unwrap();
         assert_eq!(folder.make(1, &[(INNER, 100)]).unwrap_err(), NoPromise::Nowhere);
         std::fs::remove_file(&folder.0).unwrap();
+    }
+
+    /// Runs `what` in a thread that is another user's.
+    fn as_user<T: Send>((uid, gid): (u32, u32), what: impl FnOnce() -> T + Send) -> T {
+        let run = move || {
+            let (uid, gid) = (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(gid));
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            what()
+        };
+        std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+    }
+
+    #[test]
+    fn users_of_a_group_that_root_made_a_folder_for_take_their_memory_in_order() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root makes such a folder");
+        }
+        const GROUP: u32 = 54_321;
+        let (folder, left) = (Folder::new("group"), [(INNER, 100)]);
+        let above = folder.0.parent().unwrap();
+        std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir(&folder.0).unwrap();
+        chown(&folder.0, None, Some(GROUP)).unwrap();
+        let with_mode = |mode| std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(mode)).unwrap();
+        with_mode(0o2770);
+        let first = as_user((54_001, GROUP), || folder.make(60, &left)).unwrap();
+        assert_eq!(as_user((54_002, GROUP), || folder.make(60, &left)).unwrap_err(), NoPromise::Full(40));
+        let second = as_user((54_002, GROUP), || folder.make(40, &left)).unwrap();
+        assert_eq!(as_user((54_003, GROUP), || folder.make(1, &left)).unwrap_err(), NoPromise::Full(0));
+        assert_eq!(as_user((54_004, GROUP + 1), || folder.make(1, &left)).unwrap_err(), NoPromise::Nowhere, "of another group");
+        for mode in [0o2777, 0o770, 0o2750] {
+            with_mode(mode);
+            let told = as_user((54_001, GROUP), || folder.make(1, &left));
+            assert_eq!(told.unwrap_err(), NoPromise::Nowhere, "{mode:o}");
+        }
+        with_mode(0o2770);
+        std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(as_user((54_001, GROUP), || folder.make(1, &left)).unwrap_err(), NoPromise::Nowhere);
+        drop((first, second));
     }
 }

@@ -406,6 +406,7 @@ mod tests {
                 (2, FromNode::Renew { epoch: Epoch(1), memory: Memory { lent: u64::MAX, ..Memory::default() } }),
                 (2, FromNode::ClientCame { client: ClientId(3), job: who }),
                 (2, FromNode::ClientGone { client: ClientId(3), job: who, reason: "killed".to_owned(), died: true }),
+                (1, ask(5, Request::Reserve { used: u64::MAX, wanted: 1 })),
                 (2, FromNode::Leave { keeps: false }),
             ]),
         ];
@@ -424,6 +425,7 @@ mod tests {
             keep: vec![Slot(1)],
             settled: 0,
             home,
+            quota: Some(1),
         };
         let order = |order, what| ToNode::Order { order, settled: 0, epoch: Epoch(1), what };
         let seed = packed(&[

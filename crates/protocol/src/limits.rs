@@ -122,6 +122,13 @@ pub const QUEUE_LINK_PORT_COUNT_MAX: usize = 65_536;
 /// Bytes of the pieces in which pool memory is taken for spilled units: small, since most spills are short.
 pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 
+/// Most bytes that a node asks for ahead for what queues spill for a user: a writer of a GB a second waits for no answer then. Small quotas
+/// have a 64th of them.
+pub const SPILL_AHEAD_LEN_MAX: u64 = 1 << 20;
+
+/// How long a node refuses to spill for a user beyond its quota before it asks the coordinator again.
+pub const SPILL_REFUSED_MS: u64 = 100;
+
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
 pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
 
@@ -183,6 +190,13 @@ pub const SYNC_LEN_MAX: u64 = RELEASE_LEN_MAX as u64 + (32 << 10);
 /// Most locks with data at once: some KiB each at a pool's home, beside the lines of their releases.
 pub const BOUND_LOCK_COUNT_MAX: usize = LOCK_COUNT_MAX / 16;
 
+/// Most of those of one user.
+pub const USER_BOUND_LOCK_COUNT_MAX: usize = BOUND_LOCK_COUNT_MAX / 4;
+
+/// Most bytes of grants of locks with what is bound to them that one connection gets at once; from a quarter of them on, changes go without
+/// their bytes, which the taker fetches.
+pub const LINK_GRANT_LEN_MAX: u64 = 4 << 20;
+
 /// Most shapes that are bound to one lock: they go with a grant.
 pub const BOUND_SHAPE_COUNT_MAX: usize = 64;
 
@@ -200,6 +214,9 @@ pub const RELEASE_COUNT_MAX: usize = 16;
 
 /// Lines of 4 KiB in which releases of all locks are kept at a pool's home: 16 MiB. [RF §3.3]
 pub const RELEASE_LINE_COUNT_MAX: usize = 4096;
+
+/// Most of those for releases of one user that are under way, or whose holder died meanwhile: they stay until the lock goes on.
+pub const USER_STAGED_LINE_COUNT_MAX: usize = RELEASE_LINE_COUNT_MAX / 4;
 
 /// Most requests of one node that its coordinator works on or remembers at once.
 pub const ASK_COUNT_MAX: usize = 65_536;
@@ -222,6 +239,9 @@ pub const SPAN_COUNT_MAX: usize = 256;
 
 /// Most requests that wait for one page at its home: each node asks once, and gets and puts by command come in beside.
 pub const PAGE_QUEUE_MAX: usize = 4 * NODE_COUNT_MAX;
+
+/// Most hosts that wait to be let in at a node's homes: one of a thousand hosts for each of some regions.
+pub const LOBBY_COUNT_MAX: usize = 4 * NODE_COUNT_MAX;
 
 /// Fewest frames that a mapping works with: a message of pages that come, and one of pages that go.
 pub const FRAME_COUNT_MIN: u64 = 128;

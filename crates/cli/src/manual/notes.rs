@@ -24,6 +24,7 @@ const OF_NODES: &[&str] = &[
     "HANARE_FABRIC",
     "HANARE_UCX",
     "HANARE_QUOTA",
+    "HANARE_MEMORY_DIR",
     "HANARE_HUGE",
     "HANARE_FRAMES",
     "HANARE_KERNEL",

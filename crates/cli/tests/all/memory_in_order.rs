@@ -64,7 +64,7 @@ fn of_two_nodes_that_start_at_once_one_is_refused_and_the_other_has_its_memory()
     let refused = ended(&mut nodes).unwrap();
     let ended = nodes.remove(refused).wait();
     assert!(!ended.status.success());
-    assert!(ended.stderr.contains("other nodes of this user may") && ended.stderr.contains("300 MiB"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no other node may take") && ended.stderr.contains("300 MiB"), "{}", ended.stderr);
     let socket = folder.path().join(format!("{}.sock", 1 - refused));
     wait_until("the other begins", || socket.exists());
     let whole = folder.path().join("whole");

@@ -161,7 +161,7 @@ impl Endpoint {
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
         params.err_handler = ucp_err_handler { cb: Some(on_broken), arg: self.incoming.get().cast() };
         // SAFETY: the worker is valid; the arrivals stay until the endpoint is closed; the peer made the address, which
-        // this function has no way to check: both sides proved the pool's key before.
+        // this function has no way to check: a node has proved the pool's key, and a program's node has vouched for its connection.
         let status = unsafe { self.ucp().ucp_ep_create(self.worker, &params, &mut self.ep) };
         check(self.ucp(), status, "ucp_ep_create")
     }

@@ -6,6 +6,7 @@ use super::bypass::{NotShared, Programs, SeatsOfAll};
 use super::counts::Counts;
 use super::held::{Held, Writing};
 use super::roll::Roll;
+use super::spill::Spills;
 use crate::seats::Seats;
 use hanare_memory::{Lender, Window};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot};
@@ -21,7 +22,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The table.
 pub(crate) struct Extents {
-    lender: Arc<Lender>,
+    /// What queues in them spill, and the memory of both.
+    pub spills: Arc<Spills>,
     pub counts: Arc<Counts>,
     seats: SeatsOfAll,
     /// Who is attached to the node.
@@ -143,7 +145,7 @@ pub(crate) struct Described {
 impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
         Extents {
-            lender,
+            spills: Spills::new(lender),
             counts: Arc::default(),
             seats: SeatsOfAll::default(),
             roll: Roll::default(),
@@ -155,12 +157,12 @@ impl Extents {
     pub fn make(&self, gid: Gid, lens: &[u64]) -> Result<Vec<HeldExtent>> {
         let mut made = Vec::new();
         for len in lens {
-            made.push((*len, self.lender.make(*len)?));
+            made.push((*len, self.spills.lender().make(*len)?));
         }
         let mut entries = self.write();
         made.into_iter()
             .map(|(len, extent)| {
-                let held = Arc::new(Held::new(gid, len, extent, self.lender.clone()));
+                let held = Arc::new(Held::new(gid, len, extent, self.spills.clone()));
                 let (read, write) = (fresh_grant()?, fresh_grant()?);
                 Ok(entries.enter(Entry::new(held, (read, write))))
             })
@@ -173,8 +175,8 @@ impl Extents {
         let (mut reports, mut all) = (Vec::new(), Vec::new());
         let mut entries = self.write();
         for Described { slot, gid, len, has_heap } in before {
-            let extent = self.lender.make(*len)?;
-            let held = Arc::new(Held::new(*gid, *len, extent, self.lender.clone()).restored(*has_heap));
+            let extent = self.spills.lender().make(*len)?;
+            let held = Arc::new(Held::new(*gid, *len, extent, self.spills.clone()).restored(*has_heap));
             let (read, write) = (fresh_grant()?, fresh_grant()?);
             let entry = Entry::new(held.clone(), (read, write));
             let at = slot.0 as usize;
@@ -343,14 +345,16 @@ impl Extents {
         drop(entries);
         let files = held.with_own_file(|extent| extent.files(Rights::Write));
         if files.is_err() {
-            self.unshare(slot);
+            self.unshare(slot, &held);
         }
         Ok((held, files?))
     }
 
-    /// Nobody is about to share an extent any more: somebody does, or has given up.
-    pub fn cancel_share_wait(&self, slot: Slot) {
-        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+    /// Nobody is about to share an extent of a region any more: somebody does, or has given up. The slot may be another region's.
+    pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
+        let mut entries = self.write();
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| entry.held.gid() == gid) {
             entry.is_wanted = false;
         }
     }
@@ -368,9 +372,12 @@ impl Extents {
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 
-    /// One home shares an extent no more; with the last it may be reached in all ways again.
-    pub fn unshare(&self, slot: Slot) {
-        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+    /// One home shares an extent no more; with the last it may be reached in all ways again. Where the region was removed, its slot may
+    /// have another extent.
+    pub fn unshare(&self, slot: Slot, held: &Arc<Held>) {
+        let mut entries = self.write();
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.held, held)) {
             entry.shares = entry.shares.saturating_sub(1);
         }
     }

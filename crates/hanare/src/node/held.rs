@@ -1,7 +1,8 @@
 //! One extent of this node: its bytes, and what goes with them.
 
 use super::queues::{QueueHome, QueueHomes, SpilledUnit};
-use hanare_memory::{Extent, Lender, Window};
+use super::spill::Spills;
+use hanare_memory::{Extent, Window};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
@@ -15,7 +16,7 @@ pub(crate) struct Held {
     gid: Gid,
     len: u64,
     memory: Memory,
-    lender: Arc<Lender>,
+    spills: Arc<Spills>,
     /// Of a region's first extent, once a block was asked for: the region's heap, which goes with it.
     heap: Mutex<Option<Heap>>,
     /// Of queues that lie in it: who uses them, and what they spilled.
@@ -78,8 +79,8 @@ fn window_of(extent: &Extent) -> Window {
 }
 
 impl Held {
-    /// An extent of a region, made by `lender`.
-    pub fn new(gid: Gid, len: u64, extent: Extent, lender: Arc<Lender>) -> Held {
+    /// An extent of a region, made by the lender of what its queues spill.
+    pub fn new(gid: Gid, len: u64, extent: Extent, spills: Arc<Spills>) -> Held {
         let memory = match len {
             0..SMALL_REGION_LEN => Memory::Small(Mutex::new(extent)),
             _ => {
@@ -88,7 +89,7 @@ impl Held {
             }
         };
         let (heap, queues) = Default::default();
-        Held { gid, len, memory, lender, heap, queues, writers: AtomicUsize::new(0), lost_heap: false }
+        Held { gid, len, memory, spills, heap, queues, writers: AtomicUsize::new(0), lost_heap: false }
     }
 
     /// The region that it is of.
@@ -127,7 +128,7 @@ impl Held {
     /// **Errors**: [`Error::NoQueue`] where none begins there.
     pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.with(self.gid, at, self.reach().window(), &self.lender, with)
+        queues.with(self.gid, at, self.reach().window(), &self.spills, with)
     }
 
     /// Calls `with` for each unit that queues here have spilled, the first of a lane first: the first byte of its array, its queue and its lane.
@@ -165,7 +166,7 @@ impl Held {
             Memory::Whole(extent, _) => with(extent),
             Memory::Small(extent) => {
                 let mut extent = extent.lock().unwrap_or_else(PoisonError::into_inner);
-                self.lender.own_file(&mut extent)?;
+                self.spills.lender().own_file(&mut extent)?;
                 with(&extent)
             }
         }
@@ -173,7 +174,7 @@ impl Held {
 
     /// As it is found again: its heap's table went with the process before, if it had one.
     pub fn restored(self, has_heap: bool) -> Held {
-        Held { lost_heap: has_heap, ..self }
+        Held { lost_heap: has_heap, queues: Mutex::new(QueueHomes::restored()), ..self }
     }
 
     /// Whether the region's heap began here.

@@ -7,6 +7,7 @@
 //! | `pages` | shared regions: directories of pages that lie here, frames of those that are mapped here |
 //! | `extents` | what the node holds, found by slot and opened by grant |
 //! | `held` | one extent: its bytes, its heap, its queues |
+//! | `queues`, `spill` | queues in extents; what they spill, and for whom |
 //! | `journal` | the coordinator's durable records |
 //! | `counts` | what was done of commands, for metrics |
 //! | `roll` | which programs are attached |
@@ -34,6 +35,7 @@ mod options;
 mod pages;
 mod queues;
 mod roll;
+mod spill;
 
 #[cfg(test)]
 pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;
@@ -43,6 +45,10 @@ pub(crate) use data::fuzz::sharing as fuzz_sharing;
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;
 pub use kept::Persist;
+#[cfg(any(test, fuzzing))]
+pub(crate) use kept::fuzz::kept as fuzz_kept;
+#[cfg(test)]
+pub(crate) use kept::fuzz::seeds as fuzz_kept_seeds;
 pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
 pub use options::{NodeOptions, SocketAccess};
 #[cfg(any(test, fuzzing))]

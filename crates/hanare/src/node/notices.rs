@@ -21,6 +21,8 @@ pub(crate) enum ToControl {
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
+    /// A queue would spill more than the coordinator has granted.
+    Spills,
     /// End in good order.
     Stop,
 }

@@ -1,26 +1,33 @@
-//! QueueHomes in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and the lender's.
+//! QueueHomes in the extents of this node: drives [`hanare_protocol::queue::Home`] with the extent's memory and that of spilled units.
 //!
-//! Safety: windows are of an extent that its `Held` keeps alive, and of pieces of a spill that the spill owns.
+//! Safety: windows are of an extent that its `Held` keeps alive.
 
-use hanare_memory::{Extent, Lender, Window};
+use super::spill::{Spill, Spills};
+use hanare_memory::Window;
 use hanare_protocol::id::Gid;
-use hanare_protocol::limits::{QUEUE_READY_COUNT_MAX, QUEUE_SPILL_LEN};
+use hanare_protocol::limits::QUEUE_READY_COUNT_MAX;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
-use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
-use hanare_protocol::queue::{Appended, Home, PortId, Ring, Store};
+use hanare_protocol::queue::layout::{
+    LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN,
+};
+use hanare_protocol::queue::{Appended, Home, PortId, Ring};
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared, Words, lane};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Arrays of queues of one extent that somebody uses, by their first byte.
 ///
 /// - No two overlap: so what is kept of them is bounded by the extent's length.
 #[derive(Default)]
-pub(crate) struct QueueHomes(BTreeMap<u64, InUse>);
+pub(crate) struct QueueHomes {
+    used: BTreeMap<u64, InUse>,
+    /// Of an extent that was read back: the arrays of which nothing is left that the life before said of its ports.
+    cleared: Option<BTreeSet<u64>>,
+}
 
 /// An array as it was when somebody began to use it. Its first line is memory of its users, and may say something else later.
 struct InUse {
@@ -31,28 +38,33 @@ struct InUse {
 }
 
 impl QueueHomes {
+    /// Of an extent that was read back from the life before.
+    pub fn restored() -> QueueHomes {
+        QueueHomes { cleared: Some(BTreeSet::new()), ..QueueHomes::default() }
+    }
+
     /// What is known of the array that the memory shows. Whoever overwrites a queue in use has lost it; what it spilled goes with it.
     fn home(&mut self, gid: Gid, at: u64, (form, count, len): (QueueForm, u64, u64)) -> &mut Home<Spill> {
         let is_same = |known: &InUse| known.home.form() == form && known.count == count;
-        if !self.0.get(&at).is_some_and(is_same) {
+        if !self.used.get(&at).is_some_and(is_same) {
             let end = at.saturating_add(len);
-            let first = self.0.range(..at).next_back().filter(|(_, before)| before.end > at).map_or(at, |(begin, _)| *begin);
-            self.0.extract_if(first..end, |_, _| true).for_each(drop);
-            self.0.insert(at, InUse { home: Home::new(format!("{gid} at {at}"), form), count, end });
+            let first = self.used.range(..at).next_back().filter(|(_, before)| before.end > at).map_or(at, |(begin, _)| *begin);
+            self.used.extract_if(first..end, |_, _| true).for_each(drop);
+            self.used.insert(at, InUse { home: Home::new(format!("{gid} at {at}"), form), count, end });
         }
-        &mut self.0.get_mut(&at).expect("it is there").home
+        &mut self.used.get_mut(&at).expect("it is there").home
     }
 }
 
-/// What is done with a spilled unit: the first byte of its array, its queue, its lane, and its bytes.
-pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), &[u8]) -> std::io::Result<()> + 'a;
+/// What is done with a spilled unit: the first byte of its array, its queue, its lane, and its bytes with their user.
+pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), (&[u8], u32)) -> std::io::Result<()> + 'a;
 
 impl QueueHomes {
     /// Calls `with` for each spilled unit. See [`super::held::Held::each_spilled`].
     pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
-        for (at, known) in &self.0 {
+        for (at, known) in &self.used {
             for ((queue, lane), spill) in known.home.spills() {
-                spill.each(|unit| with((*at, queue, lane), unit))?;
+                spill.each(|unit, uid| with((*at, queue, lane), (unit, uid)))?;
             }
         }
         Ok(())
@@ -64,7 +76,7 @@ impl QueueHomes {
         gid: Gid,
         at: u64,
         extent: Window,
-        lender: &Arc<Lender>,
+        spills: &Arc<Spills>,
         with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>,
     ) -> Result<T> {
         let no_queue = |reason: &str| Error::NoQueue { region: gid.to_string(), offset: at, reason: reason.to_owned() };
@@ -79,11 +91,15 @@ impl QueueHomes {
         if len > extent.len() as u64 - at {
             return Err(no_queue("it is longer than its region"));
         }
+        let is_stale = self.cleared.as_mut().is_some_and(|cleared| cleared.insert(at));
         let home = self.home(gid, at, (form, count, len));
         let array = Array::new(Shared::new(extent.slice(at as usize, len as usize)), form, count);
-        let outcome = with(&mut QueueHome { home, array, count, lender, gid, at });
-        if self.0.get(&at).is_some_and(|known| known.home.is_idle()) {
-            self.0.remove(&at);
+        if is_stale {
+            clear_ports(&array, form, count);
+        }
+        let outcome = with(&mut QueueHome { home, array, count, spills, gid, at });
+        if self.used.get(&at).is_some_and(|known| known.home.is_idle()) {
+            self.used.remove(&at);
         }
         outcome
     }
@@ -94,7 +110,7 @@ pub(crate) struct QueueHome<'a> {
     home: &'a mut Home<Spill>,
     array: Array<Shared>,
     count: u64,
-    lender: &'a Arc<Lender>,
+    spills: &'a Arc<Spills>,
     gid: Gid,
     at: u64,
 }
@@ -127,9 +143,9 @@ impl QueueHome<'_> {
         }
     }
 
-    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
+    pub fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
         self.check(queue)?;
-        let (lane, accepted) = self.home.open_lane(queue, writer)?;
+        let (lane, accepted) = self.home.open_lane(queue, writer, uid)?;
         self.show_lane(queue, lane);
         Ok((lane, accepted))
     }
@@ -152,6 +168,7 @@ impl QueueHome<'_> {
         if self.home.break_lane(queue, lane, writer) {
             self.show_lane(queue, lane);
             self.tell_reader(queue);
+            let _ = self.array.wake(queue, self.array.call_set(queue));
         }
     }
 
@@ -260,8 +277,8 @@ impl QueueHome<'_> {
             return Err(Error::NotAWriter { queue: format!("{queue} of {} at {}", self.gid, self.at), lane });
         }
         let mut ring = self.ring(queue, lane)?;
-        let lender = self.lender.clone();
-        let store = || Spill::new(lender.clone());
+        let spills = self.spills.clone();
+        let store = || Spill::new(spills.clone());
         let appended = self.home.append((queue, lane), (writer, seq), units.into_iter(), &mut ring, store)?;
         self.show_lane(queue, lane);
         self.tell_reader(queue);
@@ -269,14 +286,14 @@ impl QueueHome<'_> {
         Ok((appended, self.array.words().load((head / WORD_LEN) as usize)))
     }
 
-    /// A unit that the life before had spilled is so again, behind the others of its lane.
+    /// A unit that the life before had spilled for a user is so again, behind the others of its lane.
     ///
-    /// **Errors**: those of the lender; [`Error::NoQueue`] for a unit that the queue does not take.
-    pub fn restore_spilled(&mut self, queue: u64, lane: u32, unit: &[u8]) -> Result<()> {
+    /// **Errors**: [`Error::PoolFull`]; [`Error::NoQueue`] for a unit that the queue does not take.
+    pub fn restore_spilled(&mut self, queue: u64, lane: u32, (unit, uid): (&[u8], u32)) -> Result<()> {
         self.check(queue)?;
         self.home.form().check_unit("", unit.len() as u64)?;
-        let lender = self.lender.clone();
-        self.home.restore_spilled((queue, lane), unit, || Spill::new(lender))?;
+        let spills = self.spills.clone();
+        self.home.restore_spilled((queue, lane), (unit, uid), || Spill::new(spills))?;
         self.show_lane(queue, lane);
         Ok(())
     }
@@ -288,6 +305,32 @@ impl QueueHome<'_> {
 
     fn corrupt(&self, bad: Corrupt) -> Error {
         corrupt(self.gid, self.at, bad)
+    }
+}
+
+/// Takes back what the life before said of its ports: who sleeps, who writes and reads, and how much is spilled, which is said again for each
+/// unit that was read back. Queues that have something are put on the board.
+///
+/// **Cost**: a look at each queue.
+fn clear_ports(array: &Array<Shared>, form: QueueForm, count: u64) {
+    let store = |at: u64| array.words().store((at / WORD_LEN) as usize, 0);
+    let load = |at: u64| array.words().load((at / WORD_LEN) as usize);
+    let clear = |at: u64| {
+        if load(at) != 0 {
+            store(at)
+        }
+    };
+    [SET_BELL_AT, SET_BELL_AT + WORD_LEN].into_iter().for_each(clear);
+    for queue in 0..count {
+        let first = array.queue_at(queue);
+        [READER_BELL_AT, ROOM_BELL_AT, READER_AT].into_iter().for_each(|at| clear(first + at));
+        for lane in 0..form.ports {
+            let (head, line) = (first + form.head_at(lane), first + form.lane_at(lane));
+            if load(line + TAIL_AT) != load(head) || load(line + SPILLED_AT) != 0 {
+                array.board().set(queue);
+            }
+            [LANE_STATE_AT, SPILLED_AT].into_iter().for_each(|at| clear(line + at));
+        }
     }
 }
 
@@ -307,114 +350,19 @@ impl Ring for LaneMemory {
     }
 }
 
-/// Spilled units of one lane, in pool memory of this node: pieces with a length word before each unit.
-pub(crate) struct Spill {
-    lender: Arc<Lender>,
-    pieces: VecDeque<Piece>,
-    count: u64,
-    /// The first unit, once it was asked for.
-    front: Option<Vec<u8>>,
-}
-
-struct Piece {
-    extent: Extent,
-    begin: usize,
-    end: usize,
-}
-
-impl Piece {
-    fn window(&self) -> Window {
-        // SAFETY: the piece owns the extent, and the window is used before it goes.
-        unsafe { self.extent.window() }
-    }
-
-    /// The unit whose length word is at byte `at`.
-    fn unit(&self, at: usize) -> Vec<u8> {
-        let (window, mut word) = (self.window(), [0; size_of::<u64>()]);
-        // Nobody but this node has the piece: what cannot be read was lost with the machine's memory, and ends the node.
-        window.slice(at, word.len()).read_into(&mut word).expect("memory of this node alone");
-        let mut unit = vec![0; u64::from_le_bytes(word) as usize];
-        window.slice(at + word.len(), unit.len()).read_into(&mut unit).expect("memory of this node alone");
-        unit
-    }
-}
-
-impl Spill {
-    fn new(lender: Arc<Lender>) -> Spill {
-        Spill { lender, pieces: VecDeque::new(), count: 0, front: None }
-    }
-
-    /// Calls `with` for each unit, the first first. **Errors**: its own, which end it.
-    fn each(&self, mut with: impl FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
-        for piece in &self.pieces {
-            let mut at = piece.begin;
-            while at < piece.end {
-                let unit = piece.unit(at);
-                at += size_of::<u64>() + unit.len();
-                with(&unit)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn lost(lost: hanare_memory::Lost) -> Error {
-    Error::System { what: "reaching spilled units".to_owned(), reason: format!("{lost:?}") }
-}
-
-impl Store for Spill {
-    fn push(&mut self, unit: &[u8]) -> Result<()> {
-        let len = size_of::<u64>() + unit.len();
-        let has_room = |piece: &Piece| piece.extent.len() as usize - piece.end >= len;
-        if !self.pieces.back().is_some_and(has_room) {
-            let extent = self.lender.make(QUEUE_SPILL_LEN.max(len as u64))?;
-            self.pieces.push_back(Piece { extent, begin: 0, end: 0 });
-        }
-        let piece = self.pieces.back_mut().expect("one was just made");
-        let window = piece.window();
-        window.slice(piece.end, size_of::<u64>()).write_from(&(unit.len() as u64).to_le_bytes()).map_err(lost)?;
-        window.slice(piece.end + size_of::<u64>(), unit.len()).write_from(unit).map_err(lost)?;
-        piece.end += len;
-        self.count += 1;
-        Ok(())
-    }
-
-    fn front(&mut self) -> Option<&[u8]> {
-        if self.front.is_none() {
-            let piece = self.pieces.front()?;
-            self.front = Some(piece.unit(piece.begin));
-        }
-        self.front.as_deref()
-    }
-
-    fn pop(&mut self) {
-        let Some(len) = self.front().map(<[u8]>::len) else { return };
-        self.front = None;
-        self.count -= 1;
-        let piece = self.pieces.front_mut().expect("it has the first unit");
-        piece.begin += size_of::<u64>() + len;
-        if piece.begin == piece.end {
-            self.pieces.pop_front();
-        }
-    }
-
-    fn count(&self) -> u64 {
-        self.count
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_memory::LenderOptions;
     use hanare_memory::file::Huge;
+    use hanare_memory::{Extent, Lender, LenderOptions};
     use hanare_protocol::queue::{Overflow, Unit};
+    use hanare_ring::array::Wake;
 
     const LEN: u64 = 1 << 20;
     const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 2, overflow: Overflow::Wait };
 
     struct Memory {
-        lender: Arc<Lender>,
+        spills: Arc<Spills>,
         extent: Extent,
         homes: QueueHomes,
     }
@@ -423,7 +371,7 @@ mod tests {
         fn new() -> Memory {
             let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
             let lender = Arc::new(Lender::new(&options).unwrap());
-            Memory { extent: lender.make(LEN).unwrap(), lender, homes: QueueHomes::default() }
+            Memory { extent: lender.make(LEN).unwrap(), spills: Spills::new(lender), homes: QueueHomes::default() }
         }
 
         fn window(&self) -> Window {
@@ -437,7 +385,7 @@ mod tests {
 
         fn with<T>(&mut self, at: u64, with: impl FnOnce(&mut QueueHome<'_>) -> Result<T>) -> Result<T> {
             let window = self.window();
-            self.homes.with(Gid(1), at, window, &self.lender.clone(), with)
+            self.homes.with(Gid(1), at, window, &self.spills.clone(), with)
         }
     }
 
@@ -447,7 +395,7 @@ mod tests {
         let count = (1..).take_while(|count| FORM.array_len(*count).unwrap() <= LEN).last().unwrap();
         memory.write(0, FORM, count);
         let last = count - 1;
-        memory.with(0, |home| home.open_lane(last, PortId(1))).unwrap();
+        memory.with(0, |home| home.open_lane(last, PortId(1), 7)).unwrap();
         memory.with(0, |home| home.open_reader(last, 1, PortId(2))).unwrap();
         memory.write(0, FORM, 1);
         memory
@@ -477,12 +425,63 @@ mod tests {
         assert!(memory.with(0, |home| home.resume_lane(last, 0, PortId(1))).is_err());
     }
 
+    /// It put its queue on the board, the reader took it from there, looked and left, and then the writer set the bell.
+    #[test]
+    fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_there() {
+        let mut memory = Memory::new();
+        memory.write(0, FORM, 100);
+        let (_, accepted) = memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
+        assert_eq!(accepted, 0);
+        let told = |home: &mut QueueHome<'_>| {
+            let (mut found, bell) = (Vec::new(), home.array.committed(70));
+            home.array.board().take(usize::MAX, &mut found);
+            Ok((found, bell))
+        };
+        assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)), "the bell says that somebody looks");
+        memory
+            .with(0, |home| {
+                home.break_lane(70, 0, PortId(1));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)));
+    }
+
+    #[test]
+    fn what_the_life_before_said_of_ports_is_taken_back_when_an_array_is_used() {
+        let mut memory = Memory::new();
+        memory.homes = QueueHomes::restored();
+        memory.write(0, FORM, 100);
+        let array = Array::new(Shared::new(memory.window()), FORM, 100);
+        let words = |queue: u64| {
+            let (first, line) = (array.queue_at(queue), array.queue_at(queue) + FORM.lane_at(1));
+            [first + READER_BELL_AT, first + ROOM_BELL_AT, first + READER_AT, line + LANE_STATE_AT, line + SPILLED_AT]
+                .map(|at| (at / WORD_LEN) as usize)
+        };
+        for queue in [3, 70] {
+            words(queue).into_iter().for_each(|word| array.words().store(word, 2));
+        }
+        let mut writer = lane::Writer::new(*array.words(), array.place(5, 0)).unwrap();
+        assert!(writer.push(&[7; 16]).unwrap());
+        let (mut found, bell) = (Vec::new(), ((SET_BELL_AT + WORD_LEN) / WORD_LEN) as usize);
+        array.words().store(bell, ReaderState::Held as u64);
+        memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
+        assert_eq!(words(3).map(|word| array.words().load(word)), [0; 5]);
+        assert_eq!((words(70).map(|word| array.words().load(word)), array.words().load(bell)), ([0; 5], 0));
+        array.board().take(usize::MAX, &mut found);
+        assert_eq!(found, [3, 5, 70], "those that may have something");
+        memory.with(0, |home| home.open_reader(3, 1, PortId(2))).unwrap();
+        assert_ne!(array.words().load(words(3)[2]), 0);
+        memory.with(0, |home| home.open_lane(3, PortId(3), 7)).unwrap();
+        assert_ne!(array.words().load(words(3)[2]), 0, "what this life says stays");
+    }
+
     #[test]
     fn arrays_that_overlap_are_not_kept_beside_each_other() {
         let mut memory = Memory::new();
         for at in (0..LEN / 2).step_by(LINE_LEN as usize) {
             memory.write(at, FORM, 4);
-            memory.with(at, |home| home.open_lane(0, PortId(at))).unwrap();
+            memory.with(at, |home| home.open_lane(0, PortId(at), 7)).unwrap();
             memory
                 .with(at, |home| {
                     home.break_lane(0, 0, PortId(at));
@@ -491,8 +490,8 @@ mod tests {
                 .unwrap();
         }
         let most = LEN / 2 / FORM.array_len(4).unwrap() + 1;
-        assert!(memory.homes.0.len() as u64 <= most, "{} of {most}", memory.homes.0.len());
-        let overlap = memory.homes.0.iter().zip(memory.homes.0.keys().skip(1)).find(|((_, one), next)| one.end > **next);
+        assert!(memory.homes.used.len() as u64 <= most, "{} of {most}", memory.homes.used.len());
+        let overlap = memory.homes.used.iter().zip(memory.homes.used.keys().skip(1)).find(|((_, one), next)| one.end > **next);
         assert!(overlap.is_none());
     }
 }

@@ -73,6 +73,26 @@ fn stores_are_seen_by_the_next_holder_and_by_nobody_before_the_release() {
     }
 }
 
+/// A part of what is bound to a lock is flushed in its section, by this thread or another: the next holder has a page of it.
+#[test]
+fn a_flush_in_a_section_hides_nothing_from_the_next_holder() {
+    let pool = TestPool::start(3, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("data", 4 * PAGE, &on_node(2)).unwrap();
+    let (here, there) = (map(&near), map(&far));
+    bind(&near, "a", &here, &[bytes(100, 50), bytes(PAGE, PAGE)]);
+    for turn in 1..4u8 {
+        assert_eq!(read(&far.lock_shared("a").unwrap(), &there, 100, 50), [turn - 1; 50], "it has the version before");
+        let mut lock = near.lock("a").unwrap();
+        lock.write(&here, 100, &[turn; 50]).unwrap();
+        here.write(50, &[turn; 50]).unwrap();
+        here.flush(0, 4 * PAGE).unwrap();
+        assert_eq!(at_home(&far, 50, 50), [turn; 50], "what is bound to nothing went home");
+        lock.unlock().unwrap();
+        assert_eq!(read(&far.lock_shared("a").unwrap(), &there, 100, 50), [turn; 50]);
+    }
+}
+
 fn bind_nothing(client: &Pool) {
     let mut lock = client.lock("a").unwrap();
     lock.bind(&[]).unwrap();
@@ -341,9 +361,14 @@ fn a_holder_killed_at_any_moment_has_released_all_or_nothing() {
     }
 }
 
-/// One that speaks the protocol takes the lock, and says what it will put at home.
+/// A program of this user that speaks the protocol takes the lock, and says what it will put at home.
 fn publishes(address: &str, changes: Stores) -> (Raw, DataGrant) {
-    let mut raw = Raw::connect(address);
+    publishes_as(rustix::process::geteuid().as_raw(), address, changes)
+}
+
+/// The same of another user.
+fn publishes_as(uid: u32, address: &str, changes: Stores) -> (Raw, DataGrant) {
+    let mut raw = Raw::connect_as(address, uid);
     let (name, mode, number) = ("a".to_owned(), Mode::Exclusive, 1);
     let lock = SyncRequest::Lock { name, mode, number, thread: 1, bound_ms: None, known: None };
     let Ok(SyncAnswer::Granted { data: Some(data), .. }) = raw.ask(&lock) else { panic!("it has data") };
@@ -379,6 +404,30 @@ fn what_a_dead_holder_had_published_is_redone_by_the_next_and_what_it_had_not_is
     assert!(near.lock_shared("a").unwrap().is_torn());
     assert!(far.lock("a").unwrap().is_torn());
     assert!(!near.lock("a").unwrap().is_torn(), "it was given back by one that knew");
+}
+
+/// Another user may take the lock, and may not write the region: the next holder writes nothing for it, and sees nothing of it.
+#[test]
+fn what_another_user_had_published_goes_nowhere_by_others_hands() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("data", PAGE, &on_node(1)).unwrap();
+    near.permit("a", 0o666).unwrap();
+    let (here, there) = (map(&near), map(&far));
+    bind(&near, "a", &here, &[bytes(10, 100)]);
+    let gid = here.bytes(bytes(0, 1)).unwrap().gid;
+    let evil = || Stores::Bytes(vec![BoundRange { gid, offset: 11, len: 2 }], b"xy".to_vec());
+    let other = rustix::process::geteuid().as_raw() + 1;
+    assert_eq!(read(&far.lock("a").unwrap(), &there, 10, 4), [0; 4]);
+    // It dies in the middle; it gives the lock back in good order.
+    drop(publishes_as(other, pool.nodes[0].address(), evil()));
+    assert!(far.lock("a").unwrap().is_torn());
+    let (mut raw, _) = publishes_as(other, pool.nodes[0].address(), evil());
+    assert!(raw.ask(&SyncRequest::Unlock { number: 1 }).is_ok());
+    for (client, mapping) in [(&far, &there), (&near, &here)] {
+        assert_eq!(read(&client.lock("a").unwrap(), mapping, 10, 4), [0; 4]);
+    }
+    assert_eq!(at_home(&near, 10, 4), [0; 4]);
 }
 
 #[test]

@@ -6,14 +6,19 @@ use crate::raw_link::{Raw, packed};
 use crate::support;
 
 use hanare::{CreateOptions, Error, Overflow, Pool, QueueForm, Region, Unit};
+use hanare_protocol::entry::{BoundRange, BoundShape, Publication, Stamp, Stores};
 use hanare_protocol::heap::Heap;
-use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, PartyName, Rank};
+use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, PartyName, Rank};
 use hanare_protocol::limits::{
-    JOB_COUNT_MAX, LINK_ARRIVAL_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, RANK_COUNT_MAX, USER_CLAIM_COUNT_MAX,
-    USER_HEAP_LEN_MAX, USER_JOB_COUNT_MAX, USER_PLACE_COUNT_MAX, USER_WORD_COUNT_MAX, WORD_WAIT_COUNT_MAX,
+    JOB_COUNT_MAX, LINK_ARRIVAL_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LINK_GRANT_LEN_MAX, LINK_WORD_COUNT_MAX, RANK_COUNT_MAX,
+    RELEASE_LEN_MAX, USER_BOUND_LOCK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_HEAP_LEN_MAX, USER_JOB_COUNT_MAX,
+    USER_PLACE_COUNT_MAX, USER_WORD_COUNT_MAX, WORD_WAIT_COUNT_MAX,
 };
+use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
+use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::look::Look;
 use hanare_protocol::wire::sync::{Arrival, Mode, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -97,6 +102,80 @@ fn no_user_has_all_locks_nor_all_groups() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+fn lock(name: &str, number: u64, mode: Mode, known: Option<Stamp>) -> SyncRequest {
+    SyncRequest::Lock { name: name.to_owned(), mode, number, thread: number, bound_ms: None, known }
+}
+
+/// A release of so many bytes, which are bound to the lock from then on.
+fn release(number: u64, len: u64) -> SyncRequest {
+    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, len) }]);
+    let changes = Stores::Bytes(vec![BoundRange { gid: Gid(1), offset: 0, len }], vec![7; len as usize]);
+    SyncRequest::Publish { number, publication: Publication { changes, binding } }
+}
+
+/// Takes a lock, changes what is bound to it, and gives it back.
+fn bind(raw: &mut Raw, name: &str, number: u64, len: u64) -> Result<Stamp, Error> {
+    assert!(raw.ask(&lock(name, number, Mode::Exclusive, None)).is_ok());
+    let published = raw.ask(&release(number, len));
+    assert!(raw.ask(&SyncRequest::Unlock { number }).is_ok());
+    published.map(|answer| match answer {
+        SyncAnswer::Published { stamp } => stamp,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn no_user_has_all_locks_with_data() {
+    let pool = TestPool::start(1, 16 << 20);
+    let address = pool.nodes[0].address();
+    let mut crowd = Raw::connect_as(address, CROWD);
+    for number in 0..USER_BOUND_LOCK_COUNT_MAX as u64 {
+        bind(&mut crowd, &format!("crowd{number}"), number, 8).unwrap();
+    }
+    let refused = bind(&mut crowd, "one more", 1 << 20, 8);
+    assert!(is_limit(&refused.map(|_| SyncAnswer::Done), USER_BOUND_LOCK_COUNT_MAX));
+    bind(&mut Raw::connect_as(address, OTHER), "other", 0, 8).unwrap();
+    bind(&mut crowd, "crowd0", 1 << 21, 8).unwrap();
+}
+
+/// How many wait for a lock, as its node says.
+fn waiting_for(pool: &TestPool, name: &str) -> u64 {
+    let mut raw = Raw::connect_as(pool.nodes[0].address(), 0);
+    let (head, body) = Query::Look(Look::default()).encode(1);
+    assert!(raw.push(&[&head.encode()[..], &body].concat()));
+    let (head, body) = raw.answer();
+    let Ok(Reply::Seen(seen)) = Reply::decode(&head, &body) else { panic!("no answer to a look") };
+    seen.locks.iter().find(|lock| lock.name == name).map_or(0, |lock| lock.counts.1)
+}
+
+/// Who waits a thousand times for a lock with 256 KiB of changes gets some MiB at once, and not 250.
+#[test]
+fn what_comes_with_a_lock_does_not_pile_up_on_a_connection() {
+    const WAITERS: u64 = 1000;
+    let pool = TestPool::start(1, 16 << 20);
+    let address = pool.nodes[0].address();
+    let (mut holder, mut waiter) = (Raw::connect_as(address, CROWD), Raw::connect_as(address, CROWD));
+    let len = RELEASE_LEN_MAX as u64;
+    let known = bind(&mut holder, "long", 0, len).unwrap();
+    assert!(holder.ask(&lock("long", 1, Mode::Exclusive, Some(known))).is_ok());
+    let SyncRequest::Publish { number, publication } = release(1, len) else { unreachable!("it is one") };
+    assert!(holder.ask(&SyncRequest::Publish { number, publication: Publication { binding: None, ..publication } }).is_ok());
+    (0..WAITERS).for_each(|number| waiter.send(&lock("long", number, Mode::Shared, Some(known))));
+    let until = Instant::now() + Duration::from_secs(20);
+    while waiting_for(&pool, "long") < WAITERS {
+        assert!(Instant::now() < until, "they do not wait");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(holder.ask(&SyncRequest::Unlock { number: 1 }).is_ok());
+    let (mut received, mut with_bytes) = (0, 0);
+    for _ in 0..WAITERS {
+        let (_, body) = waiter.answer();
+        received += body.len() as u64;
+        with_bytes += u64::from(body.len() as u64 > len);
+    }
+    assert!(with_bytes > 0 && received <= LINK_GRANT_LEN_MAX, "{with_bytes} with their bytes, {received} bytes");
 }
 
 #[test]

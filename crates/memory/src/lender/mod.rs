@@ -144,7 +144,7 @@ fn promise(folder: &Path, bytes: u64) -> Result<Option<Promise>> {
         Err(NoPromise::Nowhere) => Ok(None),
         Err(NoPromise::Full(free)) => {
             let free = Size(free);
-            let reason = format!("this machine (or its control group) has {free} that other nodes of this user may not take");
+            let reason = format!("this machine (or its control group) has {free} that no other node may take");
             Err(bad_setting("memory", bytes, reason))
         }
     }

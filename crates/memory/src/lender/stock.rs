@@ -100,7 +100,7 @@ impl Stock {
     pub fn memory(&self) -> Memory {
         let used = self.lock().used;
         let page = if self.pages() == Pages::Small { PAGE_LEN } else { HUGE_PAGE_LEN };
-        Memory { lent: self.bytes, populated: self.populated(), used, page, clients: 0, is_plain: false }
+        Memory { lent: self.bytes, populated: self.populated(), used, spilled: 0, page, clients: 0, is_plain: false }
     }
 
     /// A file for a whole slab, of the best pages that there are.

@@ -201,9 +201,9 @@ impl Coordinator {
         }
     }
 
-    /// Bytes of a member that are in no extent and promised to none.
+    /// Bytes of a member that are in no extent, spilled by no queue, and promised to none.
     fn room(&self, node: NodeId) -> Room {
-        let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent);
+        let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent.saturating_sub(seat.memory.spilled));
         let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
         let parts = self.growths.values().flat_map(|growth| &growth.parts);
         let promised = parts.filter(|part| part.node == node).map(|part| part.len).fold(0, u64::saturating_add);
@@ -211,9 +211,9 @@ impl Coordinator {
     }
 
     /// Bytes that a user has, and is about to have.
-    fn used_or_asked(&self, uid: u32) -> u64 {
+    pub(super) fn used_or_asked(&self, uid: u32) -> u64 {
         let growing = self.growths.values().filter(|growth| growth.owner.uid == uid);
-        growing.map(Growth::len).fold(self.used(uid), u64::saturating_add)
+        growing.map(Growth::len).fold(self.used(uid).saturating_add(self.reserved(uid)), u64::saturating_add)
     }
 
     /// Regions that a user has, and is about to have.

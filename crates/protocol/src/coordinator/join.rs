@@ -206,6 +206,7 @@ impl Coordinator {
         }
         if new_epoch {
             self.orders.cancel(node);
+            self.forget_reserved(node);
         }
         let seat = self.roster.on_join(node, peer, self.lease_until_ms(now_ms, node));
         let is_new_list = new_life || join.attempt > seat.attempt;
@@ -224,8 +225,9 @@ impl Coordinator {
         let keep = self.keep(node, &join.held);
         let settled = self.orders.settled(node);
         let home = self.home();
-        let (incarnation, attempt, lease_ms) = (join.incarnation, join.attempt, self.settings.lease_ms);
-        self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home });
+        let (incarnation, attempt) = (join.incarnation, join.attempt);
+        let super::Settings { lease_ms, quota, .. } = self.settings;
+        self.send(node, ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home, quota });
         self.changed = true;
     }
 

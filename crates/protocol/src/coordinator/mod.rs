@@ -16,7 +16,7 @@
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
 //! | `listing` | what is shown |
-//! | `placement`, `quota`, `permission` | where bytes go, how many, for whom |
+//! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks` | that each order and each request is carried out once |
 //! | `ranks` | which ranks go with a node |
 //! | `journal` | what lasts |
@@ -34,6 +34,7 @@ mod quota;
 mod ranks;
 mod region;
 mod roster;
+mod spills;
 
 pub use asks::AskKey;
 pub use journal::{Effect, Ended, NodeRecord, Record, RegionRecord};
@@ -68,7 +69,7 @@ pub struct Settings {
     pub lease_ms: u64,
     /// How long a live node may take for making extents, in milliseconds.
     pub make_ms: u64,
-    /// Bytes that a user may have in regions; `None` for no limit.
+    /// Bytes that a user may have in regions, and spilled by queues; `None` for no limit.
     pub quota: Option<u64>,
     /// The name of the coordinator's own node, which becomes node 0.
     pub home: String,
@@ -399,6 +400,7 @@ impl Coordinator {
             Request::Remove { name } => self.remove(now_ms, key, &task.user, name),
             Request::Forget { node } => Step::Done(self.forget_lost(&task.user, *node)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
+            Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {
                 let gone = self.ranks.on_rank_ended(*job, *rank);
                 self.rank_gone([gone], reason, *died);
@@ -444,6 +446,7 @@ impl Coordinator {
         if let Some(seat) = self.roster.seat_mut(node) {
             seat.grants = None;
         }
+        self.forget_reserved(node);
         let in_order = !matches!(going, Going::Lost(..));
         self.outputs.push_back(Output::NodeLost { node, epoch, reason: reason.to_owned(), in_order });
         let others: Vec<NodeId> = self.roster.members().map(|(other, _)| other).filter(|other| *other != node).collect();

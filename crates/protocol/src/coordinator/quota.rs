@@ -1,4 +1,4 @@
-//! How many bytes a user may have in regions, and how many regions. Regions that are lost count until they are removed.
+//! How many bytes a user may have in regions and spilled by queues, and how many regions. Regions that are lost count until they are removed.
 
 use crate::error::{Error, Result};
 use crate::limits::{USER_ATTRIBUTES_LEN_MAX, USER_REGION_COUNT_MAX};
@@ -11,6 +11,11 @@ pub(super) fn check(quota: Option<u64>, uid: u32, used: u64, asked: u64) -> Resu
         }
         _ => Ok(()),
     }
+}
+
+/// Bytes that may come to `used` within the quota.
+pub(super) fn room(quota: Option<u64>, used: u64) -> u64 {
+    quota.map_or(u64::MAX, |limit| limit.saturating_sub(used))
 }
 
 /// Refuses one more region on top of `owned`: each has a name in the journal, however few bytes it has.
@@ -56,5 +61,6 @@ mod tests {
         assert_eq!(check(Some(10), 1, 4, 7), Err(Error::QuotaExceeded { uid: 1, asked: 7, used: 4, limit: 10 }));
         assert!(check(Some(10), 1, 4, u64::MAX).is_err());
         assert_eq!(check(None, 1, u64::MAX, 1), Ok(()));
+        assert_eq!((room(Some(10), 4), room(Some(10), 11), room(None, 11)), (6, 0, u64::MAX));
     }
 }

@@ -73,7 +73,7 @@ impl Coordinator {
             permission::may_give(region, user, owner)?;
             if owner.uid != region.owner.uid {
                 quota::check_count(owner.uid, self.owned_or_asked(owner.uid))?;
-                quota::check(self.settings.quota, owner.uid, self.used(owner.uid), region.layout.len())?;
+                quota::check(self.settings.quota, owner.uid, self.used_or_asked(owner.uid), region.layout.len())?;
             }
         }
         let mut attributes = region.attributes.clone();

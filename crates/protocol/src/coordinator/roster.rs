@@ -33,6 +33,7 @@
 
 use super::Peer;
 use super::journal::Ended;
+use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
 use crate::limits::FORGET_MS;
 use crate::table::{self, Row};
@@ -115,11 +116,17 @@ pub(super) struct Seat {
     pub state: State,
     pub memory: Memory,
     pub grants: Option<BTreeMap<Slot, Grants>>,
+    /// What its queues may have spilled, by user.
+    pub reserved: BTreeMap<u32, Reservation>,
     /// The last list of extents that its life sent.
     pub attempt: u64,
 }
 
 impl Seat {
+    fn new(state: State) -> Seat {
+        Seat { state, memory: Memory::default(), grants: None, reserved: BTreeMap::new(), attempt: 0 }
+    }
+
     pub fn phase(&self) -> Phase {
         match self.state {
             State::Awaited { .. } => Phase::Awaited,
@@ -181,7 +188,7 @@ impl Roster {
             Some(Ended::Closed) => State::Closed { dead_at_ms: now_ms.saturating_add(lease_ms).saturating_add(lease_ms) },
             Some(Ended::Left) => State::Left { since_ms: now_ms },
         };
-        self.seats.insert(node, Seat { state, memory: Memory::default(), grants: None, attempt: 0 });
+        self.seats.insert(node, Seat::new(state));
     }
 
     /// A node's seat.
@@ -192,6 +199,11 @@ impl Roster {
     /// A node's seat, to change.
     pub fn seat_mut(&mut self, node: NodeId) -> Option<&mut Seat> {
         self.seats.get_mut(&node)
+    }
+
+    /// All of them.
+    pub fn seats(&self) -> impl Iterator<Item = &Seat> {
+        self.seats.values()
     }
 
     /// A node's state.
@@ -219,8 +231,7 @@ impl Roster {
         self.unbind(node);
         self.peers.insert(peer, node);
         let member = State::Member { lease_until_ms };
-        let fresh = Seat { state: member.clone(), memory: Memory::default(), grants: None, attempt: 0 };
-        let seat = self.seats.entry(node).or_insert(fresh);
+        let seat = self.seats.entry(node).or_insert_with(|| Seat::new(member.clone()));
         seat.step(Event::Join, member);
         seat
     }

@@ -10,6 +10,7 @@ use crate::wire::control::{Existing, HeldExtent, Made, Memory, RegionStat, Regio
 use std::collections::BTreeSet;
 
 mod changes;
+mod spills;
 
 const OWNER: User = User { uid: 10, gid: 20 };
 const OTHER: User = User { uid: 11, gid: 21 };
@@ -41,7 +42,7 @@ struct Pool {
 fn node(name: &str, incarnation: u128) -> Node {
     let settings = member::Settings::new(Incarnation(incarnation), name, "127.0.0.1:1");
     let mut member = Member::new(settings);
-    member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, page: 4096, clients: 0, is_plain: false });
+    member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, spilled: 0, page: 4096, clients: 0, is_plain: false });
     let (slots, answers, lost) = (BTreeSet::new(), Vec::new(), Vec::new());
     Node { member, peer: None, slots, slot_next: 0, grant_next: 0, makes: Some(Ok(())), answers, lost, refused: 0 }
 }
@@ -284,6 +285,7 @@ fn nodes_that_say_they_lend_everything_break_no_sum() {
             lent: u64::MAX,
             populated: u64::MAX,
             used: u64::MAX,
+            spilled: 0,
             page: 4096,
             clients: u32::MAX,
             is_plain: false,

@@ -145,7 +145,7 @@ impl World {
     }
 
     fn enter(&mut self, model: &Two, host: usize, lock: usize, number: u64) {
-        let grant = self.data.on_grant(&name(lock), self.hosts[host].known[lock]).expect("it has data");
+        let grant = self.data.on_grant(&name(lock), self.hosts[host].known[lock], 7).expect("it has data");
         let (me, base) = (&mut self.hosts[host], self.base);
         me.waits[lock] = None;
         match grant.changes.ranges() {
@@ -191,7 +191,7 @@ impl World {
             return None;
         }
         let who = self.who(host, lock);
-        let stamp = self.data.on_publish(&self.locks, who, Publication { changes, binding: None }).unwrap();
+        let stamp = self.data.on_publish(&self.locks, who, 7, Publication { changes, binding: None }).unwrap();
         self.hosts[host].held[lock].as_mut()?.doing = Doing::Sends { left, stamp };
         Some(())
     }
@@ -323,7 +323,7 @@ impl Model for Two {
             locks.on_lock(&name(lock), Claim { who, thread: 0, mode: Mode::Exclusive }, false).unwrap();
             let shape = Strided::contiguous((lock * LEN) as u64, LEN as u64);
             let binding = Some(vec![BoundShape { gid: Gid(1), shape }]);
-            data.on_publish(&locks, who, Publication { changes: Stores::NONE, binding }).unwrap();
+            data.on_publish(&locks, who, 7, Publication { changes: Stores::NONE, binding }).unwrap();
             data.on_unlock(&locks, who);
             locks.on_unlock(who).unwrap();
         }

@@ -11,7 +11,7 @@
 //!    ^ ^ ^     Commit    |  ^                              |
 //!    | | +---------------+  | Publish                      | Redone
 //!    | |                 |  |                              |
-//!    | |            Lose +->Torn                           |
+//!    | |            Lose +->Torn <------ Distrust ---------+
 //!    | +------- Mend --------+                             |
 //!    +-----------------------------------------------------+
 //! ```
@@ -21,10 +21,14 @@
 //! | `Whole` | those of the last version | fetches what changed, or gets it with the grant |
 //! | `Publishing` | a mixture, while the holder puts its changes there | waits for the lock |
 //! | `Redo` | a mixture: the holder ended meanwhile, and this home has its changes | puts them there first |
-//! | `Torn` | a mixture: the holder ended meanwhile, with more changes than a message holds | is told so |
+//! | `Torn` | a mixture: the holder ended meanwhile, with more changes than a message holds, or they are another user's | is told so |
 //!
 //! A holder names its changes *before* it puts the first of them, so a release happens as a whole or not at all for as long as they
 //! fit a message ([`RELEASE_LEN_MAX`]).
+//!
+//! Whoever may take a lock may name any bytes, also of regions that it may not write. The regions' homes hold that against its rights; this
+//! home cannot. So bytes go with a lock to programs of the publisher's user alone, as does what is to be redone. Others fetch what the
+//! regions' homes have.
 //!
 //! What this home keeps of releases is bounded by [`RELEASE_LINE_COUNT_MAX`] lines of 4 KiB for all locks. The lock that was used
 //! least recently loses its oldest releases first. One that asks for more than is kept takes all that is bound for changed.
@@ -39,11 +43,12 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
+use publication::limited;
 pub use publication::{BoundRange, BoundShape, Publication, Stores, check_binding};
 
 use crate::error::{Error, Result};
-use crate::limits::BOUND_LOCK_COUNT_MAX;
-use crate::lock::{Claimant, Locks, Mode};
+use crate::limits::{BOUND_LOCK_COUNT_MAX, USER_BOUND_LOCK_COUNT_MAX};
+use crate::lock::{Claimant, Locks, Mode, one_less};
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use shelf::{Release, Shelf};
@@ -75,6 +80,8 @@ pub enum Event {
     Tear,
     /// A later holder has put the changes there.
     Redone,
+    /// The next holder is another user's, which puts nothing anywhere for the first.
+    Distrust,
     /// One that was told that bytes are torn gives the lock back.
     Mend,
 }
@@ -86,6 +93,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Lose, from: &[Phase::Publishing], to: Phase::Redo },
     Row { event: Event::Tear, from: &[Phase::Publishing], to: Phase::Torn },
     Row { event: Event::Redone, from: &[Phase::Redo], to: Phase::Whole },
+    Row { event: Event::Distrust, from: &[Phase::Redo], to: Phase::Torn },
     Row { event: Event::Mend, from: &[Phase::Torn], to: Phase::Whole },
 ];
 
@@ -122,6 +130,20 @@ pub enum Condition {
     Torn,
 }
 
+impl DataGrant {
+    /// Bytes that it takes, some more or less.
+    pub fn len_bytes(&self) -> u64 {
+        let redone = if let Condition::Redo(stores) = &self.condition { stores.len_bytes() } else { 0 };
+        let bound = self.bound.as_ref().map_or(0, |bound| size_of_val(&bound[..]));
+        (size_of::<DataGrant>() + bound + redone + self.changes.len_bytes()) as u64
+    }
+
+    /// The same without the bytes of its changes, which the taker fetches.
+    pub fn without_bytes(self) -> DataGrant {
+        DataGrant { changes: self.changes.without_bytes(), ..self }
+    }
+}
+
 /// Stores that a holder has named and not yet put at their homes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Staged {
@@ -132,14 +154,24 @@ struct Staged {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Whole,
-    Publishing { by: Claimant, staged: Box<Staged>, is_torn: bool },
-    Redo(Stores),
+    Publishing {
+        by: Claimant,
+        staged: Box<Staged>,
+        is_torn: bool,
+    },
+    /// With the user whose they are.
+    Redo(Stores, u32),
     Torn,
 }
+
+/// Everybody takes bytes of this user, who may write all regions as it is.
+const ROOT: u32 = 0;
 
 /// What is bound to one lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct BoundLock {
+    /// The user in whose share of the table it is.
+    uid: u32,
     state: State,
     bound: Vec<BoundShape>,
     /// The version by which that was bound.
@@ -153,7 +185,7 @@ impl BoundLock {
         match self.state {
             State::Whole => Phase::Whole,
             State::Publishing { .. } => Phase::Publishing,
-            State::Redo(_) => Phase::Redo,
+            State::Redo(..) => Phase::Redo,
             State::Torn => Phase::Torn,
         }
     }
@@ -176,6 +208,8 @@ pub struct BoundData {
     /// The lock of each that publishes.
     publishing: BTreeMap<Claimant, String>,
     shelf: Shelf,
+    /// How many of the entries are in each user's share.
+    shares: BTreeMap<u32, usize>,
 }
 
 impl BoundData {
@@ -184,21 +218,28 @@ impl BoundData {
         BoundData { life, ..BoundData::default() }
     }
 
-    /// One that has just got a lock is told what is bound to it; nothing where nothing is. `known` is the version that it has.
+    /// One of that user that has just got a lock is told what is bound to it; nothing where nothing is. `known` is the version that it has.
     ///
     /// **Cost**: a copy of the changes since then.
-    pub fn on_grant(&mut self, name: &str, known: Option<Stamp>) -> Option<Box<DataGrant>> {
-        let entry = self.entries.get(name)?;
+    pub fn on_grant(&mut self, name: &str, known: Option<Stamp>, uid: u32) -> Option<Box<DataGrant>> {
+        let entry = self.entries.get_mut(name)?;
         self.shelf.touch(name);
+        let trusts = |other: u32| other == uid || other == ROOT;
+        if matches!(&entry.state, State::Redo(_, by) if !trusts(*by))
+            && let State::Redo(changes, by) = entry.step(Event::Distrust, State::Torn)
+        {
+            self.shelf.unstage(&changes, by);
+            self.shelf.clear(name, entry.version);
+        }
         let known = known.filter(|known| known.life == self.life && known.version <= entry.version).map(|known| known.version);
         let is_known = known.is_some_and(|known| known >= entry.bound_at);
         let (condition, redone) = match &entry.state {
             State::Whole | State::Publishing { .. } => (Condition::Whole, None),
             // What is to be redone is not told twice.
-            State::Redo(changes) => (Condition::Redo(changes.clone()), Some(entry.version)),
+            State::Redo(changes, _) => (Condition::Redo(changes.clone()), Some(entry.version)),
             State::Torn => (Condition::Torn, None),
         };
-        let changes = known.filter(|_| is_known).and_then(|known| self.shelf.since(name, known, redone));
+        let changes = known.filter(|_| is_known).and_then(|known| self.shelf.since(name, known, redone, trusts));
         // What is to be redone fills the message.
         let changes = if redone.is_some() { changes.map(Stores::without_bytes) } else { changes };
         Some(Box::new(DataGrant {
@@ -209,12 +250,12 @@ impl BoundData {
         }))
     }
 
-    /// A holder says what it is about to put at their homes, and perhaps what is bound from then on. Returns the version that its
+    /// A holder of that user says what it is about to put at their homes, and perhaps what is bound from then on. Returns the version that its
     /// release will be.
     ///
     /// **Errors**: [`Error::LockMisused`] where it has not got the lock alone, has published already, or has not redone what it was
     /// told to; [`Error::BadUse`] for changes beside what is bound; [`Error::LimitReached`] for too many locks with data.
-    pub fn on_publish(&mut self, locks: &Locks, who: Claimant, publication: Publication) -> Result<Stamp> {
+    pub fn on_publish(&mut self, locks: &Locks, who: Claimant, uid: u32, publication: Publication) -> Result<Stamp> {
         let Some((name, mode)) = locks.held(who) else { return misused("", "who publishes has not got it") };
         if mode != Mode::Exclusive {
             return misused(name, "who shares it may not change what is bound to it");
@@ -225,11 +266,15 @@ impl BoundData {
         if !changes.lie_within(bound.iter().chain(binding.iter().flatten())) {
             return misused(name, "the changes lie beside what is bound to it");
         }
-        if !self.entries.contains_key(name) && self.entries.len() >= BOUND_LOCK_COUNT_MAX {
-            return Err(Error::LimitReached { what: "locks with data".to_owned(), limit: BOUND_LOCK_COUNT_MAX as u64 });
+        if !self.entries.contains_key(name) {
+            let own = self.shares.get(&uid).copied().unwrap_or_default();
+            limited("locks with data of one user", own + 1, USER_BOUND_LOCK_COUNT_MAX)?;
+            limited("locks with data", self.entries.len() + 1, BOUND_LOCK_COUNT_MAX)?;
+            self.shares.insert(uid, own + 1);
         }
         let version = self.version + 1;
         let entry = self.entries.entry(name.to_owned()).or_insert_with(|| BoundLock {
+            uid,
             state: State::Whole,
             bound: Vec::new(),
             bound_at: version,
@@ -239,11 +284,11 @@ impl BoundData {
             State::Whole => false,
             State::Torn => true,
             State::Publishing { .. } => return misused(name, "its holder has published already"),
-            State::Redo(_) => return misused(name, "its holder has not redone what one before it left half-done"),
+            State::Redo(..) => return misused(name, "its holder has not redone what one before it left half-done"),
         };
         self.version = version;
-        let changes = self.shelf.stage(changes);
-        let staged = Box::new(Staged { release: Release { version, changes }, binding });
+        let changes = self.shelf.stage(changes, uid);
+        let staged = Box::new(Staged { release: Release { version, uid, changes }, binding });
         entry.step(Event::Publish, State::Publishing { by: who, staged, is_torn });
         self.publishing.insert(who, name.to_owned());
         Ok(Stamp { life: self.life, version })
@@ -256,9 +301,9 @@ impl BoundData {
         let Some((name, _)) = locks.held(who) else { return misused("", "who redoes has not got it") };
         // Of several that share the lock each redoes, and the first says so.
         if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.phase() == Phase::Redo)
-            && let State::Redo(changes) = entry.step(Event::Redone, State::Whole)
+            && let State::Redo(changes, by) = entry.step(Event::Redone, State::Whole)
         {
-            self.shelf.unstage(&changes);
+            self.shelf.unstage(&changes, by);
             let name = name.to_owned();
             self.sweep(&name);
         }
@@ -274,7 +319,7 @@ impl BoundData {
                 let before = entry.step(Event::Commit, State::Whole);
                 self.publishing.remove(&who);
                 if let State::Publishing { staged, .. } = before {
-                    self.shelf.unstage(&staged.release.changes);
+                    self.shelf.unstage(&staged.release.changes, staged.release.uid);
                     self.take_effect(name, *staged);
                 }
             }
@@ -306,11 +351,11 @@ impl BoundData {
         let State::Publishing { staged, is_torn, .. } = &entry.state else { return };
         let (staged, can_redo) = (staged.clone(), matches!(staged.release.changes, Stores::Bytes(..)) && !is_torn);
         if can_redo {
-            entry.step(Event::Lose, State::Redo(staged.release.changes.clone()));
+            entry.step(Event::Lose, State::Redo(staged.release.changes.clone(), staged.release.uid));
             self.take_effect(name, *staged);
         } else {
             entry.step(Event::Tear, State::Torn);
-            self.shelf.unstage(&staged.release.changes);
+            self.shelf.unstage(&staged.release.changes, staged.release.uid);
             let release = Release { changes: Stores::All, ..staged.release };
             self.take_effect(name, Staged { release, ..*staged });
         }
@@ -332,9 +377,12 @@ impl BoundData {
 
     /// A lock to which nothing is bound is not kept.
     fn sweep(&mut self, name: &str) {
-        if self.entries.get(name).is_some_and(|entry| entry.bound.is_empty() && entry.phase() == Phase::Whole) {
-            self.entries.remove(name);
+        let is_bare = |entry: &BoundLock| entry.bound.is_empty() && entry.phase() == Phase::Whole;
+        if self.entries.get(name).is_some_and(is_bare)
+            && let Some(BoundLock { uid, .. }) = self.entries.remove(name)
+        {
             self.shelf.forget(name);
+            one_less(&mut self.shares, uid);
         }
     }
 

@@ -87,11 +87,15 @@ impl Stores {
         self.ranges().is_some_and(<[BoundRange]>::is_empty)
     }
 
+    /// Bytes that it takes to keep this.
+    pub(super) fn len_bytes(&self) -> usize {
+        let ranges = size_of_val(self.ranges().unwrap_or_default());
+        ranges + if let Stores::Bytes(_, bytes) = self { bytes.len() } else { 0 }
+    }
+
     /// Lines of 4 KiB that it takes to keep this.
     pub(super) fn line_count(&self) -> usize {
-        let ranges = size_of_val(self.ranges().unwrap_or_default());
-        let bytes = if let Stores::Bytes(_, bytes) = self { bytes.len() } else { 0 };
-        (ranges + bytes).div_ceil(PAGE_LEN as usize)
+        self.len_bytes().div_ceil(PAGE_LEN as usize)
     }
 
     /// Whether all bytes lie where shapes are, from the first byte of one to its last. Of ranges without bytes, others fetch what is
@@ -162,7 +166,7 @@ pub fn check_binding(shapes: &[BoundShape]) -> Result<()> {
     Ok(())
 }
 
-fn limited(what: &str, count: usize, limit: usize) -> Result<()> {
+pub(super) fn limited(what: &str, count: usize, limit: usize) -> Result<()> {
     match count <= limit {
         true => Ok(()),
         false => Err(Error::LimitReached { what: what.to_owned(), limit: limit as u64 }),

@@ -2,13 +2,17 @@
 //! lock that was used least recently loses its oldest releases first. **Source**: [RF §3.3], the network page cache.
 
 use super::publication::{BoundRange, Stores};
-use crate::limits::{RELEASE_COUNT_MAX, RELEASE_LEN_MAX, RELEASE_LINE_COUNT_MAX, RELEASE_RANGE_COUNT_MAX};
+use crate::limits::{
+    RELEASE_COUNT_MAX, RELEASE_LEN_MAX, RELEASE_LINE_COUNT_MAX, RELEASE_RANGE_COUNT_MAX, USER_STAGED_LINE_COUNT_MAX,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One release of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Release {
     pub version: u64,
+    /// The user whose program published it.
+    pub uid: u32,
     pub changes: Stores,
 }
 
@@ -33,6 +37,8 @@ pub(super) struct Shelf {
     uses: u64,
     /// Lines that releases take, those included that are staged.
     line_count: usize,
+    /// Those that are staged, by user.
+    staged: BTreeMap<u32, usize>,
 }
 
 impl Shelf {
@@ -45,19 +51,30 @@ impl Shelf {
         self.order.insert(self.uses, name.to_owned());
     }
 
-    /// Takes room for changes that are not released yet; returns as much of them as there is room for.
-    pub fn stage(&mut self, changes: Stores) -> Stores {
+    /// Takes room for a user's changes that are not released yet; returns as much of them as there is room for.
+    pub fn stage(&mut self, changes: Stores, uid: u32) -> Stores {
         let wanted = changes.line_count();
-        if self.make_room(wanted) {
+        let own = self.staged.get(&uid).copied().unwrap_or_default() + wanted;
+        if own <= USER_STAGED_LINE_COUNT_MAX && self.make_room(wanted) {
             self.line_count += wanted;
+            if wanted > 0 {
+                self.staged.insert(uid, own);
+            }
             return changes;
         }
         Stores::All
     }
 
     /// Gives the room of staged changes back.
-    pub fn unstage(&mut self, changes: &Stores) {
-        self.line_count -= changes.line_count();
+    pub fn unstage(&mut self, changes: &Stores, uid: u32) {
+        let lines = changes.line_count();
+        self.line_count -= lines;
+        if let Some(own) = self.staged.get_mut(&uid) {
+            *own -= lines;
+            if *own == 0 {
+                self.staged.remove(&uid);
+            }
+        }
     }
 
     /// Keeps a release of a lock, the newest.
@@ -90,9 +107,10 @@ impl Shelf {
         }
     }
 
-    /// What was changed after a version, as it was kept, but for version `without`; `None` where not all of that is there.
+    /// What was changed after a version, as it was kept, but for version `without`; `None` where not all of that is there. With its bytes
+    /// where `trusts` all users that changed it.
     // FEATURE: RF-F11
-    pub fn since(&self, name: &str, known: u64, without: Option<u64>) -> Option<Stores> {
+    pub fn since(&self, name: &str, known: u64, without: Option<u64>, trusts: impl Fn(u32) -> bool) -> Option<Stores> {
         let row = self.rows.get(name)?;
         if known < row.floor {
             return None;
@@ -105,7 +123,9 @@ impl Shelf {
         let mut bytes = Vec::new();
         for release in later() {
             match &release.changes {
-                Stores::Bytes(_, more) if bytes.len() + more.len() <= RELEASE_LEN_MAX => bytes.extend_from_slice(more),
+                Stores::Bytes(_, more) if bytes.len() + more.len() <= RELEASE_LEN_MAX && trusts(release.uid) => {
+                    bytes.extend_from_slice(more)
+                }
                 _ => return Some(Stores::Ranges(ranges)),
             }
         }
@@ -134,5 +154,11 @@ impl Shelf {
     #[cfg(test)]
     pub fn line_count(&self) -> usize {
         self.line_count
+    }
+
+    /// Lines that are staged.
+    #[cfg(test)]
+    pub fn staged_count(&self) -> usize {
+        self.staged.values().sum()
     }
 }

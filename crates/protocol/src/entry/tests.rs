@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::id::Gid;
-use crate::limits::{RELEASE_COUNT_MAX, RELEASE_LEN_MAX, RELEASE_LINE_COUNT_MAX, RELEASE_RANGE_COUNT_MAX};
+use crate::limits::{PAGE_LEN, RELEASE_COUNT_MAX, RELEASE_LEN_MAX, RELEASE_LINE_COUNT_MAX, RELEASE_RANGE_COUNT_MAX};
 use crate::lock::Claim;
 use crate::shape::Strided;
 
@@ -24,22 +24,24 @@ struct Home {
     locks: Locks,
     data: BoundData,
     next: u64,
+    /// Whose programs call.
+    uid: u32,
 }
 
 impl Home {
     fn new() -> Home {
-        Home { locks: Locks::new(), data: BoundData::new(7), next: 0 }
+        Home { locks: Locks::new(), data: BoundData::new(7), next: 0, uid: 1 }
     }
 
     fn take(&mut self, name: &str, mode: Mode, known: Option<Stamp>) -> (Claimant, Option<DataGrant>) {
         self.next += 1;
         let who = Claimant { link: self.next, number: 0 };
         self.locks.on_lock(name, Claim { who, thread: 0, mode }, false).unwrap();
-        (who, self.data.on_grant(name, known).map(|grant| *grant))
+        (who, self.data.on_grant(name, known, self.uid).map(|grant| *grant))
     }
 
     fn publish(&mut self, who: Claimant, changes: Stores, binding: Option<Vec<BoundShape>>) -> Result<Stamp> {
-        self.data.on_publish(&self.locks, who, Publication { changes, binding })
+        self.data.on_publish(&self.locks, who, self.uid, Publication { changes, binding })
     }
 
     fn give(&mut self, who: Claimant) {
@@ -79,6 +81,7 @@ Commit         Publishing                         -> Whole
 Lose           Publishing                         -> Redo
 Tear           Publishing                         -> Torn
 Redone         Redo                               -> Whole
+Distrust       Redo                               -> Torn
 Mend           Torn                               -> Whole
 "
     );
@@ -128,7 +131,9 @@ fn those_who_wait_are_served_in_the_order_in_which_they_came_each_with_what_it_m
         home.give(last);
         misses.push(turn as u8);
         assert_eq!(home.locks.poll().map(|grant| grant.who), Some(who));
-        let Stores::Bytes(_, told) = home.data.on_grant("a", Some(first)).unwrap().changes else { panic!("with the bytes") };
+        let Stores::Bytes(_, told) = home.data.on_grant("a", Some(first), home.uid).unwrap().changes else {
+            panic!("with the bytes")
+        };
         assert_eq!(told, misses);
         last = who;
     }
@@ -273,4 +278,87 @@ fn what_is_kept_of_releases_is_bounded_for_each_lock_and_for_all() {
     assert_eq!(home.hear(&oldest.0, Some(oldest.1)).unwrap().changes, Stores::All);
     assert_eq!(home.hear(&newest.0, Some(newest.1)).unwrap().changes, long);
     assert!(matches!(home.hear("a", Some(second)).unwrap().changes, Stores::Bytes(..)), "it was used all the time");
+}
+
+#[test]
+fn bytes_of_one_user_s_release_go_to_its_own_programs_alone() {
+    let mut home = Home::new();
+    let first = home.release("a", bytes(0, b"x"), Some(vec![shape(0, 64)]));
+    let second = home.release("a", bytes(4, b"yz"), None);
+    assert_eq!(home.hear("a", Some(first)).unwrap().changes, bytes(4, b"yz"));
+    home.uid = 2;
+    assert_eq!(home.hear("a", Some(first)).unwrap().changes, Stores::Ranges(vec![range(4, 2)]), "its region's home has them");
+    home.uid = 0;
+    home.release("a", bytes(8, b"r"), None);
+    home.uid = 2;
+    assert_eq!(home.hear("a", Some(second)).unwrap().changes, bytes(8, b"r"), "root is believed by all");
+}
+
+#[test]
+fn nobody_puts_at_a_home_what_another_user_left() {
+    let mut home = Home::new();
+    home.release("a", bytes(0, b"x"), Some(vec![shape(0, 64)]));
+    let die = |home: &mut Home| {
+        let (who, _) = home.take("a", Mode::Exclusive, None);
+        home.publish(who, bytes(4, b"evil"), None).unwrap();
+        home.die(who);
+    };
+    die(&mut home);
+    home.uid = 2;
+    let (who, grant) = home.take("a", Mode::Exclusive, None);
+    assert_eq!((grant.unwrap().condition, home.data.phase("a")), (Condition::Torn, Some(Phase::Torn)));
+    home.publish(who, bytes(8, b"own"), None).unwrap();
+    home.give(who);
+    assert_eq!(home.hear("a", None).unwrap().condition, Condition::Whole);
+    assert_eq!(home.data.shelf.staged_count(), 0);
+    // Programs of the same user redo it.
+    home.uid = 1;
+    die(&mut home);
+    assert!(matches!(home.hear("a", None).unwrap().condition, Condition::Redo(_)));
+    home.uid = 2;
+    assert_eq!(home.hear("a", None).unwrap().condition, Condition::Torn, "also to who shares the lock");
+    home.uid = 1;
+    assert_eq!(home.hear("a", None).unwrap().condition, Condition::Torn, "until a holder has mended it");
+}
+
+#[test]
+fn no_user_has_all_locks_with_data() {
+    let mut home = Home::new();
+    let bind = || Some(vec![shape(0, 64)]);
+    for number in 0..USER_BOUND_LOCK_COUNT_MAX {
+        home.release(&format!("a{number}"), Stores::NONE, bind());
+    }
+    let (who, _) = home.take("b", Mode::Exclusive, None);
+    let refused = home.publish(who, Stores::NONE, bind());
+    assert!(
+        matches!(refused, Err(Error::LimitReached { limit, .. }) if limit == USER_BOUND_LOCK_COUNT_MAX as u64),
+        "{refused:?}"
+    );
+    home.give(who);
+    home.uid = 2;
+    home.release("c", Stores::NONE, bind());
+    home.uid = 1;
+    home.release("a0", Stores::NONE, Some(Vec::new()));
+    home.release("b", Stores::NONE, bind());
+}
+
+#[test]
+fn no_user_has_all_room_for_releases_under_way() {
+    let mut home = Home::new();
+    let long = || (bytes(0, &vec![1; RELEASE_LEN_MAX]), Some(vec![shape(0, RELEASE_LEN_MAX as u64)]));
+    let publish = |home: &mut Home, name: &str| {
+        let (who, _) = home.take(name, Mode::Exclusive, None);
+        let (changes, binding) = long();
+        home.publish(who, changes, binding).unwrap();
+        who
+    };
+    let count = RELEASE_LINE_COUNT_MAX * PAGE_LEN as usize / RELEASE_LEN_MAX;
+    let all: Vec<Claimant> = (0..count).map(|number| publish(&mut home, &format!("a{number}"))).collect();
+    home.uid = 2;
+    let own = publish(&mut home, "b");
+    home.die(own);
+    assert_eq!(home.data.phase("b"), Some(Phase::Redo), "another user's is kept whole");
+    all.into_iter().for_each(|who| home.die(who));
+    let kept = (0..count).filter(|number| home.data.phase(&format!("a{number}")) == Some(Phase::Redo)).count();
+    assert!((1..=count / 4).contains(&kept), "{kept} of {count}");
 }

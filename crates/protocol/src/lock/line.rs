@@ -18,6 +18,11 @@ impl Line {
         self.by_arrival.is_empty()
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.by_arrival.len()
+    }
+
     /// Whether one waits.
     pub fn has(&self, who: Claimant) -> bool {
         self.by_claimant.contains_key(&who)
@@ -47,13 +52,13 @@ impl Line {
     }
 }
 
-/// One less is counted for a connection; of none nothing is kept.
-pub(crate) fn one_less(counts: &mut BTreeMap<u64, usize>, link: u64) {
-    let left = counts.get_mut(&link).map(|count| {
+/// One less is counted for a connection, or a user; of none nothing is kept.
+pub(crate) fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, whose: K) {
+    let left = counts.get_mut(&whose).map(|count| {
         *count = count.saturating_sub(1);
         *count
     });
     if left == Some(0) {
-        counts.remove(&link);
+        counts.remove(&whose);
     }
 }

@@ -9,23 +9,28 @@ pub struct Listed<'l> {
     pub name: &'l str,
     /// How it is held.
     pub mode: Mode,
-    /// Those who have it.
+    /// Those who have it, the first of them.
     pub holders: Vec<Claimant>,
-    /// Those who wait, the next one first.
+    /// Those who wait, the next one first; as many at most.
     pub waiters: Vec<Claimant>,
+    /// How many have it, and how many wait.
+    pub counts: (u64, u64),
 }
 
 impl Locks {
-    /// The locks that somebody has, by name. **Cost**: one look at each lock and claim that is taken from the iterator.
-    pub fn listed(&self) -> impl Iterator<Item = Listed<'_>> {
-        self.locks.iter().filter_map(|(name, lock)| {
-            let (mode, holders) = match &lock.state {
+    /// The locks that somebody has, by name, with so many of their holders and waiters. **Cost**: one look at each lock that is taken from
+    /// the iterator, however many claims it has.
+    pub fn listed(&self, claim_count: usize) -> impl Iterator<Item = Listed<'_>> {
+        self.locks.iter().filter_map(move |(name, lock)| {
+            let (mode, holders, count) = match &lock.state {
                 State::Free { .. } => return None,
-                State::Shared { holders, .. } => (Mode::Shared, holders.keys().copied().collect()),
-                State::Alone { holder } => (Mode::Exclusive, vec![holder.claim.who]),
+                State::Shared { holders, .. } => {
+                    (Mode::Shared, holders.keys().take(claim_count).copied().collect(), holders.len() as u64)
+                }
+                State::Alone { holder } => (Mode::Exclusive, vec![holder.claim.who], 1),
             };
-            let waiters = lock.queue.iter().map(|claim| claim.who).collect();
-            Some(Listed { name, mode, holders, waiters })
+            let waiters = lock.queue.iter().take(claim_count).map(|claim| claim.who).collect();
+            Some(Listed { name, mode, holders, waiters, counts: (count, lock.queue.len() as u64) })
         })
     }
 }
@@ -47,9 +52,12 @@ mod tests {
         locks.on_lock("b", claim(5, Mode::Exclusive), true).unwrap();
         locks.on_lock("c", claim(6, Mode::Exclusive), true).unwrap();
         locks.on_unlock(who(6)).unwrap();
-        let listed: Vec<Listed<'_>> = locks.listed().collect();
-        let shared = Listed { name: "a", mode: Mode::Shared, holders: vec![who(1), who(2)], waiters: vec![who(3), who(4)] };
-        let alone = Listed { name: "b", mode: Mode::Exclusive, holders: vec![who(5)], waiters: vec![] };
-        assert_eq!(listed, [shared, alone]);
+        let (listed, few): (Vec<Listed<'_>>, Vec<Listed<'_>>) = (locks.listed(9).collect(), locks.listed(1).collect());
+        let (holders, waiters) = (vec![who(1), who(2)], vec![who(3), who(4)]);
+        let shared = Listed { name: "a", mode: Mode::Shared, holders, waiters, counts: (2, 2) };
+        let alone = Listed { name: "b", mode: Mode::Exclusive, holders: vec![who(5)], waiters: vec![], counts: (1, 0) };
+        assert_eq!(listed, [shared.clone(), alone.clone()]);
+        // A crowd at one lock costs who looks no more than one that holds it.
+        assert_eq!(few, [Listed { holders: vec![who(1)], waiters: vec![who(3)], ..shared }, alone]);
     }
 }

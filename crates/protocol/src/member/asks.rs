@@ -110,6 +110,7 @@ fn describe(what: &Request) -> String {
         Request::Remove { name } => format!("remove region '{name}'"),
         Request::List { .. } => "list regions".to_owned(),
         Request::Status => "tell the pool's status".to_owned(),
+        Request::Reserve { .. } => "tell how much queues may spill".to_owned(),
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
         | Request::Detach

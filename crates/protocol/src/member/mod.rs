@@ -156,6 +156,8 @@ pub enum Output {
         node: NodeId,
         /// Its epoch.
         epoch: Epoch,
+        /// Bytes that each user may have in the pool; `None` for no limit.
+        quota: Option<u64>,
     },
     /// The coordinator refuses the node as things are; it goes on asking.
     Refused(Error),
@@ -222,6 +224,8 @@ pub struct Member {
     asks: ForwardedRequests,
     clients: Clients,
     home: Option<NodeAddress>,
+    /// Bytes that each user may have in the pool.
+    quota: Option<u64>,
     outputs: VecDeque<Output>,
 }
 
@@ -245,6 +249,7 @@ impl Member {
             asks: ForwardedRequests::default(),
             clients: Clients::default(),
             home: None,
+            quota: None,
             outputs: VecDeque::new(),
         }
     }
@@ -383,9 +388,9 @@ impl Member {
             return;
         }
         match message {
-            ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home } => {
+            ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms, keep, settled, home, quota } => {
                 if incarnation == self.settings.incarnation && attempt == self.attempts {
-                    self.on_welcome(now_ms, Welcome { node, epoch, lease_ms, keep, settled, home });
+                    self.on_welcome(now_ms, Welcome { node, epoch, lease_ms, keep, settled, home, quota });
                 }
             }
             ToNode::Refused { incarnation, error } => {
@@ -492,7 +497,7 @@ impl Member {
     /// The coordinator takes the node in.
     fn on_welcome(&mut self, now_ms: u64, welcome: Welcome) {
         let Some(attempt) = self.attempt.take() else { return };
-        let Welcome { node, epoch, lease_ms, keep, settled, home } = welcome;
+        let Welcome { node, epoch, lease_ms, keep, settled, home, quota } = welcome;
         let unwanted: Vec<Slot> = attempt.held.iter().map(|extent| extent.slot).filter(|slot| !keep.contains(slot)).collect();
         self.free(unwanted);
         let orphans = self.orders.settle(settled);
@@ -500,6 +505,7 @@ impl Member {
         self.lease_ms = lease_ms;
         let lease_until_ms = attempt.sent_ms + lease_ms;
         self.set_home(home);
+        self.quota = quota;
         if self.was == Some((node, epoch)) {
             return self.begin_membership(now_ms, lease_until_ms, (node, epoch));
         }
@@ -518,7 +524,7 @@ impl Member {
         self.step(Event::Welcome, State::Member { lease_until_ms });
         (self.renew_sent_ms, self.renew_first_ms) = (Some(now_ms), None);
         let (node, epoch) = identity;
-        self.outputs.push_back(Output::Joined { node, epoch });
+        self.outputs.push_back(Output::Joined { node, epoch, quota: self.quota });
         self.clients.forget_known();
         self.send_due(now_ms);
     }
@@ -612,6 +618,7 @@ struct Welcome {
     keep: Vec<Slot>,
     settled: u64,
     home: NodeAddress,
+    quota: Option<u64>,
 }
 
 #[cfg(test)]

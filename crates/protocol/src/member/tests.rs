@@ -33,7 +33,7 @@ fn welcome(attempt: u64, epoch: u64, keep: &[u32], settled: u64) -> ToNode {
     let home = NodeAddress { node: NodeId(0), epoch: Epoch(1), address: "127.0.0.1:2".into() };
     let keep = keep.iter().copied().map(Slot).collect();
     let (incarnation, node, epoch) = (Incarnation(1), NodeId(1), Epoch(epoch));
-    ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms: limits::LEASE_MS, keep, settled, home }
+    ToNode::Welcome { incarnation, attempt, node, epoch, lease_ms: limits::LEASE_MS, keep, settled, home, quota: None }
 }
 
 fn make(order: u64, settled: u64) -> ToNode {

@@ -1,8 +1,8 @@
 //! Every order of appends, repeats, reads and deaths at a small queue, by stateright: a block that counts is read once, in order.
 
-use super::home::{Home, LaneState, PortId, Ring, Store};
+use super::home::{Home, LaneState, NoSpill, PortId, Ring, Store};
 use super::layout::{Overflow, QueueForm, Unit};
-use crate::{Error, Result};
+use crate::Result;
 use stateright::{Checker, Model, Property};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -44,9 +44,9 @@ impl Kept {
 }
 
 impl Store for Kept {
-    fn push(&mut self, unit: &[u8]) -> Result<()> {
+    fn push(&mut self, unit: &[u8], _uid: u32) -> Result<(), NoSpill> {
         if self.0.len() == Kept::MAX {
-            return Err(Error::PoolFull { asked: 1, free: 0 });
+            return Err(NoSpill::PoolFull);
         }
         self.0.push_back(unit.to_vec());
         Ok(())
@@ -160,7 +160,7 @@ impl Model for Queue {
         let mut state = last.clone();
         match action {
             Action::Open(writer) => {
-                let (lane, _) = state.home.open_lane(0, PortId(writer)).ok()?;
+                let (lane, _) = state.home.open_lane(0, PortId(writer), 7).ok()?;
                 state.writers.insert(writer, Writer { lane, known: 0, has_died: false, has_broken: false, is_apart: false });
             }
             Action::Send(writer) => {

@@ -105,14 +105,30 @@ pub trait Ring {
 
 /// Spilled units of one lane.
 pub trait Store {
-    /// Keeps a unit behind the others. **Errors**: [`Error::PoolFull`].
-    fn push(&mut self, unit: &[u8]) -> Result<()>;
+    /// Keeps a unit of that user behind the others.
+    fn push(&mut self, unit: &[u8], uid: u32) -> Result<(), NoSpill>;
     /// The first unit.
     fn front(&mut self) -> Option<&[u8]>;
     /// Drops the first unit.
     fn pop(&mut self);
     /// How many there are.
     fn count(&self) -> u64;
+}
+
+/// Why a unit that was to be spilled was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSpill {
+    /// The node has no memory for it.
+    PoolFull,
+    /// Its writer's user would have more than its quota.
+    OverQuota {
+        /// Bytes that the user has, in regions and spilled.
+        used: u64,
+        /// The quota in bytes.
+        limit: u64,
+    },
+    /// The node asks the coordinator just now how much the user may have spilled here: the same append may succeed in a moment.
+    NotYet,
 }
 
 /// What became of an append.
@@ -122,14 +138,16 @@ pub struct Appended {
     pub accepted: u64,
     /// Units of the lane in the spill.
     pub spilled: u64,
-    /// Whether the pool had no room for a unit that was to be spilled.
-    pub is_pool_full: bool,
+    /// What kept the first further unit from being spilled, where one was to be.
+    pub refused: Option<NoSpill>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lane<S> {
     state: LaneState,
     writer: PortId,
+    /// The writer's user, whose memory its spilled units are.
+    uid: u32,
     /// Units appended by this writer through its home.
     accepted: u64,
     spill: Option<S>,
@@ -180,11 +198,11 @@ impl<S: Store> Home<S> {
         self.lanes.is_empty() && self.readers.is_empty()
     }
 
-    /// A writer comes to a queue; gives its lane, and how many units count of those that it appended there. One that was here before goes
+    /// A writer of a user comes to a queue; gives its lane, and how many units count of those that it appended there. One that was here before goes
     /// on in its lane, if nobody has it. Lanes without units of others are given first, those of the dead last.
     ///
     /// **Errors**: [`Error::LimitReached`] where every lane has its writer.
-    pub fn open_lane(&mut self, queue: u64, writer: PortId) -> Result<(u32, u64)> {
+    pub fn open_lane(&mut self, queue: u64, writer: PortId, uid: u32) -> Result<(u32, u64)> {
         let own = self.lanes.range_mut((queue, 0)..=(queue, u32::MAX));
         let own = own.filter(|(_, lane)| lane.writer == writer && lane.state != LaneState::Free);
         if let Some(((_, lane), entry)) = own.into_iter().next() {
@@ -209,9 +227,9 @@ impl<S: Store> Home<S> {
             Error::LimitReached { what, limit: self.form.ports.into() }
         })?;
         let entry = self.lanes.entry((queue, lane));
-        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer, accepted: 0, spill: None });
+        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer, uid, accepted: 0, spill: None });
         entry.go(if entry.state == LaneState::Broken { LaneEvent::Adopt } else { LaneEvent::Open });
-        (entry.writer, entry.accepted) = (writer, 0);
+        (entry.writer, entry.uid, entry.accepted) = (writer, uid, 0);
         Ok((lane, 0))
     }
 
@@ -343,18 +361,25 @@ impl<S: Store> Home<S> {
         self.lanes.iter().filter_map(|(at, lane)| Some((*at, lane.spill.as_ref()?)))
     }
 
-    /// A unit that was spilled in the home's life before is so again: it is read before those of the lane's next writer.
+    /// A unit that a user's writer had spilled in the home's life before is so again: it is read before those of the lane's next writer.
     ///
-    /// **Errors**: [`Error::NoQueue`] for a lane that is not there, or has a writer already; the store's.
-    pub fn restore_spilled(&mut self, (queue, lane): (u64, u32), unit: &[u8], store: impl FnOnce() -> S) -> Result<()> {
+    /// **Errors**: [`Error::NoQueue`] for a lane that is not there, or has a writer already; [`Error::PoolFull`].
+    pub fn restore_spilled(
+        &mut self,
+        (queue, lane): (u64, u32),
+        (unit, uid): (&[u8], u32),
+        store: impl FnOnce() -> S,
+    ) -> Result<()> {
         let is_free = lane < self.form.ports && self.lane(queue, lane) == LaneState::Free;
         if !is_free || self.form.overflow != Overflow::Spill {
             let reason = format!("nothing is spilled of lane {lane} of queue {queue}");
             return Err(Error::NoQueue { region: self.name.clone(), offset: 0, reason });
         }
         let entry = self.lanes.entry((queue, lane));
-        let entry = entry.or_insert_with(|| Lane { state: LaneState::Free, writer: PortId(0), accepted: 0, spill: None });
-        entry.spill.get_or_insert_with(store).push(unit)
+        let (state, writer) = (LaneState::Free, PortId(0));
+        let entry = entry.or_insert_with(|| Lane { state, writer, uid, accepted: 0, spill: None });
+        let kept = entry.spill.get_or_insert_with(store).push(unit, uid);
+        kept.map_err(|_| Error::PoolFull { asked: unit.len() as u64, free: 0 })
     }
 
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.
@@ -377,7 +402,7 @@ impl<S: Store> Home<S> {
             peer: "a writer".to_owned(),
             reason: format!("an append from unit {seq} on, of which {} count", entry.accepted),
         })?;
-        let mut is_pool_full = false;
+        let mut refused = None;
         for unit in units.skip(usize::try_from(done_before).unwrap_or(usize::MAX)) {
             if entry.spilled() > 0 || !ring.push(unit)? {
                 if overflow != Overflow::Spill {
@@ -387,18 +412,14 @@ impl<S: Store> Home<S> {
                     Some(spill) => spill,
                     none => none.insert(store()),
                 };
-                match spill.push(unit) {
-                    Ok(()) => {}
-                    Err(Error::PoolFull { .. } | Error::LimitReached { .. }) => {
-                        is_pool_full = true;
-                        break;
-                    }
-                    Err(error) => return Err(error),
+                refused = spill.push(unit, entry.uid).err();
+                if refused.is_some() {
+                    break;
                 }
             }
             entry.accepted = entry.accepted.saturating_add(1);
         }
-        Ok(Appended { accepted: entry.accepted, spilled: entry.spilled(), is_pool_full })
+        Ok(Appended { accepted: entry.accepted, spilled: entry.spilled(), refused })
     }
 
     /// The reader has made room: spilled units come back, in order. Gives how many are left. **Source**: [VQ §5]: the interrupt when the
@@ -464,7 +485,7 @@ Break          Held                               -> Broken
     #[test]
     fn a_writer_that_was_taken_for_dead_is_no_writer_any_more() {
         let (mut home, mut ring) = (home(1, Overflow::Wait), Short::new(4));
-        let (lane, _) = home.open_lane(0, PortId(1)).unwrap();
+        let (lane, _) = home.open_lane(0, PortId(1), 7).unwrap();
         append(&mut home, 1, 0, &[1, 2], &mut ring).unwrap();
         assert!(home.break_lane(0, lane, PortId(1)));
         assert_eq!(home.resume_lane(0, lane, PortId(1)).unwrap(), 2, "its units count, whether or not it was told");
@@ -477,7 +498,7 @@ Break          Held                               -> Broken
     #[test]
     fn a_repeated_append_counts_once_and_a_gap_is_refused() {
         let (mut home, mut ring) = (home(1, Overflow::Refuse), Short::new(4));
-        home.open_lane(0, PortId(1)).unwrap();
+        home.open_lane(0, PortId(1), 7).unwrap();
         assert_eq!(append(&mut home, 1, 0, &[1, 2], &mut ring).unwrap().accepted, 2);
         assert_eq!(append(&mut home, 1, 0, &[1, 2, 3], &mut ring).unwrap().accepted, 3);
         assert_eq!(append(&mut home, 1, 1, &[2], &mut ring).unwrap().accepted, 3);
@@ -486,19 +507,19 @@ Break          Held                               -> Broken
         assert!(matches!(append(&mut home, 2, 3, &[4], &mut ring), Err(Error::NotAWriter { .. })));
         assert!(home.break_lane(0, 0, PortId(1)));
         assert!(matches!(append(&mut home, 1, 3, &[4], &mut ring), Err(Error::NotAWriter { .. })));
-        assert_eq!(home.open_lane(0, PortId(1)), Ok((0, 3)), "it goes on where it was");
+        assert_eq!(home.open_lane(0, PortId(1), 7), Ok((0, 3)), "it goes on where it was");
         assert_eq!(append(&mut home, 1, 2, &[3, 4], &mut ring).unwrap().accepted, 4);
     }
 
     #[test]
     fn what_finds_no_room_is_refused_or_spilled_and_comes_back_in_order() {
         let (mut refusing, mut ring) = (home(1, Overflow::Refuse), Short::new(2));
-        refusing.open_lane(0, PortId(1)).unwrap();
+        refusing.open_lane(0, PortId(1), 7).unwrap();
         assert_eq!(append(&mut refusing, 1, 0, &[1, 2, 3], &mut ring).unwrap().accepted, 2);
         let (mut home, mut ring) = (home(1, Overflow::Spill), Short::new(2));
-        home.open_lane(0, PortId(1)).unwrap();
+        home.open_lane(0, PortId(1), 7).unwrap();
         let appended = append(&mut home, 1, 0, &[1, 2, 3, 4], &mut ring).unwrap();
-        assert_eq!(appended, Appended { accepted: 4, spilled: 2, is_pool_full: false });
+        assert_eq!(appended, Appended { accepted: 4, spilled: 2, refused: None });
         assert_eq!(ring.read(), Some(1));
         assert_eq!(append(&mut home, 1, 4, &[5], &mut ring).unwrap().spilled, 3, "behind the others, though there is room");
         let mut read = Vec::new();
@@ -508,18 +529,18 @@ Break          Held                               -> Broken
         }
         assert_eq!(read, [2, 3, 4, 5]);
         let appended = append(&mut home, 1, 5, &[6; Kept::MAX + 3], &mut ring).unwrap();
-        assert_eq!((appended.accepted, appended.is_pool_full), (5 + 2 + Kept::MAX as u64, true));
+        assert_eq!((appended.accepted, appended.refused), (5 + 2 + Kept::MAX as u64, Some(NoSpill::PoolFull)));
     }
 
     #[test]
     fn lanes_go_to_the_next_when_their_writers_leave_or_die() {
         let mut home = home(2, Overflow::Refuse);
-        assert_eq!((home.open_lane(0, PortId(1)), home.open_lane(0, PortId(2))), (Ok((0, 0)), Ok((1, 0))));
-        assert!(matches!(home.open_lane(0, PortId(3)), Err(Error::LimitReached { limit: 2, .. })));
+        assert_eq!((home.open_lane(0, PortId(1), 7), home.open_lane(0, PortId(2), 7)), (Ok((0, 0)), Ok((1, 0))));
+        assert!(matches!(home.open_lane(0, PortId(3), 7), Err(Error::LimitReached { limit: 2, .. })));
         assert!(home.break_lane(0, 0, PortId(1)) && !home.break_lane(0, 0, PortId(2)));
         assert!(home.close_lane(0, 1, PortId(2)));
-        assert_eq!(home.open_lane(0, PortId(3)), Ok((1, 0)), "a free one comes before a dead one's");
-        assert_eq!(home.open_lane(0, PortId(4)), Ok((0, 0)));
+        assert_eq!(home.open_lane(0, PortId(3), 7), Ok((1, 0)), "a free one comes before a dead one's");
+        assert_eq!(home.open_lane(0, PortId(4), 7), Ok((0, 0)));
         assert!(!home.tell(0, 0), "another has its place");
         assert!(home.break_lane(0, 0, PortId(4)) && home.tell(0, 0) && !home.tell(0, 0));
         assert!(home.close_lane(0, 1, PortId(3)) && home.is_idle());

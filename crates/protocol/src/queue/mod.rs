@@ -3,11 +3,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`layout`] | what a queue is made of, and where each part lies in memory |
+//! | [`allowance`] | how much a node's queues may spill for each user |
 //! | [`home`] | who writes and who reads; what an append, a refill and a death do: decided by the node that holds the memory |
 //!
 //! Each writer has a *lane* of its own in the queue's memory, so that none waits for another. Blocks of one lane are read in
 //! the order of their commits; lanes have no order between each other.
 
+#[deny(clippy::arithmetic_side_effects)]
+pub mod allowance;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod home;
 #[deny(clippy::arithmetic_side_effects)]
@@ -16,5 +19,5 @@ pub mod layout;
 #[cfg(test)]
 mod explore;
 
-pub use home::{Appended, Home, PortId, Ring, Store};
+pub use home::{Appended, Home, NoSpill, PortId, Ring, Store};
 pub use layout::{Overflow, QueueForm, Unit};

@@ -143,6 +143,13 @@ pub enum Request {
         /// Whether it failed: its status is not 0.
         died: bool,
     },
+    /// Asks how many bytes a node's queues may have spilled for the user; of nodes alone. Answered by [`Answer::Reserved`].
+    Reserve {
+        /// Bytes that they have spilled for the user.
+        used: u64,
+        /// Bytes that it may become.
+        wanted: u64,
+    },
     /// Detaches in good order, and says no more: the end of the connection follows. Not answered.
     Detach,
 }
@@ -206,6 +213,13 @@ pub enum Answer {
     Files(Vec<FilePart>),
     /// To `Share`: descriptors of the page words, of the frames, and of the files of extents on this node come along.
     Shared(SharedView),
+    /// To `Reserve`.
+    Reserved {
+        /// Bytes that the node's queues may have spilled for the user from here on.
+        granted: u64,
+        /// Bytes that the user has beside, in regions and spilled at other nodes.
+        elsewhere: u64,
+    },
     /// To `Prove`: the secret of these hellos, which proves the pool's key and seals this one link.
     Proof([u8; 32]),
 }
@@ -506,6 +520,8 @@ pub struct Memory {
     pub populated: u64,
     /// Bytes in extents.
     pub used: u64,
+    /// Bytes of those that queues have spilled, which are in no region.
+    pub spilled: u64,
     /// Bytes of a page of the lent memory: 4 KiB, or a huge page's.
     pub page: u64,
     /// Clients attached.
@@ -612,6 +628,8 @@ pub enum ToNode {
         settled: u64,
         /// The coordinator's own node.
         home: NodeAddress,
+        /// Bytes that each user may have in the pool; `None` for no limit.
+        quota: Option<u64>,
     },
     /// The node may not be a member as things are; it goes on asking.
     Refused {

@@ -23,7 +23,7 @@ impl Lender {
     }
 
     pub fn memory(&self) -> Memory {
-        Memory { lent: LENT, populated: LENT, used: self.used(), page: 4096, clients: 0, is_plain: false }
+        Memory { lent: LENT, populated: LENT, used: self.used(), spilled: 0, page: 4096, clients: 0, is_plain: false }
     }
 
     fn used(&self) -> u64 {

@@ -65,7 +65,7 @@ impl Cluster {
                 }
                 member::Output::NewEpoch { node: id, epoch, .. } => self.begin_epoch(node, life, id, epoch),
                 member::Output::AskDone { request, result, .. } => self.on_answered(node, request, result)?,
-                member::Output::Joined { node: id, epoch } => self.note(format!("{} is {id} in {epoch}", name(node))),
+                member::Output::Joined { node: id, epoch, .. } => self.note(format!("{} is {id} in {epoch}", name(node))),
                 member::Output::NodeLost { .. } => self.count("nodes told that a node is lost"),
                 member::Output::Refused(_) => self.count("joins refused"),
                 member::Output::Home(_) => {}

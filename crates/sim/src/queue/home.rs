@@ -6,7 +6,7 @@ use super::judge::Judge;
 use crate::dice::Dice;
 use crate::report::Counts;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
-use hanare_protocol::queue::{Appended, Home, Overflow, PortId, QueueForm, Ring, Store, Unit};
+use hanare_protocol::queue::{Appended, Home, NoSpill, Overflow, PortId, QueueForm, Ring, Store, Unit};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,6 +15,8 @@ const LANE_COUNT: u32 = 2;
 /// Blocks of a lane, and those that the pool has room for beside.
 const DEPTH: usize = 4;
 const SPILL_COUNT: usize = 12;
+/// The user of all programs.
+const UID: u32 = 1;
 
 /// What a program asks.
 #[derive(Clone, Debug)]
@@ -102,7 +104,7 @@ struct Spill {
 }
 
 impl Store for Spill {
-    fn push(&mut self, unit: &[u8]) -> Outcome<()> {
+    fn push(&mut self, unit: &[u8], _uid: u32) -> Result<(), NoSpill> {
         if self.units.len() < SPILL_COUNT {
             self.units.push_back(unit.to_vec());
             return Ok(());
@@ -110,7 +112,7 @@ impl Store for Spill {
         if self.defect == Some(Defect::DropWhenFull) {
             return Ok(());
         }
-        Err(Error::PoolFull { asked: 1, free: 0 })
+        Err(NoSpill::PoolFull)
     }
 
     fn front(&mut self) -> Option<&[u8]> {
@@ -182,7 +184,7 @@ impl QueueNode {
         let number = self.number;
         let mut count = |what: &'static str, more: u64| *counts.entry(what).or_default() += more;
         Ok(match request {
-            Request::OpenLane { writer } => self.home.open_lane(0, writer).map(|(lane, accepted)| {
+            Request::OpenLane { writer } => self.home.open_lane(0, writer, UID).map(|(lane, accepted)| {
                 self.note(link, Some(lane), writer);
                 count("lanes opened", 1);
                 Answer::Lane { lane, accepted }
@@ -201,7 +203,7 @@ impl QueueNode {
                 if let Answer::Appended { appended, .. } = answer {
                     judge.on_appended(number, writer, appended.accepted);
                     count("units spilled", appended.spilled);
-                    count("spills refused", appended.is_pool_full.into());
+                    count("spills refused", appended.refused.is_some().into());
                 }
             }),
             Request::OpenReader { reader } => self.home.open_reader(0, 1, reader).map(|()| {
@@ -245,7 +247,7 @@ impl QueueNode {
     fn append(&mut self, lane: u32, writer: PortId, seq: u64, numbers: &[u64]) -> Outcome<Answer> {
         let blocks: Vec<[u8; 16]> = numbers.iter().map(|number| Block { writer, number: *number }.bytes()).collect();
         let defect = self.defect;
-        let seq = if defect == Some(Defect::ForgetNumbers) { self.home.open_lane(0, writer)?.1 } else { seq };
+        let seq = if defect == Some(Defect::ForgetNumbers) { self.home.open_lane(0, writer, UID)?.1 } else { seq };
         let store = || Spill { units: VecDeque::new(), defect };
         let units = blocks.iter().map(|block| &block[..]);
         let appended = self.home.append((0, lane), (writer, seq), units, &mut self.lanes[lane as usize], store)?;

@@ -10,7 +10,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, Instant};
 
 fn node(number: u32, faults: u64) -> NodeSample {
-    let memory = Memory { lent: 4 << 30, populated: 0, used: 3 << 20, page: 4096, clients: 2, is_plain: false };
+    let memory = Memory { lent: 4 << 30, populated: 0, used: 3 << 20, spilled: 0, page: 4096, clients: 2, is_plain: false };
     let (name, address) = (format!("host-{number}"), "a:1".to_owned());
     let status = NodeStatus { node: NodeId(number), name, address, epoch: Epoch(1), alive: number < 2, memory };
     let traffic = Traffic { faults, hops: faults / 2, ..Traffic::default() };

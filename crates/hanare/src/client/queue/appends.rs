@@ -10,13 +10,14 @@
 
 use super::afar::Afar;
 use super::reach::{QueueReach, SentAppend};
-use hanare_protocol::limits::{QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX};
-use hanare_protocol::queue::{Appended, PortId};
+use hanare_protocol::limits::{ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_SPILL_LEN};
+use hanare_protocol::queue::{Appended, NoSpill, PortId};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Answered appends whose memory is kept.
 const SPARE_COUNT: usize = 4;
@@ -201,7 +202,8 @@ impl Appends {
 
     /// Waits until all that was sent counts.
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled; [`Error::NotAWriter`] where the lane was given up;
+    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none;
+    /// [`Error::NotAWriter`] where the lane was given up;
     /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
     pub fn settle(&mut self) -> Result<()> {
         while self.any_under_way() {
@@ -220,6 +222,7 @@ impl Appends {
             Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(first.append.sent())),
         };
         let end = first.end;
+        let outcome = outcome.and_then(|answer| self.ask_until_allowed(answer, &first));
         if self.spare.len() < SPARE_COUNT {
             self.spare.push(first);
         }
@@ -232,13 +235,38 @@ impl Appends {
         })
     }
 
+    /// Appends again, as long as the node has to ask first how much the user may have spilled.
+    fn ask_until_allowed(&self, mut answer: (Appended, u64), first: &UnderWay) -> Result<(Appended, u64)> {
+        let begun = Instant::now();
+        while answer.0.accepted < first.end
+            && answer.0.refused == Some(NoSpill::NotYet)
+            && begun.elapsed() < Duration::from_millis(ANSWER_MS)
+        {
+            std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
+            answer = self.repeat(first.append.sent())?;
+        }
+        Ok(answer)
+    }
+
+    #[cold]
+    fn not_spilled(&self, refused: Option<NoSpill>) -> Error {
+        let name = self.reach.name(self.queue);
+        match refused {
+            Some(NoSpill::OverQuota { used, limit }) => {
+                Error::QuotaExceeded { uid: self.reach.region().shared.attached.user.uid, asked: QUEUE_SPILL_LEN, used, limit }
+            }
+            Some(NoSpill::NotYet) => Error::NoCoordinator { reason: format!("it does not say how much queue {name} may spill") },
+            Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: name },
+        }
+    }
+
     fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
         (self.counted, self.spilled) = (appended.accepted, appended.spilled);
         if let Some(afar) = &self.afar {
             afar.advance_head(head);
         }
         // One that was sent again finds those counted that followed it.
-        if appended.accepted >= end { Ok(()) } else { Err(Error::QueueFull { queue: self.reach.name(self.queue) }) }
+        if appended.accepted >= end { Ok(()) } else { Err(self.not_spilled(appended.refused)) }
     }
 
     /// Appends, and waits; where the connection broke meanwhile the lane is resumed, and units that counted before count once.

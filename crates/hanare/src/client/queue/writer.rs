@@ -74,7 +74,9 @@ impl WritePort {
         let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
         let appends = Appends::new(reach.clone(), (queue, lane), id, afar.clone());
         let name = reach.name(queue);
-        let mut port = WritePort {
+        // What an earlier writer spilled may come back between two looks: the first claim looks whether it has, and at the tail after that.
+        let is_behind = afar.is_none();
+        Ok(WritePort {
             reach,
             queue,
             lane,
@@ -82,13 +84,11 @@ impl WritePort {
             writer,
             afar,
             appends,
-            is_behind: false,
+            is_behind,
             claimed: Filling::Nothing,
             life: PortLife::begin("write port", || name),
             is_open: true,
-        };
-        port.is_behind = port.spilled()? > 0;
-        Ok(port)
+        })
     }
 
     /// The number of its lane.
@@ -119,7 +119,7 @@ impl WritePort {
         self.abandon();
         self.reach.form().check_unit("", len as u64).map_err(|_| self.bad_block(len))?;
         self.find_place()?;
-        if self.afar.is_none() && !self.goes_by_message()? {
+        if self.here()?.is_some() && !self.goes_by_message()? {
             if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
                 self.claimed = Filling::Lane;
                 return Ok(true);
@@ -328,8 +328,8 @@ impl WritePort {
 
     /// Commits all that were kept, and waits until those are there that were published before by [`WritePort::publish_started`].
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled: of several units the first may have been committed,
-    /// [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`] where this program was taken for
+    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of several
+    /// units the first may have been committed, [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`] where this program was taken for
     /// dead and its lane given up: units without an answer may have been committed; [`Error::NodeLost`].
     #[inline]
     pub fn publish(&mut self) -> Result<()> {
@@ -369,11 +369,9 @@ impl WritePort {
 
     #[inline]
     fn publish_here(&mut self) -> Result<()> {
-        if self.afar.is_none() {
+        if let Some(array) = if self.afar.is_none() { self.reach.here()? } else { None } {
             self.writer.publish();
-            if let Some(array) = self.reach.here()? {
-                self.reach.tell_reader(array, self.queue);
-            }
+            self.reach.tell_reader(array, self.queue);
         }
         Ok(())
     }

@@ -207,6 +207,7 @@ impl ControlLoop {
                 }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
+            Request::Reserve { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
             other => {
                 let (user, id) = (client.asker(), client.id);
                 let request = self.member.ask(self.now_ms(), user, id, other);
@@ -257,6 +258,13 @@ impl ControlLoop {
 
     /// The coordinator has answered, or was given up.
     pub(super) fn ask_done(&mut self, request: u64, result: Result<Answer>) {
+        if let Some(uid) = self.spill_asks.remove(&request) {
+            let answer = match result {
+                Ok(Answer::Reserved { granted, elsewhere }) => Some((granted, elsewhere)),
+                _ => None,
+            };
+            return self.extents.spills.answered(uid, answer);
+        }
         let Some(key) = self.asks.remove(&request) else { return };
         self.answer_later(key, &result, Vec::new());
     }

@@ -19,11 +19,12 @@ use crate::node::options::SocketAccess;
 use hanare_fabric::tcp::{Greeted, Keys};
 use hanare_memory::Lender;
 use hanare_protocol::coordinator;
-use hanare_protocol::id::{Epoch, NodeId};
+use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
 use hanare_protocol::limits::KEY_LOOK_MS;
 use hanare_protocol::member::{Member, Output};
+use hanare_protocol::queue::allowance::SpillQuestion;
 use hanare_protocol::turns::Turns;
-use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
+use hanare_protocol::wire::control::{FromNode, Memory, Request, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use rustix::buffer::spare_capacity;
@@ -72,7 +73,7 @@ pub(crate) struct ControlLoop {
     notices: Arc<NoticeQueue<ToControl>>,
     pub(super) keys: Keys,
     key_file: KeyFile,
-    /// When the file is looked at again.
+    /// When the file is looked at again, and whether users need what their queues may spill.
     key_look_ms: u64,
     socket: String,
     access: SocketAccess,
@@ -95,6 +96,8 @@ pub(crate) struct ControlLoop {
     pub(super) unread: HashMap<u64, u64>,
     /// Which client waits for which request of the member.
     pub(super) asks: HashMap<u64, u64>,
+    /// Which of them ask how much may be spilled, and for which user.
+    pub(super) spill_asks: HashMap<u64, u32>,
     keys_ever: u64,
     stopping: bool,
 }
@@ -157,6 +160,7 @@ impl ControlLoop {
             turns: Turns::new(),
             unread: HashMap::new(),
             asks: HashMap::new(),
+            spill_asks: HashMap::new(),
             keys_ever: 0,
             stopping: false,
         };
@@ -189,7 +193,8 @@ impl ControlLoop {
 
     fn tell_memory(&mut self) {
         let is_plain = self.keys.sealing() == Sealing::Plain;
-        self.member.set_memory(Memory { clients: self.clients.len() as u32, is_plain, ..self.lender.memory() });
+        let (clients, spilled) = (self.clients.len() as u32, self.extents.spills.len());
+        self.member.set_memory(Memory { clients, spilled, is_plain, ..self.lender.memory() });
     }
 
     fn tick(&mut self) {
@@ -209,6 +214,8 @@ impl ControlLoop {
             if let Some(keys) = self.key_file.look() {
                 self.keys.replace(keys);
             }
+            self.extents.spills.trim();
+            self.ask_for_spills();
         }
     }
 
@@ -259,7 +266,11 @@ impl ControlLoop {
                 self.service.notify(ToService::Freed);
             }
             Output::NewEpoch { node, epoch, .. } => self.regrant(node, epoch),
-            Output::Joined { node, epoch } => self.joined(node, epoch),
+            Output::Joined { node, epoch, quota } => {
+                self.extents.spills.set_quota(quota);
+                self.ask_for_spills();
+                self.joined(node, epoch);
+            }
             Output::Refused(error) => self.refused(error),
             Output::AskDone { request, result, .. } => self.ask_done(request, result),
             Output::Home(_) => {}
@@ -267,6 +278,15 @@ impl ControlLoop {
                 tracing::info!("{node} has gone: {reason}");
                 self.service.notify(ToService::NodeLost(node, epoch));
             }
+        }
+    }
+
+    /// Asks the coordinator how much queues may spill, where that is due.
+    fn ask_for_spills(&mut self) {
+        for SpillQuestion { uid, used, wanted } in self.extents.spills.due() {
+            let user = User { uid, gid: uid };
+            let request = self.member.ask(self.now_ms(), user, ClientId(0), Request::Reserve { used, wanted });
+            self.spill_asks.insert(request, uid);
         }
     }
 
@@ -293,6 +313,9 @@ impl ControlLoop {
     /// The node is a member: clients may come.
     fn joined(&mut self, node: NodeId, epoch: Epoch) {
         tracing::info!("this is {node} in {epoch}");
+        if let Some(keeper) = &self.keeper {
+            keeper.on_joined();
+        }
         if self.listener.is_some() {
             return;
         }
@@ -384,6 +407,7 @@ impl ControlLoop {
                 ToControl::Wired(link) => self.service.notify(ToService::Wired { node: None, link: Ok(link) }),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
+                ToControl::Spills => self.ask_for_spills(),
                 ToControl::Stop => self.stopping = true,
             }
         }

@@ -26,6 +26,7 @@ use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -369,9 +370,13 @@ impl Inbox {
     }
 }
 
-/// How much of a link's turn a query takes: a look goes through all that a node has.
+/// How much of a link's turn a query takes: a look goes through all that a node has, and a lock may bring half a MiB.
 pub(crate) fn weight(query: &Query) -> usize {
-    if matches!(query, Query::Look(_)) { LINK_TURN_COUNT } else { 1 }
+    match query {
+        Query::Look(_) => LINK_TURN_COUNT,
+        Query::Sync(SyncRequest::Lock { .. }) => LINK_TURN_COUNT / 4,
+        _ => 1,
+    }
 }
 
 /// Where the next bytes of a put belong, if they can go there without the stage.

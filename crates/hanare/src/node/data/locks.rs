@@ -6,7 +6,8 @@ use hanare_protocol::entry::{BoundData, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, Met, Output, PartyPlace};
 use hanare_protocol::id::{ClientId, JobId, PartyName, Rank, Rights, User};
 use hanare_protocol::limits::{
-    LINK_ARRIVAL_COUNT_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX, USER_PLACE_COUNT_MAX,
+    LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
+    USER_PLACE_COUNT_MAX,
 };
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant};
 use hanare_protocol::name::check_name;
@@ -48,8 +49,16 @@ struct WaitingLock {
     seq: u64,
     /// When its bound is over, and what it was in milliseconds.
     bound: Option<(Instant, u64)>,
-    /// The lock, and what it knows of the data bound to it.
-    wanted: (String, Option<Stamp>),
+    wanted: WantedLock,
+}
+
+/// A lock that somebody would have.
+pub(crate) struct WantedLock {
+    pub name: String,
+    /// What is known there of the data bound to it.
+    pub known: Option<Stamp>,
+    /// Whose program it is.
+    pub uid: u32,
 }
 
 /// What is answered at once; `None` where that comes later.
@@ -97,13 +106,11 @@ impl Locks {
 
     /// The locks that a user may share, and how many there are; holders and waiters by the programs of their links.
     ///
-    /// **Cost**: a look at each lock and claim; as many as [`LOOK_COUNT_MAX`] locks of memory.
+    /// **Cost**: a look at each lock; as many as [`LOOK_COUNT_MAX`] locks of memory.
     pub fn seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
         let (mut seen, mut count) = (Vec::new(), 0);
-        let named = |claimants: &[Claimant]| {
-            claimants.iter().take(LOOK_CLAIM_COUNT_MAX).map(|claimant| client_of(claimant.link)).collect::<Vec<ClientId>>()
-        };
-        for listed in self.locks.listed().filter(|listed| self.names.may(listed.name, user, Rights::Read)) {
+        let named = |claimants: &[Claimant]| claimants.iter().map(|claimant| client_of(claimant.link)).collect::<Vec<ClientId>>();
+        for listed in self.locks.listed(LOOK_CLAIM_COUNT_MAX).filter(|listed| self.names.may(listed.name, user, Rights::Read)) {
             count += 1;
             if seen.len() < LOOK_COUNT_MAX {
                 seen.push(LockStat {
@@ -111,7 +118,7 @@ impl Locks {
                     mode: listed.mode,
                     holders: named(&listed.holders),
                     waiters: named(&listed.waiters),
-                    counts: (listed.holders.len() as u64, listed.waiters.len() as u64),
+                    counts: listed.counts,
                 });
             }
         }
@@ -140,24 +147,27 @@ impl Locks {
     }
 
     /// A client would have a lock, and knows a version of the data bound to it.
-    pub fn lock(&mut self, (name, known): (String, Option<Stamp>), claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
-        let claimed = self.locks.on_lock(&name, claim, bound_ms != Some(0))?;
+    pub fn lock(&mut self, wanted: WantedLock, claim: Claim, bound_ms: Option<u64>, seq: u64) -> AtOnce {
+        let WantedLock { name, known, uid } = &wanted;
+        let claimed = self.locks.on_lock(name, claim, bound_ms != Some(0))?;
         self.recount(claim.who.link);
         match claimed {
-            Claimed::Granted { abandoned } => Ok(Some(SyncAnswer::Granted { abandoned, data: self.data.on_grant(&name, known) })),
+            Claimed::Granted { abandoned } => {
+                Ok(Some(SyncAnswer::Granted { abandoned, data: self.data.on_grant(name, *known, *uid) }))
+            }
             Claimed::Busy => Ok(Some(SyncAnswer::Busy)),
             Claimed::Waits => {
                 let bound = bound_ms.and_then(|ms| Some((deadline(ms)?, ms)));
                 self.bounds.extend(bound.map(|(until, _)| (until, claim.who)));
-                self.waiting.insert(claim.who, WaitingLock { seq, bound, wanted: (name, known) });
+                self.waiting.insert(claim.who, WaitingLock { seq, bound, wanted });
                 Ok(None)
             }
         }
     }
 
     /// A holder is about to put changes of what is bound to its lock at their homes.
-    pub fn publish(&mut self, who: Claimant, publication: Publication) -> AtOnce {
-        let stamp = self.data.on_publish(&self.locks, who, publication)?;
+    pub fn publish(&mut self, who: Claimant, uid: u32, publication: Publication) -> AtOnce {
+        let stamp = self.data.on_publish(&self.locks, who, uid, publication)?;
         Ok(Some(SyncAnswer::Published { stamp }))
     }
 
@@ -309,14 +319,28 @@ impl Locks {
 
     /// Answers those whom the machines have something to tell.
     fn settle(&mut self) {
+        // Many that wait on one connection may get a lock at once, for a hundred bytes that each has sent.
+        let mut granted: HashMap<u64, u64> = HashMap::new();
         while let Some(LockGrant { who, abandoned }) = self.locks.poll() {
-            let Some(WaitingLock { seq, bound, wanted: (name, known) }) = self.waiting.remove(&who) else { continue };
+            let Some(WaitingLock { seq, bound, wanted }) = self.waiting.remove(&who) else { continue };
             if let Some((until, _)) = bound {
                 self.bounds.remove(&(until, who));
             }
-            let data = self.data.on_grant(&name, known);
-            self.answers.push_back((Waiter { session: who.link, seq }, Ok(SyncAnswer::Granted { abandoned, data })));
+            let mut data = self.data.on_grant(&wanted.name, wanted.known, wanted.uid);
+            let sum = granted.entry(who.link).or_default();
+            if *sum > LINK_GRANT_LEN_MAX / 4 {
+                data = data.map(|data| Box::new(data.without_bytes()));
+            }
+            *sum += data.as_ref().map_or(0, |data| data.len_bytes());
+            let mut answer = Ok(SyncAnswer::Granted { abandoned, data });
+            if *sum > LINK_GRANT_LEN_MAX {
+                self.locks.on_withdraw(who);
+                let what = "bytes that come with locks on one connection at once".to_owned();
+                answer = Err(Error::LimitReached { what, limit: LINK_GRANT_LEN_MAX });
+            }
+            self.answers.push_back((Waiter { session: who.link, seq }, answer));
         }
+        granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(told) = self.groups.poll() {
             let Some(seq) = self.meeting.remove(&told.who) else { continue };
             self.answers.push_back((Waiter { session: told.who.link, seq }, told.outcome.map(|()| SyncAnswer::Done)));

@@ -29,10 +29,16 @@ struct Port {
 }
 
 impl QueuePorts {
-    /// A port of that connection asks something.
+    /// A port of that connection, of a program of that user, asks something.
     ///
     /// **Errors**: [`Error::GrantRefused`], [`Error::IsMapped`]; those of [`crate::node::queues::QueueHome`].
-    pub fn on_request(&mut self, session: u64, at: ArrayAt, request: QueueRequest, extents: &Extents) -> Result<SyncAnswer> {
+    pub fn on_request(
+        &mut self,
+        (session, uid): (u64, u32),
+        at: ArrayAt,
+        request: QueueRequest,
+        extents: &Extents,
+    ) -> Result<SyncAnswer> {
         let opened = extents.open(at.slot, at.grant, Rights::Write)?;
         let held = opened.held();
         if opened.is_by_pages() {
@@ -42,7 +48,7 @@ impl QueuePorts {
         match request {
             QueueRequest::OpenLane { queue, writer } => {
                 self.check_room(session)?;
-                let (lane, accepted) = held.with_queues(offset, |home| home.open_lane(queue, PortId(writer)))?;
+                let (lane, accepted) = held.with_queues(offset, |home| home.open_lane(queue, PortId(writer), uid))?;
                 self.note(session, held, Port { id: PortId(writer), gid: held.gid(), at: offset, queue, lane: Some(lane) });
                 return Ok(SyncAnswer::Lane { lane, accepted });
             }

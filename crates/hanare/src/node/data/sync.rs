@@ -1,7 +1,7 @@
 //! What clients share through this node: each request goes to who decides it, and each answer waits here for the service to
 //! send it.
 
-use super::locks::{AtOnce, Locks};
+use super::locks::{AtOnce, Locks, WantedLock};
 use super::queues::QueuePorts;
 use super::shares::Heaps;
 use super::waiter::{Answered, Waiter};
@@ -58,10 +58,13 @@ impl Sync {
     ) -> AtOnce {
         let who = |number| Claimant { link: waiter.session, number };
         match request {
-            SyncRequest::Lock { name, mode, number, thread, bound_ms, known } => {
-                self.locks.lock((name, known), Claim { who: who(number), thread, mode }, bound_ms, waiter.seq)
-            }
-            SyncRequest::Publish { number, publication } => self.locks.publish(who(number), publication),
+            SyncRequest::Lock { name, mode, number, thread, bound_ms, known } => self.locks.lock(
+                WantedLock { name, known, uid: user.uid },
+                Claim { who: who(number), thread, mode },
+                bound_ms,
+                waiter.seq,
+            ),
+            SyncRequest::Publish { number, publication } => self.locks.publish(who(number), user.uid, publication),
             SyncRequest::Redone { number } => self.locks.redone(who(number)),
             SyncRequest::Unlock { number } => self.locks.unlock(who(number)),
             SyncRequest::Withdraw { number } => self.locks.withdraw(who(number)),
@@ -90,7 +93,7 @@ impl Sync {
                 let len = held.with_heap(region_len, |heap| heap.block_len(offset))?;
                 Ok(Some(SyncAnswer::BlockLen { len }))
             }
-            SyncRequest::Queue(at, request) => self.queues.on_request(waiter.session, at, request, extents).map(Some),
+            SyncRequest::Queue(at, request) => self.queues.on_request((waiter.session, user.uid), at, request, extents).map(Some),
         }
     }
 

@@ -187,11 +187,17 @@ impl Words {
         (extents, pages): (&Extents, &mut SharedRegions),
         answers: &mut impl Extend<Answered>,
     ) {
+        let mut word_count = 0;
         for _ in 0..count {
+            // A turn is anybody's, and waits may be of several words.
+            if now.is_none() && word_count >= LOOKS_PER_TURN {
+                return;
+            }
             if self.next >= self.watches.len() {
                 self.next = 0;
             }
             let Some(watch) = self.watches.get_mut(self.next) else { return };
+            word_count += watch.words.len();
             let is_over = |(until, _): &(Instant, u64)| now.is_some_and(|now| *until <= now);
             let look = match watch.recall {
                 Some(face) => Ok(Look::Waits(face)),
@@ -212,5 +218,37 @@ impl Words {
             answers.extend([(watch.waiter, outcome)]);
             self.watches.swap_remove(self.next);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hanare_memory::file::Huge;
+    use hanare_memory::{Lender, LenderOptions};
+    use hanare_protocol::id::{Gid, Incarnation};
+    use hanare_protocol::wire::sync::{Wait, Word};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_turn_looks_at_so_many_words_however_many_each_waits_for() {
+        let options = LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+        let extents = Arc::new(Extents::new(Arc::new(Lender::new(&options).unwrap())));
+        let made = extents.make(Gid(1), &[4096]).unwrap()[0];
+        let bound = Duration::from_secs(1);
+        let mut pages = SharedRegions::new(extents.clone(), "127.0.0.1:1".into(), Incarnation(1), bound, (4, false));
+        let until = Wait::Equal(Word::U64(1));
+        let word = WaitedWord { slot: made.slot, grant: made.read, offset: 8, until };
+        let mut words = Words::default();
+        for seq in 0..LOOKS_PER_TURN as u64 {
+            let waits =
+                words.wait(vec![word; WAIT_WORD_COUNT_MAX], None, (Waiter { session: 1, seq }, 7), (&extents, &mut pages));
+            assert!(waits.unwrap().is_none());
+        }
+        let mut answers: Vec<Answered> = Vec::new();
+        words.look_at_some((&extents, &mut pages), &mut answers);
+        assert_eq!(words.next * WAIT_WORD_COUNT_MAX, LOOKS_PER_TURN);
+        words.tick(Instant::now(), (&extents, &mut pages), &mut answers);
+        assert!(answers.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! extent, offset, length (24)  sum (32)  bytes                                                              part of an extent
-//! extent, SPILLED, length (24)  sum (32)  { array, queue, lane, length (32)  unit } ...                     units that its queues spilled
+//! extent, SPILLED, length (24)  sum (32)  { array, queue, lane and user, length (32)  unit } ...            units that its queues spilled
 //! END, number of blocks, 0 (24)  sum (32)
 //! ```
 
@@ -76,12 +76,12 @@ pub(super) fn write_blocks(into: &mut impl Write, all: &[Arc<Held>], progress: &
 
 fn write_spilled(blocks: &mut Blocks<'_, impl Write>, extent: u64, held: &Held) -> Result<()> {
     let mut block = Vec::new();
-    held.each_spilled(&mut |(array, queue, lane), unit| {
+    held.each_spilled(&mut |(array, queue, lane), (unit, uid)| {
         if !block.is_empty() && block.len() + UNIT_FRONT_LEN + unit.len() > ROOM_LEN {
             blocks.write(extent, SPILLED, &block)?;
             block.clear();
         }
-        block.extend(words::<UNIT_FRONT_LEN>(&[array, queue, lane.into(), unit.len() as u64]));
+        block.extend(words::<UNIT_FRONT_LEN>(&[array, queue, u64::from(uid) << 32 | u64::from(lane), unit.len() as u64]));
         block.extend(unit);
         Ok(())
     })?;
@@ -125,11 +125,11 @@ pub(super) fn fill(from: &mut impl Read, all: &[Arc<Held>]) -> Result<u64> {
 fn restore_spilled(held: &Held, mut units: &[u8]) -> Result<()> {
     while !units.is_empty() {
         let (front, rest) = units.split_at_checked(UNIT_FRONT_LEN).ok_or_else(|| bad("a spilled unit without its front"))?;
-        let (lane, len) = (u32::try_from(number(front, 16)), usize::try_from(number(front, 24)));
-        let (Ok(lane), Some((unit, rest))) = (lane, len.ok().and_then(|len| rest.split_at_checked(len))) else {
+        let (lane, uid, len) = (number(front, 16) as u32, (number(front, 16) >> 32) as u32, usize::try_from(number(front, 24)));
+        let Some((unit, rest)) = len.ok().and_then(|len| rest.split_at_checked(len)) else {
             return Err(bad("a spilled unit that leaves its block"));
         };
-        let restored = held.with_queues(number(front, 0), |home| home.restore_spilled(number(front, 8), lane, unit));
+        let restored = held.with_queues(number(front, 0), |home| home.restore_spilled(number(front, 8), lane, (unit, uid)));
         restored.map_err(std::io::Error::other)?;
         units = rest;
     }

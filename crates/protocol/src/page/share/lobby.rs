@@ -12,8 +12,10 @@
 //!
 //! Each host is answered once, or is gone. A host that leaves while it waits is by another key by then: let in by the old one, it would be a guest
 //! that does not know of it. Who came first is tried first. Two things pass by themselves: commands that were under way when a
-//! host came, and the return of a home that was taken for lost. All else is refused at once, because no waiting changes it.
+//! host came, and the return of a home that was taken for lost. All else is refused at once, because no waiting changes it. So are those for
+//! whom there is no room: each host is there once for each region.
 
+use crate::limits::LOBBY_COUNT_MAX;
 use std::collections::VecDeque;
 
 /// A host that wants to join, until it is answered.
@@ -71,7 +73,9 @@ impl<J> Lobby<J> {
         match tried {
             Tried::Admitted(joined) => Some((waiting.who, Ok(joined))),
             Tried::Refused(error) => Some((waiting.who, Err(error))),
-            Tried::NotYet(error) if now_ms >= waiting.until_ms => Some((waiting.who, Err(error))),
+            Tried::NotYet(error) if now_ms >= waiting.until_ms || self.waiting.len() >= LOBBY_COUNT_MAX => {
+                Some((waiting.who, Err(error)))
+            }
             Tried::NotYet(_) => {
                 self.waiting.push_back(waiting);
                 None
@@ -123,5 +127,18 @@ mod tests {
         assert_eq!(lobby.drop_those(|who| *who == 2), [2]);
         let who: Vec<u8> = lobby.due().into_iter().map(|waiting| waiting.who).collect();
         assert_eq!(who, [1, 3]);
+    }
+
+    #[test]
+    fn those_who_come_without_end_do_not_fill_the_memory() {
+        let mut lobby = Lobby::new(100);
+        let come = |lobby: &mut Lobby<u8>, who| {
+            let waiting = lobby.come(who, 0);
+            not_yet(lobby, waiting, 0)
+        };
+        assert!((0..LOBBY_COUNT_MAX).all(|_| come(&mut lobby, 1).is_none()));
+        assert_eq!(come(&mut lobby, 2), Some((2, Err("busy"))));
+        lobby.drop_those(|who| *who == 1);
+        assert_eq!(come(&mut lobby, 2), None);
     }
 }

@@ -62,7 +62,7 @@ impl ServiceLoop {
             Query::Settled(share, settled) => self.pages.on_settled(id, share, &settled),
             Query::Crowded(gid) => self.pages.on_crowded(gid),
             Query::Look(look) => {
-                let reply = self.look_at(id, &look).unwrap_or_else(Reply::Refused);
+                let reply = self.look_in_turn(id, &look).unwrap_or_else(Reply::Refused);
                 self.answer(id, seq, Response::Reply(reply));
             }
         }

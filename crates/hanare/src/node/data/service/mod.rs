@@ -155,6 +155,7 @@ struct ServiceLoop {
     /// When the dozing were looked at last.
     glanced: Instant,
     sync: Sync,
+    look_times: looks::LookTimes,
     peers: Peers,
     ended_links: EndedLinks,
     pages: SharedRegions,
@@ -199,6 +200,7 @@ impl ServiceLoop {
             idle: BTreeMap::new(),
             glanced: Instant::now(),
             sync,
+            look_times: looks::LookTimes::default(),
             peers: Peers::new(dial),
             ended_links: EndedLinks::default(),
             pages,
@@ -314,6 +316,9 @@ impl ServiceLoop {
                     break;
                 }
             }
+        }
+        if self.extents.spills.take_call() {
+            self.control.send(ToControl::Spills);
         }
         moved
     }
