@@ -11,6 +11,7 @@ use hanare_protocol::queue::layout::{
     LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN,
 };
 use hanare_protocol::queue::{Appended, Home, PortId, Ring};
+use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
@@ -265,14 +266,9 @@ impl QueueHome<'_> {
         Err(Error::SecondReader { queue: format!("{queue} of {} at {}", self.gid, self.at) })
     }
 
-    /// Appends units to a lane; gives its head, too, from which the writer knows what room the reader has given back.
-    ///
-    /// **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
+    /// Appends units to a lane; gives its head, too. **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
     pub fn append(&mut self, lane: u32, operand: &[u8]) -> Result<(Appended, u64)> {
-        let garbage = |malformed: hanare_protocol::wire::Malformed| Error::Garbage {
-            peer: "a writer".to_owned(),
-            reason: malformed.0.to_owned(),
-        };
+        let garbage = |bad: Malformed| Error::Garbage { peer: "a writer".to_owned(), reason: bad.0.to_owned() };
         let (front, rest) = AppendFront::decode(operand).map_err(garbage)?;
         let units = units(rest, &self.home.form()).map_err(garbage)?;
         let AppendFront { queue, writer, seq } = front;
