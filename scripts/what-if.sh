@@ -1,13 +1,15 @@
 #!/bin/sh
 # Predictions beside measurements: calibrates on loopback, then compares there and on a loopback of 1 Gb/s and 100 Mb/s.
 # In a network namespace of its own, so that nothing else is shaped. Needs tc and the right to make namespaces.
-# usage: what-if.sh PATH-TO-HANARE
+# A file that is named takes the comparisons in; the report shows those of crates/model/validated.toml.
+# usage: what-if.sh PATH-TO-HANARE [FILE.toml]
 set -eu
 if [ "${IN_NAMESPACE:-}" != yes ]; then
-    exec env IN_NAMESPACE=yes unshare --net "$0" "$1"
+    exec env IN_NAMESPACE=yes unshare --net sh "$0" "$@"
 fi
 hanare=$1
 folder=$(mktemp -d)
+kept=${2:-$folder/kept.toml}
 trap 'rm -rf "$folder"' EXIT
 ip link set lo up
 echo "load: $(cat /proc/loadavg)"
@@ -15,11 +17,11 @@ echo "load: $(cat /proc/loadavg)"
 failed=0
 compare() {
     echo "load: $(cat /proc/loadavg)"
-    "$hanare" what-if --validate --calibration "$folder/costs.toml" --network "$1" || failed=1
+    "$hanare" what-if --validate --calibration "$folder/costs.toml" --network "$1" --keep "$kept" || failed=1
 }
 compare here
 for rate in 1000 100; do
-    printf 'name = "loopback of %s Mb/s"\nlatency = "0 ns"\nbandwidth = "%s Mb/s"\noverhead = "0 ns"\nburst = "256 KB"\n' "$rate" "$rate" > "$folder/$rate.toml"
+    printf 'name = "loopback of %s Mb/s"\nlatency = "0 ns"\nbandwidth = "%s Mb/s"\noverhead = "0 ns"\nburst = "256 KB"\nshared = true\npayload = "65483 B"\naround = "66 B"\n' "$rate" "$rate" > "$folder/$rate.toml"
     tc qdisc replace dev lo root tbf rate "${rate}mbit" burst 256000 latency 500ms
     compare "$folder/$rate.toml"
 done

@@ -12,7 +12,10 @@ use crate::table;
 use crate::turns::{Random, median};
 use crate::usage::Watch;
 use anyhow::{Result, anyhow};
-use hanare::{Consistency, Element, Indexed, JobId, JobRank, Modify, Operator, Placement, Pool, Rank, Region, Strided};
+use hanare::{
+    Consistency, Element, Indexed, JobId, JobRank, Modify, NodeList, Operator, Placement, Pool, Range, Rank, Region, Shape,
+    Strided,
+};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -31,8 +34,9 @@ const MEMORY: u64 = 4 * REGION_LEN;
 /// Silence before an operation that finds its node parked.
 const SILENCE: Duration = Duration::from_millis(1);
 
-/// Operations before those that count.
+/// Operations before those that count, and how long they last at least: until what a shaper had saved up is spent.
 const WARM_COUNT: usize = 50;
+const WARM_TIME: Duration = Duration::from_millis(30);
 
 /// Longest list.
 const LIST_LEN: usize = 1 << 18;
@@ -76,6 +80,8 @@ impl Round<'_> {
         self.contiguous(&nodes, &near, &far)?;
         progress("elements");
         self.elements(&near, &far)?;
+        progress("copies, scans and a table on two nodes");
+        self.on_several_nodes(&pool, &far)?;
         progress("barriers");
         for ranks in [1, 2, 4] {
             self.barrier(&nodes, ranks)?;
@@ -91,7 +97,12 @@ impl Round<'_> {
     /// The median of single times, after some that are not counted. At least 20 are taken, however long they last.
     fn steps(&mut self, pattern: &str, silence: Duration, mut step: impl FnMut() -> hanare::Result<()>) -> Result<()> {
         let (budget, mut times) = (2 * self.options.budget(), Vec::new());
-        (0..WARM_COUNT).try_for_each(|_| step())?;
+        let (begin, mut warm) = (Instant::now(), 0);
+        while warm < WARM_COUNT || begin.elapsed() < WARM_TIME {
+            std::thread::sleep(silence);
+            step()?;
+            warm += 1;
+        }
         let begin = Instant::now();
         while times.len() < 20 || (begin.elapsed() < budget && times.len() < 20_000) {
             if !silence.is_zero() {
@@ -110,7 +121,9 @@ impl Round<'_> {
         for (pattern, len) in [("get 8B", 8), ("get 4KiB", 4 << 10), ("get 64KiB", 64 << 10), ("get 1MiB", 1 << 20)] {
             self.steps(pattern, Duration::ZERO, || far.get(0, &mut buffer[..len]))?;
         }
-        for (pattern, len) in [("get 8B near", 8), ("get 1MiB near", 1 << 20), ("get 64KiB near", 64 << 10)] {
+        let near_rows =
+            [("get 8B near", 8), ("get 16KiB near", 16 << 10), ("get 1MiB near", 1 << 20), ("get 64KiB near", 64 << 10)];
+        for (pattern, len) in near_rows {
             self.steps(pattern, Duration::ZERO, || near.get(0, &mut buffer[..len]))?;
         }
         self.steps("get 8B, compute 1ms", SILENCE, || far.get(0, &mut buffer[..8]))?;
@@ -156,6 +169,29 @@ impl Round<'_> {
         Ok(())
     }
 
+    /// Bytes that go from node to node, that stay where they are, and that lie on two nodes.
+    fn on_several_nodes(&mut self, pool: &Pool, far: &Region) -> Result<()> {
+        let others = table::far(pool)?;
+        let source = table::create(pool, "bench-source", 4 << 20, Placement::Node(others[1]))?;
+        for (pattern, len) in [("copy 64KiB", 64 << 10), ("copy 1MiB", 1 << 20)] {
+            self.steps(pattern, Duration::ZERO, || {
+                pool.copy(&source, Shape::contiguous(0, len), far, Shape::contiguous(0, len))
+            })?;
+        }
+        self.steps("scan 1MiB", Duration::ZERO, || {
+            far.reduce(Shape::contiguous(0, 1 << 20), Element::I64, Range::Whole(0, i128::from(i64::MAX))).map(drop)
+        })?;
+        let nodes = NodeList::new(&[pool.node(), others[0]]).map_err(|bad| anyhow!("{bad}"))?;
+        let table = table::create(pool, "bench-table", REGION_LEN, Placement::Nodes(nodes, 4096))?;
+        let mut random = Random::SEED;
+        let list: Vec<u32> = (0..LIST_LEN).map(|_| random.below(REGION_LEN / 8) as u32).collect();
+        let xor = Modify { operator: Operator::Xor, element: Element::U64 };
+        let (operands, mut parts) = (vec![0; 1024 * 8], list.chunks_exact(1024).cycle());
+        self.steps("update 1024 of 8B spread", Duration::ZERO, || {
+            table.update(Indexed::elements(0, 8, parts.next().expect("a cycle goes on")), xor, &operands)
+        })
+    }
+
     /// An empty barrier of ranks on nodes of their own; the time of the first.
     fn barrier(&mut self, nodes: &Nodes, ranks: u32) -> Result<()> {
         let job = JobId(rand::random());
@@ -181,20 +217,26 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Touches of pages in an order that no stream of faults follows.
+    /// Touches of pages in an order that no stream of faults follows, to read and to write; the first eighth is not counted.
     fn touch(&mut self, pool: &Pool) -> Result<()> {
-        // A mapping of its own: commands on a region that is mapped go another way.
-        let region = table::create(pool, "bench-touched", REGION_LEN, Placement::Node(table::far(pool)?[0]))?;
-        let mapping = region.map(Consistency::Coherent)?;
-        let (count, mut word) = (REGION_LEN / 4096, [0; 8]);
-        let mut times = Vec::new();
-        for k in (0..count).step_by(29).map(|k| k * 7919 % count) {
-            let start = Instant::now();
-            mapping.read(k * 4096, &mut word)?;
-            times.push(start.elapsed().as_nanos() as f64);
+        for (pattern, writes) in [("touch", false), ("store", true)] {
+            // A mapping of its own: commands on a region that is mapped go another way.
+            let region = table::create(pool, &format!("bench-{pattern}"), REGION_LEN, Placement::Node(table::far(pool)?[0]))?;
+            let mapping = region.map(Consistency::Coherent)?;
+            let (count, mut word) = (REGION_LEN / 4096, [0; 8]);
+            let mut times = Vec::new();
+            for k in (0..count).step_by(7).map(|k| k * 7919 % count) {
+                let start = Instant::now();
+                if writes {
+                    mapping.write(k * 4096, &word)?
+                } else {
+                    mapping.read(k * 4096, &mut word)?
+                }
+                times.push(start.elapsed().as_nanos() as f64);
+            }
+            drop(mapping);
+            self.row(pattern, median(times.split_off(times.len() / 8)));
         }
-        drop(mapping);
-        self.row("touch", median(times));
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use hanare_bench::basics;
 use hanare_model::network::Network;
 use hanare_model::what_if::calibrate::{self, Measured, Provenance};
 use hanare_model::what_if::costs::SoftwareCosts;
+use hanare_model::what_if::kept::Kept;
 use hanare_model::what_if::{self, ProgramSource, show};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ pub struct WhatIfOptions {
     /// Fill a node with ranks before the next.
     #[arg(long)]
     pub blocked: bool,
-    /// How nodes are joined: switch, fat-tree or torus.
+    /// How nodes are joined: switch, bus, fat-tree or torus.
     #[arg(long, value_name = "KIND", default_value = "switch")]
     pub topology: String,
     /// Ask for each value of latency, bandwidth, nodes, ranks or cores.
@@ -62,6 +63,9 @@ pub struct WhatIfOptions {
     /// Measure anew and compare with what is predicted for --network, which lies between this host's nodes, as a shaped loopback does.
     #[arg(long, conflicts_with_all = ["app", "trace", "pattern", "calibrate"])]
     pub validate: bool,
+    /// Keep the comparison of --validate in this file, beside those over other networks.
+    #[arg(long, value_name = "FILE.toml", requires = "validate")]
+    pub keep: Option<PathBuf>,
     /// A short measurement, whose figures are worth little.
     #[arg(long)]
     pub quick: bool,
@@ -184,6 +188,15 @@ fn validate(options: &WhatIfOptions, costs: &SoftwareCosts) -> Result<()> {
     let (rows, _) = measure(options.quick)?;
     let comparison = calibrate::compare(costs, &rows, &network)?;
     print::text(&show::comparison(&comparison, costs));
+    if let Some(file) = &options.keep {
+        let mut kept = match std::fs::read_to_string(file) {
+            Ok(text) => Kept::from_toml(&text).with_context(|| file.display().to_string())?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
+            Err(error) => return Err(error).with_context(|| file.display().to_string()),
+        };
+        kept.take(comparison.clone());
+        std::fs::write(file, kept.to_toml()).with_context(|| file.display().to_string())?;
+    }
     ensure!(comparison.holds(), "the predictions over {} do not hold", network.name);
     Ok(())
 }

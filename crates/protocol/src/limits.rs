@@ -126,11 +126,20 @@ pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 /// have a 64th of them.
 pub const SPILL_AHEAD_LEN_MAX: u64 = 1 << 20;
 
+/// How long a writer waits before it tries again where its node asks how much may be spilled: a message each way.
+pub const SPILL_NAP_MS: u64 = 1;
+
 /// How long a node refuses to spill for a user beyond its quota before it asks the coordinator again.
 pub const SPILL_REFUSED_MS: u64 = 100;
 
 /// Most bytes of one append, its numbers included; below it, a batch is a message of its own.
 pub const QUEUE_APPEND_LEN_MAX: u64 = 2 << 20;
+
+/// Most appends of a port that were sent and not answered: their answers come several at a time, and none of them is waited for.
+pub const QUEUE_BEGUN_COUNT_MAX: usize = 32;
+
+/// Most bytes of them: three of the longest parts of a vector, as many as a lane of a group holds.
+pub const QUEUE_BEGUN_LEN_MAX: usize = 400 << 10;
 
 /// Most queues with something in one answer to who reads an array on another host.
 pub const QUEUE_READY_COUNT_MAX: usize = 32;

@@ -60,21 +60,23 @@ def _put_command() -> None:
     program.chmod(0o755)
 
 
-def _with_profile() -> None:
-    os.environ["MATURIN_PEP517_ARGS"] = f"--profile {PROFILE} {os.environ.get('MATURIN_PEP517_ARGS', '')}".strip()
+def _with_arguments(compatibility: str) -> None:
+    given = os.environ.get("MATURIN_PEP517_ARGS", "")
+    os.environ["MATURIN_PEP517_ARGS"] = f"--profile {PROFILE} --compatibility {compatibility} {given}".strip()
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
     """See PEP 517."""
     _put_command()
-    _with_profile()
+    # The tag says on which systems it runs: maturin looks which C library and which other libraries the module asks for.
+    _with_arguments("pypi")
     return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
     """See PEP 660."""
     _put_command()
-    _with_profile()
+    _with_arguments("off")
     return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
 
 

@@ -13,11 +13,13 @@ other hosts is an `Array`, whose elements are moved, summed and updated where th
 
 from ._hanare import __version__
 from ._local import LocalArray
+from ._plot import plot
 from .array import Array
 from .dictionary import Dict
 from .errors import Error
+from .memory import allocator
 from .pool import Pool, Region, connect
 from .queue import Queue
 from .sync import Group, Lock
 
-__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Queue", "Region", "__version__", "connect"]
+__all__ = ["Array", "Dict", "Error", "Group", "LocalArray", "Lock", "Pool", "Queue", "Region", "__version__", "allocator", "connect", "plot"]

@@ -128,6 +128,28 @@ class Array(NDArrayOperatorsMixin):
         """A view with the axes in the other order."""
         return self.transpose()
 
+    @property
+    def mT(self) -> Array:
+        """A view with the last two axes in each other's place."""
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        return self.swapaxes(-1, -2)
+
+    @property
+    def device(self) -> str:
+        """``"cpu"``, as all that NumPy's functions take."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Array:
+        """Return itself: there is one device. **Errors**: `ValueError` for another, or a stream."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"there is one device, 'cpu', and no stream; not {device!r}")
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return NumPy, whose functions take arrays of the pool."""
+        return np.empty(0).__array_namespace__(api_version=api_version)
+
     def transpose(self, *axes: Any) -> Array:
         """Return a view with other axes first, as `numpy.ndarray.transpose`."""
         return self._seen(self._layout.via(lambda shadow: shadow.transpose(*axes)))

@@ -20,9 +20,11 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from . import _node
+from . import _node, _peers
+from ._peers import PAGES_GET, PAGES_PUT
 from .array import Array
 from .dictionary import Dict
+from .kv import PageCache
 from .pool import Pool, connect
 
 Work = Callable[[], object]
@@ -55,6 +57,16 @@ class Rows:
             ratio = peer_value / value
             row |= {"peer": peer, "peer_value": peer_value * 1e6, "ratio": ratio, "goal": goal, "met": ratio >= goal}
         self.rows.append(row)
+
+    def beside(self, case: str, peer: str, told: float | str, goal: float) -> None:
+        """Write down beside a case what a peer that runs by itself measured, in seconds, or why it did not."""
+        row = next(row for row in self.rows if row["case"] == case)
+        row = {name: row[name] for name in ("case", "value", "unit", "better")} | {"peer": peer}
+        if isinstance(told, str):
+            self.rows.append({**row, "peer_missing": told})
+            return
+        ratio = told * 1e6 / row["value"]
+        self.rows.append(row | {"peer_value": told * 1e6, "ratio": ratio, "goal": goal, "met": ratio >= goal})
 
 
 class Redis:
@@ -111,6 +123,57 @@ def bytes_moved(rows: Rows, pool: Pool, redis: Redis) -> None:
             rows.pair(f"get {_name_of(length)}, {where}", lambda: region.get(0, length), "redis-py", get, 1, count)
             rows.pair(f"put {_name_of(length)}, {where}", lambda: region.put(0, data), "redis-py", put, 1, count)
         region.remove()
+
+
+def peers(rows: Rows) -> None:
+    """Peers of gets and puts, and of pages, that bring processes of their own."""
+    for peer, program in _peers.PROGRAMS.items():
+        told = _peers.measured(program, rows.is_quick)
+        for case in _peers.CASES[peer]:
+            rows.beside(case, peer, told if isinstance(told, str) else told.get(case, "it did not measure that"), 1)
+
+
+def pages(rows: Rows, pool: Pool, redis: Redis) -> None:
+    """Batches of 32 pages of 256 KiB, beside gets and puts without an index, and redis."""
+    length, keys = 256 << 10, [f"page {number}" for number in range(32)]
+    cache = PageCache("bench.pages", pool=pool, page=length, pages=256, place="node=1")
+    bare = pool.create("bench.bare", 32 * length, place="node=1")
+    data, into = np.random.default_rng(1).integers(0, 255, (32, length), np.uint8), np.empty((32, length), np.uint8)
+    places = [number * length for number in range(32)]
+    cache.put(keys, list(data))
+    turn = iter(range(1 << 40))
+
+    def put() -> None:
+        # Other keys each time: a page that is there is not written again.
+        number = next(turn)
+        assert all(cache.put([f"{number} {key}" for key in keys], list(data)))
+
+    def get() -> None:
+        assert all(cache.get(keys, list(into)))
+
+    def bare_get() -> None:
+        pool._native.get_each(bare.native, places, list(into))
+
+    def bare_put() -> None:
+        pool._native.put_each(bare.native, places, list(data))
+
+    cases = [(PAGES_GET, get, bare_get, 0.7), (PAGES_PUT, put, bare_put, 0.7)]
+    for case, ours, theirs, goal in cases:
+        cache.put(keys, list(data))
+        rows.pair(case, ours, f"bare {'gets' if ours is get else 'puts'} of one batch", theirs, goal, 20)
+    if redis.client is not None:
+        redis.client.mset(dict(zip(keys, map(bytes, data))))
+
+        def redis_get() -> None:
+            # A value is a `bytes`: into the caller's buffer goes a copy.
+            for row, page in zip(into, redis.client.mget(keys)):
+                row[:] = np.frombuffer(page, np.uint8)
+
+        cache.put(keys, list(data))
+        rows.pair(PAGES_GET, get, "redis-py, mget", redis_get, 1, 10)
+        rows.pair(PAGES_PUT, put, "redis-py, mset", lambda: redis.client.mset(dict(zip(keys, map(memoryview, data)))), 1, 10)
+    cache.remove()
+    bare.remove()
 
 
 def dictionaries(rows: Rows, pool: Pool, redis: Redis) -> None:
@@ -174,7 +237,9 @@ def lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     """The rows as people read them."""
     for row in rows:
         told = f"{row['case']:<44}{row['value']:>12.1f} us"
-        if "peer" in row:
+        if "peer_missing" in row:
+            told += f"   {row['peer']}: not measured, {row['peer_missing']}"
+        elif "peer" in row:
             mark = "" if row["met"] else "  missed"
             told += f"   {row['peer']}: {row['peer_value']:.1f} us   {row['ratio']:.2f}x, goal {row['goal']}{mark}"
         yield told
@@ -192,9 +257,11 @@ def main() -> None:
     pool, rows, redis = connect(), Rows(given.quick), Redis()
     try:
         bytes_moved(rows, pool, redis)
+        pages(rows, pool, redis)
         dictionaries(rows, pool, redis)
         arrays(rows, pool, length)
         handed_over(rows, pool)
+        peers(rows)
     finally:
         redis.stop()
         nodes.stop()

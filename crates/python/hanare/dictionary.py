@@ -1,126 +1,59 @@
 """A dictionary in the pool, for any number of programs that read and write it at a time.
 
-There is no server and no lock. A table of words stands in one region; each word leads to a *bucket*, a block of a heap that has all
-entries of the keys whose hash leads there. A writer makes the bucket anew and swaps the word in one step; another who was faster has it
-try again. A reader checks that what it read is the bucket that the word stood for.
+There is no server, and no lock but for what makes the table anew. A table of words stands in one region; each word leads to a *bucket*, a
+block of a heap that has all entries of the keys whose hash leads there. A writer makes the bucket anew and swaps the word in one step;
+another who was faster has it try again. A reader checks that what it read is the bucket that the word stood for.
 
 ::
 
-    NAME    | header | word word word ...           word: tag, segment, bytes of the bucket, place
-    NAME.0  | heap: buckets, and values that are too long for one
-    NAME.1  | the next heap, twice as long, when that one is full
+    NAME       | root word                          which table and which values, and how often one was begun
+    NAME.t7    | word word word ...                 word: frozen, tag, segment, bytes of the bucket, place
+    NAME.t7.0  | heap of buckets; NAME.t7.1 ...     the next heap, twice as long, when that one is full
+    NAME.v3.0  | heap of values that are too long for a bucket; NAME.v3.1 ...
 
-A program that is killed leaves each key with its old value or its new one; what it had taken of the heap and not yet linked is not
-found again until the dictionary is removed.
+A table that is crowded is made anew, four times as long: its words are *frozen* in one command, so that no swap succeeds any more; its buckets
+are copied; the root word is swapped; the old table is removed. Readers of frozen words look whether the root word still stands. A sweep
+makes the values anew too: what a killed program took and did not link stays behind in the old heaps, and goes with them.
+A program that is killed meanwhile leaves frozen words; the next writer begins again.
 """
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
-import struct
+import re
 import time
 import zlib
 from collections.abc import Iterator, MutableMapping
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
-from .errors import BadAttributes, BadLength, Garbage, HeapFull, LimitReached, NameTaken, Timeout, UnknownRegion
+import numpy as np
+
+from ._buckets import PLACE, Entry, Hashed, Root, Word, Words, decode_key, encode_key, encode_value
+from ._heaps import Changed, Full, Heaps, rounded
+from .errors import BadAttributes, Error, Garbage, LimitReached, LockLost, NameTaken, PoolFull, QuotaExceeded, Timeout, UnknownRegion
 from .pool import Pool, Region, connect
 
 __all__ = ["Dict"]
 
-#: The attribute by which a region says that it is such a table.
-_ATTRIBUTE = "hanare.dict"
-_HEADER_LEN = 64
-#: Heaps of one dictionary: the last is as long as all before it together.
-_SEGMENT_COUNT_MAX = 64
-#: Blocks of a heap lie at multiples of so many bytes.
-_GRANULE = 64
+#: The attribute by which a region says that it is such a dictionary, and that by which one says whose part it is.
+_ATTRIBUTE, _PART = "hanare.dict", "hanare.dict.part"
+_ROOT_LEN = 64
 #: How often a bucket that others change is tried: some seconds.
 _TURN_COUNT_MAX = 5000
 #: Bytes of a value that lies in its bucket: one more block costs a message, a longer bucket is copied with each change.
 _INLINE_LEN_MAX = 1024
-#: Head of a bucket: its bytes, entries, byte of its word, tag, nothing, checksum of the rest.
-_BUCKET = struct.Struct("<IIQHHI")
-#: Head of an entry: hash, bytes of key and value, where the value is if it is far, its kind and checksum.
-_ENTRY = struct.Struct("<QIIQBxxxI")
+#: Entries of a bucket that have its writer look whether the table is crowded: with two keys to a word, one bucket of a thousand.
+_CROWD = 8
+#: A crowded table is made anew with so many times the words, up to the second number.
+_GROWTH, _BUCKET_COUNT_MAX = 4, 1 << 26
+#: A sweep comes before a further heap where more than one part of so many is linked by nobody.
+_SWEPT_PART = 4
 
 
-class _Word(NamedTuple):
-    """Where a bucket is. The tag counts its changes; place 0 is no bucket."""
-
-    tag: int
-    segment: int
-    granules: int
-    place: int
-
-    @classmethod
-    def read(cls, word: int) -> _Word:
-        return cls(word >> 48, word >> 42 & 63, word >> 30 & 0xFFF, word & 0x3FFF_FFFF)
-
-    def write(self) -> int:
-        return self.tag << 48 | self.segment << 42 | min(self.granules, 0xFFF) << 30 | self.place
-
-
-class _Entry(NamedTuple):
-    """A key's entry: the value itself, or where it lies (segment and place) and its checksum."""
-
-    key: bytes
-    value: bytes
-    length: int
-    far: int
-    kind: int
-    checksum: int
-
-
-def _encode_key(key: Any) -> bytes:
-    """Write a key so that equal keys are equal bytes in every program."""
-    if isinstance(key, str):
-        text = key.encode("utf-8", "surrogatepass")
-        return b"s" + text
-    if isinstance(key, (bytes, bytearray)):
-        return b"b" + bytes(key)
-    if isinstance(key, (bool, int)) or (isinstance(key, float) and key.is_integer()):
-        return b"i" + str(int(key)).encode()
-    if isinstance(key, float):
-        return b"f" + struct.pack("<d", key)
-    if key is None:
-        return b"n"
-    if isinstance(key, tuple):
-        parts = [_encode_key(part) for part in key]
-        return b"t" + b"".join(struct.pack("<I", len(part)) + part for part in parts)
-    raise TypeError(f"a key is a text, bytes, a number, None, or a tuple of those; not {type(key).__name__}")
-
-
-def _decode_key(coded: bytes) -> Any:
-    kind, rest = coded[:1], coded[1:]
-    if kind == b"s":
-        return rest.decode("utf-8", "surrogatepass")
-    if kind == b"b":
-        return rest
-    if kind == b"i":
-        return int(rest)
-    if kind == b"f":
-        return struct.unpack("<d", rest)[0]
-    if kind == b"n":
-        return None
-    parts = []
-    while rest:
-        (length,) = struct.unpack_from("<I", rest)
-        parts.append(_decode_key(rest[4 : 4 + length]))
-        rest = rest[4 + length :]
-    return tuple(parts)
-
-
-def _encode_value(value: Any) -> tuple[int, bytes]:
-    if type(value) is bytes:
-        return 0, value
-    return 1, pickle.dumps(value, protocol=5)
-
-
-class _Changed(Exception):
-    """A bucket was changed while it was read."""
+class _Moved(Exception):
+    """The table was made anew."""
 
 
 class Dict(MutableMapping[Any, Any]):
@@ -139,7 +72,7 @@ class Dict(MutableMapping[Any, Any]):
     place : str
         Where its bytes go, as for `Pool.array`; where it is made.
     buckets : int
-        Words of the table: about as many as there will be keys. Where it is made.
+        Words of the table at first; it grows with the keys. Where it is made.
     memory : int
         Bytes of its first heap; each further one is twice as long. Where it is made.
 
@@ -153,236 +86,369 @@ class Dict(MutableMapping[Any, Any]):
     Notes
     -----
     **Cost**: on this host some copies for a value that is read, and two messages to this host's node for one that is written. Elsewhere two
-    messages each way for a short value that is read, four for a long one.
+    messages each way for a short value that is read, four for a long one. A table that becomes crowded is made anew, four times as long, by the
+    program that finds it so; writers wait for it meanwhile, readers do not.
     """
 
     def __init__(
         self, name: str, *, pool: Pool | None = None, place: str = "local", buckets: int = 1 << 14, memory: int = 16 << 20
     ) -> None:
-        self.name, self._pool, self._place = name, pool if pool is not None else connect(), place
-        self._table = self._open_table(buckets, memory)
-        told = dict(part.split("=") for part in self._table.native.attributes()[_ATTRIBUTE].decode().split(","))
-        self._buckets, self._memory, self._place = int(told["buckets"]), int(told["memory"]), told["place"].replace(":", "=")
-        self._segments: list[Region] = []
-
-    def _open_table(self, buckets: int, memory: int) -> Region:
+        self.name, self._pool = name, pool if pool is not None else connect()
         if buckets <= 0 or memory < 4096:
             raise ValueError("a dictionary has at least one bucket, and 4096 bytes of memory")
-        terms = f"buckets={buckets},memory={memory},place={self._place.replace('=', ':')}"
-        length = _HEADER_LEN + 8 * buckets
+        self._root_region = self._open_root(place, f"buckets={buckets},memory={memory},place={place.replace('=', ':')}")
+        told = dict(part.split("=") for part in self._root_region.native.attributes()[_ATTRIBUTE].decode().split(","))
+        self._buckets, self._memory, self._place = int(told["buckets"]), int(told["memory"]), told["place"].replace(":", "=")
+        self._crowd = _CROWD
+        self._now = self._open(self._root())
+
+    def _open_root(self, place: str, terms: str) -> Region:
         try:
-            native = self._pool._native.create(self.name, length, self._place, 0o600, False, {_ATTRIBUTE: terms.encode()})
+            native = self._pool._native.create(self.name, _ROOT_LEN, place, 0o600, False, {_ATTRIBUTE: terms.encode()})
         except NameTaken:
             native = self._pool._native.open(self.name, None)
             if _ATTRIBUTE not in native.attributes():
                 raise BadAttributes(f"region '{self.name}' is no dictionary") from None
         return Region(self._pool, native, None)
 
-    # The words of the table.
+    # Tables.
 
-    def _at(self, coded: bytes) -> int:
-        """Byte of the table where the word of a key stands."""
-        return _HEADER_LEN + 8 * (_hash(coded) % self._buckets)
-
-    def _word(self, at: int) -> _Word:
+    def _root(self) -> Root:
         word = bytearray(8)
-        self._table.native.get((at, 8, []), word)
-        return _Word.read(int.from_bytes(word, "little"))
+        self._root_region.native.get((0, 8, []), word)
+        return Root.read(int.from_bytes(word, "little"))
 
-    # The heaps.
+    def _swap_root(self, old: Root, new: Root) -> bool:
+        return self._root_region.native.compare_and_swap_word(0, old.write(), new.write()) == old.write()
 
-    def _segment(self, number: int) -> Region:
-        """The heap of that number, which somebody has made."""
-        while len(self._segments) <= number:
-            self._segments.append(self._pool.region(f"{self.name}.{len(self._segments)}"))
-        return self._segments[number]
+    def _part(self) -> dict[str, bytes]:
+        return {_PART: str(self._root_region.gid).encode()}
 
-    def _make_segment(self, number: int, length: int) -> Region:
-        name = f"{self.name}.{number}"
+    def _heaps(self, kind: str, memory: int) -> Heaps:
+        return Heaps(self._pool, f"{self.name}.{kind}", self._place, memory, self._part())
+
+    def _open(self, root: Root) -> Hashed:
+        name = f"{self.name}.t{root.table}"
+        if root.table:
+            region = self._pool.region(name)
+        else:
+            # The first table is made by whoever comes first.
+            region = Region(self._pool, self._pool._native.create(name, 8 * self._buckets, self._place, 0o600, True, self._part()), None)
+        return Hashed(root, region, self._heaps(f"t{root.table}", self._memory), self._heaps(f"v{root.values}", self._memory))
+
+    def _has_moved(self, table: Hashed) -> bool:
+        """Look whether another table is the dictionary's, and open it then. **Errors**: those of a dictionary that is gone."""
+        while (root := self._root())[:2] == self._now.root[:2]:
+            return table is not self._now
         try:
-            native = self._pool._native.create(name, length, self._place, 0o600, True, {})
-            return Region(self._pool, native, None)
-        except BadLength:
-            # Another program made it, for another value.
-            return self._pool.region(name)
+            self._now = self._open(root)
+        except UnknownRegion:
+            # A still newer one, or none any more: the root says.
+            _pause(3)
+        return True
 
-    def _allocate(self, length: int) -> tuple[int, int]:
-        """Take a block: its heap's number, and its place in granules."""
-        known = len(self._segments)
-        # The newest first: it is the largest, and the last that was full.
-        for number in (*reversed(range(known)), *range(known, _SEGMENT_COUNT_MAX)):
-            if number == len(self._segments):
-                planned = max(self._memory << number, 2 * length + 4096)
-                self._segments.append(self._make_segment(number, planned))
+    def _renew(self, table: Hashed, growth: int = 1, sweeps: bool = False) -> None:
+        """Make the table anew, or wait until another program has.
+
+        Raises
+        ------
+        PoolFull, QuotaExceeded, LimitReached
+            There is no memory for it; all is as it was.
+        """
+        lock = self._pool.lock(f"hanare.dict.{self._root_region.gid}")
+        lock.acquire()
+        try:
+            if not self._has_moved(table):
+                self._make_anew(table, growth, sweeps)
+        except _Moved:
+            # Another began, while this program had lost the lock: the words say when it is done.
+            pass
+        finally:
             try:
-                offset = self._segments[number].native.allocate(length)
-                return number, offset // _GRANULE
-            except (HeapFull, LimitReached):
-                continue
-        raise LimitReached(f"dictionary '{self.name}' has {_SEGMENT_COUNT_MAX} heaps, and all are full")
+                lock.release()
+            except LockLost:
+                # Another began meanwhile: the root word was swapped by one of both.
+                pass
 
-    def _write(self, data: bytes) -> tuple[int, int]:
-        segment, place = self._allocate(len(data))
-        self._segment(segment).native.put((place * _GRANULE, len(data), []), data)
-        return segment, place
+    def _make_anew(self, old: Hashed, growth: int, sweeps: bool) -> None:
+        root = self._root()
+        number = root.begun + 1
+        mine = root._replace(begun=number)
+        if number >> 20 or not self._swap_root(root, mine):
+            raise LimitReached(f"the table of dictionary '{self.name}' was made anew too often; copy it to another")
+        # From here on nobody who began before can finish.
+        self._remove_parts({f"t{root.table}", f"v{root.values}"})
+        future = mine._replace(table=number, values=number if sweeps else root.values)
+        frozen = False
+        try:
+            fresh = self._make_table(future, old, min(old.count * growth, max(_BUCKET_COUNT_MAX, old.count)), sweeps)
+            words, frozen = old.freeze(), True
+            self._copy(old, words, fresh, sweeps)
+            if not self._swap_root(mine, future):
+                raise _Moved
+        except BaseException:
+            self._remove_parts({f"t{root.table}", f"v{root.values}"} if self._root() == mine else None)
+            if frozen and self._root() == mine:
+                old.thaw()
+            raise
+        self._now = fresh
+        self._remove_parts({f"t{future.table}", f"v{future.values}"})
 
-    def _free(self, segment: int, place: int) -> None:
-        if place:
-            self._segment(segment).native.free(place * _GRANULE)
+    def _make_table(self, root: Root, old: Hashed, count: int, sweeps: bool) -> Hashed:
+        name = f"{self.name}.t{root.table}"
+        region = Region(self._pool, self._pool._native.create(name, 8 * count, self._place, 0o600, False, self._part()), None)
+        # One heap that has room for all: nothing is short of memory once the words are frozen.
+        buckets = self._heaps(f"t{root.table}", max(self._memory, 2 * old.buckets.taken() + 4096))
+        values = self._heaps(f"v{root.values}", max(self._memory, old.values.capacity())) if sweeps else old.values
+        return Hashed(root, region, buckets, values)
 
-    def _read(self, segment: int, place: int, length: int) -> bytes:
-        into = bytearray(length)
-        region = self._segment(segment)
-        begin = place * _GRANULE
-        if begin + length > region.nbytes:
-            raise _Changed
-        region.native.get((begin, length, []), into)
-        return bytes(into)
+    def _copy(self, old: Hashed, words: Words, fresh: Hashed, sweeps: bool) -> None:
+        table: Words = np.zeros(fresh.count, np.uint64)
+        for number in np.flatnonzero(words & np.uint64(PLACE)):
+            try:
+                entries = old.bucket(int(number), Word.read(int(words[number])))
+                if sweeps:
+                    entries = [each._replace(far=fresh.write_value(old.read_value(each))) if each.far else each for each in entries]
+            except Changed:
+                raise Garbage(f"a bucket of dictionary '{self.name}' cannot be read: its bytes make no sense") from None
+            found: dict[int, list[Entry]] = {}
+            for entry in entries:
+                found.setdefault(fresh.number_of(entry.key), []).append(entry)
+            for at, those in found.items():
+                table[at] = fresh.write(at, 0, those).write()
+        fresh.region.native.put((0, table.nbytes, []), table)
 
-    # Buckets.
+    def _remove_parts(self, kept: set[str] | None) -> None:
+        """Remove all tables and heaps but those; with ``None`` none, as another program has begun."""
+        if kept is None:
+            return
+        mine, wanted = list(self._part()[_PART]), re.compile(re.escape(self.name) + r"\.([tv]\d+)(\.\d+)?")
+        for told in json.loads(self._pool._native.list()):
+            named = wanted.fullmatch(told["name"])
+            if named and named[1] not in kept and list(told.get("attributes", {}).get(_PART, ())) == mine:
+                try:
+                    self._pool.remove(told["name"])
+                except UnknownRegion:
+                    continue
 
-    def _bucket(self, at: int, word: _Word) -> list[_Entry]:
-        """The entries of a bucket. **Errors**: `_Changed` where it is another's memory by now."""
-        if not word.place:
-            return []
-        length = word.granules * _GRANULE
-        raw = self._read(word.segment, word.place, length if word.granules < 0xFFF else _BUCKET.size)
-        whole, count, where, tag, _, checksum = _BUCKET.unpack_from(raw)
-        if (where, tag) != (at, word.tag) or whole < _BUCKET.size:
-            raise _Changed
-        if whole > len(raw):
-            raw = self._read(word.segment, word.place, whole)
-        if zlib.crc32(raw[_BUCKET.size : whole]) != checksum:
-            raise _Changed
-        entries, begin = [], _BUCKET.size
-        for _ in range(count):
-            _, key_len, value_len, far, kind, value_sum = _ENTRY.unpack_from(raw, begin)
-            begin += _ENTRY.size
-            key = raw[begin : begin + key_len]
-            begin += key_len
-            value = b"" if far else raw[begin : begin + value_len]
-            begin += len(value)
-            entries.append(_Entry(key, value, value_len, far, kind, value_sum))
-        return entries
+    # Finding and changing.
 
-    @staticmethod
-    def _encode_bucket(at: int, tag: int, entries: list[_Entry]) -> bytes:
-        parts = []
-        for entry in entries:
-            head = _ENTRY.pack(_hash(entry.key), len(entry.key), entry.length, entry.far, entry.kind, entry.checksum)
-            parts += [head, entry.key, entry.value]
-        body = b"".join(parts)
-        return _BUCKET.pack(_BUCKET.size + len(body), len(entries), at, tag, 0, zlib.crc32(body)) + body
-
-    def _value(self, at: int, word: _Word, entry: _Entry) -> Any:
-        raw = entry.value
-        if entry.far:
-            raw = self._read(entry.far >> 32, entry.far & 0xFFFF_FFFF, entry.length)
-            # The block may have been given back and used again while it was read; the word tells.
-            if self._word(at) != word and zlib.crc32(raw) != entry.checksum:
-                raise _Changed
-        return raw if entry.kind == 0 else pickle.loads(raw)
-
-    def _find(self, coded: bytes) -> tuple[int, _Word, list[_Entry]]:
-        at = self._at(coded)
+    def _find(self, coded: bytes) -> tuple[Hashed, int, Word, list[Entry]]:
         for turn in range(_TURN_COUNT_MAX):
-            word = self._word(at)
+            table = self._now
+            number = table.number_of(coded)
             try:
-                return at, word, self._bucket(at, word)
-            except _Changed:
+                word = table.word(number)
+                entries = table.bucket(number, word)
+                if not (word.is_frozen and self._has_moved(table)):
+                    return table, number, word, entries
+            except Changed:
                 _pause(turn)
+            except Error:
+                if not self._has_moved(table):
+                    raise
         raise Garbage(f"a bucket of dictionary '{self.name}' cannot be read: its bytes make no sense")
 
-    def _swap(self, at: int, word: _Word, entries: list[_Entry]) -> bool:
-        """Put a bucket in another's place; say whether nobody was faster."""
-        tag = (word.tag + 1) & 0xFFFF
-        segment, place, length = 0, 0, 0
-        if entries:
-            data = self._encode_bucket(at, tag, entries)
-            length = len(data)
-            padded = data + bytes(-length % _GRANULE)
-            segment, place = self._write(padded)
-        fresh = _Word(tag, segment, -(-length // _GRANULE), place)
-        if self._table.native.compare_and_swap_word(at, word.write(), fresh.write()) == word.write():
-            self._free(word.segment, word.place)
-            return True
-        self._free(segment, place)
-        return False
-
-    def _change(self, coded: bytes, fresh: _Entry | None) -> _Entry | None:
-        """Set a key's entry, or take it away; return the one before."""
+    def _change(self, coded: bytes, fresh: Entry | None, made_for: Hashed | None = None) -> tuple[Hashed, Entry | None]:
+        """Set a key's entry, or take it away; return the one before, and the table. **Errors**: `_Moved` where the entry is another table's."""
         for turn in range(_TURN_COUNT_MAX):
-            at, word, entries = self._find(coded)
+            table, number, word, entries = self._find(coded)
+            if made_for is not None and table is not made_for:
+                raise _Moved
+            if word.is_frozen:
+                self._renew(table)
+                continue
             before = next((entry for entry in entries if entry.key == coded), None)
             if fresh is None and before is None:
-                return None
-            rest = [entry for entry in entries if entry.key != coded]
-            if self._swap(at, word, rest + ([fresh] if fresh is not None else [])):
-                return before
+                return table, None
+            rest = [entry for entry in entries if entry.key != coded] + ([fresh] if fresh is not None else [])
+            try:
+                if self._swap(table, number, word, rest):
+                    return table, before
+            except Error:
+                if not self._has_moved(table):
+                    raise
             _pause(turn)
         raise Timeout(f"dictionary '{self.name}' is changed by others all the time; nothing was done")
+
+    def _swap(self, table: Hashed, number: int, word: Word, entries: list[Entry]) -> bool:
+        """Put a bucket in another's place; say whether nobody was faster."""
+        try:
+            fresh = table.write(number, (word.tag + 1) & 0x7FFF, entries, may_grow=False)
+        except Full:
+            if self._sweep_if_worth(table, table.buckets):
+                return False
+            fresh = table.write(number, (word.tag + 1) & 0x7FFF, entries)
+        if table.region.native.compare_and_swap_word(8 * number, word.write(), fresh.write()) != word.write():
+            table.buckets.free(fresh.segment, fresh.place)
+            return False
+        table.buckets.free(word.segment, word.place)
+        if len(entries) >= self._crowd and table.count < _BUCKET_COUNT_MAX and table.is_crowded():
+            self._grow(table)
+        return True
+
+    def _grow(self, table: Hashed) -> None:
+        try:
+            self._renew(table, growth=_GROWTH)
+        except (PoolFull, QuotaExceeded, LimitReached):
+            # Longer buckets do for longer.
+            self._crowd *= 2
+
+    # What nobody links.
+
+    def _linked(self, table: Hashed) -> tuple[int, int]:
+        """Bytes of buckets and of values that the table leads to."""
+        buckets = values = 0
+        for number, code in enumerate(table.words()):
+            word = Word.read(int(code))
+            try:
+                entries = table.bucket(number, word)
+            except Changed:
+                continue
+            buckets += table.size_of(word, entries)
+            values += sum(rounded(entry.length) for entry in entries if entry.far)
+        return buckets, values
+
+    def _sweep_if_worth(self, table: Hashed, full: Heaps) -> bool:
+        """Sweep before a further heap is made, where much of those that are there is linked by nobody; say whether."""
+        linked = self._linked(table)[0 if full is table.buckets else 1]
+        if (full.taken() - linked) * _SWEPT_PART < full.capacity():
+            return False
+        try:
+            self._renew(table, sweeps=True)
+        except (PoolFull, QuotaExceeded, LimitReached):
+            return False
+        return True
+
+    def stat(self) -> dict[str, int]:
+        """Count words of the table, bytes of its heaps, bytes that keys and values take, and bytes that nobody links.
+
+        Bytes that nobody links are another program's, which is about to link or to free them, or were a program's that was killed.
+        """
+        while True:
+            table = self._now
+            try:
+                linked = sum(self._linked(table))
+                taken = table.buckets.taken() + table.values.taken()
+                capacity = table.buckets.capacity() + table.values.capacity()
+                if not self._has_moved(table):
+                    return {"buckets": table.count, "capacity": capacity, "linked": linked, "unlinked": max(taken - linked, 0)}
+            except Error:
+                if not self._has_moved(table):
+                    raise
+
+    def sweep(self) -> int:
+        """Give back what killed programs took and did not link; return how many bytes were linked by nobody.
+
+        It makes table and values anew, so it needs as much free memory as the dictionary has, and writers wait for it. Assignments do the
+        same by themselves before they take memory for a further heap, where a quarter is linked by nobody.
+
+        Raises
+        ------
+        PoolFull, QuotaExceeded
+            All is as it was.
+        """
+        found = self.stat()["unlinked"]
+        if found:
+            self._renew(self._now, sweeps=True)
+        return found
 
     # A mapping.
 
     def __getitem__(self, key: Any) -> Any:
-        coded = _encode_key(key)
-        while True:
-            at, word, entries = self._find(coded)
-            for entry in entries:
-                if entry.key == coded:
-                    try:
-                        return self._value(at, word, entry)
-                    except _Changed:
-                        break
-            else:
+        coded = encode_key(key)
+        for turn in range(_TURN_COUNT_MAX):
+            table, number, word, entries = self._find(coded)
+            entry = next((entry for entry in entries if entry.key == coded), None)
+            if entry is None:
                 raise KeyError(key)
+            try:
+                raw = table.read_value(entry)
+                # The block may have been given back and used again while it was read; the word tells.
+                if not entry.far or table.word(number) == word or zlib.crc32(raw) == entry.checksum:
+                    return raw if entry.kind == 0 else pickle.loads(raw)
+            except Changed:
+                pass
+            except Error:
+                if not self._has_moved(table):
+                    raise
+            _pause(turn)
+        raise Timeout(f"dictionary '{self.name}' is changed by others all the time; nothing was read")
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        kind, raw = _encode_value(value)
-        coded = _encode_key(key)
-        if len(raw) > _INLINE_LEN_MAX:
-            segment, place = self._write(raw)
-            fresh = _Entry(coded, b"", len(raw), segment << 32 | place, kind, zlib.crc32(raw))
-        else:
-            fresh = _Entry(coded, raw, len(raw), 0, kind, 0)
-        self._let_go(self._change(coded, fresh))
+        kind, raw = encode_value(value)
+        coded = encode_key(key)
+        if len(raw) <= _INLINE_LEN_MAX:
+            table, before = self._change(coded, Entry(coded, raw, len(raw), 0, kind, 0))
+            return table.free_value(before)
+        while True:
+            table = self._now
+            fresh = Entry(coded, b"", len(raw), 0, kind, zlib.crc32(raw))
+            try:
+                fresh = fresh._replace(far=self._write_value(table, raw))
+                table, before = self._change(coded, fresh, made_for=table)
+                return table.free_value(before)
+            except _Moved:
+                table.free_value(fresh)
+            except Error:
+                table.free_value(fresh)
+                if not self._has_moved(table):
+                    raise
+
+    def _write_value(self, table: Hashed, raw: bytes) -> int:
+        try:
+            return table.write_value(raw, may_grow=False)
+        except Full:
+            if self._sweep_if_worth(table, table.values):
+                raise _Moved from None
+            return table.write_value(raw)
 
     def __delitem__(self, key: Any) -> None:
-        before = self._change(_encode_key(key), None)
+        table, before = self._change(encode_key(key), None)
         if before is None:
             raise KeyError(key)
-        self._let_go(before)
-
-    def _let_go(self, entry: _Entry | None) -> None:
-        if entry is not None and entry.far:
-            self._free(entry.far >> 32, entry.far & 0xFFFF_FFFF)
+        table.free_value(before)
 
     def __contains__(self, key: object) -> bool:
-        coded = _encode_key(key)
-        return any(entry.key == coded for entry in self._find(coded)[2])
+        coded = encode_key(key)
+        return any(entry.key == coded for entry in self._find(coded)[3])
 
-    def _all(self) -> Iterator[tuple[int, _Word, list[_Entry]]]:
-        table = self._table.get(_HEADER_LEN)
-        for number in range(self._buckets):
-            word = _Word.read(int.from_bytes(table[8 * number : 8 * number + 8], "little"))
-            at = _HEADER_LEN + 8 * number
-            for turn in range(_TURN_COUNT_MAX):
-                if not word.place:
-                    break
-                try:
-                    yield at, word, self._bucket(at, word)
-                    break
-                except _Changed:
-                    _pause(turn)
-                    word = self._word(at)
+    def _all(self) -> Iterator[list[Entry]]:
+        """The entries of all buckets. Keys of one word are, in a table that was made anew, those of words that follow at so many words' distance."""
+        step, number = self._now.count, 0
+        table: Hashed | None = None
+        while number < step:
+            try:
+                if table is not self._now:
+                    table = self._now
+                    words = table.words()
+                yield self._entries(table, words, range(number, table.count, step))
+                number += 1
+            except Error:
+                if table is None or not self._has_moved(table):
+                    raise
+
+    def _entries(self, table: Hashed, words: Words, numbers: range) -> list[Entry]:
+        """The entries of some buckets at one moment; the words are those of before, or what became of them."""
+        for turn in range(_TURN_COUNT_MAX):
+            try:
+                found = [entry for at in numbers for entry in table.bucket(at, Word.read(int(words[at])))]
+                if not any(int(words[at]) >> 63 for at in numbers) or not self._has_moved(table):
+                    return found
+                raise UnknownRegion(f"a table of dictionary '{self.name}' was made anew")
+            except Changed:
+                _pause(turn)
+                for at in numbers:
+                    words[at] = table.word(at).write()
+        raise Garbage(f"a bucket of dictionary '{self.name}' cannot be read: its bytes make no sense")
 
     def __iter__(self) -> Iterator[Any]:
-        for _, _, entries in self._all():
+        for entries in self._all():
             for entry in entries:
-                yield _decode_key(entry.key)
+                yield decode_key(entry.key)
 
     def __len__(self) -> int:
-        return sum(len(entries) for _, _, entries in self._all())
+        return sum(map(len, self._all()))
 
     def clear(self) -> None:
         """Take all keys away."""
@@ -391,22 +457,14 @@ class Dict(MutableMapping[Any, Any]):
 
     def remove(self) -> None:
         """Remove the dictionary from the pool."""
-        self._table.remove()
-        for number in range(_SEGMENT_COUNT_MAX):
-            try:
-                self._pool.remove(f"{self.name}.{number}")
-            except UnknownRegion:
-                return
+        self._root_region.remove()
+        self._remove_parts(set())
 
     def __reduce__(self) -> Any:
         return Dict, (self.name,)
 
     def __repr__(self) -> str:
         return f"<hanare.Dict '{self.name}'>"
-
-
-def _hash(coded: bytes) -> int:
-    return int.from_bytes(blake2b(coded, digest_size=8).digest(), "little")
 
 
 def _pause(turn: int) -> None:

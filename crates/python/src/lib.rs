@@ -6,6 +6,7 @@
 //! | `memory` | bytes that Python objects lend for a call |
 //! | `shapes` | shapes as tuples |
 //! | `pool`, `region` | the pool's handles: commands, names, listings |
+//! | `allocator` | NumPy's memory in regions of this host |
 //! | `view` | mapped memory with Python's buffer protocol |
 //! | `waiting` | waits that Ctrl-C ends and event loops watch |
 //! | `sync` | locks, groups and barriers as such waits |
@@ -14,6 +15,7 @@
 //! Arrays, dictionaries and all other faces are Python: this module moves bytes and does nothing else. The interpreter's lock is
 //! released in each call that waits, or moves more than [`memory::BRIEF_LEN`] bytes.
 
+mod allocator;
 mod errors;
 mod memory;
 mod pool;
@@ -50,6 +52,7 @@ fn _hanare(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pool::Pool>()?;
     module.add_class::<region::Region>()?;
     module.add_class::<view::View>()?;
+    module.add_class::<allocator::Allocator>()?;
     module.add_class::<waiting::Pending>()?;
     module.add_class::<sync::Held>()?;
     module.add_class::<sync::Group>()?;

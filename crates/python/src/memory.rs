@@ -87,6 +87,18 @@ impl Lent {
     }
 }
 
+/// Checks that no byte is in two buffers: each is written to on its own.
+///
+/// **Errors**: `ValueError`.
+pub fn check_apart(buffers: &[Lent]) -> PyResult<()> {
+    let mut ranges: Vec<(usize, usize)> = buffers.iter().map(|lent| (lent.buffer.buf_ptr() as usize, lent.len())).collect();
+    ranges.sort_unstable();
+    match ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        true => Err(PyValueError::new_err("two of the buffers have bytes in common")),
+        false => Ok(()),
+    }
+}
+
 /// Runs the work of a call, without the interpreter's lock where it waits for others or moves much.
 pub fn run<T: Send>(py: Python<'_>, may_wait: bool, len: usize, work: impl FnOnce() -> hanare::Result<T> + Send) -> PyResult<T> {
     let done = if may_wait || len > BRIEF_LEN { py.detach(work) } else { work() };

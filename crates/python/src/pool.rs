@@ -1,7 +1,7 @@
 //! The pool as Python sees it: names, listings, and what belongs to no region.
 
 use crate::errors::raise;
-use crate::memory::run;
+use crate::memory::{Lent, check_apart, run};
 use crate::queue::{self, Queue};
 use crate::region::Region;
 use crate::shapes::ShapeTuple;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// An attachment to the pool.
 #[pyclass(frozen, module = "hanare._hanare")]
 pub struct Pool {
-    pool: hanare::Pool,
+    pub pool: hanare::Pool,
 }
 
 #[pymethods]
@@ -125,6 +125,15 @@ impl Pool {
         json(&py.detach(|| self.pool.status()).map_err(raise)?)
     }
 
+    /// What each node has and did, as JSON: pairs of its number and what it told, or null where it did not answer.
+    fn look(&self, py: Python<'_>) -> PyResult<String> {
+        let looked = py.detach(|| {
+            let nodes = self.pool.status()?.nodes;
+            Ok(nodes.iter().map(|node| (node.node, self.pool.look(node, &[], 0).ok())).collect::<Vec<_>>())
+        });
+        json(&looked.map_err(raise)?)
+    }
+
     /// Waits until all earlier writes are visible at their home.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.pool.flush()).map_err(raise)
@@ -148,6 +157,27 @@ impl Pool {
         let (from_shape, to_shape) = (from_shape.hold()?, to_shape.hold()?);
         let (from_shape, to_shape) = (from_shape.shape()?, to_shape.shape()?);
         run(py, true, 0, || self.pool.copy(&from.region, from_shape, &to.region, to_shape))
+    }
+
+    /// Reads a range into each buffer, from the offset of the same place in the list on, as one batch.
+    fn get_each(&self, py: Python<'_>, region: &Region, offsets: Vec<u64>, into: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut into = into.iter().map(Lent::new_mut).collect::<PyResult<Vec<Lent>>>()?;
+        let len = check_each(&offsets, &into)?;
+        check_apart(&into)?;
+        let places: Vec<(u64, &mut [u8])> = offsets.into_iter().zip(into.iter_mut().map(Lent::bytes_mut)).collect();
+        run(py, region.may_wait, len, || {
+            self.pool.batch(|batch| places.into_iter().try_for_each(|(offset, into)| batch.get(&region.region, offset, into)))
+        })
+    }
+
+    /// Writes each buffer from the offset of the same place in the list on, as one batch.
+    fn put_each(&self, py: Python<'_>, region: &Region, offsets: Vec<u64>, from: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let from = from.iter().map(Lent::new).collect::<PyResult<Vec<Lent>>>()?;
+        let len = check_each(&offsets, &from)?;
+        let places: Vec<(u64, &[u8])> = offsets.into_iter().zip(from.iter().map(Lent::bytes)).collect();
+        run(py, region.may_wait, len, || {
+            self.pool.batch(|batch| places.into_iter().try_for_each(|(offset, from)| batch.put(&region.region, offset, from)))
+        })
     }
 
     /// Begins to take a lock; `seconds` is how long it may take.
@@ -181,6 +211,14 @@ impl Pool {
     /// Begins to wait for all ranks of the job.
     fn barrier(&self) -> Pending {
         sync::barrier(self.pool.clone())
+    }
+}
+
+/// Bytes of all buffers; each has an offset.
+fn check_each(offsets: &[u64], buffers: &[Lent]) -> PyResult<usize> {
+    match offsets.len() == buffers.len() {
+        true => Ok(buffers.iter().map(Lent::len).sum()),
+        false => Err(PyValueError::new_err(format!("{} offsets for {} buffers", offsets.len(), buffers.len()))),
     }
 }
 

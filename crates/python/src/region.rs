@@ -20,7 +20,7 @@ const WANTED_MS: u64 = 100;
 pub struct Region {
     pub region: Arc<hanare::Region>,
     /// Whether commands may wait for other hosts.
-    may_wait: bool,
+    pub may_wait: bool,
 }
 
 /// What a reduction tells: count, sum, least, greatest.
@@ -151,6 +151,21 @@ impl Region {
     /// Swaps the 64-bit word at `offset` for `new` if it is `expected`; the word before.
     fn compare_and_swap_word(&self, py: Python<'_>, offset: u64, expected: u64, new: u64) -> PyResult<u64> {
         run(py, self.may_wait, 0, || self.region.compare_and_swap_word(offset, expected, new))
+    }
+
+    /// Swaps the 64-bit words of a shape, each in one step, for those of `new` where they are those of `expected`; `olds` gets those before.
+    fn compare_and_swap(
+        &self,
+        py: Python<'_>,
+        shape: ShapeTuple<'_>,
+        expected: &Bound<'_, PyAny>,
+        new: &Bound<'_, PyAny>,
+        olds: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (shape, expected, new, mut olds) = (shape.hold()?, Lent::new(expected)?, Lent::new(new)?, Lent::new_mut(olds)?);
+        let (shape, expected, new) = (shape.shape()?, expected.bytes(), new.bytes());
+        let olds = olds.bytes_mut();
+        run(py, self.may_wait, olds.len(), || self.region.compare_and_swap(shape, Element::U64, expected, new, olds))
     }
 
     /// Takes a block of the region's heap: its offset.

@@ -82,11 +82,11 @@ def test_it_grows_heap_by_heap_and_space_comes_back(pool: hanare.Pool, name: str
     for number in range(40):
         shared[number] = bytes([number]) * 10_000
     assert all(shared[number] == bytes([number]) * 10_000 for number in range(40))
-    heaps = len(shared._segments)
-    assert heaps > 1
+    capacity = shared.stat()["capacity"]
+    assert capacity > 400_000
     for turn in range(40):
         shared[turn % 3] = b"y" * 10_000
-    assert len(shared._segments) == heaps
+    assert shared.stat()["capacity"] == capacity and shared.stat()["unlinked"] == 0
     shared["large"] = b"z" * (1 << 20)
     assert shared["large"] == b"z" * (1 << 20)
     shared.remove()
@@ -138,7 +138,147 @@ def test_a_killed_writer_leaves_old_values_or_new_ones(pool: hanare.Pool, name: 
         assert len(set(shared["key"])) <= 1 and set(shared) <= {"key", *range(7)}
         shared["after"] = 1
         del shared["after"]
+    whole = dict(shared)
+    shared.sweep()
+    stat = shared.stat()
+    assert stat["unlinked"] == 0 and stat["linked"] < 16 << 10 and dict(shared) == whole
     shared.remove()
+    assert not pool.ls(name)
+
+
+def test_the_table_grows_with_the_keys(shared: hanare.Dict, beside: hanare.Pool) -> None:
+    other = hanare.Dict(shared.name, pool=beside)
+    values = {number: bytes([number % 251]) * (10 if number % 50 else 3000) for number in range(600)}
+    for number, value in values.items():
+        (shared if number % 2 else other)[number] = value
+    assert shared.stat()["buckets"] >= 128 and dict(other) == dict(shared) == values
+    assert all(other[number] == value for number, value in values.items())
+    names = {row["name"] for row in beside.ls(shared.name)}
+    assert len([each for each in names if ".t" in each]) <= 3, "the tables of before are gone"
+    for number in values:
+        del other[number]
+    assert len(shared) == 0 and shared.stat()["unlinked"] == 0
+
+
+def grow(name: str, place: int) -> None:
+    shared = hanare.Dict(name)
+    for number in range(150):
+        shared[place, number] = number
+        assert shared[place, number] == number
+
+
+def test_it_grows_while_others_write_and_read(shared: hanare.Dict) -> None:
+    shared["still"] = b"s" * 5000
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=grow, args=(shared.name, place)) for place in range(3)]
+    [writer.start() for writer in writers]
+    while any(writer.is_alive() for writer in writers):
+        assert shared["still"] == b"s" * 5000
+        keys = list(shared)
+        assert len(keys) == len(set(keys)) and "still" in keys, "each key once, while the table is made anew"
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    assert set(shared) == {"still", *((place, number) for place in range(3) for number in range(150))}
+    assert shared.stat()["buckets"] > 8
+
+
+def freeze_and_wait(name: str, begun: Any, sweeps: bool) -> None:
+    shared = hanare.Dict(name)
+
+    def stop(*_: Any) -> None:
+        begun.set()
+        time.sleep(100)
+
+    shared._copy = stop  # type: ignore[method-assign]
+    shared._renew(shared._now, growth=4, sweeps=sweeps)
+
+
+def test_words_are_as_before_where_a_copy_fails(shared: hanare.Dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {number: bytes([number]) * 2000 for number in range(20)}
+    shared.update(values)
+    monkeypatch.setattr(shared, "_copy", refuse)
+    with pytest.raises(errors.PoolFull):
+        shared._renew(shared._now, growth=4)
+    shared["after"] = b"a"
+    assert dict(shared) == {**values, "after": b"a"}
+
+
+@pytest.mark.parametrize("sweeps", [False, True])
+def test_a_program_killed_while_it_makes_the_table_anew(shared: hanare.Dict, pool: hanare.Pool, sweeps: bool) -> None:
+    values = {number: bytes([number]) * 2000 for number in range(20)}
+    shared.update(values)
+    context = multiprocessing.get_context("fork")
+    begun = context.Event()
+    program = context.Process(target=freeze_and_wait, args=(shared.name, begun, sweeps))
+    program.start()
+    assert begun.wait(30) and program.pid is not None
+    # Words are frozen: readers go on, and writers wait for it.
+    assert dict(shared) == values
+    waited = threading.Thread(target=shared.__setitem__, args=("after", 1))
+    waited.start()
+    os.kill(program.pid, signal.SIGKILL)
+    program.join()
+    waited.join(30)
+    assert dict(shared) == {**values, "after": 1}
+    assert len({row["name"].split(".t")[1].split(".")[0] for row in pool.ls(shared.name) if ".t" in row["name"]}) == 1
+
+
+def take_and_wait(name: str, begun: Any) -> None:
+    shared = hanare.Dict(name)
+    for _ in range(50):
+        shared._now.write_value(b"x" * 10_000)
+        shared._now.write(0, 1, shared._now.bucket(0, shared._now.word(0)))
+    begun.set()
+    time.sleep(100)
+
+
+def test_what_a_killed_writer_took_comes_back(shared: hanare.Dict) -> None:
+    shared.update({number: bytes([number]) * 2000 for number in range(20)})
+    assert shared.stat()["unlinked"] == 0 == shared.sweep()
+    context = multiprocessing.get_context("fork")
+    begun = context.Event()
+    program = context.Process(target=take_and_wait, args=(shared.name, begun))
+    program.start()
+    assert begun.wait(30) and program.pid is not None
+    os.kill(program.pid, signal.SIGKILL)
+    program.join()
+    before = shared.stat()
+    assert before["unlinked"] >= 500_000
+    assert shared.sweep() == before["unlinked"]
+    after = shared.stat()
+    assert after["unlinked"] == 0 and after["linked"] == before["linked"]
+    assert dict(shared) == {number: bytes([number]) * 2000 for number in range(20)}
+
+
+def test_assignments_sweep_before_they_take_more(shared: hanare.Dict) -> None:
+    shared["key"] = b"k" * 2000
+    for _ in range(90):
+        shared._now.write_value(b"x" * 10_000)
+    capacity = shared.stat()["capacity"]
+    for number in range(20):
+        shared[number] = bytes([number]) * 10_000
+    stat = shared.stat()
+    assert stat["unlinked"] == 0 and stat["capacity"] <= capacity + (1 << 20)
+    assert shared["key"] == b"k" * 2000 and all(shared[number] == bytes([number]) * 10_000 for number in range(20))
+
+
+def test_a_table_that_cannot_grow_serves_on(pool: hanare.Pool, name: str) -> None:
+    shared = hanare.Dict(name, pool=pool, buckets=1, memory=1 << 20)
+    shared._make_table = refuse  # type: ignore[method-assign]
+    for number in range(40):
+        shared[number] = number
+    assert dict(shared) == {number: number for number in range(40)} and shared.stat()["buckets"] == 1
+    shared._now.write_value(b"x" * 10_000)
+    with pytest.raises(errors.PoolFull):
+        shared.sweep()
+    shared["after"] = 1
+    assert len(shared) == 41
+    del shared._make_table
+    assert shared.sweep() > 0 and shared.stat()["unlinked"] == 0
+    shared.remove()
+
+
+def refuse(*_: Any) -> Any:
+    raise errors.PoolFull("no memory")
 
 
 def test_readers_see_whole_values_while_they_change(shared: hanare.Dict) -> None:

@@ -88,6 +88,12 @@ impl<E, D: Copy + PartialEq> Course<E, D> {
         self.events.insert((self.now_ms + after_ms, self.event_count), event);
     }
 
+    /// Takes out the next event of that kind, before its time.
+    pub fn pull(&mut self, is_it: impl Fn(&E) -> bool) -> Option<E> {
+        let at = self.events.iter().find(|(_, event)| is_it(event)).map(|(at, _)| *at)?;
+        self.events.remove(&at)
+    }
+
     /// Counts something that happened.
     pub fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;

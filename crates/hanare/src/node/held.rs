@@ -142,7 +142,7 @@ impl Held {
     ///
     /// **Errors**: those of [`Held::with_queues`] and [`QueueHome::append`].
     pub fn append(&self, at: u64, lane: u32, operand: &[u8]) -> Result<[u8; APPENDED_LEN as usize]> {
-        self.with_queues(at, |home| home.append(lane, operand)).map(|appended| encode_appended(&appended))
+        self.with_queues(at, |home| home.append(lane, operand)).map(|(appended, head)| encode_appended(&appended, head))
     }
 
     /// Whether commands may leave windows of it with a link; a small extent's are only good under its lock.

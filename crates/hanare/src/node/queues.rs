@@ -249,8 +249,10 @@ impl QueueHome<'_> {
         Err(Error::SecondReader { queue: format!("{queue} of {} at {}", self.gid, self.at) })
     }
 
-    /// Appends units to a lane. **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
-    pub fn append(&mut self, lane: u32, operand: &[u8]) -> Result<Appended> {
+    /// Appends units to a lane; gives its head, too, from which the writer knows what room the reader has given back.
+    ///
+    /// **Errors**: those of [`Home::append`]; [`Error::Garbage`] for what is no append.
+    pub fn append(&mut self, lane: u32, operand: &[u8]) -> Result<(Appended, u64)> {
         let garbage = |malformed: hanare_protocol::wire::Malformed| Error::Garbage {
             peer: "a writer".to_owned(),
             reason: malformed.0.to_owned(),
@@ -268,7 +270,8 @@ impl QueueHome<'_> {
         let appended = self.home.append((queue, lane), (writer, seq), units.into_iter(), &mut ring, store)?;
         self.show_lane(queue, lane);
         self.tell_reader(queue);
-        Ok(appended)
+        let head = self.array.queue_at(queue) + self.home.form().head_at(lane);
+        Ok((appended, self.array.words().load((head / WORD_LEN) as usize)))
     }
 
     /// A unit that the life before had spilled for a user is so again, behind the others of its lane.

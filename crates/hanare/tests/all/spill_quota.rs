@@ -59,7 +59,7 @@ fn append_as(uid: u32, address: &str, view: &RegionView, count: u64) -> u64 {
         let head = Head { count: 1, body_len: body.len() as u64, ..Head::new(Kind::Commands, 5) };
         raw.0.write_all(&[&head.encode()[..], &body].concat()).unwrap();
         let (_, result) = raw.answer();
-        let appended = decode_appended(result[..].try_into().expect("the result of an append"));
+        let (appended, _) = decode_appended(result[..].try_into().expect("the result of an append"));
         accepted = appended.accepted;
         match appended.refused {
             None => {}

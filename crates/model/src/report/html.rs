@@ -14,6 +14,7 @@ use super::features::{Marks, lives_in, places, recorded};
 use super::figures::{LOST, is_of};
 use super::findings::findings;
 use super::gather::{Drawn, Gathered, Row, value};
+use super::predictions;
 use super::style;
 
 /// The whole page.
@@ -35,6 +36,7 @@ pub(super) fn page(gathered: &Gathered, made: &Made) -> String {
                     (how_judged(gathered))
                     @for paper in gathered.papers { (paper_section(paper, gathered)) }
                     (findings_section(gathered))
+                    (predictions::section())
                     (features_section(gathered.papers, &marks))
                 }
                 footer {
@@ -198,6 +200,7 @@ fn navigation(gathered: &Gathered) -> Markup {
                 @for paper in gathered.papers { li { a href={"#" (paper.id)} { (paper.name) } } }
                 li { a href="#judged" { "how judged" } }
                 li { a href="#suspects" { "suspects" } }
+                @if predictions::are_kept() { li { a href="#predictions" { "predictions" } } }
                 li { a href="#features" { "features" } }
             }
         }

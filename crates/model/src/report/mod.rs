@@ -17,7 +17,7 @@ mod findings;
 mod gather;
 mod html;
 mod json;
-
+mod predictions;
 mod style;
 
 pub use features::{Place, features_markdown, features_toml, recorded, scan};

@@ -2,7 +2,10 @@
 //!
 //! A host is asked by `what-if --calibrate`; each row of that bench is a pattern with its time. Some rows are fitted, one number
 //! each, in the order of [`FITTED`]; the others are held out and say how far to trust it.
+use serde::{Deserialize, Serialize};
+
 use super::costs::{Predicted, Software, SoftwareCosts};
+use super::program::{Step, Verb};
 use super::simulate::{self, Setting};
 use super::{WhatIfError, pattern};
 use crate::network::Network;
@@ -22,12 +25,9 @@ pub const FITTED: &[Fitting] = &[
     ("gather 4096 of 8B", |costs, value| costs.far_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
     ("get 1MiB near", |costs, value| costs.near_byte = value),
+    ("get 16KiB near", |costs, value| costs.near_cached_byte = value),
     ("gather 4096 of 8B near", |costs, value| costs.near_element = value),
     ("get 8B near", |costs, value| costs.near_call = value),
-    ("barrier from 1 ranks", set_bypass),
-    ("barrier from 2 ranks", |costs, value| costs.arrival = value),
-    ("barrier from 1 ranks", set_bypass),
-    ("barrier from 2 ranks", |costs, value| costs.arrival = value),
     ("barrier from 1 ranks", set_bypass),
     ("barrier from 2 ranks", |costs, value| costs.arrival = value),
     ("barrier from 1 ranks", set_bypass),
@@ -115,17 +115,21 @@ pub fn compare(costs: &SoftwareCosts, rows: &[Measured], network: &Network) -> R
         Ok(Predicted { pattern: row.pattern.clone(), measured: row.ns, predicted, is_fitted: false })
     };
     let points = rows.iter().map(point).collect::<Result<Vec<_>, WhatIfError>>()?;
-    Ok(Comparison { network: network.name.clone(), points })
+    let SoftwareCosts { host, date, build, cores, load, .. } = costs;
+    let measured = format!("{host}, {cores} processors, {date}, {build}, load {load:.1}");
+    Ok(Comparison { network: network.name.clone(), measured, points })
 }
 
 /// How far apart two measured times must be for their order to be asked for.
 const APART: f64 = 1.2;
 
 /// Predictions beside measurements over one network.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The network.
     pub network: String,
+    /// On which host, when, and with what the software's costs were measured.
+    pub measured: String,
     /// The rows.
     pub points: Vec<Predicted>,
 }
@@ -167,9 +171,11 @@ fn predict_on(costs: &SoftwareCosts, text: &str, network: &Network) -> Result<f6
     phase.times = phase.times.max(200);
     let (times, computing) = (phase.times, simulate::computing(&phase.steps));
     let ranks = program.rank_count.unwrap_or(1);
+    let is_copy = |step: &Step| matches!(step, Step::Command(command) if command.verb == Verb::Copy);
+    let fewest = if program.has(is_copy) { 3 } else { 2 };
     let setting = Setting {
         hosts: 1,
-        nodes: ranks.max(2),
+        nodes: ranks.max(fewest),
         ranks,
         is_blocked: false,
         cores: costs.cores,
@@ -238,7 +244,8 @@ mod tests {
             predicted,
             is_fitted: false,
         };
-        let of = |points: &[Predicted]| Comparison { network: "lab".to_string(), points: points.to_vec() };
+        let of =
+            |points: &[Predicted]| Comparison { network: "lab".to_string(), measured: String::new(), points: points.to_vec() };
         let good = [point("a", 100.0, 110.0), point("b", 130.0, 125.0), point("c", 300.0, 300.0)];
         assert!(of(&good).holds());
         let swapped = [point("a", 100.0, 114.0), point("b", 125.0, 113.0), good[2].clone()];

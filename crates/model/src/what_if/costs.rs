@@ -56,8 +56,10 @@ pub struct SoftwareCosts {
     pub bypass: Software,
     /// A call on memory of this host, ns.
     pub near_call: f64,
-    /// Each byte of it, ns.
+    /// Each byte of it, ns, where it lies in memory.
     pub near_byte: f64,
+    /// Each byte of it, ns, where it lies in a processor's cache.
+    pub near_cached_byte: f64,
     /// Each element by its index, here, ns.
     pub near_element: f64,
     /// Each element by its index at a node, ns.
@@ -66,7 +68,7 @@ pub struct SoftwareCosts {
     pub wake: f64,
     /// What a fault costs beside its messages, ns.
     pub fault: f64,
-    /// What a home does for an arrival at a barrier, beside a request's work, ns.
+    /// What an arrival at a barrier costs its home after the first, beside a request's work: releasing one that waits, ns.
     pub arrival: f64,
     /// The rows.
     pub points: Vec<Predicted>,
@@ -94,7 +96,15 @@ impl SoftwareCosts {
         let costs: SoftwareCosts = toml::from_str(text).map_err(|error| bad(error.message().replace('\n', " ")))?;
         let Software { client, node, byte } = costs.kernel;
         let all = [client, node, byte, costs.near_call, costs.near_byte, costs.near_element, costs.far_element];
-        let more = [costs.bypass.client, costs.bypass.node, costs.bypass.byte, costs.wake, costs.fault, costs.arrival];
+        let more = [
+            costs.bypass.client,
+            costs.bypass.node,
+            costs.bypass.byte,
+            costs.wake,
+            costs.fault,
+            costs.arrival,
+            costs.near_cached_byte,
+        ];
         match all.iter().chain(&more).find(|cost| !(0.0..1e12).contains(*cost)) {
             Some(cost) => Err(bad(format!("{cost} ns is no cost of software"))),
             None if costs.cores == 0 || costs.cores > WHAT_IF_CORE_COUNT_MAX => {
@@ -121,6 +131,7 @@ pub fn round_numbers() -> SoftwareCosts {
         bypass: Software { client: 500.0, node: 500.0, byte: 0.0 },
         near_call: 50.0,
         near_byte: 0.1,
+        near_cached_byte: 0.1,
         near_element: 4.0,
         far_element: 3.0,
         wake: 40_000.0,

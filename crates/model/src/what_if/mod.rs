@@ -5,6 +5,7 @@
 //! | [`program`] | what ranks do, step by step |
 //! | [`pattern`], [`recording`] | where that is read from: a line of text, or what `hanare run --record` kept |
 //! | [`costs`], [`calibrate`] | what the product's software costs on a host: fitted to a measurement, never typed |
+//! | [`kept`] | comparisons with measurements, for the report |
 //! | [`simulate`], [`path`] | the run, and what its time was spent on |
 //! | [`ask`] | the question: run, sensitivity, sweep, refusal |
 //! | [`show`] | the answer as text, JSON and plot |
@@ -14,6 +15,7 @@
 pub mod ask;
 pub mod calibrate;
 pub mod costs;
+pub mod kept;
 pub mod path;
 pub mod pattern;
 pub mod program;
@@ -108,7 +110,7 @@ pub struct Question {
     pub cores: Option<usize>,
     /// Ranks fill a node before the next.
     pub is_blocked: bool,
-    /// `switch`, `fat-tree` or `torus`.
+    /// `switch`, `bus`, `fat-tree` or `torus`.
     pub topology: String,
     /// `KEY=A..B`.
     pub sweep: Option<String>,

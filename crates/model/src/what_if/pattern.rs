@@ -3,7 +3,7 @@
 //! ```text
 //! pattern = phase { ";" phase }
 //! phase   = step { "," step } { word }          steps of a phase are repeated together
-//! step    = get SIZE | put SIZE | fetch | scan SIZE
+//! step    = get SIZE | put SIZE | fetch | scan SIZE | copy SIZE
 //!         | strided N of SIZE | gather N of SIZE | scatter N of SIZE | update N of SIZE
 //!         | compute TIME | barrier | touch | store
 //! word    = xN | depth N | from N ranks | near | far | spread
@@ -143,7 +143,7 @@ fn step(word: &str, words: &mut Words<'_>) -> Result<Step, WhatIfError> {
         return Err(refuse(words.text, format!("\"{word}\" is none of {known}, compute, barrier, touch, store")));
     };
     Ok(match verb {
-        Verb::Get | Verb::Put | Verb::Scan => command(*verb, 1, words.size()?),
+        Verb::Get | Verb::Put | Verb::Scan | Verb::Copy => command(*verb, 1, words.size()?),
         Verb::Fetch => command(*verb, 1, 8),
         _ => {
             let (elements, len) = words.elements()?;

@@ -39,11 +39,13 @@ pub enum Verb {
     Fetch,
     /// A summary of all elements.
     Scan,
+    /// Bytes from the node after the one that the place names to that one, and past this host; near: within it.
+    Copy,
 }
 
 impl Verb {
     /// All, by their names in patterns.
-    pub const ALL: [(&str, Verb); 8] = [
+    pub const ALL: [(&str, Verb); 9] = [
         ("get", Verb::Get),
         ("put", Verb::Put),
         ("strided", Verb::Strided),
@@ -52,6 +54,7 @@ impl Verb {
         ("update", Verb::Update),
         ("fetch", Verb::Fetch),
         ("scan", Verb::Scan),
+        ("copy", Verb::Copy),
     ];
 
     /// Its name in patterns and tables.
@@ -92,6 +95,9 @@ pub struct Lengths {
     pub answer: u64,
 }
 
+/// Bytes of a usual address of a node, filled up.
+const SOURCE_ADDRESS_LEN: u64 = 16;
+
 /// Bytes of an index in a command's list.
 const INDEX_LEN: u64 = 4;
 
@@ -111,6 +117,8 @@ impl VectorCommand {
             Verb::Put | Verb::Scatter | Verb::Update => (bytes, 0),
             Verb::Fetch => (bytes, bytes),
             Verb::Scan => (RANGE_LEN, SUMMARY_LEN),
+            // The command of the source, and where its node is.
+            Verb::Copy => (COMMAND_LEN as u64 + SOURCE_ADDRESS_LEN, 0),
         };
         let head = HEAD_LEN as u64;
         Lengths { request: head + COMMAND_LEN as u64 + list + operand, answer: head + result }

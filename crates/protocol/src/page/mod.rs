@@ -14,6 +14,7 @@
 //! | `hosts`, `entries` | sets of hosts; the directory in 16 bytes a page |
 //! | `moves` | how often pages went to and fro, for who looks for false sharing |
 //! | `direct` | grants that went to threads themselves, until they are acknowledged |
+//! | `recalls` | stages of commands at the home, which wait for pages, and for how long |
 //! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
 //! | `consistency` | what a mapping promises |
@@ -64,7 +65,8 @@
 //! - **A program is gone**: [`Host::part`] goes on in the names of its threads. What the home granted to a thread and was not
 //!   acknowledged it sends to the node, once more.
 //! - **A get or put at the home**: [`Directory::recall`] for each page, wait for [`directory::Output::Ready`], move the
-//!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once.
+//!   bytes, and [`Directory::release`] after a put. Where nobody has the page elsewhere that is at once. [`Recalls`] says when all are
+//!   there, and what is let go of.
 //! - **A host is lost** (the membership says so): [`Directory::on_host_lost`] at each home whose extent it maps, and from
 //!   then on nothing of its epoch is passed on; [`Host::on_host_gone`] at each other host. A host that finds itself lost
 //!   removes all pages from its programs, and forgets them, before it joins again.
@@ -100,6 +102,7 @@ pub mod hosts;
 pub mod intake;
 pub mod message;
 pub mod moves;
+pub mod recalls;
 pub mod share;
 pub mod word;
 
@@ -116,3 +119,4 @@ pub use host::{Host, HostOutput, Place, Plain};
 pub use hosts::{HostId, Hosts};
 pub use message::{Access, Page, Refusal, Ticket, ToHome, ToHost, Version};
 pub use moves::Moves;
+pub use recalls::Recalls;

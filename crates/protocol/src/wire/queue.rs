@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes before the units of an append.
 pub const APPEND_FRONT_LEN: usize = 24;
 /// Bytes of its result.
-pub const APPENDED_LEN: u64 = 40;
+pub const APPENDED_LEN: u64 = 48;
 
 /// An array of queues, as its node finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,13 +122,13 @@ pub struct AppendFront {
 impl AppendFront {
     /// The bytes to send.
     pub fn encode(&self) -> [u8; APPEND_FRONT_LEN] {
-        words([self.queue, self.writer.0, self.seq])
+        encode([self.queue, self.writer.0, self.seq])
     }
 
     /// Reads it, and what follows.
     pub fn decode(bytes: &[u8]) -> Result<(AppendFront, &[u8]), Malformed> {
         let (front, units) = bytes.split_first_chunk::<APPEND_FRONT_LEN>().ok_or(Malformed("an append without its numbers"))?;
-        let [queue, writer, seq] = numbers(front);
+        let [queue, writer, seq] = decode(front);
         Ok((AppendFront { queue, writer: PortId(writer), seq }, units))
     }
 }
@@ -155,39 +155,39 @@ pub fn units<'u>(mut bytes: &'u [u8], form: &QueueForm) -> Result<Vec<&'u [u8]>,
     Ok(units)
 }
 
-/// The result of an append.
-pub fn encode_appended(appended: &Appended) -> [u8; APPENDED_LEN as usize] {
+/// The result of an append, and the lane's head after it: room that the reader has given back is told with each answer.
+pub fn encode_appended(appended: &Appended, head: u64) -> [u8; APPENDED_LEN as usize] {
     let (refused, used, limit) = match appended.refused {
         None => (0, 0, 0),
         Some(NoSpill::PoolFull) => (1, 0, 0),
         Some(NoSpill::OverQuota { used, limit }) => (2, used, limit),
         Some(NoSpill::NotYet) => (3, 0, 0),
     };
-    words([appended.accepted, appended.spilled, refused, used, limit])
+    encode([appended.accepted, appended.spilled, refused, used, limit, head])
 }
 
 /// Reads the result of an append.
-pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> Appended {
-    let [accepted, spilled, refused, used, limit] = numbers(bytes);
+pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> (Appended, u64) {
+    let [accepted, spilled, refused, used, limit, head] = decode(bytes);
     let refused = match refused {
         0 => None,
         2 => Some(NoSpill::OverQuota { used, limit }),
         3 => Some(NoSpill::NotYet),
         _ => Some(NoSpill::PoolFull),
     };
-    Appended { accepted, spilled, refused }
+    (Appended { accepted, spilled, refused }, head)
 }
 
-fn words<const COUNT: usize, const LEN: usize>(words: [u64; COUNT]) -> [u8; LEN] {
-    const { assert!(COUNT * 8 == LEN) };
+fn encode<const WORDS: usize, const LEN: usize>(words: [u64; WORDS]) -> [u8; LEN] {
+    const { assert!(LEN == WORDS * WORD_LEN as usize) };
     let mut bytes = [0; LEN];
     bytes.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
     bytes
 }
 
-fn numbers<const COUNT: usize, const LEN: usize>(bytes: &[u8; LEN]) -> [u64; COUNT] {
-    const { assert!(COUNT * 8 == LEN) };
-    let mut words = [0; COUNT];
+fn decode<const WORDS: usize, const LEN: usize>(bytes: &[u8; LEN]) -> [u64; WORDS] {
+    const { assert!(LEN == WORDS * WORD_LEN as usize) };
+    let mut words = [0; WORDS];
     bytes.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
     words
 }
@@ -239,7 +239,7 @@ mod tests {
         let over = NoSpill::OverQuota { used: 5, limit: u64::MAX };
         for refused in [None, Some(NoSpill::PoolFull), Some(over), Some(NoSpill::NotYet)] {
             let appended = Appended { accepted: 7, spilled: 1 << 40, refused };
-            assert_eq!(decode_appended(&encode_appended(&appended)), appended);
+            assert_eq!(decode_appended(&encode_appended(&appended, 3 << 50)), (appended, 3 << 50));
         }
     }
 }

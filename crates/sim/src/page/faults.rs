@@ -1,8 +1,6 @@
 //! Lives that end, and who hears of it when.
 
 use super::*;
-use hanare_protocol::id::NodeId;
-use hanare_protocol::page::share::Over;
 
 impl PageWorld {
     /// A node dies, or the weather changes.
@@ -28,9 +26,9 @@ impl PageWorld {
         self.nodes[node] = None;
         self.note(format!("life {life} of node {node} dies"));
         self.count("deaths");
-        let before = self.processes.remove(&life).and_then(|process| process.returning).map(|(was, _)| was);
+        let extent = self.processes.remove(&life).map(|process| process.extent);
         self.dead.insert(life);
-        self.truths.retain(|(home, _), _| *home != life && Some(*home) != before);
+        self.truths.retain(|(home, _), _| Some(*home) != extent);
         let after = self.dice.pick(&[1, 100, 1_000, 5_000]);
         self.at(after, Event::Restart { node });
         if node == COORDINATOR && after < SILENCE_MS {
@@ -45,29 +43,15 @@ impl PageWorld {
     }
 
     pub(super) fn on_lost(&mut self, life: Life, lost: Life) -> Check {
-        let may_return = self.still.contains_key(&lost) || self.truths.contains_key(&(lost, Page(0)));
         let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
         process.lost.insert(lost);
-        if let Some(courier) = process.couriers.remove(&lost).filter(|_| may_return) {
-            let unsent = courier.unconfirmed().map(|(_, parcel)| parcel).filter(returns::is_page).cloned();
-            process.kept.entry(lost).or_default().extend(unsent);
-        }
-        if process.mapped.contains_key(&lost) {
-            self.refuse_all(life, lost)?;
-        }
-        self.on_home_lost(life, lost, may_return)?;
-        if self.has(Defect::KeepDead) {
-            return Ok(());
-        }
-        let process = self.processes.get_mut(&life).expect("it lives");
-        let over = process.guests.over(NodeId(lost.into()), Over::All);
-        if let Some((_, rules)) = &mut process.returning {
-            for host in over {
-                rules.on_host_lost(host);
-                process.guests.answer(host);
-            }
-            return self.end_return(life);
-        }
-        over.into_iter().try_for_each(|host| self.lose_guest(life, host))
+        let unheard: Vec<Parcel> =
+            process.couriers.remove(&lost).iter().flat_map(Courier::unconfirmed).map(|(_, it)| it.clone()).collect();
+        process.keep_unsent(unheard);
+        process.leaves.retain(|(at, ..)| *at != lost);
+        let homes = process.shares.iter().filter(|(_, share)| share.at == lost).map(|(home, _)| *home);
+        let homes: Vec<Extent> = homes.collect();
+        homes.into_iter().try_for_each(|home| self.on_home_lost(life, home, lost))?;
+        self.lose_guests(life, lost)
     }
 }

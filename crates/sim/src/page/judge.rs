@@ -4,7 +4,7 @@ use super::*;
 
 impl PageWorld {
     /// What holds of a page at every moment.
-    pub(super) fn judge(&mut self, home: Life, page: Page) -> Check {
+    pub(super) fn judge(&mut self, home: Extent, page: Page) -> Check {
         let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
         let state = |process: &Process| {
             process.mapped.get(&home).map_or(State::Absent, |mapped| mapped.place.look(page).state().expect("nobody scribbles"))
@@ -20,14 +20,15 @@ impl PageWorld {
             let read = self.frame(life, home, page);
             check(read == Some(truth.last), || format!("life {life} may load {read:?}, and {} was stored last", truth.last))?;
         }
-        if self.processes.get(&home).is_some_and(|process| process.directory.phase(page) == Phase::Lost) {
+        let at_home = self.life_of(home).map(|at| &self.processes[&at]);
+        if at_home.is_some_and(|process| process.directory.phase(page) == Phase::Lost) {
             return self.judge_refusal(home, page);
         }
         Ok(())
     }
 
     /// A page of a home that lives is refused: then one that was granted writing is dead, or forgot what it had.
-    pub(super) fn judge_refusal(&self, home: Life, page: Page) -> Check {
+    pub(super) fn judge_refusal(&self, home: Extent, page: Page) -> Check {
         let Some(truth) = self.truths.get(&(home, page)) else { return Ok(()) };
         let is_due = truth.is_forgotten || truth.writers.iter().any(|writer| self.dead.contains(writer));
         check(is_due, || format!("page {} of {home} is refused, and all who were granted writing live: {truth:?}", page.0))
@@ -38,7 +39,7 @@ impl PageWorld {
         for (life, process) in &self.processes {
             check(process.directory.busy_count() == 0, || format!("something is under way at {life}: {:?}", process.directory))?;
             check(process.returning.is_none(), || format!("{life} still waits for hosts: {:?}", process.returning))?;
-            check(process.faces.is_empty(), || format!("commands wait at {life}: {:?}", process.faces))?;
+            check(process.recalls.is_empty(), || format!("commands wait at {life}: {:?}", process.recalls))?;
             let waits: Vec<&Waiting> = process.threads.iter().flatten().collect();
             check(waits.is_empty(), || format!("programs of {life} wait for {waits:?}"))?;
             for (home, mapped) in &process.mapped {

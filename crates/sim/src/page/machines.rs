@@ -9,11 +9,11 @@ impl PageWorld {
             match output {
                 Output::Send(to, page, message) => {
                     let process = &self.processes[&life];
-                    let peer = |host: HostId| process.guests.get(host).map(|guest| Peer::of((host, guest)));
-                    let Some(receiver) = peer(to) else { continue };
+                    let home = process.extent;
+                    let Some(receiver) = process.peer(to) else { continue };
                     let named = match &message {
-                        ToHost::Forward { to, .. } => peer(*to),
-                        ToHost::Invalidate { tell, .. } => tell.and_then(peer),
+                        ToHost::Forward { to, .. } => process.peer(*to),
+                        ToHost::Invalidate { tell, .. } => tell.and_then(|host| process.peer(host)),
                         _ => None,
                     };
                     let writer = match &message {
@@ -23,28 +23,36 @@ impl PageWorld {
                     };
                     let value = message.has_bytes().then(|| process.memory[page.0 as usize]);
                     if let Some(writer) = writer {
-                        self.truths.get_mut(&(life, page)).expect("its home lives").writers.insert(writer.life);
+                        self.truths.get_mut(&(home, page)).expect("its home lives").writers.insert(writer.life);
                     }
                     let what = What::ToHost(message);
-                    self.send(life, receiver.life, Parcel { home: life, page, what, value, by: receiver.key, peer: named });
+                    self.send(life, receiver.life, Parcel { home, page, what, value, by: receiver.key, peer: named });
                 }
                 Output::Ready(page, face) => self.on_ready(life, page, face)?,
-                Output::Failed(page, face, _) => {
-                    self.give_up(life, face);
-                    self.count("commands refused");
-                    self.judge_refusal(life, page)?;
-                }
+                Output::Failed(page, face, refusal) => self.on_failed(life, page, face, refusal)?,
             }
         }
-        self.judge(life, page)
+        match self.processes.get(&life).map(|process| process.extent) {
+            Some(home) => self.judge(home, page),
+            None => Ok(()),
+        }
     }
 
     /// A message to a host: a thread takes what it was granted at its home, or the node acts on it.
-    pub(super) fn hear(&mut self, from: Life, life: Life, home: Life, page: Page, message: ToHost, value: Option<u64>) -> Check {
+    pub(super) fn hear(
+        &mut self,
+        from: Life,
+        life: Life,
+        home: Extent,
+        page: Page,
+        message: ToHost,
+        value: Option<u64>,
+    ) -> Check {
         if message.has_bytes() && value.is_none() {
             return Err("a page without its bytes".to_owned());
         }
-        if from == home && self.fill_by_thread(life, home, page, &message, value) {
+        let is_from_home = self.processes[&life].shares.get(&home).is_some_and(|share| share.at == from);
+        if is_from_home && self.fill_by_thread(life, home, page, &message, value) {
             return self.judge(home, page);
         }
         let word = self.processes[&life].mapped[&home].place.look(page);
@@ -57,7 +65,7 @@ impl PageWorld {
         }
         if may_refuse && !is_same {
             self.count("faults refused");
-            if !self.dead.contains(&home) {
+            if self.life_of(home).is_some_and(|at| !self.dead.contains(&at)) {
                 self.judge_refusal(home, page)?;
             }
         }
@@ -68,12 +76,12 @@ impl PageWorld {
     pub(super) fn with_host(
         &mut self,
         life: Life,
-        home: Life,
+        home: Extent,
         act: impl FnOnce(&mut Host<u64>, &mut Plain<u64>, &mut Vec<HostOutput<u64>>) -> Result<(), Corrupt>,
     ) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(Mapped { rules, place, .. }) = process.mapped.get_mut(&home) else { return Ok(()) };
-        if life == home {
+        if process.extent == home {
             // Its frames are the bytes at home.
             (0..PAGE_COUNT).for_each(|page| place.set_frame(Page(page), Some(process.memory[page as usize])));
         }
@@ -104,13 +112,14 @@ impl PageWorld {
     }
 
     /// A message of a host to its home, or to another host.
-    fn send_output(&mut self, life: Life, home: Life, output: HostOutput<u64>) -> Check {
+    fn send_output(&mut self, life: Life, home: Extent, output: HostOutput<u64>) -> Check {
         let process = &self.processes[&life];
         let (to, by, page, what, value) = match output {
             HostOutput::Home { page, message, bytes } => {
                 check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
-                let Some(share) = process.share_at(home) else { return Ok(()) };
-                (process.back.get(&home).copied().unwrap_or(home), share, page, What::ToHome(message), bytes)
+                let Some(share) = process.shares.get(&home) else { return Ok(()) };
+                let Some(by) = share.sharing.share(0) else { return Ok(()) };
+                (share.at, by, page, What::ToHome(message), bytes)
             }
             HostOutput::Host { to, page, message, bytes } => {
                 check(bytes.is_some() == message.has_bytes(), || format!("life {life} says {message:?} without its page"))?;
@@ -123,7 +132,7 @@ impl PageWorld {
     }
 
     /// A page may be written: it is what was stored last, and somebody stores at once.
-    fn on_owned(&mut self, life: Life, home: Life, page: Page) -> Check {
+    fn on_owned(&mut self, life: Life, home: Extent, page: Page) -> Check {
         let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
         let Some(last) = last else { return Ok(()) };
         check(read == Some(last), || format!("life {life} begins to write {read:?} where {last} was stored last"))?;
@@ -132,7 +141,7 @@ impl PageWorld {
     }
 
     /// A home is lost: who waits for it is refused.
-    pub(super) fn refuse_all(&mut self, life: Life, home: Life) -> Check {
+    pub(super) fn refuse_all(&mut self, life: Life, home: Extent) -> Check {
         let waits =
             |world: &PageWorld| world.processes[&life].threads.iter().flatten().filter(|waiting| waiting.home == home).count();
         let before = waits(self);

@@ -16,10 +16,7 @@ impl PageWorld {
         }
         let process = self.processes.get_mut(&from).expect("who sends lives");
         if process.lost.contains(&to) {
-            if returns::is_page(&&parcel) {
-                process.kept.entry(to).or_default().push(parcel);
-            }
-            return;
+            return process.keep_unsent([parcel]);
         }
         let number = process.couriers.entry(to).or_default().send(parcel.clone());
         self.count("messages");
@@ -37,6 +34,8 @@ impl PageWorld {
             return Ok(());
         }
         self.at(TICK_MS, Event::Tick { life });
+        self.tick_stages(life)?;
+        self.try_again(life)?;
         self.let_leavers_go(life)?;
         self.go_on_leaving(life)?;
         self.ask_again(life);
@@ -65,18 +64,18 @@ impl PageWorld {
 
     pub(super) fn on_parcel(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
         self.note(format!("{from} to {to}: page {} of {}: {:?} {:?}", parcel.page.0, parcel.home, parcel.what, parcel.value));
-        if parcel.what.is_for_home() && parcel.home != to {
-            return self.hear_of_before(from, to, parcel);
-        }
         let Parcel { home, page, what, value, by, peer } = parcel;
         let process = self.processes.get_mut(&to).expect("it lives");
+        if what.is_for_home() && process.extent != home {
+            return Err(format!("{from} takes {to} for the home of {home}"));
+        }
         match what {
-            What::Join => self.on_join(from, home, by),
-            What::Joined(answer) => self.on_joined(from, to, home, by, answer),
-            What::Leave => self.on_leave(home, by, true),
-            What::Forgot => self.on_leave(home, by, false),
+            What::Join => self.on_join(from, to, by),
+            What::Joined(answer) => self.on_joined((from, to), home, by, answer),
+            What::Leave => self.on_leave(to, by, true),
+            What::Forgot => self.on_leave(to, by, false),
             What::Left => self.on_left(to, home, by),
-            What::Returned(share) => self.on_returned(from, to, home, (by, share)),
+            What::Returned(share) => self.on_returned((from, to), home, (by, share)),
             What::HostGone if process.is_called(home, by) => self.with_host(to, home, |rules, place, outputs| {
                 rules.on_host_gone(place, 0, outputs);
                 Ok(())
@@ -84,6 +83,9 @@ impl PageWorld {
             What::HostGone => Ok(()),
             What::ToHome(message) => {
                 let Some(host) = process.guest_of(by) else { return Ok(()) };
+                if process.returning.is_some() {
+                    return self.hear_in_return(to, host, page, (message, value));
+                }
                 let heard = process.directory.handle(host, page, message).map_err(|error| error.to_string())?;
                 if heard == Heard::Acted && message.has_bytes() && host != OWN {
                     process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;

@@ -1,15 +1,16 @@
 //! Pages shared by hosts, simulated: every node is home to an extent and maps those of all others, over a network that loses,
 //! repeats, delays and reorders, with couriers between; threads of programs claim pages, put them into frames, load and store, and are
-//! killed in the middle; programs map extents and unmap them, so that hosts join homes and leave; gets and puts come by command, pages
-//! are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they are taken for lost, and
-//! come back with their bytes, while others own pages of them and go on storing. The first node is the
-//! coordinator's: nobody is told of its death when its next life begins soon.
+//! killed in the middle; programs map extents and unmap them, so that hosts join homes, wait there to be let in, and leave; gets and puts
+//! come by command, pages are evicted, nodes die at any moment and come back as new lives. Some only stand still for so long that they are
+//! taken for lost, and come back with their bytes, while others own pages of them and go on storing; as hosts they drop what they had of
+//! others. The first node is the coordinator's: nobody is told of its death when its next life begins soon.
 //!
 //! A naive model knows of each page what was stored last. After every event: whatever may be loaded is that; a host that may
 //! store is the only one that has the page; a page is refused or lost only where a node died that had been granted writing.
 //! At the end all faults stop and nobody may be left waiting.
 
 mod faults;
+mod guests;
 mod judge;
 mod machines;
 mod messages;
@@ -20,14 +21,17 @@ mod stages;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
+use guests::{Joining, Peer};
 use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
-use hanare_protocol::page::share::Guests;
+use hanare_protocol::page::share::{Guests, Lobby};
 use hanare_protocol::page::word::{Fault, Fill, State};
-use hanare_protocol::page::{Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Receipt};
+use hanare_protocol::page::{
+    Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt,
+};
 use hanare_protocol::page::{HostOutput, Returning, Ticket, ToHome, ToHost, Version};
-use shares::{Peer, Share};
-use stages::Stage;
+use shares::Share;
+use stages::{STAGE_PATIENCE_MS, Stage, Undone};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages of each extent.
@@ -43,15 +47,20 @@ const SEAT_COUNT: u16 = 1 + 2 * THREAD_COUNT;
 /// How often a node sends again what was not confirmed, and confirms.
 const TICK_MS: u64 = 40;
 
+/// How long a host waits to be let in at a home: some of what it waits for lasts longer.
+const LOBBY_PATIENCE_MS: u64 = 5_000;
+
 /// A life of a node's process. Never given again.
 type Life = u16;
+/// An extent, by the life in which its home began. A home that comes back has the same extent in another life.
+type Extent = u16;
 /// The number of a home's own host.
 const OWN: HostId = HostId(0);
 
-/// What travels between two lives: about a page of the extent whose home is `home`.
+/// What travels between two lives: about a page of an extent.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel {
-    home: Life,
+    home: Extent,
     page: Page,
     what: What,
     value: Option<u64>,
@@ -75,7 +84,7 @@ pub(crate) enum What {
     Forgot,
     /// Another host is gone.
     HostGone,
-    /// The home, another life by now, is back, and asks the host that has this share.
+    /// The home is back in the life that says so, and asks the host that has this share.
     Returned(u64),
 }
 
@@ -118,9 +127,9 @@ pub(crate) enum Event {
     Command {
         life: Life,
     },
+    /// A put is done with its pages.
     Release {
-        life: Life,
-        page: Page,
+        home: Extent,
         face: Face,
     },
     Fault,
@@ -156,7 +165,7 @@ struct Mapped {
 /// What a thread waits for.
 #[derive(Clone, Debug)]
 struct Waiting {
-    home: Life,
+    home: Extent,
     page: Page,
     seat: u16,
     /// The grant whose bytes it puts into the frame.
@@ -166,29 +175,32 @@ struct Waiting {
 /// A node's process.
 #[derive(Debug)]
 struct Process {
+    /// Its own.
+    extent: Extent,
     directory: Directory,
     /// The hosts that share its extent.
     guests: Guests,
+    /// Hosts that wait to share it.
+    lobby: Lobby<Joining>,
+    /// Until when its programs have commands under way that go past the pages.
+    bypassed_until_ms: u64,
     memory: Vec<u64>,
-    /// The extents that it shares, by their homes.
-    shares: BTreeMap<Life, Share>,
-    /// What it has of the extents of each home.
-    mapped: BTreeMap<Life, Mapped>,
+    /// The extents that it shares.
+    shares: BTreeMap<Extent, Share>,
+    /// What it has of each.
+    mapped: BTreeMap<Extent, Mapped>,
     couriers: BTreeMap<Life, Courier<Parcel>>,
     lost: BTreeSet<Life>,
     threads: Vec<Option<Waiting>>,
-    /// Gets and puts that are under way.
-    faces: BTreeMap<Face, Stage>,
-    /// Pages that were sent to homes which were lost, and may not have come.
-    kept: BTreeMap<Life, Vec<Parcel>>,
-    /// Homes that are back, and by which life.
-    back: BTreeMap<Life, Life>,
-    /// Homes that are to be told that there is no more, by which share.
-    leaves: BTreeSet<(Life, u64)>,
-    /// Shares at homes that are back and have got all, by what this host was called.
+    /// Gets and puts that are under way, and which pages they wait for.
+    stages: BTreeMap<Face, Stage>,
+    recalls: Recalls<(), (), Undone>,
+    /// Lives of homes that are to be told that there is no more of an extent, by which share.
+    leaves: BTreeSet<(Life, Extent, u64)>,
+    /// Shares at homes that are back and have got all, and in which life they are, by what this host was called.
     handed: BTreeMap<u64, (u64, Life)>,
-    /// What this home was before it was taken for lost, and what it waits for.
-    returning: Option<(Life, Returning)>,
+    /// What this home waits for, after it was taken for lost.
+    returning: Option<Returning>,
 }
 
 /// What is known of a page without any rule.
@@ -222,6 +234,12 @@ defects! {
     LeaveEarly,
     /// A host that asks for a further program is taken in as another host.
     JoinAnew,
+    /// Hosts that wait to be let in are not tried again.
+    TryOnce,
+    /// A host whose life is over goes on waiting to be let in.
+    WaitOn,
+    /// A node that was taken for lost goes on with what it had of others' pages.
+    KeepShares,
 }
 
 /// Pages shared by hosts.
@@ -233,10 +251,9 @@ pub(crate) struct PageWorld {
     nodes: Vec<Option<Life>>,
     next_life: Life,
     next_value: u64,
-    next_face: u64,
     /// Shares, keys and programs that were numbered.
     drawn: u64,
-    truths: BTreeMap<(Life, Page), Truth>,
+    truths: BTreeMap<(Extent, Page), Truth>,
     dead: BTreeSet<Life>,
     /// Lives that stand still, and until when.
     still: BTreeMap<Life, u64>,
@@ -260,7 +277,6 @@ impl World for PageWorld {
             nodes,
             next_life: 0,
             next_value: 1,
-            next_face: 0,
             drawn: 0,
             truths: BTreeMap::new(),
             dead: BTreeSet::new(),
@@ -290,11 +306,7 @@ impl World for PageWorld {
             Event::Program { life } => self.on_program(life),
             Event::Filled { life, thread, ticket } => self.on_filled(life, thread, ticket),
             Event::Command { life } => self.on_command(life),
-            Event::Release { life, page, face } => {
-                let Some(process) = self.processes.get_mut(&life) else { return Ok(()) };
-                process.directory.release(page, face);
-                self.drain_home(life, page)
-            }
+            Event::Release { home, face } => self.on_release(home, face),
             Event::Fault => self.on_fault(),
             Event::Restart { node } => {
                 if self.nodes[node].is_none() {
@@ -327,17 +339,19 @@ impl PageWorld {
         self.next_life += 1;
         self.nodes[node] = Some(life);
         let process = Process {
+            extent: life,
             directory: Directory::new(PAGE_COUNT, OWN),
             guests: Guests::new(OWN),
+            lobby: Lobby::new(LOBBY_PATIENCE_MS),
+            bypassed_until_ms: 0,
             memory: vec![0; PAGE_COUNT as usize],
             shares: BTreeMap::new(),
             mapped: BTreeMap::new(),
             couriers: BTreeMap::new(),
             lost: self.dead.clone(),
             threads: vec![None; usize::from(THREAD_COUNT)],
-            faces: BTreeMap::new(),
-            kept: BTreeMap::new(),
-            back: BTreeMap::new(),
+            stages: BTreeMap::new(),
+            recalls: Recalls::new(STAGE_PATIENCE_MS),
             leaves: BTreeSet::new(),
             handed: BTreeMap::new(),
             returning: None,
@@ -348,6 +362,11 @@ impl PageWorld {
         }
         self.note(format!("life {life} of node {node} begins"));
         self.set_going(life);
+    }
+
+    /// The life in which an extent's home is at this moment, unless it is dead.
+    fn life_of(&self, home: Extent) -> Option<Life> {
+        self.processes.iter().find(|(_, process)| process.extent == home).map(|(life, _)| *life)
     }
 
     /// What happens in a life again and again begins.

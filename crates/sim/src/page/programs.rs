@@ -4,24 +4,24 @@ use super::*;
 
 impl PageWorld {
     /// The value of a page at a host; its own extent's frames are the memory at home.
-    pub(super) fn frame(&self, life: Life, home: Life, page: Page) -> Option<u64> {
+    pub(super) fn frame(&self, life: Life, home: Extent, page: Page) -> Option<u64> {
         let process = &self.processes[&life];
-        match life == home {
+        match process.extent == home {
             true => Some(process.memory[page.0 as usize]),
             false => process.mapped.get(&home)?.place.frame(page).copied(),
         }
     }
 
-    pub(super) fn set_frame(&mut self, life: Life, home: Life, page: Page, value: u64) {
+    pub(super) fn set_frame(&mut self, life: Life, home: Extent, page: Page, value: u64) {
         let process = self.processes.get_mut(&life).expect("it lives");
-        match life == home {
+        match process.extent == home {
             true => process.memory[page.0 as usize] = value,
             false => process.mapped.get_mut(&home).expect("it maps the extent").place.set_frame(page, Some(value)),
         }
     }
 
     /// Somebody who may stores what nobody stored before.
-    pub(super) fn store(&mut self, life: Life, home: Life, page: Page) {
+    pub(super) fn store(&mut self, life: Life, home: Extent, page: Page) {
         let value = self.next_value;
         self.next_value += 1;
         self.set_frame(life, home, page, value);
@@ -30,7 +30,7 @@ impl PageWorld {
     }
 
     /// Threads whose claims are over go on.
-    pub(super) fn free_threads(&mut self, life: Life, home: Life) {
+    pub(super) fn free_threads(&mut self, life: Life, home: Extent) {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(Mapped { place, .. }) = process.mapped.get(&home) else { return };
         let mut installed = 0;
@@ -47,7 +47,7 @@ impl PageWorld {
     }
 
     /// Whether a thread takes what it was granted itself, and puts it into the frame.
-    pub(super) fn fill_by_thread(&mut self, life: Life, home: Life, page: Page, message: &ToHost, value: Option<u64>) -> bool {
+    pub(super) fn fill_by_thread(&mut self, life: Life, home: Extent, page: Page, message: &ToHost, value: Option<u64>) -> bool {
         let ToHost::Grant { ticket, version, access, awaits, .. } = message else { return false };
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(Mapped { place, .. }) = process.mapped.get_mut(&home) else { return false };
@@ -97,20 +97,32 @@ impl PageWorld {
         self.count("threads killed");
         self.note(format!("a thread of {life} is killed that waits for page {} of {home}", page.0));
         self.with_host(life, home, |rules, place, outputs| rules.part(place, seat..seat + 1, true, outputs))?;
-        if let (Some(grant), Some(process)) = (fills, self.processes.get(&home))
-            && process.returning.is_none()
+        if let (Some(grant), Some(at), Some(by)) = (fills, self.life_of(home), by)
+            && self.processes[&at].returning.is_none()
             && matches!(grant, ToHost::Grant { firm: true, .. })
         {
-            let value = Some(process.memory[page.0 as usize]);
-            if let Some(by) = by {
-                self.send(home, life, Parcel { home, page, what: What::ToHost(grant), value, by, peer: None });
-            }
+            let value = Some(self.processes[&at].memory[page.0 as usize]);
+            self.send(at, life, Parcel { home, page, what: What::ToHost(grant), value, by, peer: None });
         }
         self.judge(home, page)
     }
 
+    /// Threads that fill frames of an extent come to their end.
+    pub(super) fn end_fills(&mut self, life: Life, home: Extent) -> Check {
+        let fills = |waiting: &Waiting| waiting.fills.as_ref().filter(|_| waiting.home == home).cloned();
+        let filling: Vec<(usize, ToHost)> = (self.processes[&life].threads.iter().enumerate())
+            .filter_map(|(thread, waiting)| Some((thread, fills(waiting.as_ref()?)?)))
+            .collect();
+        for (thread, grant) in filling {
+            if let ToHost::Grant { ticket, .. } = grant {
+                self.on_filled(life, thread, ticket)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The threads that wait for pages of a home are gone.
-    pub(super) fn part_threads(&mut self, life: Life, home: Life) -> Check {
+    pub(super) fn part_threads(&mut self, life: Life, home: Extent) -> Check {
         let waits = |thread: &usize| self.processes[&life].threads[*thread].as_ref().is_some_and(|waiting| waiting.home == home);
         let waiting: Vec<usize> = (0..usize::from(THREAD_COUNT)).filter(waits).collect();
         waiting.into_iter().try_for_each(|thread| self.kill_thread(life, thread))
@@ -123,19 +135,20 @@ impl PageWorld {
         }
         let after = self.dice.pick(&[1, 5, 20, 100]);
         self.at(after, Event::Program { life });
-        let homes: Vec<Life> = self.nodes.iter().flatten().copied().collect();
+        let homes: Vec<Extent> = self.nodes.iter().flatten().map(|at| self.processes[at].extent).collect();
         let (home, page) = (self.dice.pick(&homes), Page(self.dice.below(PAGE_COUNT)));
         let access = if self.dice.chance(4_000) { Access::Write } else { Access::Read };
-        if self.processes.get(&home).is_none_or(|process| process.returning.is_some()) {
-            // Nobody is taken in.
-            return Ok(());
-        }
         let process = self.processes.get_mut(&life).expect("just seen");
-        if process.lost.contains(&home) {
+        let share = process.shares.get(&home).filter(|share| !share.inside.is_empty());
+        if share.is_some_and(|share| process.lost.contains(&share.at)) {
             return self.use_what_is_here(life, home, page);
         }
-        let is_mapped = process.shares.get(&home).is_some_and(|share| !share.inside.is_empty() && !share.sharing.is_lost(0));
-        if !is_mapped || self.dice.chance(100) {
+        let may_touch = share.is_some_and(|share| !share.sharing.is_lost(0)) && process.mapped.contains_key(&home);
+        if share.is_some() && !may_touch && self.dice.chance(1_000) {
+            // Their host knows nothing of the extent any more.
+            return self.unmap(life, home);
+        }
+        if !may_touch || self.dice.chance(100) {
             return self.map(life, home);
         }
         if self.dice.chance(100) {
@@ -160,7 +173,7 @@ impl PageWorld {
     }
 
     /// A thread that waits for nothing touches a page.
-    fn touch(&mut self, life: Life, home: Life, page: Page, access: Access) -> Check {
+    fn touch(&mut self, life: Life, home: Extent, page: Page, access: Access) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(thread) = process.threads.iter().position(Option::is_none) else { return Ok(()) };
         let (Some(by), Some(Mapped { rules, place, .. })) = (process.share_at(home), process.mapped.get_mut(&home)) else {
@@ -181,13 +194,13 @@ impl PageWorld {
         let ticket = Ticket { seat, number: place.number(seat) };
         process.threads[thread] = Some(Waiting { home, page, seat, fills: None });
         let what = What::ToHome(ToHome::Request { ticket, access, has, firm: false });
-        let to = process.back.get(&home).copied().unwrap_or(home);
-        self.send(life, to, Parcel { home, page, what, value: None, by, peer: None });
+        let at = process.shares[&home].at;
+        self.send(life, at, Parcel { home, page, what, value: None, by, peer: None });
         Ok(())
     }
 
     /// A thread uses what is here.
-    fn use_page(&mut self, life: Life, home: Life, page: Page, access: Access) -> Check {
+    fn use_page(&mut self, life: Life, home: Extent, page: Page, access: Access) -> Check {
         self.count("hits");
         let (read, last) = (self.frame(life, home, page), self.truths.get(&(home, page)).map(|truth| truth.last));
         if last.is_some() {
@@ -200,7 +213,7 @@ impl PageWorld {
     }
 
     /// A home is away: what a host owns of it can be used all the same.
-    fn use_what_is_here(&mut self, life: Life, home: Life, page: Page) -> Check {
+    fn use_what_is_here(&mut self, life: Life, home: Extent, page: Page) -> Check {
         if self.dice.chance(50) {
             return self.unmap(life, home);
         }

@@ -31,11 +31,11 @@ impl PageWorld {
         let life = match event {
             Event::Program { life } | Event::Command { life } if self.still.contains_key(life) => return true,
             Event::Arrive { to: life, .. } | Event::Receipt { to: life, .. } => *life,
-            Event::Filled { life, .. }
-            | Event::Local { life, .. }
-            | Event::Tick { life }
-            | Event::Release { life, .. }
-            | Event::Lost { life, .. } => *life,
+            Event::Filled { life, .. } | Event::Local { life, .. } | Event::Tick { life } | Event::Lost { life, .. } => *life,
+            Event::Release { home, .. } => match self.life_of(*home) {
+                Some(life) => life,
+                None => return false,
+            },
             _ => return false,
         };
         match self.still.get(&life).copied() {
@@ -47,8 +47,11 @@ impl PageWorld {
         }
     }
 
-    /// It is taken in again, as a new life: as a host it has nothing any more, as a home it asks for what it had.
+    /// It is taken in again, as a new life: as a host it drops what it had of others, as a home it asks for what others have.
     pub(super) fn on_return(&mut self, node: usize, was: Life) -> Check {
+        if self.processes.contains_key(&was) {
+            self.hear_itself(was)?;
+        }
         self.still.remove(&was);
         let Some(mut process) = self.processes.remove(&was) else { return Ok(()) };
         let life = self.next_life;
@@ -59,92 +62,90 @@ impl PageWorld {
             process.directory = Directory::new(PAGE_COUNT, OWN);
             process.guests = Guests::new(OWN);
         }
-        // What its own programs had lies at home.
-        let guests: Vec<(HostId, Life)> = process.guests.iter().map(Peer::of).map(|peer| (peer.host, peer.life)).collect();
-        let others = guests.iter().filter(|(host, _)| *host != OWN);
-        let rules = Returning::new(&process.directory, others.clone().map(|(host, _)| *host));
+        let guests: Vec<Peer> = process.guests.iter().map(Peer::of).collect();
+        process.returning = Some(Returning::new(&process.directory, guests.iter().map(|peer| peer.host)));
         process.guests.begin_return(NodeId(was.into()), NodeId(life.into()));
-        process.guests.answer(OWN);
-        process.couriers.clear();
-        process.shares.clear();
-        process.mapped.clear();
-        process.kept.clear();
-        process.back.clear();
+        process.lobby.drop_those(|_| true);
+        // What it had to say is void; pages are kept for homes that come back.
+        let couriers = std::mem::take(&mut process.couriers);
+        process.keep_unsent(couriers.values().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel.clone()));
         process.leaves.clear();
-        process.handed.clear();
-        process.faces.clear();
-        process.threads.fill(None);
+        process.recalls.on_return();
         process.lost = self.dead.clone();
-        process.returning = Some((was, rules));
+        let own = process.shares.get_mut(&process.extent);
+        own.into_iter().for_each(|share| share.at = life);
+        let others = if self.has(Defect::KeepShares) { BTreeMap::new() } else { process.drop_others_pages() };
         self.processes.insert(life, process);
         self.note(format!("life {was} of node {node} is back as {life}, and asks {guests:?}"));
-        for (_, guest) in guests {
-            if self.dead.contains(&guest) {
+        for peer in guests {
+            if peer.life != was && self.dead.contains(&peer.life) {
                 let after = self.dice.between(0, 3_500);
-                self.at(after, Event::Lost { life, lost: guest });
+                self.at(after, Event::Lost { life, lost: peer.life });
             }
+        }
+        (0..others.len()).for_each(|_| self.count("extents dropped by a node that was taken for lost"));
+        if !self.has(Defect::KeepShares) {
+            self.leave_others_homes(life, &others)?;
         }
         self.ask_again(life);
         self.set_going(life);
         self.end_return(life)
     }
 
+    /// What a node says to itself is heard before anything else happens to it.
+    fn hear_itself(&mut self, life: Life) -> Check {
+        let is_own = |event: &Event| matches!(event, Event::Local { life: own, .. } if *own == life);
+        while let Some(event) = self.course.pull(is_own) {
+            self.act(event)?;
+        }
+        Ok(())
+    }
+
     /// A home that is back asks the hosts that have not answered, again and again.
     pub(super) fn ask_again(&mut self, life: Life) {
         let now_ms = self.now_ms;
         let Some(process) = self.processes.get_mut(&life) else { return };
-        let Some((was, _)) = &process.returning else { return };
-        let was = *was;
+        if process.returning.is_none() {
+            return;
+        }
+        let home = process.extent;
         let due = process.guests.due(now_ms);
         let due: Vec<(Peer, u64)> = (due.into_iter())
             .filter_map(|host| process.guests.get(host).map(|guest| (Peer::of((host, guest)), guest.share)))
             .collect();
         for (Peer { life: to, key: by, .. }, share) in due {
             if !self.dead.contains(&to) {
-                self.send(
-                    life,
-                    to,
-                    Parcel { home: was, page: Page(0), what: What::Returned(share), value: None, by, peer: None },
-                );
+                self.send(life, to, Parcel { home, page: Page(0), what: What::Returned(share), value: None, by, peer: None });
             }
         }
     }
 
     /// A home is back, and calls this host by that key and share: it gets all that is here.
-    pub(super) fn on_returned(&mut self, from: Life, life: Life, home: Life, (key, share): (u64, u64)) -> Check {
+    pub(super) fn on_returned(&mut self, (from, life): (Life, Life), home: Extent, (key, share): (u64, u64)) -> Check {
         if self.has(Defect::ForgetShares) && self.is_rough && self.dice.chance(5_000) {
             self.forget(life, home);
             self.send(life, from, Parcel { home, page: Page(0), what: What::Leave, value: None, by: share, peer: None });
             return Ok(());
         }
         let process = self.processes.get_mut(&life).expect("it lives");
-        process.back.insert(home, from);
-        process.lost.insert(home);
-        if !process.is_called(home, key) {
-            let has_all = process.handed.get(&key) == Some(&(share, from));
-            if has_all {
-                process.leaves.insert((home, share));
+        let Some(its) = process.shares.get_mut(&home).filter(|its| its.key == key) else {
+            if process.handed.get(&key).is_some_and(|(known, _)| *known == share) {
+                process.leaves.insert((from, home, share));
             } else {
-                self.tell(life, home, What::Forgot, share);
+                self.send(life, from, Parcel { home, page: Page(0), what: What::Forgot, value: None, by: share, peer: None });
                 self.forgive(life, home);
             }
             return Ok(());
+        };
+        let before = std::mem::replace(&mut its.at, from);
+        if before != from {
+            // The news of the life before may come late.
+            process.lost.insert(before);
+            let courier = process.couriers.remove(&before);
+            process.keep_unsent(courier.iter().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel.clone()));
         }
-        let under_way = process.couriers.remove(&home);
-        let sent = under_way.iter().flat_map(Courier::unconfirmed).map(|(_, parcel)| parcel).filter(is_page).cloned();
-        let kept: Vec<Parcel> = process.kept.remove(&home).unwrap_or_default().into_iter().chain(sent).collect();
-        kept.into_iter().for_each(|parcel| self.send(life, from, parcel));
-        let process = self.processes.get_mut(&life).expect("it lives");
         // Threads that fill frames come to their end first.
-        let fills = |waiting: &Waiting| waiting.fills.as_ref().filter(|_| waiting.home == home).cloned();
-        let filling: Vec<(usize, ToHost)> = (process.threads.iter().enumerate())
-            .filter_map(|(thread, waiting)| Some((thread, fills(waiting.as_ref()?)?)))
-            .collect();
-        for (thread, grant) in filling {
-            if let ToHost::Grant { ticket, .. } = grant {
-                self.on_filled(life, thread, ticket)?;
-            }
-        }
+        self.end_fills(life, home)?;
         self.refuse_all(life, home)?;
         self.part_threads(life, home)?;
         let now_ms = self.now_ms;
@@ -153,11 +154,11 @@ impl PageWorld {
             known.sharing.on_returned(0, share, true, now_ms);
         }
         self.drain_share(life, home)?;
-        self.hand_over(life, home, key)
+        self.hand_over(life, home)
     }
 
     /// All that a host has of a home that is back goes there.
-    fn hand_over(&mut self, life: Life, home: Life, key: u64) -> Check {
+    fn hand_over(&mut self, life: Life, home: Extent) -> Check {
         let process = &self.processes[&life];
         let is_handing = process.shares.get(&home).is_some_and(|share| share.sharing.handing().next().is_some());
         if !is_handing {
@@ -171,78 +172,67 @@ impl PageWorld {
         let now_ms = self.now_ms;
         let process = self.processes.get_mut(&life).expect("it lives");
         let share = process.shares.get_mut(&home).expect("just seen");
-        let handed = share.sharing.share(0).map(|share| (share, process.back[&home]));
         share.sharing.on_handed(0, true, true, now_ms);
-        process.handed.extend(handed.map(|handed| (key, handed)));
         self.drain_share(life, home)
     }
 
     /// A host gives an extent up, with all that it had of it: its programs wrote nonsense into the words of its pages.
-    fn forget(&mut self, life: Life, home: Life) {
+    fn forget(&mut self, life: Life, home: Extent) {
         self.note(format!("life {life} forgets what it had of {home}"));
         let process = self.processes.get_mut(&life).expect("it lives");
-        process.lost.insert(home);
-        process.couriers.remove(&home);
-        process.kept.remove(&home);
+        if let Some(share) = process.shares.remove(&home) {
+            process.lost.insert(share.at);
+            process.couriers.remove(&share.at);
+        }
         process.mapped.remove(&home);
-        process.shares.remove(&home);
         process.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| waiting.home == home)));
         self.forgive(life, home);
     }
 
-    /// A host says something to the home that is back, about its life before.
-    pub(super) fn hear_of_before(&mut self, from: Life, to: Life, parcel: Parcel) -> Check {
-        let process = self.processes.get_mut(&to).expect("it lives");
-        let Some(was) = process.returning.as_ref().map(|(was, _)| *was).filter(|was| *was == parcel.home) else { return Ok(()) };
-        let Some(host) = process.guest_of(parcel.by) else { return Ok(()) };
-        let peer = process.guests.get(host).map(|guest| Peer::of((host, guest)));
-        let (_, rules) = process.returning.as_mut().expect("just seen");
-        match parcel.what {
-            What::ToHome(ToHome::WriteBack { version, .. })
-                if rules.on_write_back(host, parcel.page, version) == Heard::Acted =>
-            {
-                process.memory[parcel.page.0 as usize] = parcel.value.ok_or("a page without its bytes")?;
-                self.count("pages that came home");
-            }
-            What::Leave | What::Forgot => {
-                if matches!(parcel.what, What::Leave) {
-                    rules.on_left(host)
-                } else {
-                    rules.on_host_lost(host)
-                }
-                process.guests.answer(host);
-                if let Some(Peer { key: by, .. }) = peer {
-                    self.send(to, from, Parcel { home: was, page: Page(0), what: What::Left, value: None, by, peer: None });
-                }
-            }
-            _ => {}
+    /// A host says something of a page to a home that is back: pages among it count.
+    pub(super) fn hear_in_return(
+        &mut self,
+        life: Life,
+        host: HostId,
+        page: Page,
+        (message, value): (ToHome, Option<u64>),
+    ) -> Check {
+        let process = self.processes.get_mut(&life).expect("it lives");
+        let (Some(rules), ToHome::WriteBack { version, .. }) = (&mut process.returning, message) else { return Ok(()) };
+        if rules.on_write_back(host, page, version) == Heard::Acted {
+            process.memory[page.0 as usize] = value.ok_or("a page without its bytes")?;
+            self.count("pages that came home");
         }
-        self.end_return(to)
+        self.end_return(life)
     }
 
     /// When all have answered the home begins anew: nobody else has a page of it, and what is lost went with somebody.
     pub(super) fn end_return(&mut self, life: Life) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
-        let Some((was, rules)) = process.returning.take_if(|(_, rules)| rules.is_over()) else { return Ok(()) };
+        let Some(rules) = process.returning.take_if(|rules| rules.is_over()) else { return Ok(()) };
+        let home = process.extent;
         let lost: BTreeSet<Page> = rules.lost().collect();
         process.directory = Directory::after_return(PAGE_COUNT, OWN, lost.iter().copied());
         process.guests.end_return();
         self.note(format!("{life} begins anew without {lost:?}"));
         for page in (0..PAGE_COUNT).map(Page) {
-            let mut truth = self.truths.remove(&(was, page)).unwrap_or_default();
-            if !lost.contains(&page) {
-                // Its newest bytes are here, and nowhere else.
-                truth = Truth { last: truth.last, ..Truth::default() };
-            }
-            self.truths.insert((life, page), truth);
             if lost.contains(&page) {
                 self.count("pages lost while their home was away");
-                self.judge_refusal(life, page)?;
+                self.judge_refusal(home, page)?;
+            } else if let Some(truth) = self.truths.get_mut(&(home, page)) {
+                // Its newest bytes are here, and nowhere else.
+                *truth = Truth { last: truth.last, ..Truth::default() };
             }
         }
         for (other, process) in self.processes.iter().filter(|(other, _)| !self.still.contains_key(other)) {
-            let kept = process.mapped.get(&was).map(|mapped| mapped.place.present_count()).unwrap_or_default();
-            check(kept == 0, || format!("life {other} goes on with {kept} pages of {was}, which is {life} by now"))?;
+            // Frames of the home's own host are the bytes at home.
+            let is_kept = |mapped: &Mapped, page: u64| match process.extent == home {
+                true => mapped.place.look(Page(page)).may_map(Access::Read),
+                false => mapped.place.frame(Page(page)).is_some(),
+            };
+            let kept =
+                process.mapped.get(&home).map_or(0, |mapped| (0..PAGE_COUNT).filter(|page| is_kept(mapped, *page)).count());
+            check(kept == 0, || format!("life {other} goes on with {kept} pages of {home}, whose home began anew"))?;
         }
         Ok(())
     }
@@ -279,7 +269,7 @@ impl PageWorld {
 }
 
 /// Whether a page goes home with it.
-pub(super) fn is_page(parcel: &&Parcel) -> bool {
+pub(super) fn is_page(parcel: &Parcel) -> bool {
     matches!(parcel.what, What::ToHome(ToHome::WriteBack { .. }))
 }
 

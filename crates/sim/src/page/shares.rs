@@ -1,14 +1,15 @@
-//! How hosts come to share the extents of homes, and leave them: programs map and unmap, hosts join and leave, homes know their guests.
+//! The host's side of sharing: programs map extents and unmap them, so that their host joins homes and leaves them, or drops all when its
+//! node was taken for lost. The machine is that which nodes run: [`Sharing`].
 //!
-//! The machines are those that nodes run: [`Sharing`] at the host, [`Guests`] at the home. A node's connections keep order, and the
-//! network of this world does not: a leave waits until the home has confirmed all before it, and a message brings along who it names.
-//!
-//! [`Guests`]: hanare_protocol::page::share::Guests
+//! A node's connections keep order, and the network of this world does not: a leave waits until the home has confirmed all before it,
+//! and a message brings along who it names.
 
-use super::{Defect, Life, Mapped, OWN, PAGE_COUNT, PageWorld, Parcel, Process, SEAT_COUNT, What};
+use super::returns::is_page;
+use super::{Defect, Extent, Life, Mapped, PAGE_COUNT, PageWorld, Parcel, Process, SEAT_COUNT, What};
 use crate::check::{Check, check};
-use hanare_protocol::id::{ClientId, Epoch, Incarnation, NodeId, Rights};
-use hanare_protocol::page::share::{Action, Guest, Joiner, Life as NodeLife, MapRequest, Over, Sharing};
+use hanare_protocol::id::{ClientId, Epoch, Incarnation, Rights};
+use hanare_protocol::page::share::table::HomePhase;
+use hanare_protocol::page::share::{Action, Life as NodeLife, MapRequest, Over, Refused, Sharing};
 use hanare_protocol::page::word::State;
 use hanare_protocol::page::{Host, HostId, Page, Place, Plain};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,61 +39,67 @@ pub(super) struct Share {
     pub(super) sharing: Sharing<Mapper, &'static str>,
     /// What the host is called in messages to it.
     pub(super) key: u64,
+    /// The life in which its home is reached.
+    pub(super) at: Life,
     /// Its number at the home.
     me: HostId,
+    /// Pages that were sent to the home, which may not have heard them before it was lost.
+    unsent: Vec<Parcel>,
     /// Programs that map the extent.
     pub(super) inside: BTreeSet<u64>,
     /// Programs that wait to map it, or for the end of their mapping.
     pub(super) waiting: BTreeSet<u64>,
 }
 
-/// Who is called how at a home.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(super) host: HostId,
-    pub(super) life: Life,
-    pub(super) key: u64,
-}
-
-impl Peer {
-    pub(super) fn of((host, guest): (HostId, &Guest)) -> Peer {
-        Peer { host, life: guest.who.node.0 as Life, key: guest.who.key }
-    }
-}
-
-impl Mapped {
-    /// Whether the newest bytes of some pages are here alone.
-    fn owns(&self) -> bool {
-        let owned = |page: u64| matches!(self.place.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
-        (0..PAGE_COUNT).any(owned)
-    }
-}
-
 impl Process {
-    /// How a home calls the host that has this share.
-    pub(super) fn guest_of(&self, share: u64) -> Option<HostId> {
-        self.guests.iter().find(|(_, guest)| guest.share == share).map(|(host, _)| host)
-    }
-
     /// The share by which the host of this life knows the home.
-    pub(super) fn share_at(&self, home: Life) -> Option<u64> {
+    pub(super) fn share_at(&self, home: Extent) -> Option<u64> {
         self.shares.get(&home)?.sharing.share(0)
     }
 
     /// Whether a message to a host by that key is for what it shares of a home.
-    pub(super) fn is_called(&self, home: Life, key: u64) -> bool {
+    pub(super) fn is_called(&self, home: Extent, key: u64) -> bool {
         self.shares.get(&home).is_some_and(|share| share.key == key)
+    }
+
+    /// What a home may not have heard before it was lost: the pages among it are kept for its return.
+    pub(super) fn keep_unsent(&mut self, unheard: impl IntoIterator<Item = Parcel>) {
+        for parcel in unheard.into_iter().filter(is_page) {
+            let known = self.shares.get_mut(&parcel.home).filter(|share| share.sharing.share(0) == Some(parcel.by));
+            if let Some(share) = known {
+                share.unsent.push(parcel);
+            }
+        }
+    }
+
+    /// Drops the pages of all extents whose homes do without this host. Returns those, and whether stores go with them.
+    pub(super) fn drop_others_pages(&mut self) -> BTreeMap<Extent, bool> {
+        let knows = |home: Extent, share: &Share| self.extent == home && self.guests.knows(share.key);
+        let others: Vec<Extent> =
+            (self.shares.iter()).filter(|(home, share)| !knows(**home, share)).map(|(home, _)| *home).collect();
+        let others: BTreeMap<Extent, bool> = others.into_iter().map(|home| (home, self.has_unsaved(home))).collect();
+        self.mapped.retain(|home, _| !others.contains_key(home));
+        self.threads.iter_mut().for_each(|thread| drop(thread.take_if(|waiting| others.contains_key(&waiting.home))));
+        others
+    }
+
+    /// Whether bytes that programs here stored would be lost with a home, or with what this host has of it.
+    fn has_unsaved(&self, home: Extent) -> bool {
+        let owned =
+            |place: &Plain<u64>, page: u64| matches!(place.look(Page(page)).state(), Ok(State::Owned | State::TakingOwned));
+        let owns = self.mapped.get(&home).is_some_and(|mapped| (0..PAGE_COUNT).any(|page| owned(&mapped.place, page)));
+        owns || self.shares.get(&home).is_some_and(|share| !share.unsent.is_empty())
     }
 }
 
 impl PageWorld {
-    fn draw(&mut self) -> u64 {
+    pub(super) fn draw(&mut self) -> u64 {
         self.drawn += 1;
         self.drawn
     }
 
     /// A program wants to map an extent, unless some do already.
-    pub(super) fn map(&mut self, life: Life, home: Life) -> Check {
+    pub(super) fn map(&mut self, life: Life, home: Extent) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         if process.shares.get(&home).is_some_and(|share| share.inside.len() + share.waiting.len() >= PROGRAM_COUNT) {
             return Ok(());
@@ -103,28 +110,32 @@ impl PageWorld {
     }
 
     /// It is a program's turn to map an extent, or it waits.
-    fn share(&mut self, life: Life, home: Life, program: Mapper) {
-        let key = self.draw();
+    fn share(&mut self, life: Life, home: Extent, program: Mapper) {
+        let (key, at) = (self.draw(), self.life_of(home));
         let process = self.processes.get_mut(&life).expect("it lives");
-        let share = process.shares.entry(home).or_insert_with(|| Share {
-            sharing: Sharing::new([NodeLife { epoch: Epoch(home.into()), process: None }], PATIENCE_MS),
-            key,
-            me: HostId(0),
-            inside: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+        let at = at.filter(|at| !process.lost.contains(at));
+        let share = process.shares.entry(home).or_insert_with(|| {
+            let at = at.unwrap_or(home);
+            let sharing = Sharing::new([NodeLife { epoch: Epoch(at.into()), process: None }], PATIENCE_MS);
+            let (inside, waiting) = (BTreeSet::new(), BTreeSet::new());
+            Share { sharing, key, at, me: HostId(0), unsent: Vec::new(), inside, waiting }
         });
         share.waiting.insert(program.0);
         let Some(program) = share.sharing.share_with(program) else { return };
-        if share.sharing.lost().is_some() || process.lost.contains(&home) {
+        let Some(at) = at.filter(|_| share.sharing.lost().is_none()) else {
             share.waiting.remove(&program.0);
             return;
+        };
+        if share.sharing.share(0).is_none() {
+            // A home that is back is reached in another life.
+            share.at = at;
+            share.sharing.meet(0, Epoch(at.into()));
         }
-        share.sharing.meet(0, Epoch(home.into()));
         share.sharing.ask(program);
     }
 
     /// A program unmaps an extent: with the last, threads that wait for its pages are gone, and the host leaves.
-    pub(super) fn unmap(&mut self, life: Life, home: Life) -> Check {
+    pub(super) fn unmap(&mut self, life: Life, home: Extent) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(share) = process.shares.get_mut(&home) else { return Ok(()) };
         let Some(program) = share.inside.pop_first() else { return Ok(()) };
@@ -142,7 +153,7 @@ impl PageWorld {
     }
 
     /// All programs that map an extent are gone.
-    pub(super) fn end_programs(&mut self, life: Life, home: Life) -> Check {
+    fn end_programs(&mut self, life: Life, home: Extent) -> Check {
         self.part_threads(life, home)?;
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(share) = process.shares.get_mut(&home) else { return Ok(()) };
@@ -153,7 +164,7 @@ impl PageWorld {
     }
 
     /// Does what the rules of a shared extent want.
-    pub(super) fn drain_share(&mut self, life: Life, home: Life) -> Check {
+    pub(super) fn drain_share(&mut self, life: Life, home: Extent) -> Check {
         let poll = |world: &mut PageWorld| world.processes.get_mut(&life)?.shares.get_mut(&home)?.sharing.poll();
         while let Some(action) = poll(self) {
             self.note(format!("{life} of {home}: {action:?}"));
@@ -167,7 +178,7 @@ impl PageWorld {
         Ok(())
     }
 
-    fn act_on(&mut self, life: Life, home: Life, action: Action<Mapper, &'static str>) -> Check {
+    fn act_on(&mut self, life: Life, home: Extent, action: Action<Mapper, &'static str>) -> Check {
         let (leaves_silently, leaves_early) = (self.has(Defect::LeaveSilently), self.has(Defect::LeaveEarly));
         let share = share_of(self, life, home);
         match action {
@@ -179,8 +190,9 @@ impl PageWorld {
             Action::Admit(program) => {
                 share.waiting.remove(&program.0);
                 share.inside.insert(program.0);
-                let (me, is_home) = (share.me, life == home);
+                let me = share.me;
                 let process = self.processes.get_mut(&life).expect("it lives");
+                let is_home = process.extent == home;
                 process.mapped.entry(home).or_insert_with(|| Mapped {
                     rules: Host::default(),
                     place: Plain::new(me, is_home, PAGE_COUNT, SEAT_COUNT),
@@ -188,9 +200,9 @@ impl PageWorld {
                 });
                 self.count("programs that mapped");
             }
-            Action::Refuse(program, _) => {
+            Action::Refuse(program, refused) => {
                 share.waiting.remove(&program.0);
-                self.count("programs refused");
+                self.count(if refused == Refused::CutOff { "programs cut off with their host" } else { "programs refused" });
             }
             Action::Again(program) => self.share(life, home, program),
             Action::Tell { share: by, .. } if leaves_silently => {
@@ -199,20 +211,14 @@ impl PageWorld {
             }
             Action::Tell { share: by, .. } if leaves_early => self.tell(life, home, What::Leave, by),
             Action::Tell { share: by, .. } => {
-                self.processes.get_mut(&life).expect("it lives").leaves.insert((home, by));
+                let at = share.at;
+                self.processes.get_mut(&life).expect("it lives").leaves.insert((at, home, by));
             }
             Action::Farewell { share: by, has_all, .. } => self.say_farewell(life, home, by, has_all),
-            Action::Rename(_) => {
-                let before = share.key;
-                self.rename(life, home, before);
-            }
+            Action::Rename(_) => self.rename(life, home),
             Action::Unmapped(client, failed) => {
                 share.waiting.remove(&client.0);
-                self.count(if failed.is_some() {
-                    "programs told that stores are lost"
-                } else {
-                    "programs told that stores are kept"
-                });
+                self.count(unmapped(failed));
             }
             Action::End => return self.end_share(life, home),
         }
@@ -220,11 +226,10 @@ impl PageWorld {
     }
 
     /// Nothing is under way between a host and a home: the host has forgotten the extent.
-    fn end_share(&mut self, life: Life, home: Life) -> Check {
+    fn end_share(&mut self, life: Life, home: Extent) -> Check {
         self.count("hosts that left");
         let process = self.processes.get_mut(&life).expect("it lives");
         process.mapped.remove(&home);
-        process.kept.remove(&home);
         let Some(mut share) = process.shares.remove(&home) else { return Ok(()) };
         while let Some(action) = share.sharing.poll() {
             match action {
@@ -237,45 +242,50 @@ impl PageWorld {
     }
 
     /// A home knows this host no more: it may be joined by another key.
-    fn rename(&mut self, life: Life, home: Life, before: u64) {
+    fn rename(&mut self, life: Life, home: Extent) {
         let key = self.draw();
-        let process = self.processes.get_mut(&life).expect("it lives");
-        process.mapped.remove(&home);
-        if let Some(share) = process.shares.get_mut(&home).filter(|share| share.key == before) {
-            share.key = key;
-            share.inside.clear();
-        }
+        self.processes.get_mut(&life).expect("it lives").mapped.remove(&home);
+        let share = share_of(self, life, home);
+        share.key = key;
+        share.unsent.clear();
     }
 
-    fn say_farewell(&mut self, life: Life, home: Life, by: u64, has_all: bool) {
-        let process = self.processes.get_mut(&life).expect("it lives");
-        if has_all {
-            process.leaves.insert((home, by));
-        } else {
+    /// A home that is back is told whether it has all that was here.
+    fn say_farewell(&mut self, life: Life, home: Extent, by: u64, has_all: bool) {
+        let share = share_of(self, life, home);
+        let is_told = share.sharing.home(0) == HomePhase::Told;
+        let (key, at, unsent) = (share.key, share.at, std::mem::take(&mut share.unsent));
+        if !has_all {
             self.tell(life, home, What::Forgot, by);
-            self.forgive(life, home);
+            return self.forgive(life, home);
+        }
+        unsent.into_iter().for_each(|parcel| self.send(life, at, parcel));
+        let process = self.processes.get_mut(&life).expect("it lives");
+        process.leaves.insert((at, home, by));
+        if !is_told {
+            process.handed.insert(key, (by, at));
         }
     }
 
     /// A host does not know what it had of a home: pages that it was granted to write may be refused.
-    pub(super) fn forgive(&mut self, life: Life, home: Life) {
+    pub(super) fn forgive(&mut self, life: Life, home: Extent) {
         self.count("shares forgotten");
         for ((of, _), truth) in &mut self.truths {
             truth.is_forgotten |= *of == home && truth.writers.contains(&life);
         }
     }
 
-    /// Says something to the life that is at a home's place by now.
-    pub(super) fn tell(&mut self, life: Life, home: Life, what: What, by: u64) {
-        let to = self.processes[&life].back.get(&home).copied().unwrap_or(home);
-        self.send(life, to, Parcel { home, page: Page(0), what, value: None, by, peer: None });
+    /// Says something to a home where it is reached.
+    fn tell(&mut self, life: Life, home: Extent, what: What, by: u64) {
+        let at = share_of(self, life, home).at;
+        self.send(life, at, Parcel { home, page: Page(0), what, value: None, by, peer: None });
     }
 
     /// Extents that are being left, and homes that have confirmed all that went to them: those are told that there is no more.
     pub(super) fn go_on_leaving(&mut self, life: Life) -> Check {
         let process = &self.processes[&life];
         let emptying = process.shares.iter().filter(|(_, share)| share.sharing.may_empty());
-        let emptying: Vec<Life> = emptying.map(|(home, _)| *home).collect();
+        let emptying: Vec<Extent> = emptying.map(|(home, _)| *home).collect();
         for home in emptying {
             self.note_unsaved(life, home);
             let mut is_empty = true;
@@ -291,52 +301,33 @@ impl PageWorld {
             self.drain_share(life, home)?;
         }
         let process = &self.processes[&life];
-        let is_heard = |(home, _): &&(Life, u64)| {
-            let to = process.back.get(home).copied().unwrap_or(*home);
-            process.couriers.get(&to).is_none_or(|courier| courier.unconfirmed_count() == 0)
-        };
-        let heard: Vec<(Life, u64)> = process.leaves.iter().filter(is_heard).copied().collect();
-        for (home, by) in heard {
-            self.processes.get_mut(&life).expect("it lives").leaves.remove(&(home, by));
-            self.tell(life, home, What::Leave, by);
+        let is_heard =
+            |(at, ..): &&(Life, Extent, u64)| process.couriers.get(at).is_none_or(|courier| courier.unconfirmed_count() == 0);
+        let heard: Vec<(Life, Extent, u64)> = process.leaves.iter().filter(is_heard).copied().collect();
+        for (at, home, by) in heard {
+            self.processes.get_mut(&life).expect("it lives").leaves.remove(&(at, home, by));
+            self.send(life, at, Parcel { home, page: Page(0), what: What::Leave, value: None, by, peer: None });
         }
         Ok(())
     }
 
     /// A home that is lost has not got what was stored here: who unmaps is told.
-    fn note_unsaved(&mut self, life: Life, home: Life) {
+    fn note_unsaved(&mut self, life: Life, home: Extent) {
         let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(share) = process.shares.get_mut(&home).filter(|share| share.sharing.is_lost(0)) else { return };
-        let has_unsent = process.kept.get(&home).is_some_and(|kept| !kept.is_empty());
-        if has_unsent || process.mapped.get(&home).is_some_and(Mapped::owns) {
+        let has_unsaved = process.has_unsaved(home);
+        if let Some(share) = process.shares.get_mut(&home).filter(|share| has_unsaved && share.sharing.is_lost(0)) {
             share.sharing.fail("its home is lost");
         }
     }
 
-    /// A host will map an extent that lies here.
-    pub(super) fn on_join(&mut self, from: Life, home: Life, key: u64) -> Check {
-        let (share, another) = (self.draw(), self.draw());
-        let joins_anew = self.has(Defect::JoinAnew);
-        let process = self.processes.get_mut(&home).expect("it lives");
-        if process.returning.is_some() {
-            self.send_to_guest(home, Peer { host: OWN, life: from, key }, What::Joined(None));
-            return Ok(());
-        }
-        let life = NodeLife { epoch: Epoch(from.into()), process: Some(Incarnation(from.into())) };
-        let is_here = process.guests.has_live(NodeId(from.into()), Over::AllBut(Incarnation(from.into())));
-        let called = if joins_anew && is_here { another } else { key };
-        let who = Joiner { node: NodeId(from.into()), life, address: String::new(), key: called, readers: None };
-        for earlier in process.guests.earlier(&who) {
-            self.lose_guest(home, earlier)?;
-        }
-        let process = self.processes.get_mut(&home).expect("it lives");
-        let (host, share) = process.guests.join(who, (share, Rights::Write), from == home);
-        self.send_to_guest(home, Peer { host, life: from, key }, What::Joined(Some((host, share))));
-        Ok(())
-    }
-
     /// A home has answered.
-    pub(super) fn on_joined(&mut self, from: Life, life: Life, home: Life, key: u64, answer: Option<(HostId, u64)>) -> Check {
+    pub(super) fn on_joined(
+        &mut self,
+        (from, life): (Life, Life),
+        home: Extent,
+        key: u64,
+        answer: Option<(HostId, u64)>,
+    ) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let share = process.shares.get_mut(&home).filter(|share| share.key == key);
         let is_known = match (share, answer) {
@@ -352,52 +343,13 @@ impl PageWorld {
         };
         if let Some((_, by)) = answer.filter(|_| !is_known) {
             // A guest that does not know it.
-            self.tell(life, home, What::Forgot, by);
+            self.send(life, from, Parcel { home, page: Page(0), what: What::Forgot, value: None, by, peer: None });
         }
         self.drain_share(life, home)
     }
 
-    /// A host has let go of all, or does not know what it had.
-    pub(super) fn on_leave(&mut self, home: Life, share: u64, has_all: bool) -> Check {
-        let process = self.processes.get_mut(&home).expect("it lives");
-        let Some(host) = process.guest_of(share) else { return Ok(()) };
-        if !has_all {
-            return self.lose_guest(home, host);
-        }
-        let peer = process.guests.get(host).map(|guest| Peer::of((host, guest))).expect("just seen");
-        if process.guests.leave(host, process.directory.is_passing_on(host)).is_none() {
-            self.count("leaves that waited for pages passed on");
-            return Ok(());
-        }
-        process.directory.on_host_lost(host);
-        self.send_to_guest(home, peer, What::Left);
-        (0..PAGE_COUNT).try_for_each(|page| self.drain_home(home, Page(page)))
-    }
-
-    /// Guests whose last pages were on their way to others, once more.
-    pub(super) fn let_leavers_go(&mut self, home: Life) -> Check {
-        let process = &self.processes[&home];
-        let draining = process.guests.draining().filter_map(|host| Some(process.guests.get(host)?.share));
-        let draining: Vec<u64> = draining.collect();
-        draining.into_iter().try_for_each(|share| self.on_leave(home, share, true))
-    }
-
-    /// A guest is gone, with what it had: the others are told.
-    pub(super) fn lose_guest(&mut self, home: Life, host: HostId) -> Check {
-        let process = self.processes.get_mut(&home).expect("it lives");
-        let Some(gone) = process.guests.lose(host) else { return Ok(()) };
-        self.note(format!("{home} does without life {} as {host:?}", gone.who.node.0));
-        let process = self.processes.get_mut(&home).expect("it lives");
-        process.directory.on_host_lost(host);
-        let others: Vec<Peer> = process.guests.iter().map(Peer::of).collect();
-        if host != OWN {
-            others.into_iter().for_each(|peer| self.send_to_guest(home, peer, What::HostGone));
-        }
-        (0..PAGE_COUNT).try_for_each(|page| self.drain_home(home, Page(page)))
-    }
-
     /// A home has forgotten this host.
-    pub(super) fn on_left(&mut self, life: Life, home: Life, key: u64) -> Check {
+    pub(super) fn on_left(&mut self, life: Life, home: Extent, key: u64) -> Check {
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(share) = process.shares.get_mut(&home).filter(|share| share.key == key) else { return Ok(()) };
         share.sharing.on_left(0);
@@ -405,24 +357,37 @@ impl PageWorld {
     }
 
     /// A host hears that the life of a home is over.
-    pub(super) fn on_home_lost(&mut self, life: Life, home: Life, may_return: bool) -> Check {
+    pub(super) fn on_home_lost(&mut self, life: Life, home: Extent, lost: Life) -> Check {
+        if self.processes[&life].mapped.contains_key(&home) {
+            self.refuse_all(life, home)?;
+        }
         let process = self.processes.get_mut(&life).expect("it lives");
-        process.leaves.retain(|(of, _)| *of != home);
-        let has_unsent = process.kept.get(&home).is_some_and(|kept| !kept.is_empty());
-        let owns = process.mapped.get(&home).is_some_and(Mapped::owns);
+        let has_unsaved = process.has_unsaved(home);
         let Some(share) = process.shares.get_mut(&home) else { return Ok(()) };
-        if share.sharing.is_over(0, Over::UpTo(Epoch(home.into()))) {
-            if has_unsent || owns {
+        if share.sharing.is_over(0, Over::UpTo(Epoch(lost.into()))) {
+            if has_unsaved {
                 share.sharing.fail("its home is lost");
             }
             share.sharing.on_lost(0);
         }
         self.drain_share(life, home)?;
-        if may_return { Ok(()) } else { self.end_programs(life, home) }
+        // One that may come back keeps its programs.
+        if self.life_of(home).is_some() { Ok(()) } else { self.end_programs(life, home) }
     }
 
-    pub(super) fn send_to_guest(&mut self, home: Life, peer: Peer, what: What) {
-        self.send(home, peer.life, Parcel { home, page: Page(0), what, value: None, by: peer.key, peer: None });
+    /// This node was taken for lost: of others' extents, whose pages are dropped already, all shares are void.
+    pub(super) fn leave_others_homes(&mut self, life: Life, others: &BTreeMap<Extent, bool>) -> Check {
+        let shared: Vec<Extent> = self.processes[&life].shares.keys().copied().collect();
+        for home in shared {
+            let has_unsaved = others.get(&home);
+            let sharing = &mut share_of(self, life, home).sharing;
+            if has_unsaved == Some(&true) {
+                sharing.fail("this node was cut off");
+            }
+            sharing.begin_anew(has_unsaved.map(|_| 0));
+            self.drain_share(life, home)?;
+        }
+        Ok(())
     }
 
     /// At the end each home knows the hosts that know it, and nobody waits.
@@ -433,9 +398,11 @@ impl PageWorld {
                 check(is_still, || format!("programs of {life} wait to share {home}, or to leave it: {share:?}"))?;
             }
             check(process.leaves.is_empty(), || format!("{life} has not left {:?}", process.leaves))?;
+            check(process.lobby.is_empty(), || format!("hosts wait to be let in at {life}: {:?}", process.lobby))?;
             let known: BTreeSet<(Life, u64)> =
                 process.guests.iter().map(|(_, guest)| (guest.who.node.0 as Life, guest.share)).collect();
-            let sharers = self.processes.iter().filter_map(|(other, process)| Some((*other, process.share_at(*life)?)));
+            let extent = process.extent;
+            let sharers = self.processes.iter().filter_map(|(other, process)| Some((*other, process.share_at(extent)?)));
             let sharers: BTreeSet<(Life, u64)> = sharers.collect();
             check(known == sharers, || format!("{life} knows {known:?} as sharers, and {sharers:?} share it"))?;
         }
@@ -448,7 +415,7 @@ fn unmapped(failed: Option<&'static str>) -> &'static str {
     if failed.is_some() { "programs told that stores are lost" } else { "programs told that stores are kept" }
 }
 
-fn share_of(world: &mut PageWorld, life: Life, home: Life) -> &mut Share {
+fn share_of(world: &mut PageWorld, life: Life, home: Extent) -> &mut Share {
     let process = world.processes.get_mut(&life).expect("it lives");
     process.shares.get_mut(&home).expect("it is shared")
 }

@@ -1,9 +1,11 @@
 //! How parts of vectors go from party to party.
 //!
 //! A part is a record in the lane of who sends it, behind a note. On one host that is a store into shared memory; between hosts
-//! parts for one party go in one `append`. The reader takes each party's parts in their order and folds them from where they lie.
+//! parts for one party go in one `append`, whose answer nobody waits for. The reader takes each party's parts in their order and folds them from
+//! where they lie.
 //!
-//! A party that waits for another for long looks whether that one is there. Who finds that it is not tells all.
+//! A party that waits for another for long sees to it that its own parts have come, and looks whether that one is there. Who finds that it is not
+//! tells all.
 
 use super::Group;
 use super::failure::{Failure, Outcome};
@@ -43,6 +45,9 @@ pub(crate) struct Buffers<'a> {
     pub into: &'a mut [u8],
 }
 
+/// Bytes that are folded at a time: two such pieces, and the part's own, lie in a usual L1 cache.
+const FOLD_LEN: usize = 8 << 10;
+
 /// What a party has at hand of its group's operations.
 struct Exchange {
     peers: Parties,
@@ -54,7 +59,8 @@ struct Exchange {
     operations: u64,
     plan: Option<(Collective, Arc<PartyPlan>)>,
     failed: Option<Error>,
-    spare: [Vec<u8>; 2],
+    /// What a fold takes, of those sources that are other parties.
+    taken: Vec<Option<Unread>>,
 }
 
 impl ExchangeOf {
@@ -97,7 +103,7 @@ impl Exchange {
             operations: 0,
             plan: None,
             failed: None,
-            spare: [Vec::new(), Vec::new()],
+            taken: Vec::new(),
         })
     }
 
@@ -157,42 +163,57 @@ impl Exchange {
         writer.fill(0, &note.encode());
         writer.fill(NOTE_LEN, bytes);
         writer.keep();
-        if is_last { writer.publish().map_err(|error| Failure::on_the_way(to, error)) } else { Ok(()) }
+        if is_last { writer.publish_started().map_err(|error| Failure::on_the_way(to, error)) } else { Ok(()) }
     }
 
     /// The fold of what comes for a part, and of the part.
     fn fold(&mut self, what: &Fold, work: &GroupWork, piece: u32, part: &mut [u8]) -> Outcome<()> {
         let note = self.note(work, what.part, piece);
-        let (first, further) = what.sources.split_first().expect("a fold has a source");
-        if let (Source::From(party), []) = (first, further) {
-            return self.take(*party, &note, part);
+        let mut taken = std::mem::take(&mut self.taken);
+        for source in &what.sources {
+            taken.push(match source {
+                Source::Own => None,
+                Source::From(party) => Some(self.expect(*party, &note, part.len())?),
+            });
         }
-        let [mut sum, mut next] = std::mem::take(&mut self.spare);
-        sum.resize(part.len(), 0);
-        next.resize(part.len(), 0);
-        match first {
-            Source::Own => sum.copy_from_slice(part),
-            Source::From(party) => self.take(*party, &note, &mut sum)?,
-        }
-        for source in further {
-            match source {
-                Source::Own => fold(work.operator, work.element, &mut sum, part),
-                Source::From(party) => {
-                    self.take(*party, &note, &mut next)?;
-                    fold(work.operator, work.element, &mut sum, &next);
-                }
-            }
-        }
-        part.copy_from_slice(&sum);
-        self.spare = [sum, next];
+        self.fold_all(&taken, work, part);
+        taken.drain(..).flatten().try_for_each(|unread| self.peers.inbox.free(&unread))?;
+        self.taken = taken;
         Ok(())
     }
 
-    /// Takes the part that comes next from a party, which is to be as the note says.
-    fn take(&mut self, from: u32, like: &Note, into: &mut [u8]) -> Outcome<()> {
+    /// Sets the part to the fold of what was taken, in its order; the part's own bytes are where nothing was. Some at a time, so that they stay
+    /// in the cache from the first source to the last.
+    fn fold_all(&self, taken: &[Option<Unread>], work: &GroupWork, part: &mut [u8]) {
+        let inbox = &self.peers.inbox;
+        if let [Some(only)] = taken {
+            return inbox.read(only, NOTE_LEN, part);
+        }
+        let mut room = [[0; FOLD_LEN]; 2];
+        let [sum, next] = &mut room;
+        for (index, own) in part.chunks_mut(FOLD_LEN).enumerate() {
+            let at = NOTE_LEN + index * FOLD_LEN;
+            let (sum, next) = (&mut sum[..own.len()], &mut next[..own.len()]);
+            for (place, source) in taken.iter().enumerate() {
+                match (place, source) {
+                    (0, None) => sum.copy_from_slice(own),
+                    (0, Some(unread)) => inbox.read(unread, at, sum),
+                    (_, None) => fold(work.operator, work.element, sum, own),
+                    (_, Some(unread)) => {
+                        inbox.read(unread, at, next);
+                        fold(work.operator, work.element, sum, next);
+                    }
+                }
+            }
+            own.copy_from_slice(sum);
+        }
+    }
+
+    /// The part that comes next from a party, which is to be as the note says, and as long.
+    fn expect(&mut self, from: u32, like: &Note, len: usize) -> Outcome<Unread> {
         let (unread, note) = self.next_from(from)?;
         let expected = Note { from, ..*like };
-        if note != expected || unread.len() != NOTE_LEN + into.len() {
+        if note != expected || unread.len() != NOTE_LEN + len {
             let reason = format!(
                 "party {from} called another operation than party {}, or with vectors of another length, kind or root: \
                  all parties call the same ones in the same order",
@@ -200,8 +221,7 @@ impl Exchange {
             );
             return Err(Failure::unlike(reason));
         }
-        self.peers.inbox.read(&unread, NOTE_LEN, into);
-        Ok(self.peers.inbox.free(&unread)?)
+        Ok(unread)
     }
 
     fn next_from(&mut self, from: u32) -> Outcome<(Unread, Note)> {
@@ -212,7 +232,10 @@ impl Exchange {
             match self.peers.inbox.see(LOOK) {
                 Ok(unread) => self.sort(unread)?,
                 Err(Error::NotInTime { .. }) => {
-                    let seen = self.peers.look_at(from);
+                    // It may wait for a part of this one that was lost with a connection.
+                    let unsettled = self.peers.settle().into_iter().next();
+                    let settled = unsettled.map_or(Ok(()), |(to, error)| Err(Failure::on_the_way(to, error)));
+                    let seen = self.peers.look_at(from).and(settled);
                     // What it sent before it went counts.
                     self.take_in()?;
                     if self.arrived[from as usize].is_empty() {

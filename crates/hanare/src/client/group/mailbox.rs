@@ -1,6 +1,6 @@
 //! A party's messages with a head and a body, to and from the other parties of its group.
 //!
-//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append`. What a lane has no
+//! Envelope and head go to the receiver's queue, in the sender's lane: on one host by a store, between hosts by one `append` that is not waited for. What a lane has no
 //! room for is spilled in order. A short body goes with its head. A longer one first lands in memory of the receiver's host, from where it is:
 //! the sender's bytes by a put, bytes of a region by a copy from the node that holds them.
 
@@ -31,12 +31,12 @@ pub struct ReceiveId(pub u64);
 /// A party's messages. Opened by all parties of a group at once. Threads of a party take turns, also while one of them waits.
 ///
 /// Messages of one sender that fit one receive are received in the order in which they were sent; receives that fit one message
-/// get it in the order in which they were posted. A send returns when the message is in memory of the receiver's host, whether or not somebody
-/// receives it: the sender's bytes are free again.
+/// get it in the order in which they were posted. A send returns when the message is on its way, whether or not somebody receives it: the
+/// sender's bytes are free again. It is in memory of the receiver's host when [`Mailbox::settle`] returns.
 ///
 /// **Cost**: of a message with a body of up to a page, on one host two copies, no system call while the receiver is awake, and no lock;
-/// between hosts a message each way. Longer bodies take a message each way more for their place, which on one host goes to the node, and
-/// one more for the body.
+/// between hosts a message, whose answer a later call takes. Longer bodies take a message each way more for their place, which on one host
+/// goes to the node, and one more for the body.
 ///
 /// FEATURE: D3-F6 D3-F8
 pub struct Mailbox {
@@ -110,12 +110,12 @@ impl Mailbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message to party `to`, which may be this one. Returns when it is in memory of that one's host.
+    /// Sends a message to party `to`, which may be this one. Returns when it is on its way, and its bytes are free again.
     ///
     /// **Errors**: [`Error::BadGroup`] for a party that there is not; [`Error::LimitReached`] for a head of more than 48 bytes, and for a body
     /// that is longer than the landing memory; [`Error::HeapFull`] where bodies that were not dropped fill that, and [`Error::QueueFull`]
-    /// where the pool has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone;
-    /// those of [`crate::Pool::copy`].
+    /// where the pool has no room for heads: nothing was sent. [`Error::RankGone`] or [`Error::PartyGone`] where the receiver is gone,
+    /// then or by a message before; those of [`crate::Pool::copy`].
     ///
     /// FEATURE: D3-F2 D3-F4 D3-F9
     pub fn send(&self, to: u32, context: u32, tag: u32, head: &[u8], body: Body<'_>) -> Result<()> {
@@ -137,6 +137,17 @@ impl Mailbox {
         let front = self.front(inner, to, Envelope { from: inner.peers.me, context, tag }, head, body.len()?)?;
         let begun = inner.outbox.start(&mut inner.peers, to, front, head, body);
         begun.map_err(|failure| inner.peers.error(failure))
+    }
+
+    /// Waits until all messages that were sent are in memory of their receivers' hosts.
+    ///
+    /// **Cost**: nothing where all are known to be; else a message each way for each party that was sent to. **Errors**: those of
+    /// [`Mailbox::send`], for one party that a message did not come to; those of others follow at the next calls.
+    pub fn settle(&self) -> Result<()> {
+        let inner = &mut *self.inner();
+        inner.outbox.send_on_all(&mut inner.peers, true);
+        inner.outbox.settle(&mut inner.peers);
+        inner.outbox.take_failure().map_or(Ok(()), |failure| Err(inner.peers.error(failure)))
     }
 
     /// Whether a send is over: then its outcome is told, and its number means nothing any more. Never waits for the receiver.
@@ -363,6 +374,8 @@ impl MailboxState {
             Err(Error::NotInTime { .. }) if nap < bound && self.senders_seen.elapsed() < LOOK => Ok(()),
             Err(Error::NotInTime { .. }) => {
                 self.senders_seen = Instant::now();
+                // Who is waited for may wait for a message that was lost with a connection.
+                self.outbox.settle(&mut self.peers);
                 self.look_at_senders(receives)
             }
             Err(error) => self.lane_failed(error),

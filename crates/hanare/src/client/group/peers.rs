@@ -140,6 +140,15 @@ impl Parties {
         Ok(self.peer(to)?.writer.as_mut().expect("it was just opened"))
     }
 
+    /// Waits until what was sent to the others is at their hosts. Says to whom it could not be sent.
+    pub fn settle(&mut self) -> Vec<(u32, Error)> {
+        let unsettled = |(party, peer): (usize, &mut Option<PartyReach>)| {
+            let writer = peer.as_mut()?.writer.as_mut().filter(|writer| !writer.is_settled())?;
+            Some((party as u32, writer.publish().err()?))
+        };
+        self.peers.iter_mut().enumerate().filter_map(unsettled).collect()
+    }
+
     /// A failure as programs see it.
     pub fn error(&self, failure: Failure) -> Error {
         match failure {

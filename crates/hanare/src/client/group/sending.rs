@@ -10,6 +10,7 @@
 use super::failure::{Failure, Outcome};
 use super::peers::{LOOK, Parties};
 use crate::client::command::Completion;
+use crate::client::queue::WritePort;
 use crate::client::region::Region;
 use hanare_protocol::limits::{MESSAGE_BEGUN_COUNT_MAX, MESSAGE_INLINE_LEN_MAX};
 use hanare_protocol::message::note::{FRONT_LEN, Front};
@@ -23,7 +24,8 @@ use std::time::Instant;
 pub enum Body<'b> {
     /// Bytes of the program.
     Bytes(&'b [u8]),
-    /// Bytes of a region, in the shape's order: the node that holds them sends them, and this program's processor never touches them.
+    /// Bytes of a region, in the shape's order. Of more than a page, the node that holds them sends them, and this program's processor never
+    /// touches them. Fewer are got and go with their head, which saves two messages each way.
     ///
     /// **Source**: [D3 §3.4] LHC.
     Part(&'b Region, Shape<'b>),
@@ -49,6 +51,8 @@ pub(super) struct Outbox {
     stem: String,
     /// When each party was last seen to read its messages.
     looked: Vec<Option<Instant>>,
+    /// To whom messages did not come that were on their way, and why: told once.
+    failed: BTreeMap<u32, Failure>,
     /// Of the sends that were begun, for each party those whose heads have not gone, in their order.
     under_way: BTreeMap<u32, VecDeque<Sending>>,
     /// What came of those that nobody has asked for since.
@@ -114,12 +118,20 @@ fn part_len(region: &Region, shape: &Shape<'_>) -> Result<u64> {
     Ok(shape.by_ref().check(region.name(), region.len())?.len())
 }
 
+/// The bytes of a part that go with their head.
+fn short_part(region: &Region, shape: &Shape<'_>, len: u64) -> Outcome<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    region.get_shape(shape.by_ref(), &mut bytes)?;
+    Ok(bytes)
+}
+
 impl Outbox {
     /// Of a party among `count`.
     pub fn new(count: u32, stem: String) -> Outbox {
         let landings = (0..count).map(|_| None).collect();
         let looked = vec![None; count as usize];
-        Outbox { landings, stem, looked, under_way: BTreeMap::new(), over: BTreeMap::new(), next: 0 }
+        let (failed, under_way, over) = Default::default();
+        Outbox { landings, stem, looked, failed, under_way, over, next: 0 }
     }
 
     /// Whether any send that was begun is under way.
@@ -136,17 +148,38 @@ impl Outbox {
         if is_under_way { Ok(None) } else { Err("that send is over, and its outcome was told") }
     }
 
-    /// Sends at once, behind all that was begun for that party.
+    /// Sends at once, behind all that was begun for that party. The note is on its way when this returns.
     pub fn send(&mut self, peers: &mut Parties, to: u32, front: Front, head: &[u8], body: &Body<'_>) -> Outcome<()> {
         self.send_on(peers, to, true);
+        if let Some(failure) = self.failed.remove(&to) {
+            return Err(failure);
+        }
+        let start = WritePort::commit_started;
         match body {
-            Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => self.send_note(peers, to, &front, head, bytes),
+            Body::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => {
+                self.send_note(peers, to, (&front, head, bytes), start)
+            }
+            Body::Part(region, shape) if front.body_len <= MESSAGE_INLINE_LEN_MAX as u64 => {
+                let bytes = short_part(region, shape, front.body_len)?;
+                self.send_note(peers, to, (&front, head, &bytes), start)
+            }
             body => {
                 let front = Front { landed: Some(self.land(peers, to, body, front.body_len)?), ..front };
-                let sent = self.send_note(peers, to, &front, head, &[]);
+                let sent = self.send_note(peers, to, (&front, head, &[]), start);
                 sent.inspect_err(|_| self.give_back(peers, to, front.landed))
             }
         }
+    }
+
+    /// Waits until the notes that are on their way are at their receivers' hosts. Failures are told by the next send to the party, or by
+    /// [`Outbox::take_failure`].
+    pub fn settle(&mut self, peers: &mut Parties) {
+        self.failed.extend(peers.settle().into_iter().map(|(to, error)| (to, Failure::on_the_way(to, error))));
+    }
+
+    /// A failure of a note that was on its way, once.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        self.failed.pop_first().map(|(_, failure)| failure)
     }
 
     /// Begins to send.
@@ -158,6 +191,9 @@ impl Outbox {
         }
         let (landed, short, moves) = match body {
             LastingBody::Bytes(bytes) if bytes.len() <= MESSAGE_INLINE_LEN_MAX => (None, bytes, None),
+            LastingBody::Part(region, shape) if front.body_len <= MESSAGE_INLINE_LEN_MAX as u64 => {
+                (None, Cow::Owned(short_part(region, &shape, front.body_len)?), None)
+            }
             body => {
                 let (place, moves) = self.start_to_land(peers, to, body, front.body_len)?;
                 (Some(place), Cow::Borrowed(&[][..]), Some(moves))
@@ -182,7 +218,8 @@ impl Outbox {
     fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
         while let Some(Sending { id, front, head, short, moves }) = self.take_ready(to, waits) {
             let moved = moves.map_or(Ok(()), |moves| moves.wait(to));
-            let sent = moved.and_then(|()| self.send_note(peers, to, &front, &head, &short));
+            // Who asks is told when it is there.
+            let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &short), WritePort::commit));
             if sent.is_err() {
                 self.give_back(peers, to, front.landed);
             }
@@ -201,7 +238,13 @@ impl Outbox {
         ready
     }
 
-    fn send_note(&mut self, peers: &mut Parties, to: u32, front: &Front, head: &[u8], body: &[u8]) -> Outcome<()> {
+    fn send_note(
+        &mut self,
+        peers: &mut Parties,
+        to: u32,
+        (front, head, body): (&Front, &[u8], &[u8]),
+        commit: impl FnOnce(&mut WritePort) -> Result<()>,
+    ) -> Outcome<()> {
         // Nobody would tell that nobody receives it.
         if self.looked[to as usize].is_none_or(|looked| looked.elapsed() > LOOK) {
             peers.look_at(to)?;
@@ -212,7 +255,7 @@ impl Outbox {
             writer.fill(0, &front.encode());
             writer.fill(FRONT_LEN, head);
             writer.fill(FRONT_LEN + head.len(), body);
-            writer.commit()
+            commit(writer)
         });
         sent.map_err(|error| Failure::on_the_way(to, error))
     }

@@ -49,6 +49,13 @@ impl Afar {
         self.head.store(head, Ordering::Release);
     }
 
+    /// Takes note of a head that may have been told late: it never goes back.
+    pub fn advance_head(&self, head: u64) {
+        if head.wrapping_sub(self.head()) < 1 << 63 {
+            self.set_head(head);
+        }
+    }
+
     pub fn set_tail(&self, tail: u64) {
         self.tail.store(tail, Ordering::Release);
     }

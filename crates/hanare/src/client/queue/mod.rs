@@ -10,6 +10,7 @@
 //! | `reach` | an array of queues as a program reaches it: mapped, or by its node |
 //! | `afar` | lanes of other hosts: what a port knows of one without its memory |
 //! | `writer`, `reader`, `all` | the ports: of one queue, and of all of an array |
+//! | `appends` | what a write port sends to a queue elsewhere, and what came of it |
 //! | `set` | several of those for one thread |
 //! | `watch` | waiting at a bell, and event descriptors |
 //! | `lanes` | the lanes of one queue, read in turns |
@@ -18,6 +19,7 @@
 
 mod afar;
 mod all;
+mod appends;
 mod lanes;
 mod reach;
 mod reader;

@@ -2,7 +2,8 @@
 //!
 //! Safety: windows of the mapping are used by ports, which keep the reach that keeps the mapping.
 
-use crate::client::drafts;
+use super::appends::UnderWay;
+use crate::client::drafts::{self, Drafts, Tickets};
 use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
 use crate::client::message::ListBytes;
@@ -128,29 +129,47 @@ impl QueueReach {
         }
     }
 
-    /// Appends units, which follow their numbers in `operand`. Repeated as often as needed: they count once.
-    pub fn append(&self, queue: u64, lane: u32, operand: &[u8]) -> Result<Appended> {
+    /// Appends units, which follow their numbers in `operand`; gives the lane's head, too. Repeated as often as needed: they count once.
+    pub fn append(&self, queue: u64, lane: u32, operand: &[u8]) -> Result<(Appended, u64)> {
         let mut result = [0; APPENDED_LEN as usize];
-        let shape = Shape::contiguous(self.at, operand.len() as u64);
         // SAFETY: both outlive the call, which returns when the node has answered or the connection is closed; one is only read.
         let (from, into) = unsafe { (Window::of(operand), Window::of_mut(&mut result)) };
+        let refresh = |error: &_| self.region.refresh_after(error);
         // SAFETY: as above.
-        let run = unsafe {
-            drafts::run(
-                false,
-                |error| self.region.refresh_after(error),
-                |drafts| {
-                    self.region.refresh_if_refused()?;
-                    let door = self.region.door(0);
-                    let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
-                    drafts.note(command.op, self.region.name(), operand.len() as u64);
-                    drafts.push(&door, &command, ListBytes::None, from, into, Vec::new());
-                    Ok(())
-                },
-            )
-        };
+        let run = unsafe { drafts::run(false, refresh, |drafts| self.draft_append(drafts, lane, from, into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
+    }
+
+    /// After an append that was sent has failed: asks for the grants of today. **Errors**: why it is of no use to send it again.
+    pub fn refresh_after(&self, queue: u64, error: &Error) -> Result<()> {
+        match error {
+            Error::NodeLost { .. } | Error::GrantRefused { .. } => {
+                self.region.refresh_after(error).map_err(|error| self.named(queue, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends an append, whose outcome is told when it is waited for.
+    pub fn start_append(&self, lane: u32, append: &mut UnderWay) {
+        let UnderWay { tickets, refused, operand, answer, len, .. } = append;
+        // SAFETY: the bytes are on the heap, where they stay while the append moves, and nobody touches them before its tickets were waited
+        // for, which they are when it is dropped at the latest.
+        let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };
+        *tickets = Tickets::to_keep();
+        // SAFETY: as above.
+        let posted = unsafe { drafts::post(|drafts| self.draft_append(drafts, lane, from, into), tickets) };
+        *refused = posted.err();
+    }
+
+    fn draft_append(&self, drafts: &mut Drafts<'_>, lane: u32, operand: Window, answer: Window) -> Result<()> {
+        self.region.refresh_if_refused()?;
+        let (door, shape) = (self.region.door(0), Shape::contiguous(self.at, operand.len() as u64));
+        let command = Command::new(Op::Append { lane }, door.node, door.slot, door.grant, &shape);
+        drafts.note(command.op, self.region.name(), operand.len() as u64);
+        drafts.push(&door, &command, ListBytes::None, operand, answer, Vec::new());
+        Ok(())
     }
 
     /// On the queues' host: something was committed; wakes the reader, wherever it is.

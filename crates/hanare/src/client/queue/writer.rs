@@ -1,16 +1,15 @@
 //! The writing side of a queue.
 
 use super::afar::{Afar, LaneWords};
+use super::appends::Appends;
 use super::reach::QueueReach;
 use crate::client::locks::milliseconds;
 use crate::trace::PortLife;
 use hanare_memory::Window;
-use hanare_protocol::limits::{
-    ANSWER_MS, LEASE_MS, MESSAGE_NAP_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, QUEUE_SPILL_LEN, STAGE_LEN,
-};
+use hanare_protocol::limits::{LEASE_MS, QUEUE_APPEND_LEN_MAX, QUEUE_NAP_MS, STAGE_LEN};
 use hanare_protocol::queue::layout::{READER_AT, ROOM_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
-use hanare_protocol::queue::{Appended, NoSpill, Overflow, PortId, Unit};
-use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
+use hanare_protocol::queue::{Overflow, PortId, Unit};
+use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::wire::sync::{SyncAnswer, Wait, Word};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::{ALL_ASLEEP, Array};
@@ -37,11 +36,8 @@ pub struct WritePort {
     /// Of a lane elsewhere: claims in it, so that no more is sent than it has room for.
     writer: Writer<LaneWords>,
     afar: Option<Arc<Afar>>,
-    /// Units that go by message, behind room for their numbers.
-    batch: Vec<u8>,
-    batch_units: u64,
-    /// Units that counted so far, of those that went by message.
-    seq: u64,
+    /// Units that go by message.
+    appends: Appends,
     /// Whether units of this lane may be in the spill: further ones go behind them.
     is_behind: bool,
     claimed: Filling,
@@ -54,7 +50,7 @@ enum Filling {
     Nothing,
     /// In the lane.
     Lane,
-    /// At the end of the batch: first byte and length.
+    /// Behind the units that go with the next append: first byte and length.
     Batch(usize, usize),
 }
 
@@ -76,7 +72,8 @@ impl WritePort {
             (None, None) => unreachable!("it is here, or afar"),
         };
         let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
-        let (batch, name) = (vec![0; APPEND_FRONT_LEN], reach.name(queue));
+        let appends = Appends::new(reach.clone(), (queue, lane), id, afar.clone());
+        let name = reach.name(queue);
         let mut port = WritePort {
             reach,
             queue,
@@ -84,9 +81,7 @@ impl WritePort {
             id,
             writer,
             afar,
-            batch,
-            batch_units: 0,
-            seq: 0,
+            appends,
             is_behind: false,
             claimed: Filling::Nothing,
             life: PortLife::begin("write port", || name),
@@ -123,6 +118,7 @@ impl WritePort {
     pub fn try_claim(&mut self, len: usize) -> Result<bool> {
         self.abandon();
         self.reach.form().check_unit("", len as u64).map_err(|_| self.bad_block(len))?;
+        self.find_place()?;
         if self.afar.is_none() && !self.goes_by_message()? {
             if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
                 self.claimed = Filling::Lane;
@@ -146,7 +142,7 @@ impl WritePort {
 
     /// Whether this host's lane has to be left to the node, because units are before it in the batch or the spill.
     fn goes_by_message(&mut self) -> Result<bool> {
-        if self.batch_units > 0 {
+        if !self.appends.is_idle() {
             return Ok(true);
         }
         if self.is_behind && self.spilled()? == 0 {
@@ -156,13 +152,31 @@ impl WritePort {
         Ok(self.is_behind)
     }
 
-    /// Whether a lane elsewhere has room for one more, behind those of the batch.
+    /// After an append that failed: learns where the lane's home is by now.
+    fn find_place(&mut self) -> Result<()> {
+        if self.appends.find_place()?
+            && let Some(afar) = &self.afar
+        {
+            look_afar(&self.reach, self.queue, self.lane, afar)?;
+            self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a lane elsewhere has room for one more, behind those that were kept. Answers that are there tell what the reader has freed;
+    /// else its node is asked.
     fn has_credit(&mut self, len: usize) -> Result<bool> {
         if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
             return Ok(true);
         }
+        if self.appends.any_under_way() {
+            self.appends.take_answers()?;
+            if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
+                return Ok(true);
+            }
+        }
         if let Some(afar) = &self.afar {
-            afar.set_head(get_word(&self.reach, self.queue, self.reach.form().head_at(self.lane))?);
+            afar.advance_head(get_word(&self.reach, self.queue, self.reach.form().head_at(self.lane))?);
         }
         self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))
     }
@@ -172,12 +186,11 @@ impl WritePort {
         let frame = self.reach.form().frame_len(len as u64) as usize;
         // The shape of an append lies within the array, whose lane alone holds the longest unit.
         let most = self.reach.form().array_len(self.reach.count())?.min(QUEUE_APPEND_LEN_MAX) as usize;
-        if self.batch_units > 0 && self.batch.len() + frame > most.min(STAGE_LEN) {
-            self.flush()?;
+        if self.appends.is_beyond(frame, most.min(STAGE_LEN)) {
+            self.start()?;
         }
-        let at = self.batch.len();
-        self.batch.resize(at + frame, 0);
-        self.batch[at..at + word].copy_from_slice(&(len as u64).to_le_bytes()[..word]);
+        let at = self.appends.claim(frame);
+        self.appends.bytes(at, word).copy_from_slice(&(len as u64).to_le_bytes()[..word]);
         self.claimed = Filling::Batch(at + word, len);
         Ok(())
     }
@@ -196,7 +209,7 @@ impl WritePort {
             return Err(Error::QueueFull { queue: self.reach.name(self.queue) });
         }
         // The reader makes no room for what it cannot see.
-        self.publish()?;
+        self.publish_started()?;
         let (begun, mut backoff, mut asked) = (Instant::now(), Backoff::new(), Instant::now());
         while !self.try_claim(len)? {
             let left = bound.map(|bound| bound.saturating_sub(begun.elapsed()));
@@ -211,7 +224,7 @@ impl WritePort {
             self.sleep(len, left.map_or(nap, |left| left.min(nap)))?;
             if asked.elapsed() >= Duration::from_millis(LEASE_MS) {
                 asked = Instant::now();
-                self.check_life()?;
+                self.appends.check_life()?;
             }
         }
         Ok(())
@@ -258,14 +271,6 @@ impl WritePort {
         Ok(())
     }
 
-    /// Asks the node whether it lives and the lane is still this writer's.
-    fn check_life(&mut self) -> Result<()> {
-        let mut operand = self.batch[..APPEND_FRONT_LEN].to_vec();
-        let front = AppendFront { queue: self.queue, writer: self.id, seq: self.seq };
-        operand.copy_from_slice(&front.encode());
-        self.append(&operand).map(drop)
-    }
-
     /// Fills bytes of the claimed unit, from byte `at` of it on. Panics beyond its end, and where nothing is claimed.
     #[inline]
     pub fn fill(&mut self, at: usize, bytes: &[u8]) {
@@ -273,13 +278,13 @@ impl WritePort {
             Filling::Lane => self.writer.fill(at, bytes),
             Filling::Batch(begin, len) => {
                 assert!(at <= len && bytes.len() <= len - at, "bytes lie in their unit");
-                self.batch[begin + at..][..bytes.len()].copy_from_slice(bytes);
+                self.appends.bytes(begin + at, bytes.len()).copy_from_slice(bytes);
             }
             Filling::Nothing => panic!("a unit is claimed before it is filled"),
         }
     }
 
-    /// The claimed unit's bytes where they lie: on the queue's host in the queue itself. Good until it is committed or abandoned.
+    /// The claimed unit's bytes where they lie: on the queue's host in the queue itself. Good until the next call of the port.
     ///
     /// # Safety
     /// No copy of the window is used after that, or after the port is gone.
@@ -292,8 +297,8 @@ impl WritePort {
                     _ => Window::empty(),
                 }
             }
-            // SAFETY: the batch is not touched until the unit is committed or abandoned, as the caller promises.
-            Filling::Batch(begin, len) => unsafe { Window::of_mut(&mut self.batch[begin..begin + len]) },
+            // SAFETY: the bytes stay where they are until the next call of the port, as the caller promises.
+            Filling::Batch(begin, len) => unsafe { Window::of_mut(self.appends.bytes(begin, len)) },
             Filling::Nothing => Window::empty(),
         }
     }
@@ -306,7 +311,7 @@ impl WritePort {
             Filling::Batch(..) => {
                 self.writer.keep();
                 self.life.units += 1;
-                self.batch_units += 1;
+                self.appends.keep();
             }
             Filling::Nothing => {}
         }
@@ -321,91 +326,93 @@ impl WritePort {
         self.publish()
     }
 
-    /// Commits all that were kept.
+    /// Commits all that were kept, and waits until those are there that were published before by [`WritePort::publish_started`].
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of several units the first may have been committed,
-    /// [`WritePort::appended`] says how many, and the others are given up. [`Error::NotAWriter`] where this program was taken for
-    /// dead and its lane given up: units without an answer may have been committed; [`Error::NodeLost`].
+    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none: of
+    /// several units the first may have been committed, [`WritePort::appended`] says how many, and the others are given up.
+    /// [`Error::NotAWriter`] where this program was taken for dead and its lane given up: units without an answer may have been committed;
+    /// [`Error::NodeLost`].
     #[inline]
     pub fn publish(&mut self) -> Result<()> {
+        self.publish_here()?;
+        if self.appends.is_idle() { Ok(()) } else { self.settle() }
+    }
+
+    /// As [`WritePort::publish`], and does not wait for the node of a queue on another host: the units are on their way, in their order, and
+    /// are read as soon as they are there. They count once, whatever becomes of the connection.
+    ///
+    /// **Cost**: on the queue's host that of `publish`; elsewhere one message, whose answer is taken by a later call. Waits for the oldest answer
+    /// while 32 appends are under way, or 400 KiB. **Errors**: those of `publish`, of these units or of earlier ones, here or at a later
+    /// call: who calls `publish` last misses none. A program that is killed before may lose what has not left its host.
+    #[inline]
+    pub fn publish_started(&mut self) -> Result<()> {
+        if self.afar.is_none() { self.publish() } else { self.start() }
+    }
+
+    /// Commits the claimed unit, and all that were kept; see [`WritePort::publish_started`].
+    #[inline]
+    pub fn commit_started(&mut self) -> Result<()> {
+        self.keep();
+        self.publish_started()
+    }
+
+    /// Whether all answers of what was published are here and were taken.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.appends.is_idle()
+    }
+
+    #[cold]
+    fn settle(&mut self) -> Result<()> {
+        self.start()?;
+        let settled = self.appends.settle();
+        self.note(settled)
+    }
+
+    #[inline]
+    fn publish_here(&mut self) -> Result<()> {
         if self.afar.is_none() {
             self.writer.publish();
             if let Some(array) = self.reach.here()? {
                 self.reach.tell_reader(array, self.queue);
             }
         }
-        if self.batch_units > 0 { self.flush() } else { Ok(()) }
+        Ok(())
     }
 
     /// How many units this port has committed by messages, for one that has to know after an error.
     pub fn appended(&self) -> u64 {
-        self.seq
+        self.appends.counted()
     }
 
-    #[cold]
-    fn flush(&mut self) -> Result<()> {
-        let front = AppendFront { queue: self.queue, writer: self.id, seq: self.seq };
-        self.batch[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
-        let outcome = self.append_when_allowed();
-        let wanted = self.seq + self.batch_units;
-        self.batch.truncate(APPEND_FRONT_LEN);
-        self.batch_units = 0;
-        let appended = outcome?;
-        self.seq = appended.accepted;
-        self.is_behind = self.afar.is_none() && appended.spilled > 0;
+    /// Sends what is kept; a unit that is claimed goes on in the next append's memory.
+    fn start(&mut self) -> Result<()> {
+        match self.appends.start() {
+            Ok(moved_len) => {
+                if let Filling::Batch(begin, len) = self.claimed {
+                    self.claimed = Filling::Batch(begin - moved_len, len);
+                }
+                Ok(())
+            }
+            Err(error) => self.note(Err(error)),
+        }
+    }
+
+    /// Takes note of what came of appends.
+    fn note(&mut self, outcome: Result<()>) -> Result<()> {
+        if outcome.is_err() {
+            (self.claimed, self.is_behind) = (Filling::Nothing, self.afar.is_none());
+            return outcome;
+        }
+        self.is_behind = self.afar.is_none() && self.appends.spilled() > 0;
         if self.afar.is_none() && !self.is_behind {
             self.writer.catch_up().map_err(|bad| self.reach.corrupt(bad))?;
-        }
-        if appended.accepted != wanted {
-            return Err(self.not_spilled(appended.refused));
         }
         Ok(())
     }
 
-    /// Appends the batch; again, where the node has to ask first how much the user may have spilled.
-    fn append_when_allowed(&self) -> Result<Appended> {
-        let begun = Instant::now();
-        loop {
-            let appended = self.append(&self.batch)?;
-            if appended.refused != Some(NoSpill::NotYet) || begun.elapsed() >= Duration::from_millis(ANSWER_MS) {
-                return Ok(appended);
-            }
-            std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
-        }
-    }
-
-    #[cold]
-    fn not_spilled(&self, refused: Option<NoSpill>) -> Error {
-        match refused {
-            Some(NoSpill::OverQuota { used, limit }) => {
-                Error::QuotaExceeded { uid: self.reach.region().shared.attached.user.uid, asked: QUEUE_SPILL_LEN, used, limit }
-            }
-            Some(NoSpill::NotYet) => {
-                let reason = format!("it does not say how much queue {} may spill", self.reach.name(self.queue));
-                Error::NoCoordinator { reason }
-            }
-            Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: self.reach.name(self.queue) },
-        }
-    }
-
-    /// Appends; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
-    fn append(&self, operand: &[u8]) -> Result<Appended> {
-        match self.reach.append(self.queue, self.lane, operand) {
-            Err(Error::NotAWriter { .. }) => {
-                let resume = QueueRequest::ResumeLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
-                self.reach.ask(self.queue, resume)?;
-                self.reach.append(self.queue, self.lane, operand)
-            }
-            other => other,
-        }
-    }
-
     /// Gives the claimed unit up: nobody sees it. What was kept stays kept.
     pub fn abandon(&mut self) {
-        if let Filling::Batch(begin, _) = self.claimed {
-            let word = if matches!(self.reach.form().unit, Unit::Records { .. }) { WORD_LEN as usize } else { 0 };
-            self.batch.truncate(begin - word);
-        }
+        self.appends.abandon();
         self.writer.abandon();
         self.claimed = Filling::Nothing;
     }

@@ -40,7 +40,7 @@ use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::page::share::Lobby;
 pub(crate) use hanare_protocol::page::share::Over;
-use hanare_protocol::page::{Face, HostId};
+use hanare_protocol::page::{Face, HostId, Recalls};
 use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
 use hanare_protocol::{Error, Result};
@@ -48,7 +48,6 @@ use home::Home;
 use host::Host;
 use looks::Past;
 use outgoing::Outgoing;
-use recall::Recalls;
 pub(crate) use recall::{Asker, Need, Recall};
 pub(crate) use reply::SealedReply;
 use reply::{FinishedReply, PageReply, PendingReply};
@@ -108,7 +107,8 @@ pub(crate) struct SharedRegions {
     actions: VecDeque<Action>,
     /// The reply that is being put together.
     pending_reply: Option<PendingReply>,
-    recalls: Recalls,
+    /// Stages of commands whose pages are asked for or held.
+    recalls: Recalls<Asker, Gid, Error>,
     past: Past,
 }
 
@@ -140,7 +140,8 @@ impl SharedRegions {
             local: VecDeque::new(),
             actions: VecDeque::new(),
             pending_reply: None,
-            recalls: Recalls::default(),
+            // Who asked hears which host was silent before it gives up itself.
+            recalls: Recalls::new((bound - bound / 4).as_millis() as u64),
             past: Past::default(),
         }
     }

@@ -5,7 +5,7 @@
 //!          └── asked of the directory ── hosts send pages, drop copies ──────> Action::Recalled ── done ── release
 //! ```
 //!
-//! A stage that writes holds its pages from there on until it is done. A stage that reads holds nothing: what lies at home since its
+//! Which stage waits for what, and for how long, [`Recalls`](hanare_protocol::page::Recalls) decides. A stage that writes holds its pages from there on until it is done. A stage that reads holds nothing: what lies at home since its
 //! pages came is as new as anything that was stored before the stage began.
 //!
 //! # Why no two stages wait for each other
@@ -16,12 +16,14 @@
 //!   after it is done. Hosts give pages up by themselves.
 //! - A stage holds pages of one home. A copy has the bytes of its source before it asks for its target's pages.
 
+use super::home::Home;
 use super::{Action, SharedRegions};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Slot};
-use hanare_protocol::page::{Access, Consistency, Face, Page};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use hanare_protocol::page::recalls::{StagePages, Standing};
+use hanare_protocol::page::{Access, Consistency, Face};
+use std::collections::HashMap;
+use std::time::Duration;
 
 /// Pages that a stage of a command needs.
 pub(crate) struct Need {
@@ -49,174 +51,98 @@ pub(crate) enum Recall {
     Waits(Face),
 }
 
-/// Stages whose pages are asked for or held.
-#[derive(Default)]
-pub(super) struct Recalls {
-    asked: BTreeMap<Face, StageRecall>,
-    count: u64,
-}
-
-struct StageRecall {
-    asker: Asker,
-    gid: Gid,
-    access: Access,
-    pages: Vec<Page>,
-    state: StageState,
-    until: Instant,
-}
-
-enum StageState {
-    /// The home is away, or comes back.
-    Unasked,
-    /// These are not here yet.
-    Waits(BTreeSet<Page>),
-    Over(Result<()>),
-    /// The asker knows.
-    Told,
-}
-
-impl StageRecall {
-    fn is_over(&self) -> bool {
-        matches!(self.state, StageState::Over(_))
-    }
-}
-
-impl Recalls {
-    /// Whether somebody waits for pages.
-    pub fn any_wait(&self) -> bool {
-        self.asked.values().any(|asked| !matches!(asked.state, StageState::Told))
-    }
-
-    /// A home forgets what it was asked for, since it comes back.
-    pub fn ask_anew(&mut self) {
-        let waiting = self.asked.values_mut().filter(|asked| matches!(asked.state, StageState::Waits(_)));
-        waiting.for_each(|asked| asked.state = StageState::Unasked);
-    }
-}
-
 impl SharedRegions {
-    /// How long a stage waits for hosts: who asked hears which host was silent before it gives up itself.
-    fn recall_bound(&self) -> Duration {
-        self.bound - self.bound / 4
-    }
-
     /// Brings pages home for a stage.
     ///
     /// **Cost**: two messages for each host that owns a page of it, or, where the stage writes, has a copy of one. **Errors**: [`hanare_protocol::Error::PageLost`]; `LimitReached` where too many wait for a page.
     // FEATURE: EU-F15 EU-F17
     pub fn recall(&mut self, asker: Asker, need: Need) -> Result<Recall> {
-        self.recalls.count += 1;
-        let face = Face(self.recalls.count);
-        let Some(home) = self.homes.get(&need.gid).filter(|home| home.consistency() == Consistency::Coherent) else {
-            return Ok(Recall::Ready(face));
+        let home = self.homes.get(&need.gid).filter(|home| home.consistency() == Consistency::Coherent);
+        let Some(pages) = home.and_then(|home| home.memory().pages_of(need.slot, &need.pages)) else {
+            return Ok(Recall::Ready(self.recalls.next_face()));
         };
-        let Some(pages) = home.memory().pages_of(need.slot, &need.pages) else { return Ok(Recall::Ready(face)) };
-        let Need { gid, access, .. } = need;
-        let until = Instant::now() + self.recall_bound();
-        self.recalls.asked.insert(face, StageRecall { asker, gid, access, pages, state: StageState::Unasked, until });
+        let now_ms = self.now_ms();
+        let face = self.recalls.begin(asker, (need.gid, need.access, pages), now_ms);
         self.ask_for_pages(face);
         self.settle_but(Some(face));
-        let Some(asked) = self.recalls.asked.get_mut(&face).filter(|asked| asked.is_over()) else {
-            return Ok(Recall::Waits(face));
-        };
-        match std::mem::replace(&mut asked.state, StageState::Told) {
-            StageState::Over(Err(error)) => {
-                self.recalls.asked.remove(&face);
+        match self.recalls.tell(face) {
+            None => Ok(Recall::Waits(face)),
+            Some(Ok(())) => Ok(Recall::Ready(face)),
+            Some(Err(error)) => {
+                self.recalls.end(face);
                 Err(error)
             }
-            _ => Ok(Recall::Ready(face)),
         }
     }
 
     /// A stage is done, or will not be: its pages serve others.
     pub fn release(&mut self, face: Face) {
-        let Some(asked) = self.recalls.asked.remove(&face) else { return };
-        self.let_go(face, &asked.pages, asked.gid);
+        let ended = self.recalls.end(face);
+        self.let_go(ended);
         self.settle();
     }
 
     /// A link has ended: what its commands asked for or hold goes to others.
     pub fn forget_link(&mut self, link: u64) {
-        let its = self.recalls.asked.iter().filter(|(_, asked)| asked.asker == Asker::Link(link));
-        let its: Vec<Face> = its.map(|(face, _)| *face).collect();
-        its.into_iter().for_each(|face| self.release(face));
+        self.recalls.of(Asker::Link(link)).into_iter().for_each(|face| self.release(face));
     }
 
-    fn let_go(&mut self, face: Face, pages: &[Page], gid: Gid) {
+    fn let_go(&mut self, freed: impl IntoIterator<Item = StagePages<Gid>>) {
         let mut outgoing = Vec::new();
-        if let Some(home) = self.homes.get_mut(&gid).filter(|home| !home.is_returning()) {
-            home.release(face, pages, &mut outgoing);
+        for StagePages { face, region, pages, .. } in freed {
+            if let Some(home) = self.homes.get_mut(&region).filter(|home| !home.is_returning()) {
+                home.release(face, &pages, &mut outgoing);
+            }
         }
         self.send_all(outgoing);
     }
 
     fn ask_for_pages(&mut self, face: Face) {
-        let Some(asked) = self.recalls.asked.get_mut(&face) else { return };
+        let homes = &self.homes;
+        let Some(StagePages { region, pages, access, .. }) = self.recalls.ask(face, |gid| standing(homes, gid)) else { return };
         let mut outgoing = Vec::new();
-        match self.homes.get_mut(&asked.gid) {
-            // Nobody maps it any more.
-            None => asked.state = StageState::Over(Ok(())),
-            Some(home) if home.is_returning() => {}
-            Some(home) => {
-                asked.state = StageState::Waits(asked.pages.iter().copied().collect());
-                home.recall(face, &asked.pages, asked.access, &mut outgoing);
-            }
+        if let Some(home) = self.homes.get_mut(&region) {
+            home.recall(face, &pages, access, &mut outgoing);
         }
         self.send_all(outgoing);
     }
 
     /// Takes note of what homes say of pages; the asker is told by an action, unless it is the one that asks just now.
     pub(super) fn hear_of_recalls(&mut self, asking: Option<Face>) {
-        if self.recalls.asked.is_empty() {
+        if self.recalls.is_empty() {
             return;
         }
-        let mut failed = Vec::new();
+        let mut freed = Vec::new();
         for home in self.homes.values_mut() {
             while let Some((page, face, outcome)) = home.next_news() {
-                let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
-                let StageState::Waits(waits) = &mut asked.state else { continue };
-                waits.remove(&page);
-                if outcome.is_err() {
-                    failed.push((face, asked.gid, asked.pages.clone()));
-                }
-                if outcome.is_err() || waits.is_empty() {
-                    asked.state = StageState::Over(outcome);
-                }
+                freed.extend(self.recalls.on_page(face, page, outcome));
             }
         }
-        failed.into_iter().for_each(|(face, gid, pages)| self.let_go(face, &pages, gid));
-        for (face, asked) in self.recalls.asked.iter_mut().filter(|(face, asked)| asked.is_over() && Some(**face) != asking) {
-            if let StageState::Over(outcome) = std::mem::replace(&mut asked.state, StageState::Told) {
-                self.actions.push_back(Action::Recalled { asker: asked.asker, face: *face, outcome });
-            }
-        }
+        self.let_go(freed);
+        let told = self.recalls.tell_all(asking).into_iter();
+        self.actions.extend(told.map(|(asker, face, outcome)| Action::Recalled { asker, face, outcome }));
     }
 
     /// Homes that are back are asked; who waits too long is told.
     pub(super) fn tick_recalls(&mut self) {
-        let is_unasked = |asked: &StageRecall| match asked.state {
-            StageState::Unasked => true,
-            StageState::Waits(_) => !self.homes.contains_key(&asked.gid),
-            StageState::Over(_) | StageState::Told => false,
-        };
-        let unasked = self.recalls.asked.iter().filter(|(_, asked)| is_unasked(asked));
-        let unasked: Vec<Face> = unasked.map(|(face, _)| *face).collect();
-        unasked.into_iter().for_each(|face| self.ask_for_pages(face));
-        let now = Instant::now();
-        let is_waiting = |asked: &StageRecall| matches!(asked.state, StageState::Unasked | StageState::Waits(_));
-        let late = self.recalls.asked.iter().filter(|(_, asked)| is_waiting(asked) && asked.until <= now);
-        let late: Vec<(Face, Gid, Vec<Page>)> = late.map(|(face, asked)| (*face, asked.gid, asked.pages.clone())).collect();
-        let bound = self.recall_bound();
-        for (face, gid, pages) in late {
-            self.let_go(face, &pages, gid);
-            let Some(asked) = self.recalls.asked.get_mut(&face) else { continue };
-            let waits = match &asked.state {
-                StageState::Waits(waits) => waits.first().copied(),
-                _ => None,
-            };
-            let page = waits.or(pages.first().copied()).unwrap_or(Page(0));
-            let late = self.homes.get(&gid).map_or(Ok(()), |home| Err(home.is_late(page, bound)));
-            asked.state = StageState::Over(late);
+        if self.recalls.is_empty() {
+            return;
         }
+        self.recalls.unasked(|gid| standing(&self.homes, gid)).into_iter().for_each(|face| self.ask_for_pages(face));
+        let (late, bound) = (self.recalls.late(self.now_ms()), Duration::from_millis(self.recalls.patience_ms()));
+        for face in late {
+            let home = |gid| self.homes.get(&gid);
+            let freed = self.recalls.give_up(face, |gid, page| home(gid).map_or(Ok(()), |home| Err(home.is_late(page, bound))));
+            self.let_go(freed);
+        }
+    }
+}
+
+/// How the home of a region's pages stands.
+fn standing(homes: &HashMap<Gid, Home>, gid: Gid) -> Standing {
+    match homes.get(&gid) {
+        None => Standing::Unmapped,
+        Some(home) if home.is_returning() => Standing::Away,
+        Some(_) => Standing::Here,
     }
 }

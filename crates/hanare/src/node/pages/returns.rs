@@ -80,7 +80,7 @@ impl SharedRegions {
         self.keep_unsent(unheard);
         let is = self.me.map_or(was, |(is, _)| is);
         self.homes.values_mut().for_each(|home| home.begin_return(was, is));
-        self.recalls.ask_anew();
+        self.recalls.on_return();
         let all: Vec<HostKey> = self.hosts.keys().copied().collect();
         all.into_iter().for_each(|place| self.leave_others_homes(place));
         self.ask_again();

@@ -6,6 +6,9 @@ use crate::time::Picos;
 use crate::what_if::path::Expense;
 use crate::what_if::program::{Lengths, Place, VectorCommand, Verb};
 
+/// The longest command whose bytes are taken to lie in a cache, from where they come and where they go together.
+const CACHED_LEN: u64 = 256 << 10;
+
 impl World<'_> {
     /// The parts of a command, each with its node.
     fn parts(&self, rank: usize, command: VectorCommand) -> Vec<(usize, VectorCommand)> {
@@ -50,7 +53,9 @@ impl World<'_> {
                     let elements = if part.verb.has_elements() { part.elements as f64 } else { 0.0 };
                     let scanned = if part.verb == Verb::Scan { part.len as f64 } else { 0.0 };
                     let work = Picos::from_ns_f64(elements * costs.far_element + scanned * costs.near_byte);
-                    requests.push(Outgoing { node, lengths: part.lengths(part.elements), work, kind: part.verb.name() });
+                    let source = (node + 1) % self.setting.nodes;
+                    let pulls = (part.verb == Verb::Copy && source != node).then_some((source, part.len));
+                    requests.push(Outgoing { node, lengths: part.lengths(part.elements), work, pulls, kind: part.verb.name() });
                 }
             }
         }
@@ -67,6 +72,7 @@ impl World<'_> {
             node: *node % nodes,
             lengths: *lengths,
             work: Picos::ZERO,
+            pulls: None,
             kind: "recorded",
         };
         self.make(rank, requests.iter().map(request).collect(), Picos::ZERO);
@@ -88,8 +94,8 @@ impl World<'_> {
         let (from, now) = (self.node_of(rank), self.engine.now());
         self.ranks[rank].fan = requests.len() as u64;
         self.ranks[rank].under_way += requests.len() as u64;
-        for Outgoing { node, lengths, work, kind } in requests {
-            let body = Body::Command { work, answer: lengths.answer };
+        for Outgoing { node, lengths, work, pulls, kind } in requests {
+            let body = Body::Command { work, pulls, answer: lengths.answer };
             let path = self.ranks[rank].path.clone();
             let message = Message { rank, from, to: node, bytes: lengths.request, kind, begun: now, arrived: now, path, body };
             self.send(message, false);
@@ -101,7 +107,8 @@ impl World<'_> {
         let costs = &self.setting.costs;
         let has_elements = command.verb.has_elements();
         let (elements, bytes) = if has_elements { (command.elements, 0) } else { (0, command.bytes()) };
-        Picos::from_ns_f64(costs.near_call + costs.near_element * elements as f64 + costs.near_byte * bytes as f64)
+        let byte = if bytes <= CACHED_LEN { costs.near_cached_byte } else { costs.near_byte };
+        Picos::from_ns_f64(costs.near_call + costs.near_element * elements as f64 + byte * bytes as f64)
     }
 
     /// A command by loads and stores: `outstanding` lines are under way at a time, and the link is held for all of them.

@@ -44,6 +44,11 @@ use crate::trace::Trace;
 use node::Node;
 use rank::{Doing, Process};
 
+/// The pieces in which long messages go from end to end: both ends copy at a time, a piece apart.
+///
+/// SOURCE: gets of 4 KiB, 64 KiB and 1 MiB over loopback: 0.33, 0.18 and 0.13 ns a byte, as pieces of 24 KiB give within 5 %.
+const PIECE_LEN: u64 = 24 << 10;
+
 /// What a program is run on.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -101,6 +106,18 @@ enum Body {
     /// A command: what the node does for it, and the bytes of its answer.
     Command {
         work: Picos,
+        /// Whose bytes the node fetches before it answers, and how many.
+        pulls: Option<(usize, u64)>,
+        answer: u64,
+    },
+    /// A node asks for bytes of a copy, and they come; then it answers the rank on the node.
+    Pull {
+        origin: usize,
+        len: u64,
+        answer: u64,
+    },
+    Pulled {
+        origin: usize,
         answer: u64,
     },
     Answer,
@@ -132,6 +149,8 @@ struct Outgoing {
     lengths: Lengths,
     /// What the node does beside any request's work.
     work: Picos,
+    /// Whose bytes the node fetches before it answers, and how many.
+    pulls: Option<(usize, u64)>,
     kind: &'static str,
 }
 
@@ -159,6 +178,8 @@ struct World<'a> {
     /// The pages of each home.
     pages: Vec<Pages>,
     jobs: Jobs,
+    /// Arrivals at barriers that were heard.
+    arrivals: usize,
     traffic: BTreeMap<&'static str, Traffic>,
     times: Vec<Picos>,
     trace: Option<Trace>,
@@ -195,6 +216,7 @@ impl<'a> World<'a> {
         let homes = if program.has(|step| matches!(step, Step::Touch { .. })) { setting.nodes } else { 0 };
         // A home's pages are every so-manieth number: the number tells the home.
         let pages = (steps + 1) * setting.nodes as u64;
+        let kind = if setting.network.is_shared { Kind::Bus } else { setting.topology };
         World {
             program,
             setting,
@@ -202,9 +224,10 @@ impl<'a> World<'a> {
             cores: vec![vec![Station::new(); setting.cores]; setting.hosts],
             ranks: (0..setting.ranks).map(|_| Process::default()).collect(),
             nodes: (0..setting.nodes).map(|_| Node::default()).collect(),
-            links: Topology::new(setting.topology, setting.nodes).with_burst(setting.network.burst_time()),
+            links: Topology::new(kind, setting.nodes).with_burst(setting.network.burst_time()),
             pages: (0..homes).map(|home| Pages::new(home, setting.nodes, pages)).collect(),
             jobs: Jobs::new(),
+            arrivals: 0,
             traffic: BTreeMap::new(),
             times: Vec::new(),
             trace: setting.is_traced.then(Trace::new),
@@ -251,6 +274,11 @@ impl<'a> World<'a> {
         Picos::from_ns_f64(self.software(from, to).byte * bytes as f64 / 2.0) + Picos(overhead.0 / 2)
     }
 
+    /// The half of the end that takes a message in. Of a long one it does all but the last piece while that is still sent.
+    fn at_the_end(&self, from: usize, to: usize, bytes: u64) -> Picos {
+        self.at_one_end(from, to, bytes.min(PIECE_LEN))
+    }
+
     /// Takes the processor of a node's host that is free first; returns start and end.
     fn work(&mut self, node: usize, asked: Picos, span: Picos) -> (Picos, Picos) {
         let cores = &mut self.cores[node % self.setting.hosts];
@@ -283,7 +311,8 @@ impl<'a> World<'a> {
             let passed = self.links.send(message.from, message.to, now, span, hop);
             message.path.add(Expense::Link, passed.waited);
             message.path.add(Expense::Latency, latency + hop * passed.hops);
-            message.path.add(Expense::Bytes, span);
+            // Less than the span where the link had credit.
+            message.path.add(Expense::Bytes, (passed.end - now) - passed.waited - hop * passed.hops);
             arrives = passed.end + latency;
             if self.trace.is_some() {
                 let part = format!("to node {}", message.to);

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 
 use hanare_protocol::group::Output;
 use hanare_protocol::limits::SPIN_YIELD_US;
+use hanare_protocol::wire::command::COMMAND_LEN;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::HEAD_LEN;
 use hanare_protocol::wire::sync::{Arrival, SyncAnswer};
@@ -58,10 +59,20 @@ impl World<'_> {
     fn node_work(&self, message: &Message) -> Picos {
         let Message { from, to, bytes, .. } = *message;
         let request = Picos::from_ns_f64(self.software(from, to).node);
-        let taking = self.at_one_end(from, to, bytes);
+        let taking = self.at_the_end(from, to, bytes);
         match &message.body {
-            Body::Command { work, answer } => request + taking + *work + self.at_one_end(to, from, *answer),
-            Body::Arrive(_) => request + taking + Picos::from_ns_f64(self.setting.costs.arrival),
+            Body::Command { work, pulls, answer } => {
+                let asking = pulls.map_or(Picos::ZERO, |(source, _)| Picos::from_ns_f64(self.software(to, source).client / 2.0));
+                request + taking + *work + asking + self.at_one_end(to, from, *answer)
+            }
+            Body::Pull { len, .. } => request + taking + self.at_one_end(to, from, HEAD_LEN as u64 + *len),
+            // It is a client of the source, and answers.
+            Body::Pulled { .. } => Picos::from_ns_f64(self.software(from, to).client / 2.0) + taking,
+            Body::Arrive(_) => {
+                let is_first = self.arrivals.is_multiple_of(self.setting.ranks);
+                let meeting = if is_first { 0.0 } else { self.setting.costs.arrival };
+                request + taking + Picos::from_ns_f64(meeting)
+            }
             // A letter is one way: what follows from it is another letter.
             Body::Letter(letter) => Picos(request.0 / 2) + taking + self.answer_work(letter),
             Body::Answer | Body::Released | Body::Installed => unreachable!("answers go to ranks"),
@@ -72,9 +83,20 @@ impl World<'_> {
         let Message { rank, from, to: node, begun, path, kind, body, .. } = message;
         let now = self.engine.now();
         match body {
-            Body::Command { answer, .. } => {
+            Body::Command { pulls: Some((source, len)), answer, .. } => {
+                let bytes = (HEAD_LEN + COMMAND_LEN) as u64;
+                let body = Body::Pull { origin: from, len, answer };
+                self.send(Message { rank, from: node, to: source, bytes, kind, begun, arrived: now, path, body }, false);
+            }
+            Body::Pull { origin, len, answer } => {
+                let bytes = HEAD_LEN as u64 + len;
+                let body = Body::Pulled { origin, answer };
+                self.send(Message { rank, from: node, to: from, bytes, kind, begun, arrived: now, path, body }, false);
+            }
+            Body::Command { answer, .. } | Body::Pulled { answer, .. } => {
+                let to = if let Body::Pulled { origin, .. } = body { origin } else { from };
                 let body = Body::Answer;
-                self.send(Message { rank, from: node, to: from, bytes: answer, kind, begun, arrived: now, path, body }, true);
+                self.send(Message { rank, from: node, to, bytes: answer, kind, begun, arrived: now, path, body }, true);
             }
             Body::Arrive(arrival) => self.on_arrival(node, arrival, &path),
             Body::Letter(letter) => self.hear(letter, begun, &path, message.bytes),
@@ -86,6 +108,7 @@ impl World<'_> {
     /// An arrival has been heard at the jobs' home: the product's rules say who is released.
     fn on_arrival(&mut self, home: usize, arrival: Arrival, path: &Path) {
         self.jobs.on_arrive(arrival);
+        self.arrivals += 1;
         let now = self.engine.now();
         let bytes = (HEAD_LEN + control::encode(&SyncAnswer::Done).len()) as u64;
         while let Some(output) = self.jobs.poll() {

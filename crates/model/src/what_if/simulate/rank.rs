@@ -189,7 +189,7 @@ impl World<'_> {
         let now = self.engine.now();
         let Message { from, to, bytes, begun, .. } = *message;
         let costs = &self.setting.costs;
-        let mut span = Picos::from_ns_f64(self.software(from, to).client / 2.0) + self.at_one_end(from, to, bytes);
+        let mut span = Picos::from_ns_f64(self.software(from, to).client / 2.0) + self.at_the_end(from, to, bytes);
         let wake = Picos::from_ns_f64(costs.wake);
         let fault = Picos::from_ns_f64(costs.fault);
         // While bytes come in nobody parks: what counts is the silence before them.

@@ -47,6 +47,16 @@ fn paths_add_up_to_the_time_whatever_the_program() {
 }
 
 #[test]
+fn a_copy_goes_from_node_to_node_and_past_the_rank() {
+    let run = run_of("copy 4KiB", &setting(3, 1));
+    // To the target, to the source, the bytes back to the target, and the answer: four ways of 10 us, the bytes on one of them.
+    assert_eq!(run.traffic["copy"], Traffic { messages: 4, bytes: (96 + 64 + 16) + 96 + (32 + 4096) + 32 });
+    assert_eq!(run.path.of(Expense::Latency), Picos::us(40));
+    assert_eq!(run.path.total(), run.end);
+    assert_eq!(run_of("copy 4KiB near", &setting(3, 1)).traffic.len(), 0);
+}
+
+#[test]
 fn commands_under_way_share_the_latency_and_the_slower_end_sets_the_pace() {
     let one = run_of("get 8B x1000", &setting(2, 1)).end.as_us() / 1000.0;
     let many = run_of("get 8B x1000 depth 64", &setting(2, 1)).end.as_us() / 1000.0;
@@ -82,6 +92,30 @@ fn a_barrier_is_two_messages_a_rank_and_waits_for_the_last() {
     let both = super::run(&program, &setting(2, 2)).unwrap();
     assert!(both.ends.iter().all(|end| *end > Picos::ms(1)), "{:?}", both.ends);
     assert_eq!(both.path.of(Expense::Computing), Picos::ms(1), "the way to the end goes through the slower rank");
+}
+
+#[test]
+fn a_link_with_credit_paces_and_adds_nothing_to_who_was_silent() {
+    // 32 us of burst at 8 ns a byte; a request and its answer are 96 and 4128 bytes.
+    let shaped = Network { bytes_per_second: 125_000_000, burst: 8_000, ..Network::here() };
+    let of = |text: &str, is_shared| run_of(text, &Setting { network: Network { is_shared, ..shaped.clone() }, ..setting(2, 1) });
+    let silent = of("get 4KiB, compute 1ms x100", false);
+    let here = run_of("get 4KiB, compute 1ms x100", &Setting { network: Network::here(), ..setting(2, 1) });
+    assert!(silent.end - here.end < Picos::us(35), "only the first found no credit: {} {}", silent.end, here.end);
+    assert_eq!(silent.path.total(), silent.end);
+    let paced = of("get 4KiB x1000", false).end.as_us() / 1000.0;
+    assert!((paced - 4.128 * 8.0).abs() < 0.5, "the answers' bytes and no more: {paced}");
+    let shared = of("get 4KiB x1000", true).end.as_us() / 1000.0;
+    assert!((shared - 4.224 * 8.0).abs() < 0.5, "the requests' bytes, too: {shared}");
+}
+
+#[test]
+fn an_arrival_costs_more_where_another_waits() {
+    let of =
+        |ranks| run_of("barrier x100", &Setting { hosts: 1, cores: 8, network: Network::here(), ..setting(ranks, ranks) }).end;
+    // Alone: a request to the own node.
+    assert_eq!(of(1), Picos::us(1) * 100);
+    assert!(of(3) - of(2) > Picos::us(1) * 100, "{} {}", of(3), of(2));
 }
 
 #[test]

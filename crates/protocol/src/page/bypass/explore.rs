@@ -9,7 +9,8 @@
 //! The tests at the end put defects in, and expect a counterexample.
 
 use super::{Bypass, Right, Standing};
-use stateright::{Checker, Model, Property};
+use crate::explored::{Explored, Judged, holds, is_needed, nothing_is_wrong};
+use stateright::{Model, Property};
 
 /// The program.
 const PROGRAM: u8 = 1;
@@ -246,6 +247,14 @@ impl World {
     }
 }
 
+impl Judged for World {
+    fn wrong(&self) -> Option<&'static str> {
+        self.wrong
+    }
+}
+
+impl Explored for Exploration {}
+
 impl Model for Exploration {
     type State = World;
     type Action = Step;
@@ -305,35 +314,20 @@ impl Model for Exploration {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("agreed", |_, world: &World| world.wrong.is_none())]
+        nothing_is_wrong()
     }
 }
 
 const ROOM: Left = Left { commands: 4, wants: 3, pins: 1, deaths: 1 };
 
-fn explore(off: Off) -> (usize, Option<String>) {
-    let checker = Exploration { left: ROOM, off }.checker().threads(2).spawn_bfs().join();
-    let found = checker.discovery("agreed").map(|path| {
-        let wrong = path.last_state().wrong.unwrap_or_default();
-        let steps: Vec<String> = path.into_vec().iter().map(|(_, step)| format!("  {step:?}")).collect();
-        format!("{wrong}:\n{}\n", steps.join("\n"))
-    });
-    (checker.unique_state_count(), found)
-}
-
 #[test]
 fn nobody_stores_past_the_pages_and_no_host_waits_for_nobody() {
-    let (states, found) = explore(Off::Nothing);
-    eprintln!("{states} states of a program, its node and hosts with {ROOM:?}");
-    assert!(found.is_none(), "{}", found.unwrap_or_default());
-    assert!(states > 10_000, "only {states} states");
+    holds(Exploration { left: ROOM, off: Off::Nothing }, &format!("a program, its node and hosts with {ROOM:?}"), 10_000);
 }
 
 #[test]
 fn each_rule_is_needed() {
     for off in [Off::Seat, Off::Look, Off::Answer, Off::Generation, Off::Order, Off::Wait, Off::Pin] {
-        let (_, found) = explore(off);
-        let found = found.unwrap_or_else(|| panic!("nothing goes wrong with {off:?}"));
-        assert!(found.starts_with("a store goes past the pages"), "{off:?} leads to\n{found}");
+        is_needed(Exploration { left: ROOM, off }, off, "a store goes past the pages");
     }
 }

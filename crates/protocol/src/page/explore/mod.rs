@@ -27,7 +27,8 @@ use super::intake::{Act, End, Intake, Ruling};
 use super::word::{Fault, Installed, PageWord, State};
 use super::*;
 use crate::error::Corrupt;
-use stateright::{Checker, Model, Property};
+use crate::explored::{self, Explored, Judged, explore, nothing_is_wrong};
+use stateright::{Model, Property};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -181,6 +182,22 @@ impl Exploration {
     }
 }
 
+impl Judged for World {
+    fn wrong(&self) -> Option<&'static str> {
+        self.wrong
+    }
+}
+
+impl Explored for Exploration {
+    fn tell(world: &World, step: &Step) -> String {
+        match step {
+            Step::Deliver(at) => format!("deliver {:?}", world.in_flight[*at].1),
+            Step::Vanish(at) => format!("vanish {:?}", world.in_flight[*at].1),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
 impl Model for Exploration {
     type State = World;
     type Action = Step;
@@ -236,24 +253,8 @@ impl Model for Exploration {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("coherent", |_, world: &World| world.wrong.is_none())]
+        nothing_is_wrong()
     }
-}
-
-/// Explores all orders; returns how many states there are, and what went wrong, with the way there.
-fn explore(exploration: Exploration) -> (usize, Option<String>) {
-    let checker = exploration.checker().threads(2).spawn_bfs().join();
-    let found = checker.discovery("coherent").map(|path| {
-        let wrong = path.last_state().wrong.unwrap_or_default();
-        let told = |(world, step): &(World, Option<Step>)| match step {
-            Some(Step::Deliver(at)) => format!("  deliver {:?}", world.in_flight[*at].1),
-            Some(Step::Vanish(at)) => format!("  vanish {:?}", world.in_flight[*at].1),
-            other => format!("  {other:?}"),
-        };
-        let steps: Vec<String> = path.into_vec().iter().map(told).collect();
-        format!("{wrong}:\n{}\n", steps.join("\n"))
-    });
-    (checker.unique_state_count(), found)
 }
 
 #[track_caller]
@@ -269,10 +270,8 @@ fn holds_slowly(hosts: u16, left: Left, at_least: usize) {
 
 #[track_caller]
 fn holds_if(hosts: u16, left: Left, is_slow: bool, at_least: usize) {
-    let (states, found) = explore(Exploration { hosts, left, off: Off::Nothing, is_slow });
-    eprintln!("{states} states of {hosts} hosts{} with {left:?}", if is_slow { ", slow," } else { "" });
-    assert!(found.is_none(), "{}", found.unwrap_or_default());
-    assert!(states >= at_least, "only {states} states");
+    let what = format!("{hosts} hosts{} with {left:?}", if is_slow { ", slow," } else { "" });
+    explored::holds(Exploration { hosts, left, off: Off::Nothing, is_slow }, &what, at_least);
 }
 
 const NONE: Left = Left { faults: [0; 5], evictions: 0, gets: 0, puts: 0, kills: 0, maps: 0, deaths: 0 };
@@ -364,9 +363,7 @@ mod long {
 fn is_needed(off: Off, hosts: u16, left: Left, wrong: &str) {
     let (_, kept) = explore(Exploration { hosts, left, off: Off::Nothing, is_slow: false });
     assert!(kept.is_none(), "with all rules: {}", kept.unwrap_or_default());
-    let (_, found) = explore(Exploration { hosts, left, off, is_slow: false });
-    let found = found.unwrap_or_else(|| panic!("nothing goes wrong with {off:?}"));
-    assert!(found.starts_with(wrong), "{off:?} leads to\n{found}");
+    explored::is_needed(Exploration { hosts, left, off, is_slow: false }, off, wrong);
 }
 
 #[test]

@@ -1,0 +1,337 @@
+//! Appends of a write port: units that wait to be sent, those that were sent, and how many count.
+//!
+//! ```text
+//! claim, keep ──> batch ── start ──> under way, the oldest first ── answer ──> counted
+//!                                        └─ refused, or its connection broke: sent again, and waited for
+//! ```
+//!
+//! Units are numbered, so an append that is sent again counts once, and one whose predecessor did not arrive is refused: none is read before
+//! those that were sent before it. Bytes are kept until they count.
+//!
+//! Safety: windows are of an append's own heap memory, which stays where it is, and is not touched before the append was answered or its
+//! connection closed ([`UnderWay`]).
+
+use super::afar::Afar;
+use super::reach::QueueReach;
+use crate::client::drafts::Tickets;
+use hanare_protocol::limits::{ANSWER_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_SPILL_LEN, SPILL_NAP_MS};
+use hanare_protocol::queue::{Appended, NoSpill, PortId};
+use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, APPENDED_LEN, AppendFront, QueueRequest, decode_appended};
+use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Answered appends whose memory is kept.
+const SPARE_COUNT: usize = 4;
+
+/// Units that go by message together, behind room for their numbers. What a unit does not fill is what the batch held before.
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    /// Bytes of units that are kept, their numbers included, and of one that is claimed behind them.
+    kept_len: usize,
+    len: usize,
+    units: u64,
+}
+
+impl Batch {
+    /// An empty one in memory that another had.
+    fn new(bytes: Vec<u8>) -> Batch {
+        Batch { bytes, kept_len: APPEND_FRONT_LEN, len: APPEND_FRONT_LEN, units: 0 }
+    }
+
+    /// Takes room for a unit's frame; its first byte.
+    fn claim(&mut self, frame: usize) -> usize {
+        let at = self.kept_len;
+        self.len = at + frame;
+        if self.bytes.len() < self.len {
+            self.bytes.resize(self.len, 0);
+        }
+        at
+    }
+
+    fn clear(&mut self) {
+        (self.kept_len, self.len, self.units) = (APPEND_FRONT_LEN, APPEND_FRONT_LEN, 0);
+    }
+}
+
+/// An append that was sent.
+pub(super) struct UnderWay {
+    /// Dropped before what they show: they wait for the answer then.
+    pub tickets: Tickets<'static>,
+    /// Why it was not sent.
+    pub refused: Option<Error>,
+    pub operand: Vec<u8>,
+    pub answer: Box<[u8; APPENDED_LEN as usize]>,
+    /// Bytes of the operand that are sent, and the number of the unit behind its last.
+    pub len: usize,
+    end: u64,
+}
+
+impl UnderWay {
+    fn new() -> UnderWay {
+        let (tickets, refused, operand, len, end) = Default::default();
+        UnderWay { tickets, refused, operand, answer: Box::new([0; APPENDED_LEN as usize]), len, end }
+    }
+
+    /// Waits for the answer. **Errors**: as for an append that is waited for, without a second try.
+    fn finish(&mut self) -> Result<(Appended, u64)> {
+        match self.refused.take() {
+            Some(error) => Err(error),
+            None => self.tickets.finish().map(|()| decode_appended(&self.answer)),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.refused.is_some() || self.tickets.are_done()
+    }
+}
+
+/// The appends of a port.
+pub(super) struct Appends {
+    reach: Arc<QueueReach>,
+    queue: u64,
+    lane: u32,
+    id: PortId,
+    /// Of a lane elsewhere: told what room there is.
+    afar: Option<Arc<Afar>>,
+    batch: Batch,
+    under_way: VecDeque<UnderWay>,
+    /// Bytes under way.
+    begun_len: usize,
+    /// Some that were answered, for their next use.
+    spare: Vec<UnderWay>,
+    /// Units that count so far, and those that were sent.
+    counted: u64,
+    sent: u64,
+    /// Units of the lane in the spill, by the last answer.
+    spilled: u64,
+    /// Whether an append failed, so that nobody knows which units count.
+    is_adrift: bool,
+}
+
+impl Appends {
+    pub fn new(reach: Arc<QueueReach>, (queue, lane): (u64, u32), id: PortId, afar: Option<Arc<Afar>>) -> Appends {
+        Appends {
+            reach,
+            queue,
+            lane,
+            id,
+            afar,
+            batch: Batch::new(Vec::new()),
+            under_way: VecDeque::new(),
+            begun_len: 0,
+            spare: Vec::new(),
+            counted: 0,
+            sent: 0,
+            spilled: 0,
+            is_adrift: false,
+        }
+    }
+
+    /// Whether nothing is kept or under way.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.batch.units == 0 && self.under_way.is_empty()
+    }
+
+    /// Whether any is under way.
+    pub fn any_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Units that count so far.
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Units of the lane in the spill, by the last answer.
+    pub fn spilled(&self) -> u64 {
+        self.spilled
+    }
+
+    /// Whether an append of the units that are kept and one more of such a frame is longer than `most` bytes.
+    pub fn is_beyond(&self, frame: usize, most: usize) -> bool {
+        self.batch.units > 0 && self.batch.kept_len + frame > most
+    }
+
+    /// Takes room for a unit's frame behind those that are kept; its first byte.
+    pub fn claim(&mut self, frame: usize) -> usize {
+        self.batch.claim(frame)
+    }
+
+    /// Bytes of the claimed unit.
+    pub fn bytes(&mut self, at: usize, len: usize) -> &mut [u8] {
+        &mut self.batch.bytes[at..][..len]
+    }
+
+    /// The claimed unit goes with the next append.
+    pub fn keep(&mut self) {
+        self.batch.kept_len = self.batch.len;
+        self.batch.units += 1;
+    }
+
+    /// The claimed unit is given up.
+    pub fn abandon(&mut self) {
+        self.batch.len = self.batch.kept_len;
+    }
+
+    /// Sends what was kept, and does not wait for its answer. Waits for older ones while many are under way.
+    ///
+    /// A unit that is claimed and not kept stays claimed: says by how many bytes it has moved to the front.
+    ///
+    /// **Errors**: those of [`Appends::settle`], of older appends: nothing was sent then.
+    pub fn start(&mut self) -> Result<usize> {
+        if self.batch.units == 0 {
+            return Ok(0);
+        }
+        self.make_way()?;
+        let mut next = self.spare.pop().unwrap_or_else(UnderWay::new);
+        let (from, to) = (self.batch.kept_len, self.batch.len);
+        let mut fresh = Batch::new(std::mem::take(&mut next.operand));
+        let claimed = fresh.claim(to - from);
+        fresh.bytes[claimed..][..to - from].copy_from_slice(&self.batch.bytes[from..to]);
+        let batch = std::mem::replace(&mut self.batch, fresh);
+        (next.operand, next.len) = (batch.bytes, batch.kept_len);
+        let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
+        next.operand[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
+        self.sent += batch.units;
+        next.end = self.sent;
+        self.begun_len += next.len;
+        self.reach.start_append(self.lane, &mut next);
+        self.under_way.push_back(next);
+        Ok(from - APPEND_FRONT_LEN)
+    }
+
+    /// Takes answers that are there, or waits for them, until one more may be under way.
+    fn make_way(&mut self) -> Result<()> {
+        let is_full = |own: &Appends| {
+            let is_long = own.begun_len + own.batch.kept_len > QUEUE_BEGUN_LEN_MAX;
+            own.under_way.len() >= QUEUE_BEGUN_COUNT_MAX || is_long && own.any_under_way()
+        };
+        // Answers come several at a time: they are not looked for before there may be many.
+        if self.under_way.len() >= QUEUE_BEGUN_COUNT_MAX / 2 {
+            self.take_answers()?;
+        }
+        while is_full(self) {
+            self.take_answer()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the answers that are there. **Errors**: as for [`Appends::settle`].
+    pub fn take_answers(&mut self) -> Result<()> {
+        while self.under_way.front().is_some_and(UnderWay::is_done) {
+            self.take_answer()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was sent counts.
+    ///
+    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none,
+    /// [`Error::NoCoordinator`] where nobody says whether it has; [`Error::NotAWriter`] where the lane was given up;
+    /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
+    pub fn settle(&mut self) -> Result<()> {
+        while self.any_under_way() {
+            self.take_answer()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer of the oldest.
+    fn take_answer(&mut self) -> Result<()> {
+        let Some(mut first) = self.under_way.pop_front() else { return Ok(()) };
+        self.begun_len -= first.len;
+        let outcome = match first.finish() {
+            // Nobody waits twice as long for a node that says nothing.
+            done @ (Ok(_) | Err(Error::Timeout { .. })) => done,
+            Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(&first.operand[..first.len])),
+        };
+        let end = first.end;
+        let outcome = outcome.and_then(|answer| self.when_allowed(answer, &first.operand[..first.len], end));
+        if self.spare.len() < SPARE_COUNT {
+            self.spare.push(first);
+        }
+        let counted = outcome.and_then(|(appended, head)| self.count(appended, head, end));
+        counted.inspect_err(|_| {
+            // Those behind it were refused with it.
+            self.under_way.clear();
+            self.batch.clear();
+            (self.begun_len, self.is_adrift) = (0, true);
+        })
+    }
+
+    fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
+        (self.counted, self.spilled) = (appended.accepted, appended.spilled);
+        if let Some(afar) = &self.afar {
+            afar.advance_head(head);
+        }
+        // One that was sent again finds those counted that followed it.
+        if appended.accepted >= end { Ok(()) } else { Err(self.not_spilled(appended.refused)) }
+    }
+
+    /// Appends again, where the node asks first how much the user may have spilled.
+    fn when_allowed(&self, mut answer: (Appended, u64), operand: &[u8], end: u64) -> Result<(Appended, u64)> {
+        let begun = Instant::now();
+        let waits = |(appended, _): &(Appended, u64)| appended.refused == Some(NoSpill::NotYet) && appended.accepted < end;
+        while waits(&answer) && begun.elapsed() < Duration::from_millis(ANSWER_MS) {
+            std::thread::sleep(Duration::from_millis(SPILL_NAP_MS));
+            answer = self.repeat(operand)?;
+        }
+        Ok(answer)
+    }
+
+    #[cold]
+    fn not_spilled(&self, refused: Option<NoSpill>) -> Error {
+        match refused {
+            Some(NoSpill::OverQuota { used, limit }) => {
+                let uid = self.reach.region().shared.attached.user.uid;
+                Error::QuotaExceeded { uid, asked: QUEUE_SPILL_LEN, used, limit }
+            }
+            Some(NoSpill::NotYet) => {
+                let reason = format!("it does not say how much queue {} may spill", self.reach.name(self.queue));
+                Error::NoCoordinator { reason }
+            }
+            Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: self.reach.name(self.queue) },
+        }
+    }
+
+    /// Appends, and waits; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
+    fn repeat(&self, operand: &[u8]) -> Result<(Appended, u64)> {
+        match self.reach.append(self.queue, self.lane, operand) {
+            Err(Error::NotAWriter { .. }) => {
+                self.resume()?;
+                self.reach.append(self.queue, self.lane, operand)
+            }
+            other => other,
+        }
+    }
+
+    /// Takes the lane again; units that count.
+    fn resume(&self) -> Result<u64> {
+        let resume = QueueRequest::ResumeLane { queue: self.queue, lane: self.lane, writer: self.id.0 };
+        match self.reach.ask(self.queue, resume)? {
+            SyncAnswer::Lane { accepted, .. } => Ok(accepted),
+            _ => Err(Error::Garbage { peer: "a queue's node".to_owned(), reason: "no lane".to_owned() }),
+        }
+    }
+
+    /// After a failure: learns which units count. Whether that was so.
+    pub fn find_place(&mut self) -> Result<bool> {
+        if !self.is_adrift {
+            return Ok(false);
+        }
+        self.counted = self.resume()?;
+        (self.sent, self.is_adrift) = (self.counted, false);
+        Ok(true)
+    }
+
+    /// Asks the node whether it lives and the lane is still this writer's.
+    pub fn check_life(&mut self) -> Result<()> {
+        self.settle()?;
+        let front = AppendFront { queue: self.queue, writer: self.id, seq: self.counted };
+        self.repeat(&front.encode()).map(drop)
+    }
+}

@@ -1,0 +1,60 @@
+//! Comparisons of predictions with measurements that are kept beside the code, for the report's page.
+use serde::{Deserialize, Serialize};
+
+use super::WhatIfError;
+use super::calibrate::Comparison;
+
+/// The comparisons that were kept when this was built.
+const KEPT: &str = include_str!("../../validated.toml");
+
+/// Comparisons, one a network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// In the order in which they were first made.
+    #[serde(default)]
+    pub comparison: Vec<Comparison>,
+}
+
+impl Kept {
+    /// Those that were kept when this was built.
+    pub fn built_in() -> Kept {
+        toml::from_str(KEPT).expect("a test reads it")
+    }
+
+    /// Reads a file's text.
+    ///
+    /// **Errors**: [`WhatIfError::Calibration`] for one that has another form.
+    pub fn from_toml(text: &str) -> Result<Kept, WhatIfError> {
+        toml::from_str(text).map_err(|error| WhatIfError::Calibration { problem: error.message().replace('\n', " ") })
+    }
+
+    /// Takes a comparison in, in the place of one over the same network.
+    pub fn take(&mut self, comparison: Comparison) {
+        match self.comparison.iter_mut().find(|known| known.network == comparison.network) {
+            Some(known) => *known = comparison,
+            None => self.comparison.push(comparison),
+        }
+    }
+
+    /// The text that is kept.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("numbers and texts have a TOML form")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_and_one_is_replaced_by_the_next() {
+        let mut kept = Kept::built_in();
+        assert_eq!(Kept::from_toml(&kept.to_toml()).unwrap(), kept);
+        let made = |measured: &str| Comparison { network: "lab".to_string(), measured: measured.to_string(), points: Vec::new() };
+        let count = kept.comparison.len();
+        kept.take(made("once"));
+        kept.take(made("again"));
+        assert_eq!((kept.comparison.len(), kept.comparison[count].measured.as_str()), (count + 1, "again"));
+        assert!(Kept::from_toml("comparison = 3").is_err());
+    }
+}

@@ -1,0 +1,217 @@
+"""Tables of a dictionary: words, the buckets that they lead to, keys and values as bytes."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import struct
+import zlib
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._heaps import GRANULE, Changed, Heaps, rounded
+from .pool import Region
+
+#: Words that are looked at to see whether a table is crowded, and the part of them in use from which it is: two keys to a word.
+_SAMPLE_COUNT, _CROWDED = 64, 0.85
+_FROZEN = 1 << 63
+#: A word's place, where it is no bucket's 0.
+PLACE = 0x3FFF_FFFF
+#: Head of a bucket: its bytes, entries, number of its word, tag, nothing, checksum of the rest.
+_BUCKET = struct.Struct("<IIQHHI")
+#: Head of an entry: hash, bytes of key and value, where the value is if it is far, its kind and checksum.
+_ENTRY = struct.Struct("<QIIQBxxxI")
+
+Words = npt.NDArray[np.uint64]
+
+
+class Word(NamedTuple):
+    """Where a bucket is. The tag counts its changes; place 0 is no bucket; a frozen one never changes again."""
+
+    is_frozen: bool
+    tag: int
+    segment: int
+    granules: int
+    place: int
+
+    @classmethod
+    def read(cls, word: int) -> Word:
+        return cls(bool(word >> 63), word >> 48 & 0x7FFF, word >> 42 & 63, word >> 30 & 0xFFF, word & PLACE)
+
+    def write(self) -> int:
+        return self.is_frozen << 63 | self.tag << 48 | self.segment << 42 | min(self.granules, 0xFFF) << 30 | self.place
+
+
+class Root(NamedTuple):
+    """Which table and which values are those of the dictionary, and how often any were begun."""
+
+    table: int
+    values: int
+    begun: int
+
+    @classmethod
+    def read(cls, word: int) -> Root:
+        return cls(word >> 44, word >> 24 & 0xF_FFFF, word & 0xFF_FFFF)
+
+    def write(self) -> int:
+        return self.table << 44 | self.values << 24 | self.begun
+
+
+class Entry(NamedTuple):
+    """A key's entry: the value itself, or where it lies (segment and place) and its checksum."""
+
+    key: bytes
+    value: bytes
+    length: int
+    far: int
+    kind: int
+    checksum: int
+
+
+def encode_key(key: Any) -> bytes:
+    """Write a key so that equal keys are equal bytes in every program."""
+    if isinstance(key, str):
+        text = key.encode("utf-8", "surrogatepass")
+        return b"s" + text
+    if isinstance(key, (bytes, bytearray)):
+        return b"b" + bytes(key)
+    if isinstance(key, (bool, int)) or (isinstance(key, float) and key.is_integer()):
+        return b"i" + str(int(key)).encode()
+    if isinstance(key, float):
+        return b"f" + struct.pack("<d", key)
+    if key is None:
+        return b"n"
+    if isinstance(key, tuple):
+        parts = [encode_key(part) for part in key]
+        return b"t" + b"".join(struct.pack("<I", len(part)) + part for part in parts)
+    raise TypeError(f"a key is a text, bytes, a number, None, or a tuple of those; not {type(key).__name__}")
+
+
+def decode_key(coded: bytes) -> Any:
+    kind, rest = coded[:1], coded[1:]
+    if kind == b"s":
+        return rest.decode("utf-8", "surrogatepass")
+    if kind == b"b":
+        return rest
+    if kind == b"i":
+        return int(rest)
+    if kind == b"f":
+        return struct.unpack("<d", rest)[0]
+    if kind == b"n":
+        return None
+    parts = []
+    while rest:
+        (length,) = struct.unpack_from("<I", rest)
+        parts.append(decode_key(rest[4 : 4 + length]))
+        rest = rest[4 + length :]
+    return tuple(parts)
+
+
+def encode_value(value: Any) -> tuple[int, bytes]:
+    if type(value) is bytes:
+        return 0, value
+    return 1, pickle.dumps(value, protocol=5)
+
+
+def hash_of(coded: bytes) -> int:
+    return int.from_bytes(blake2b(coded, digest_size=8).digest(), "little")
+
+
+class Hashed:
+    """A table of words, and the heaps that they lead to."""
+
+    def __init__(self, root: Root, region: Region, buckets: Heaps, values: Heaps) -> None:
+        self.root, self.region, self.buckets, self.values = root, region, buckets, values
+        self.count = region.nbytes // 8
+
+    def number_of(self, coded: bytes) -> int:
+        """The word of a key."""
+        return hash_of(coded) % self.count
+
+    def word(self, number: int) -> Word:
+        word = bytearray(8)
+        self.region.native.get((8 * number, 8, []), word)
+        return Word.read(int.from_bytes(word, "little"))
+
+    def words(self) -> Words:
+        into = np.empty(self.count, np.uint64)
+        self.region.native.get((0, into.nbytes, []), into)
+        return into
+
+    def freeze(self) -> Words:
+        """Have no swap of a word succeed any more; return the words."""
+        olds = np.empty(self.count, np.uint64)
+        self.region.native.update(self._all(), "u64", "or", np.array([_FROZEN], np.uint64), olds)
+        return olds
+
+    def thaw(self) -> None:
+        """Take that back."""
+        self.region.native.update(self._all(), "u64", "and", np.array([_FROZEN - 1], np.uint64))
+
+    def _all(self) -> tuple[int, int, list[tuple[int, int]]]:
+        return 0, 8, [(self.count, 8)]
+
+    def bucket(self, number: int, word: Word) -> list[Entry]:
+        """The entries of a bucket. **Errors**: `Changed` where it is another's memory by now."""
+        if not word.place:
+            return []
+        length = word.granules * GRANULE
+        raw = self.buckets.read(word.segment, word.place, length if word.granules < 0xFFF else _BUCKET.size)
+        whole, count, where, tag, _, checksum = _BUCKET.unpack_from(raw)
+        if (where, tag) != (number, word.tag) or whole < _BUCKET.size:
+            raise Changed
+        if whole > len(raw):
+            raw = self.buckets.read(word.segment, word.place, whole)
+        if zlib.crc32(raw[_BUCKET.size : whole]) != checksum:
+            raise Changed
+        entries, begin = [], _BUCKET.size
+        for _ in range(count):
+            _, key_len, value_len, far, kind, value_sum = _ENTRY.unpack_from(raw, begin)
+            begin += _ENTRY.size
+            key = raw[begin : begin + key_len]
+            begin += key_len
+            value = b"" if far else raw[begin : begin + value_len]
+            begin += len(value)
+            entries.append(Entry(key, value, value_len, far, kind, value_sum))
+        return entries
+
+    def write(self, number: int, tag: int, entries: list[Entry], may_grow: bool = True) -> Word:
+        """Write a bucket; return the word that leads to it. **Errors**: `Full`."""
+        if not entries:
+            return Word(False, tag, 0, 0, 0)
+        parts = []
+        for entry in entries:
+            parts += [_ENTRY.pack(hash_of(entry.key), len(entry.key), entry.length, entry.far, entry.kind, entry.checksum), entry.key, entry.value]
+        body = b"".join(parts)
+        data = _BUCKET.pack(_BUCKET.size + len(body), len(entries), number, tag, 0, zlib.crc32(body)) + body
+        at = self.buckets.take(rounded(len(data)), may_grow)
+        self.buckets.put(at, data + bytes(-len(data) % GRANULE))
+        return Word(False, tag, at[0], rounded(len(data)) // GRANULE, at[1])
+
+    def read_value(self, entry: Entry) -> bytes:
+        return self.values.read(entry.far >> 32, entry.far & 0xFFFF_FFFF, entry.length) if entry.far else entry.value
+
+    def write_value(self, raw: bytes, may_grow: bool = True) -> int:
+        at = self.values.take(len(raw), may_grow)
+        self.values.put(at, raw)
+        return at[0] << 32 | at[1]
+
+    def free_value(self, entry: Entry | None) -> None:
+        if entry is not None and entry.far:
+            self.values.free(entry.far >> 32, entry.far & 0xFFFF_FFFF)
+
+    def size_of(self, word: Word, entries: list[Entry]) -> int:
+        """Bytes of the block that a word leads to."""
+        if word.granules < 0xFFF:
+            return word.granules * GRANULE
+        return rounded(_BUCKET.size + sum(_ENTRY.size + len(each.key) + len(each.value) for each in entries))
+
+    def is_crowded(self) -> bool:
+        """Whether there are two keys or more to a word, as far as a few words tell."""
+        count = min(_SAMPLE_COUNT, self.count)
+        words = np.empty(count, np.uint64)
+        self.region.native.get((8 * random.randrange(self.count - count + 1), words.nbytes, []), words)
+        return int((words & np.uint64(PLACE) != 0).sum()) >= _CROWDED * count

@@ -1,0 +1,330 @@
+"""Pages by hash: batches, eviction, many writers, killed writers; and SGLang's storage on top of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import time
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import hanare
+from hanare import _node, errors
+from hanare.kv import PageCache
+
+PAGE = 8192
+
+
+@pytest.fixture(params=["local", "node=1", "interleave=64KiB"])
+def cache(pool: hanare.Pool, name: str, request: Any) -> Iterator[PageCache]:
+    made = PageCache(name, pool=pool, page=PAGE, pages=64, place=request.param)
+    yield made
+    made.remove()
+
+
+def page(key: Any, length: int = PAGE) -> bytes:
+    """A page whose bytes say which key it is of."""
+    return random.Random(repr(key)).randbytes(length)
+
+
+def test_a_batch_comes_back_into_the_callers_buffers(cache: PageCache, beside: hanare.Pool) -> None:
+    keys = ["text", b"text", 7, *(f"key {number}" for number in range(20))]
+    assert cache.exists(keys) == [False] * 23
+    assert cache.put(keys, [page(key) for key in keys]) == [True] * 23
+    there = PageCache(cache.name, pool=beside)
+    assert there.page_len == PAGE and there.prefix([*keys, "none", "text"]) == 23
+    whole = np.zeros((24, PAGE // 8), np.float64)
+    assert there.get([*keys, "none"], list(whole)) == [PAGE] * 23 + [0]
+    assert [row.tobytes() for row in whole[:23]] == [page(key) for key in keys] and not whole[23].any()
+    assert cache.stat() == {"capacity": 64, "pages": 23, "claimed": 0}
+    # A page is shorter than its buffer, and a key's page stays what it is.
+    assert cache.put(["short"], [b"abc"]) == [True] and cache.put(["short"], [b"xyz"]) == [True]
+    into = bytearray(10)
+    assert cache.get(["short"], [into]) == [3] and into == b"abc" + bytes(7)
+    cache.clear()
+    assert cache.stat()["pages"] == 0 and not any(there.exists(keys))
+    assert pickle.loads(pickle.dumps(cache)).capacity == 64
+
+
+def test_what_makes_no_sense_is_refused(cache: PageCache, pool: hanare.Pool, name: str) -> None:
+    cache.put(["a"], [b"x" * 100])
+    for keys, pages in ((["a", "b"], [b"1"]), (["b"], [b""]), (["b"], [bytes(PAGE + 1)])):
+        with pytest.raises(ValueError):
+            cache.put(keys, pages)
+    with pytest.raises(ValueError):
+        cache.get(["a"], [bytearray(99)])
+    with pytest.raises(ValueError):
+        cache.get(["a"], [])
+    with pytest.raises(BufferError):
+        cache.get(["a"], [bytes(100)])
+    both = np.zeros(PAGE, np.uint8)
+    cache.put(["b"], [b"y" * 100])
+    with pytest.raises(ValueError):
+        cache.get(["a", "b"], [both, both[50:]])
+    with pytest.raises(ValueError):
+        cache.get(["a"], [both[::2]])
+    assert cache.get([], []) == cache.put([], []) == cache.exists([]) == []
+    pool.create(name + ".other", 4096)
+    with pytest.raises(errors.BadAttributes):
+        PageCache(name + ".other", pool=pool)
+    with pytest.raises(errors.NameTaken):
+        PageCache(cache.name, pool=pool, exist_ok=False)
+    pool.remove(name + ".other")
+
+
+BATCHES = st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 300), max_size=20)), max_size=12)
+
+
+@given(batches=BATCHES)
+def test_what_is_there_is_what_was_put(cache: PageCache, batches: list[tuple[bool, list[int]]]) -> None:
+    cache.clear()
+    ever: set[int] = set()
+    for is_put, keys in batches:
+        if is_put:
+            done = cache.put(keys, [page(key, 100 + key) for key in keys])
+            # A batch may have more keys of one set than it has slots; others are all there.
+            assert len(done) == len(keys) and (len(set(keys)) > 8 or all(done))
+            ever.update(keys)
+        buffers = [bytearray(500) for _ in keys]
+        for key, length, buffer in zip(keys, cache.get(keys, buffers), buffers):
+            assert length in (0, 100 + key) and (key in ever or not length)
+            assert buffer[:length] == page(key, length) if length else True
+    assert cache.stat()["pages"] <= min(len(ever), 64)
+
+
+def test_the_longest_unused_makes_room(pool: hanare.Pool, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = PageCache(name, pool=pool, page=100, pages=8)
+    now = int(time.time() * 1000)
+    for number in range(8):
+        monkeypatch.setattr("hanare.kv._now", lambda number=number: now + 10_000 * number)
+        assert cache.put([number], [page(number, 100)]) == [True]
+    monkeypatch.setattr("hanare.kv._now", lambda: now + 100_000)
+    assert cache.exists([0, 1]) == [True, True]
+    monkeypatch.setattr("hanare.kv._now", lambda: now + 110_000)
+    assert cache.put(["a", "b"], [b"a", b"b"]) == [True, True]
+    assert [number for number in range(8) if cache.exists([number])[0]] == [0, 1, 4, 5, 6, 7]
+    # Twelve keys for eight slots: no slot is used twice in a batch.
+    assert sum(cache.put(list(range(20, 32)), [page(key, 100) for key in range(20, 32)])) >= 8
+    assert cache.stat()["pages"] == 8
+    cache.remove()
+
+
+def write(name: str, seed: int) -> None:
+    cache, dice = PageCache(name), random.Random(seed)
+    for _ in range(60):
+        keys = [dice.randrange(200) for _ in range(10)]
+        cache.put(keys, [page(key) for key in keys])
+        buffers = [bytearray(PAGE) for _ in keys]
+        for key, length, buffer in zip(keys, cache.get(keys, buffers), buffers):
+            assert length in (0, PAGE) and (not length or buffer == page(key)), "a page is one writer's, whole"
+    cache.close()
+
+
+def test_many_programs_put_and_get_at_a_time(cache: PageCache) -> None:
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write, args=(cache.name, seed)) for seed in range(3)]
+    [writer.start() for writer in writers]
+    [writer.join() for writer in writers]
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    assert cache.stat() == {"capacity": 64, "pages": 64, "claimed": 0}
+
+
+def test_threads_share_a_cache(cache: PageCache) -> None:
+    failed = []
+
+    def work(seed: int) -> None:
+        dice = random.Random(seed)
+        for _ in range(20):
+            keys = [dice.randrange(100) for _ in range(6)]
+            cache.put(keys, [page(key) for key in keys])
+            buffers = [bytearray(PAGE) for _ in keys]
+            got = cache.get(keys, buffers)
+            failed.extend(key for key, length, buffer in zip(keys, got, buffers) if length and buffer != page(key))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not failed and cache.stat()["claimed"] == 0
+
+
+def claim_and_wait(name: str, begun: Any) -> None:
+    cache = PageCache(name)
+
+    def stop(*_: Any) -> None:
+        begun.set()
+        time.sleep(100)
+
+    # Between the claim of its slots and the pages.
+    cache._pool = types.SimpleNamespace(_native=types.SimpleNamespace(put_each=stop), lock=cache._pool.lock)  # type: ignore[assignment]
+    cache.put(list(range(100)), [page(key) for key in range(100)])
+
+
+def test_a_killed_writers_slots_are_taken_by_others(pool: hanare.Pool, name: str) -> None:
+    cache = PageCache(name, pool=pool, page=PAGE, pages=16)
+    context = multiprocessing.get_context("fork")
+    begun = context.Event()
+    writer = context.Process(target=claim_and_wait, args=(name, begun))
+    writer.start()
+    assert begun.wait(30) and writer.pid is not None
+    assert cache.stat() == {"capacity": 16, "pages": 0, "claimed": 16}
+    # It lives: nobody takes its slots, and nothing that is half there is seen.
+    assert cache.put(["a"], [b"a"]) == [False] and not any(cache.exists(list(range(100))))
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.join()
+    keys = list(range(200, 240))
+    for _ in range(200):
+        cache.put(keys, [page(key) for key in keys])
+        if cache.stat() == {"capacity": 16, "pages": 16, "claimed": 0}:
+            break
+        time.sleep(0.05)
+    assert cache.stat() == {"capacity": 16, "pages": 16, "claimed": 0}
+    buffers = [bytearray(PAGE) for _ in keys]
+    got = cache.get(keys, buffers)
+    assert sum(map(bool, got)) == 16
+    assert all(buffer == page(key) for key, length, buffer in zip(keys, got, buffers) if length)
+    cache.remove()
+
+
+def test_pages_of_a_lost_node_are_an_error() -> None:
+    nodes = _node.Nodes(2, "64MiB")
+    pool = hanare.connect(nodes.sockets[0])
+    cache = PageCache("lost", pool=pool, page=PAGE, pages=16, place="node=1")
+    cache.put(["a"], [page("a")])
+    nodes.processes[1].kill()
+    nodes.processes[1].wait()
+    with pytest.raises((errors.Error, ConnectionError)):
+        cache.get(["a"], [bytearray(PAGE)])
+    with pytest.raises((errors.Error, ConnectionError)):
+        cache.put(["b"], [page("b")])
+    nodes.stop()
+
+
+# SGLang.
+
+
+@dataclass
+class Config:
+    """What SGLang says of the server, as far as the storage asks."""
+
+    extra_config: dict[str, Any]
+    tp_rank: int = 0
+    tp_size: int = 1
+    pp_rank: int = 0
+    pp_size: int = 1
+    is_mla_model: bool = False
+    model_name: str = "model"
+
+
+class Tensor:
+    """What the storage asks of a tensor of this host."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def data_ptr(self) -> int:
+        return int(self.array.__array_interface__["data"][0])
+
+    def numel(self) -> int:
+        return int(self.array.size)
+
+    def element_size(self) -> int:
+        return int(self.array.itemsize)
+
+    def is_contiguous(self) -> bool:
+        return bool(self.array.flags.c_contiguous)
+
+
+class HostPool:
+    """SGLang's host memory: keys and values of `page_size` tokens, one page after another, in two buffers."""
+
+    page_size, element = 4, 1024
+
+    def __init__(self, pages: int) -> None:
+        self.buffers = np.zeros((2, pages, self.page_size * self.element), np.uint8)
+
+    def get_page_buffer_meta(self, indices: np.ndarray) -> tuple[list[int], list[int]]:
+        addresses = []
+        for first in indices.tolist()[:: self.page_size]:
+            addresses += [int(self.buffers[part, first // self.page_size].__array_interface__["data"][0]) for part in range(2)]
+        return addresses, [self.page_size * self.element] * len(addresses)
+
+
+@pytest.fixture
+def storage_module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`hanare.sglang` on SGLang's own base class where ``HANARE_SGLANG`` names an unpacked wheel, or else on one of that shape."""
+    for name in ("sglang", "sglang.srt", "sglang.srt.mem_cache", "sglang.srt.environ", "torch"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    interface = types.ModuleType("sglang.srt.mem_cache.hicache_storage")
+    told = os.environ.get("HANARE_SGLANG")
+    if told:
+        sys.modules["sglang.srt.environ"].envs = types.SimpleNamespace()  # type: ignore[attr-defined]
+        sys.modules["torch"].Tensor = Tensor  # type: ignore[attr-defined]
+        path = Path(told) / "sglang/srt/mem_cache/hicache_storage.py"
+        spec = importlib.util.spec_from_file_location("sglang.srt.mem_cache.hicache_storage", path)
+        assert spec is not None and spec.loader is not None
+        interface = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, interface.__name__, interface)
+        spec.loader.exec_module(interface)
+    else:
+
+        class HiCacheStorage:
+            def register_mem_pool_host(self, mem_pool_host: Any) -> None:
+                self.mem_pool_host = mem_pool_host
+
+        interface.HiCacheStorage = HiCacheStorage  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    monkeypatch.delitem(sys.modules, "hanare.sglang", raising=False)
+    module = importlib.import_module("hanare.sglang")
+    yield module
+    sys.modules.pop("hanare.sglang", None)
+
+
+def test_sglangs_storage_moves_pages_of_its_host_memory(nodes: _node.Nodes, pool: hanare.Pool, name: str, storage_module: Any) -> None:
+    def storage(socket: int) -> tuple[Any, HostPool]:
+        told = {"name": name, "pages": 64, "place": "node=1", "socket": nodes.sockets[socket]}
+        made, memory = storage_module.HanareStorage(Config(told), {}), HostPool(8)
+        made.register_mem_pool_host(memory)
+        return made, memory
+
+    (one, mine), (other, its) = storage(0), storage(1)
+    assert other.batch_exists(["h0"]) == 0 and not other.exists("h0")
+    mine.buffers[:] = np.random.default_rng(1).integers(0, 255, mine.buffers.shape)
+    keys = [f"h{number}" for number in range(5)]
+    assert one.batch_set_v1(keys, np.arange(20)) == [True] * 5
+    # Pages 3, 1 and 7 of the other server's memory get pages 0, 1 and none.
+    where = np.concatenate([np.arange(4) + 4 * place for place in (3, 1, 7)])
+    assert other.batch_get_v1(["h0", "h1", "none"], where) == [True, True, False]
+    np.testing.assert_array_equal(its.buffers[:, [3, 1]], mine.buffers[:, [0, 1]])
+    assert not its.buffers[:, [0, 2, 4, 5, 6, 7]].any()
+    assert other.batch_exists([*keys, "none"]) == 5 and other.exists("h4")
+    tensor, target = Tensor(np.arange(500.0)), Tensor(np.zeros(500))
+    assert one.set("t", tensor) and other.get("t", target) is target and (target.array == tensor.array).all()
+    assert other.get("none", target) is None and one.batch_set(["u", "v"], [tensor, tensor])
+    one.clear()
+    assert other.batch_exists(keys) == 0
+    one.close()
+    pool.remove(name)
+
+
+def test_sglangs_storage_takes_pages_of_a_lost_node_for_absent(storage_module: Any) -> None:
+    nodes = _node.Nodes(2, "64MiB")
+    storage = storage_module.HanareStorage(Config({"place": "node=1", "socket": nodes.sockets[0], "pages": 64}))
+    storage.register_mem_pool_host(HostPool(2))
+    assert storage.batch_set_v1(["a", "b"], np.arange(8)) == [True, True]
+    nodes.processes[1].kill()
+    nodes.processes[1].wait()
+    assert storage.batch_get_v1(["a", "b"], np.arange(8)) == [False, False]
+    assert storage.batch_set_v1(["c"], np.arange(4)) == [False] and storage.batch_exists(["a"]) == 0
+    nodes.stop()
