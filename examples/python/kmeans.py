@@ -17,10 +17,12 @@ for begin in range(0, POINTS, PART):
     rows = table[begin : begin + PART]
     rows[...] = wanted[dice.integers(0, 3, len(rows))] + dice.normal(0, 0.5, rows.shape)
 
-# Centres begin as three of the points: one command fetches them.
-centres = table[[0, POINTS // 2, POINTS - 1]]
-while len(np.unique(centres.round(), axis=0)) < 3:
-    centres = table[dice.integers(0, POINTS, 3)]
+# Centres begin as points of a sample, each the farthest from those before; one command fetches it.
+sample = table[dice.integers(0, POINTS, 200)]
+centres = sample[:1]
+while len(centres) < 3:
+    distances = ((sample[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+    centres = np.vstack([centres, sample[distances.argmax()]])
 for turn in range(20):
     sums, counts = np.zeros_like(centres), np.zeros(3)
     for begin in range(0, POINTS, PART):
@@ -32,4 +34,4 @@ for turn in range(20):
     if np.allclose(before, centres):
         break
 print("turns", turn)
-print("centres", np.sort(centres.mean(axis=1)).round(1).tolist(), "of", int(counts.sum()), "points")
+print("centres", np.sort(np.abs(centres.mean(axis=1)).round(1)).tolist(), "of", int(counts.sum()), "points")

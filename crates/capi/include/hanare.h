@@ -1076,19 +1076,23 @@ int hanare_mailbox_open(hanare_group *group, uint64_t landing_len, hanare_mailbo
 /* Gives a mailbox back. What nobody received is gone. The handle is gone whatever is returned. */
 int hanare_mailbox_close(hanare_mailbox *mailbox);
 
-/* Sends a message with a head of at most 48 bytes and a body to party `to`. Returns when it is in memory of that one's host, whether
- * or not somebody receives it: head and body are the caller's again.
+/* Waits until all messages that were sent are in memory of their receivers' hosts: what a program sent that is killed before may
+ * be lost. Errors: those of hanare_send, for one party that a message did not come to; those of others follow at the next calls. */
+int hanare_mailbox_settle(hanare_mailbox *mailbox);
+
+/* Sends a message with a head of at most 48 bytes and a body to party `to`. Returns when it is on its way, whether or not somebody
+ * receives it: head and body are the caller's again. See hanare_mailbox_settle.
  *
- * Blocking   until then; never for the receiver.
+ * Blocking   of a body of more than a page until it is in memory of that one's host; never for the receiver.
  * Errors     BAD_GROUP for a party that there is not; LIMIT_REACHED for too long a head, or a body longer than the landing memory;
  *            HEAP_FULL where bodies that were not closed fill that: nothing was sent. RANK_GONE or PARTY_GONE where the receiver is
- *            gone; QUEUE_FULL; NODE_LOST.
+ *            gone, then or by a message before; QUEUE_FULL; NODE_LOST.
  */
 int hanare_send(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
                 const void *body, size_t body_len);
 
-/* As hanare_send, with bytes of a region as the body: the node that holds them sends them, and this program's processor never
- * touches them. Errors: and those of hanare_copy. */
+/* As hanare_send, with bytes of a region as the body. Of more than a page, the node that holds them sends them, and this program's
+ * processor never touches them; fewer are got, and go with their head. Errors: and those of hanare_copy. */
 int hanare_send_part(hanare_mailbox *mailbox, uint32_t to, uint32_t context, uint32_t tag, const void *head, size_t head_len,
                      hanare_region *region, const hanare_shape *part);
 
@@ -1307,12 +1311,20 @@ int hanare_queue_claim(hanare_queue_writer *writer, size_t len, uint64_t bound_m
 /* Has the claimed unit committed with the next commit: several go in one store, or one message. */
 int hanare_queue_keep(hanare_queue_writer *writer);
 
-/* Commits the claimed unit and all that were kept: the reader sees them from here on.
+/* Commits the claimed unit and all that were kept: the reader sees them from here on. Waits for those of hanare_queue_commit_nb, too.
  *
  * Errors     QUEUE_FULL where the pool has no room to spill, QUOTA_EXCEEDED where its user has none: what was not committed
  *            is given up. NOT_A_WRITER where this program was taken for dead and another has its lane; NODE_LOST.
  */
 int hanare_queue_commit(hanare_queue_writer *writer);
+
+/* As hanare_queue_commit, and does not wait for the node of a queue on another host: the units are on their way, in their order, and count
+ * once whatever becomes of the connection. A program that is killed before hanare_queue_commit may lose what has not left its host.
+ *
+ * Errors     those of hanare_queue_commit, of these units or of earlier ones, here or at a later call: who calls that one last
+ *            misses none.
+ */
+int hanare_queue_commit_nb(hanare_queue_writer *writer);
 
 /* Gives the claimed unit up; what was kept stays kept. */
 int hanare_queue_abandon(hanare_queue_writer *writer);

@@ -87,6 +87,111 @@ pub unsafe extern "C" fn hanare_mailbox_close(mailbox: *mut CMailbox) -> c_int {
     })
 }
 
+/// A message as the caller gives it.
+struct Given {
+    to: u32,
+    context: u32,
+    tag: u32,
+    head: (*const c_void, usize),
+    body: GivenBody,
+}
+
+enum GivenBody {
+    Bytes(*const c_void, usize),
+    Part(*mut CRegion, *const CShape),
+}
+
+impl Given {
+    /// Sends it.
+    ///
+    /// # Safety
+    /// The handles are `NULL` or valid; the bytes and the struct are as the header says.
+    unsafe fn send(self, call: &'static str, mailbox: *mut CMailbox) -> c_int {
+        let send = |mailbox: &Mailbox| {
+            // SAFETY: promised by the caller.
+            let (head, body) = unsafe { self.parts() }?;
+            let body = match &body {
+                LastingBody::Bytes(bytes) => Body::Bytes(bytes),
+                LastingBody::Part(region, part) => Body::Part(region, part.clone()),
+            };
+            mailbox.send(self.to, self.context, self.tag, head, body)?;
+            Ok(code::OK)
+        };
+        // SAFETY: promised by the caller.
+        unsafe { with(call, mailbox, send) }
+    }
+
+    /// Begins to send it, and says by which number.
+    ///
+    /// # Safety
+    /// As for [`Given::send`]; bytes of the body and the struct's index list do not change until the send's end was told. `send` is `NULL` or
+    /// valid for a write.
+    unsafe fn start(self, call: &'static str, mailbox: *mut CMailbox, send: *mut u64) -> c_int {
+        let start = |mailbox: &Mailbox| {
+            // SAFETY: promised by the caller.
+            let (head, body) = unsafe { self.parts() }?;
+            Ok(mailbox.start_send(self.to, self.context, self.tag, head, body)?.0)
+        };
+        // SAFETY: promised by the caller.
+        unsafe { with(call, mailbox, |mailbox| numbered(send, "send", || start(mailbox))) }
+    }
+
+    /// The bytes of the head, and the body.
+    ///
+    /// # Safety
+    /// As for [`Given::start`], for as long as the result is used.
+    unsafe fn parts<'a>(&self) -> Outcome<(&'a [u8], LastingBody<'a>)> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let head = bytes(self.head.0.cast(), self.head.1, "head")?;
+            let body = match self.body {
+                GivenBody::Bytes(body, len) => LastingBody::Bytes(Cow::Borrowed(bytes(body.cast(), len, "body")?)),
+                GivenBody::Part(region, part) => LastingBody::Part(&reference(region, "region")?.region, shape(part, "part")?),
+            };
+            Ok((head, body))
+        }
+    }
+}
+
+/// Begins something that has a number, and writes that to the caller's variable.
+///
+/// # Safety
+/// `into` is `NULL` or valid for a write.
+unsafe fn numbered(into: *mut u64, what: &str, begin: impl FnOnce() -> Outcome<u64>) -> Outcome<c_int> {
+    let into = place(into, what)?;
+    let number = begin()?;
+    // SAFETY: not NULL, so it is the caller's variable.
+    unsafe { into.write(number) };
+    Ok(code::OK)
+}
+
+/// The numbers that a call waits for: at least one.
+///
+/// # Safety
+/// `count` numbers are readable there.
+unsafe fn waited_for<T>(numbers: *const u64, count: usize, what: &str, of: impl Fn(u64) -> T) -> Outcome<Vec<T>> {
+    // SAFETY: promised by the caller.
+    let ids: Vec<T> = unsafe { items(numbers, count, what) }?.iter().map(|number| of(*number)).collect();
+    match ids.is_empty() {
+        true => Err(Failure::Argument("count is 0: nothing is waited for".to_owned())),
+        false => Ok(ids),
+    }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_mailbox_settle(mailbox: *mut CMailbox) -> c_int {
+    let settle = |mailbox: &Mailbox| {
+        mailbox.settle()?;
+        Ok(code::OK)
+    };
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_mailbox_settle", mailbox, settle) }
+}
+
 /// See `hanare.h`.
 ///
 /// # Safety
@@ -102,40 +207,9 @@ pub unsafe extern "C" fn hanare_send(
     body: *const c_void,
     body_len: usize,
 ) -> c_int {
-    let send = |mailbox: &Mailbox| {
-        // SAFETY: the caller's bytes.
-        let (head, body) = unsafe { (bytes(head.cast(), head_len, "head")?, bytes(body.cast(), body_len, "body")?) };
-        mailbox.send(to, context, tag, head, Body::Bytes(body))?;
-        Ok(code::OK)
-    };
-    // SAFETY: the caller's handle.
-    unsafe { with("hanare_send", mailbox, send) }
-}
-
-/// See `hanare.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_send_part(
-    mailbox: *mut CMailbox,
-    to: u32,
-    context: u32,
-    tag: u32,
-    head: *const c_void,
-    head_len: usize,
-    region: *mut CRegion,
-    part: *const CShape,
-) -> c_int {
-    let send = |mailbox: &Mailbox| {
-        // SAFETY: the caller's bytes, handle and struct.
-        let (head, region, part) =
-            unsafe { (bytes(head.cast(), head_len, "head")?, &reference(region, "region")?.region, shape(part, "part")?) };
-        mailbox.send(to, context, tag, head, Body::Part(region, part))?;
-        Ok(code::OK)
-    };
-    // SAFETY: the caller's handle.
-    unsafe { with("hanare_send_part", mailbox, send) }
+    let given = Given { to, context, tag, head: (head, head_len), body: GivenBody::Bytes(body, body_len) };
+    // SAFETY: the caller's handles, bytes and struct.
+    unsafe { given.send("hanare_send", mailbox) }
 }
 
 /// See `hanare.h`.
@@ -154,17 +228,29 @@ pub unsafe extern "C" fn hanare_send_nb(
     body_len: usize,
     send: *mut u64,
 ) -> c_int {
-    let start = |mailbox: &Mailbox| {
-        let into = place(send, "send")?;
-        // SAFETY: the caller's bytes; those of the body are the library's until the send's end was told.
-        let (head, body) = unsafe { (bytes(head.cast(), head_len, "head")?, bytes(body.cast(), body_len, "body")?) };
-        let id = mailbox.start_send(to, context, tag, head, LastingBody::Bytes(Cow::Borrowed(body)))?;
-        // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { into.write(id.0) };
-        Ok(code::OK)
-    };
-    // SAFETY: the caller's handle.
-    unsafe { with("hanare_send_nb", mailbox, start) }
+    let given = Given { to, context, tag, head: (head, head_len), body: GivenBody::Bytes(body, body_len) };
+    // SAFETY: the caller's handles, bytes and struct.
+    unsafe { given.start("hanare_send_nb", mailbox, send) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_send_part(
+    mailbox: *mut CMailbox,
+    to: u32,
+    context: u32,
+    tag: u32,
+    head: *const c_void,
+    head_len: usize,
+    region: *mut CRegion,
+    part: *const CShape,
+) -> c_int {
+    let given = Given { to, context, tag, head: (head, head_len), body: GivenBody::Part(region, part) };
+    // SAFETY: the caller's handles, bytes and struct.
+    unsafe { given.send("hanare_send_part", mailbox) }
 }
 
 /// See `hanare.h`.
@@ -183,18 +269,9 @@ pub unsafe extern "C" fn hanare_send_part_nb(
     part: *const CShape,
     send: *mut u64,
 ) -> c_int {
-    let start = |mailbox: &Mailbox| {
-        let into = place(send, "send")?;
-        // SAFETY: the caller's bytes, handle and struct; its index list is the library's until the send's end was told.
-        let (head, region, part) =
-            unsafe { (bytes(head.cast(), head_len, "head")?, &reference(region, "region")?.region, shape(part, "part")?) };
-        let id = mailbox.start_send(to, context, tag, head, LastingBody::Part(region, part))?;
-        // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { into.write(id.0) };
-        Ok(code::OK)
-    };
-    // SAFETY: the caller's handle.
-    unsafe { with("hanare_send_part_nb", mailbox, start) }
+    let given = Given { to, context, tag, head: (head, head_len), body: GivenBody::Part(region, part) };
+    // SAFETY: the caller's handles, bytes and struct.
+    unsafe { given.start("hanare_send_part_nb", mailbox, send) }
 }
 
 /// See `hanare.h`.
@@ -211,10 +288,7 @@ pub unsafe extern "C" fn hanare_wait_sent(
 ) -> c_int {
     let wait = |mailbox: &Mailbox| {
         // SAFETY: the caller's numbers.
-        let ids: Vec<SendId> = unsafe { items(sends, count, "sends") }?.iter().map(|id| SendId(*id)).collect();
-        if ids.is_empty() {
-            return Err(Failure::Argument("count is 0: nothing is waited for".to_owned()));
-        }
+        let ids = unsafe { waited_for(sends, count, "sends", SendId) }?;
         let (found, outcome) = mailbox.wait_any_sent(&ids, bound(bound_ms))?;
         if !index.is_null() {
             // SAFETY: the caller's variable.
@@ -233,15 +307,9 @@ pub unsafe extern "C" fn hanare_wait_sent(
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_post(mailbox: *mut CMailbox, from: i64, context: u32, tag: i64, receive: *mut u64) -> c_int {
-    let post = |mailbox: &Mailbox| {
-        let into = place(receive, "receive")?;
-        let id = mailbox.post(want(from, context, tag)?)?;
-        // SAFETY: not NULL, so it is the caller's variable.
-        unsafe { into.write(id.0) };
-        Ok(code::OK)
-    };
-    // SAFETY: the caller's handle.
-    unsafe { with("hanare_post", mailbox, post) }
+    let post = |mailbox: &Mailbox| Ok(mailbox.post(want(from, context, tag)?)?.0);
+    // SAFETY: the caller's handle and variable.
+    unsafe { with("hanare_post", mailbox, |mailbox| numbered(receive, "receive", || post(mailbox))) }
 }
 
 /// See `hanare.h`.
@@ -260,10 +328,7 @@ pub unsafe extern "C" fn hanare_wait_message(
     let wait = |mailbox: &Mailbox| {
         let into = place(message, "message")?;
         // SAFETY: the caller's numbers.
-        let ids: Vec<ReceiveId> = unsafe { items(receives, count, "receives") }?.iter().map(|id| ReceiveId(*id)).collect();
-        if ids.is_empty() {
-            return Err(Failure::Argument("count is 0: nothing is waited for".to_owned()));
-        }
+        let ids = unsafe { waited_for(receives, count, "receives", ReceiveId) }?;
         let (found, received) = mailbox.wait_any(&ids, bound(bound_ms))?;
         // SAFETY: the caller's variables; the first may be NULL.
         unsafe {

@@ -258,6 +258,16 @@ pub unsafe extern "C" fn hanare_queue_commit(writer: *mut CWriter) -> c_int {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_queue_commit_nb(writer: *mut CWriter) -> c_int {
+    // SAFETY: the caller's handle.
+    unsafe { with("hanare_queue_commit_nb", writer, WritePort::commit_started) }
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hanare_queue_abandon(writer: *mut CWriter) -> c_int {
     let abandon = |port: &mut WritePort| {
         port.abandon();

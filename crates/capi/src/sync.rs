@@ -362,10 +362,14 @@ mod tests {
             ("WAIT_EQUAL", WAIT_EQUAL),
             ("WAIT_NOT_EQUAL", WAIT_NOT_EQUAL),
             ("WAIT_AT_LEAST", WAIT_AT_LEAST),
+            ("WAIT_AT_MOST", WAIT_AT_MOST),
+            ("WAIT_GREATER", WAIT_GREATER),
+            ("WAIT_LESS", WAIT_LESS),
         ];
         for (name, number) in numbers {
             assert_eq!(in_header(name), number.to_string(), "{name}");
         }
+        assert_eq!(in_header("WAIT_SIGNED"), format!("{WAIT_SIGNED:#x}"));
         assert_eq!((in_header("FOREVER"), bound(u64::MAX), bound(3)), ("UINT64_MAX", None, Some(Duration::from_millis(3))));
     }
 }

@@ -115,7 +115,11 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Run(options) => {
             fabric::settle(options.fabric, options.plain)?;
             run::check(&options)?;
-            return guard::stand_guard(rest);
+            let status = guard::stand_guard(rest);
+            if options.main_memory.is_some() {
+                run::main_memory::clean_up();
+            }
+            return status;
         }
         Command::Demo(options) => {
             demo::check(&options)?;

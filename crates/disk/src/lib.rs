@@ -8,3 +8,4 @@
 pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod main_memory;

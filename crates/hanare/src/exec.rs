@@ -59,6 +59,14 @@ impl Exec {
         bytes.read_into(&mut self.held[old..])
     }
 
+    /// A place for an operand that is no stream, of which nothing has come: `len` bytes that others fill before it is looked at.
+    #[cfg(feature = "node")]
+    pub fn hold_place(&mut self, len: usize) -> Window {
+        self.held.resize(len, 0);
+        // SAFETY: the bytes are on the heap, and are neither looked at nor moved before they are filled, or this is dropped.
+        unsafe { Window::of_mut(&mut self.held) }
+    }
+
     /// The bytes of an operand that is no stream.
     #[cfg(feature = "node")]
     pub fn held(&self) -> &[u8] {

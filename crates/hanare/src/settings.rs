@@ -37,6 +37,7 @@ pub const SETTINGS: &[Setting] = &[
         "the job's number, up to 32 hexadecimal digits (a uuid will do): the same for its ranks, no other job's",
     ),
     setting("HANARE_LAUNCHER", "set by `hanare run`", "where a rank of this host asks its launcher to end the whole job"),
+    setting("HANARE_MAIN_MEMORY", "set by `hanare run --main-memory`", "where programs reach the keeper of their large memory"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
     setting(

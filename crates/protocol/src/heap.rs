@@ -24,6 +24,8 @@ pub struct Heap {
     /// By the block's first byte in the region.
     blocks: BTreeMap<u64, Block>,
     used: u64,
+    /// Bytes of the region as who asks knows it: it gets no block beyond.
+    within: u64,
 }
 
 struct HeapPart {
@@ -71,7 +73,7 @@ impl Heap {
     pub fn new(region: &str, len: u64) -> Heap {
         let (granule, count) = granules(len);
         let parts = vec![HeapPart::new(1, count, BLOCK_COUNT_MAX)];
-        Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0 }
+        Heap { region: region.to_owned(), granule, parts, blocks: BTreeMap::new(), used: 0, within: len }
     }
 
     /// Where the heap ends, and how many granules there are behind it in a region of `len` bytes that are to be its own.
@@ -81,11 +83,13 @@ impl Heap {
         (more > 0 && self.parts.len() < HEAP_PART_COUNT_MAX).then_some((end, more))
     }
 
-    /// The region is `len` bytes long by now: what is behind the heap's end is free, too. No block lies across where it ended.
+    /// The region is `len` bytes long by now: what is behind the heap's end is free, too. No block lies across where it ended. Blocks are
+    /// given out within `len` bytes from here on: one who opened the region before it grew asks for the shorter one.
     ///
     /// **Cost**: where it has grown, [`Heap::growth_len`] bytes. A region that grew [`HEAP_PART_COUNT_MAX`] times has no more blocks in
     /// what comes on top.
     pub fn grow(&mut self, len: u64) {
+        self.within = len;
         if let Some((end, more)) = self.more(len) {
             self.parts.push(HeapPart::new(end, more, HEAP_GROWN_BLOCK_COUNT_MAX));
         }
@@ -148,7 +152,8 @@ impl Heap {
         let granules =
             padded.and_then(|len| u32::try_from(len.div_ceil(self.granule)).ok()).filter(|count| *count < u32::MAX / 2);
         let found = granules.and_then(|count| {
-            let mut parts = self.parts.iter_mut().enumerate();
+            let end = self.within / self.granule;
+            let mut parts = self.parts.iter_mut().enumerate().filter(|(_, part)| part.end() <= end);
             parts.find_map(|(part, at)| Some(Block { part, allocation: at.allocator.allocate(count)? }))
         });
         let Some(block) = found else { return Err(self.full(len)) };
@@ -212,6 +217,12 @@ mod tests {
         heap.grow(3 * MIB);
         let second = heap.allocate(MIB, 4096).unwrap();
         assert!(second >= MIB && second + MIB <= 3 * MIB, "{second}");
+        heap.grow(MIB);
+        assert!(
+            matches!(heap.allocate(MIB / 2, 1), Err(Error::HeapFull { .. })),
+            "an older handle reaches nothing beyond its own"
+        );
+        heap.grow(3 * MIB);
         assert_eq!(heap.block_len(first), Ok(MIB / 2));
         assert!((MIB..MIB + MIB / 4).contains(&heap.block_len(second).unwrap()));
         assert_eq!(heap.block_len(second + 64), Err(Error::NoBlock { region: "h".into(), offset: second + 64 }));

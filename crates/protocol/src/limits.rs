@@ -126,9 +126,6 @@ pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 /// have a 64th of them.
 pub const SPILL_AHEAD_LEN_MAX: u64 = 1 << 20;
 
-/// How long a writer waits before it tries again where its node asks how much may be spilled: a message each way.
-pub const SPILL_NAP_MS: u64 = 1;
-
 /// How long a node refuses to spill for a user beyond its quota before it asks the coordinator again.
 pub const SPILL_REFUSED_MS: u64 = 100;
 

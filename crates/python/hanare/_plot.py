@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def plot(pool: Pool | None = None) -> Any:
     """
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, MaxNLocator
+        from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
     except ImportError as missing:
         raise ImportError("hanare.plot needs matplotlib: pip install hanare[plot]") from missing
     from .pool import connect
@@ -60,11 +61,14 @@ def plot(pool: Pool | None = None) -> Any:
     rows = {int(node["node"]): row for row, node in enumerate(nodes)}
     figure = Figure(figsize=(11, 2.6 + 1.5 * len(nodes)), layout="constrained")
     lie, use, moved = figure.subplots(3, 1, sharey=True)
-    _draw_regions(lie, nodes, regions, rows)
-    _draw_programs(use, rows, seen)
+    # A region has one colour in all panels.
+    colours = {region["name"]: f"C{number}" for number, region in enumerate(regions[:_REGION_COUNT])}
+    _draw_regions(lie, nodes, regions, rows, colours)
+    _draw_programs(use, rows, seen, colours)
     _draw_moved(moved, rows, seen)
     for axes in (lie, moved):
-        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 4, 8, 10]))
+        # Powers of two, at most eight of them.
+        axes.xaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2(max(axes.get_xlim()[1], 8) / 8))))
         axes.xaxis.set_major_formatter(FuncFormatter(_bytes))
     use.xaxis.set_major_locator(MaxNLocator(integer=True))
     names = [f"{node['name'] or 'node'} ({node['node']})" + ("" if node["alive"] else "\nlost") for node in nodes]
@@ -77,16 +81,15 @@ def plot(pool: Pool | None = None) -> Any:
     return figure
 
 
-def _draw_regions(axes: Any, nodes: list[Any], regions: list[Any], rows: dict[int, int]) -> None:
+def _draw_regions(axes: Any, nodes: list[Any], regions: list[Any], rows: dict[int, int], colours: dict[str, str]) -> None:
     axes.set_title("Where regions lie", loc="left")
     for node in nodes:
         label = "lent" if node is nodes[0] else None
         axes.barh(rows[int(node["node"])], node["memory"]["lent"], 0.62, facecolor="none", edgecolor="#404040", linewidth=1, label=label)
     ends = [0] * len(nodes)
     for number, region in enumerate(regions):
-        is_named = number < _REGION_COUNT
-        colour = f"C{number}" if is_named else _OTHERS
-        label = region["name"] if is_named else "others" if number == _REGION_COUNT else None
+        colour = colours.get(region["name"], _OTHERS)
+        label = region["name"] if colour != _OTHERS else "others" if number == _REGION_COUNT else None
         for node, length in region["nodes"]:
             if int(node) in rows:
                 row = rows[int(node)]
@@ -94,14 +97,14 @@ def _draw_regions(axes: Any, nodes: list[Any], regions: list[Any], rows: dict[in
                 ends[row], label = ends[row] + length, None
 
 
-def _draw_programs(axes: Any, rows: dict[int, int], seen: dict[int, Any]) -> None:
+def _draw_programs(axes: Any, rows: dict[int, int], seen: dict[int, Any], colours: dict[str, str]) -> None:
     axes.set_title("Who uses them", loc="left")
     mapped: dict[str, list[int]] = {}
     for node, told in seen.items():
         row = rows[node]
         processes = sorted({program["process"] for program in told["programs"]})
         label = "programs attached" if node == min(seen) else None
-        axes.barh(row - 0.16, len(processes), 0.3, color="C0", label=label)
+        axes.barh(row - 0.16, len(processes), 0.3, color="#606060", label=label)
         listed = ", ".join(map(str, processes[:6])) + (" ..." if len(processes) > 6 else "")
         axes.annotate(f"process {listed}" if processes else "none", (len(processes), row - 0.16), (4, 0), textcoords="offset points", va="center", fontsize=8)
         for page in told["pages"]:
@@ -109,7 +112,7 @@ def _draw_programs(axes: Any, rows: dict[int, int], seen: dict[int, Any]) -> Non
                 mapped.setdefault(page["name"] or "(another user's)", [0] * len(rows))[row] = page["programs"]
     for number, (name, counts) in enumerate(mapped.items()):
         before = [sum(each[row] for each in list(mapped.values())[:number]) for row in range(len(rows))]
-        axes.barh([row + 0.16 for row in range(len(rows))], counts, 0.3, left=before, color=f"C{number + 1}", label=f"map {name}")
+        axes.barh([row + 0.16 for row in range(len(rows))], counts, 0.3, left=before, color=colours.get(name, _OTHERS), label=f"map {name}")
 
 
 def _draw_moved(axes: Any, rows: dict[int, int], seen: dict[int, Any]) -> None:

@@ -146,7 +146,17 @@ class Array(NDArrayOperatorsMixin):
             raise ValueError(f"there is one device, 'cpu', and no stream; not {device!r}")
         return self
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+        """Return a capsule of what `get` fetches. **Errors**: `BufferError` where no copy may be made."""
+        if copy is False:
+            raise BufferError("its bytes are on other hosts: they cannot be had without a copy")
+        return self.get().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's name for the main memory of this host, to which `__dlpack__` fetches."""
+        return np.empty(0).__dlpack_device__()
+
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
         """Return NumPy, whose functions take arrays of the pool."""
         return np.empty(0).__array_namespace__(api_version=api_version)
 
@@ -302,9 +312,9 @@ class Array(NDArrayOperatorsMixin):
 
         Parameters
         ----------
-        consistency : {"coherent", "explicit"}
-            What programs that map it see of each other: what threads of one see, or what was made visible by `LocalArray.flush`
-            there and `LocalArray.update` here. All programs map a region in the same way at a time.
+        consistency : {"coherent", "explicit", "entry"}
+            What programs that map it see of each other: what threads of one see; what was made visible by `LocalArray.flush`
+            there and `LocalArray.update` here; or what comes and goes with locks (`Lock.bind`). All programs map a region in the same way at a time.
 
         Notes
         -----

@@ -171,7 +171,7 @@ def pages(rows: Rows, pool: Pool, redis: Redis) -> None:
 
         cache.put(keys, list(data))
         rows.pair(PAGES_GET, get, "redis-py, mget", redis_get, 1, 10)
-        rows.pair(PAGES_PUT, put, "redis-py, mset", lambda: redis.client.mset(dict(zip(keys, map(memoryview, data)))), 1, 10)
+        rows.pair(PAGES_PUT, put, "redis-py, mset", lambda: redis.client.mset(dict(zip(keys, (row.data for row in data)))), 1, 10)
     cache.remove()
     bare.remove()
 

@@ -214,7 +214,7 @@ class PageCache:
             return [0] * len(views)
         for at, length in zip(which, lengths):
             if len(views[at]) < length:
-                raise ValueError(f"the page of key {keys[at]!r} has {length} bytes, its buffer {len(views[at])}")
+                raise ValueError(f"the page of key {keys[int(at)]!r} has {length} bytes, its buffer {len(views[at])}")
         places = [self._page_at(slots[at]) for at in which]
         self._pool._native.get_each(self._region.native, places, [views[at][:length] for at, length in zip(which, lengths)])
         again = np.empty(which.size, np.uint64)

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 def _lent(address: int, length: int) -> Any:
     """Memory of SGLang's own, which it keeps for the length of a call."""
-    return np.frombuffer((ctypes.c_ubyte * length).from_address(address), np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_ubyte * length).from_address(address)), np.uint8)
 
 
 class HanareStorage(HiCacheStorage):  # type: ignore[misc]

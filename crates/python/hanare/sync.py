@@ -55,6 +55,13 @@ class Lock:
     --------
     >>> with pool.lock("totals"):
     ...     table[0] += 1
+
+    Data that come and go with a lock:
+
+    >>> accounts = pool.open("accounts", mapped=False).map("entry")
+    >>> with pool.lock("account 7") as lock:
+    ...     lock.bind(accounts[7])
+    ...     accounts[7] += 1
     """
 
     def __init__(self, pool: Pool, name: str, shared: bool = False) -> None:
@@ -65,6 +72,45 @@ class Lock:
     def was_abandoned(self) -> bool:
         """Whether the last one to hold it exclusively ended without giving it back: what it protects may be half-written."""
         return self._held is not None and self._held.was_abandoned
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether what is bound to it is a mixture of two releases, because the last holder died while it gave much of it back."""
+        return self._held is not None and self._held.is_torn
+
+    def bind(self, *arrays: Any) -> None:
+        """Bind arrays to this lock, which is held, in the place of what was bound to it; from its release on.
+
+        Parameters
+        ----------
+        *arrays : LocalArray
+            Of ``Array.map("entry")``, or contiguous views of such. None: it has no data any more.
+
+        Notes
+        -----
+        Whoever takes the lock from then on finds their elements as the last holder left them, in its own mappings of ``"entry"``. Stores
+        are seen by nobody before the lock is given back, and by nobody at all if their program dies before. **Cost**: the bytes that were
+        not bound before come here; with each taking and release those that changed go along. The GIL is released.
+
+        Raises
+        ------
+        BadUse
+            An array of another mapping.
+        LockMisused
+            The lock is shared.
+        ValueError
+            An array whose bytes do not lie one after another.
+        """
+        if self._held is None:
+            raise RuntimeError(f"lock '{self.name}' is not held by this object")
+        ranges = []
+        for array in arrays:
+            if not array.flags.c_contiguous and not array.flags.f_contiguous:
+                raise ValueError("bytes that are bound to a lock lie one after another; those of this array do not")
+            if getattr(array, "_view", None) is None:
+                raise ValueError("it is no mapped array of the pool")
+            ranges.append((array._view, array._begin(), array.nbytes))
+        self._held.bind(ranges).result()
 
     def locked(self) -> bool:
         """Whether this object holds it."""

@@ -327,7 +327,8 @@ impl Allocator {
         let handler = Handler { name, version: 1, source: Arc::into_raw(source.clone()), malloc, calloc, realloc, free };
         let handler = Box::into_raw(Box::new(handler));
         // SAFETY: the interpreter's lock is held; the capsule owns the handler from here on.
-        let capsule = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(handler.cast(), CAPSULE_NAME.as_ptr(), Some(end))) };
+        let capsule =
+            unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(handler.cast(), CAPSULE_NAME.as_ptr(), Some(end))) };
         Ok(Allocator { capsule: capsule?.unbind(), source })
     }
 

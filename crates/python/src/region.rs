@@ -217,12 +217,13 @@ impl Region {
         Ok(View::local(mapping, self.region.rights()))
     }
 
-    /// The region's bytes in this program's memory, wherever they are: `"coherent"` or `"explicit"`.
+    /// The region's bytes in this program's memory, wherever they are: `"coherent"`, `"explicit"` or `"entry"`.
     fn map(&self, py: Python<'_>, consistency: &str) -> PyResult<View> {
         let consistency = match consistency {
             "coherent" => Consistency::Coherent,
             "explicit" => Consistency::Explicit,
-            other => return Err(PyValueError::new_err(format!("'{other}' is neither 'coherent' nor 'explicit'"))),
+            "entry" => Consistency::Entry,
+            other => return Err(PyValueError::new_err(format!("'{other}' is none of 'coherent', 'explicit', 'entry'"))),
         };
         let mapping = py.detach(|| self.region.map(consistency)).map_err(raise)?;
         Ok(View::shared(mapping, self.region.rights()))

@@ -2,7 +2,9 @@
 //! it is told to give it back: any thread or task of the program may do so.
 
 use crate::errors::raise;
+use crate::view::View;
 use crate::waiting::{Ending, Pending, begin, nothing, pending};
+use hanare::BoundShape;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Sender, channel};
@@ -17,13 +19,20 @@ pub struct Asked {
     pub bound: Option<Duration>,
 }
 
+/// What the thread that has a lock is told.
+enum Told {
+    Bind(Vec<BoundShape>, Ending),
+    GiveBack(Ending),
+}
+
 /// A lock that is held. Given back when it is dropped.
 #[pyclass(frozen, module = "hanare._hanare")]
 pub struct Held {
     name: String,
     was_abandoned: bool,
+    is_torn: bool,
     /// Taken when it is given back.
-    give_back: Mutex<Option<Sender<Ending>>>,
+    thread: Mutex<Option<Sender<Told>>>,
 }
 
 #[pymethods]
@@ -40,12 +49,31 @@ impl Held {
         self.was_abandoned
     }
 
+    /// Whether bytes that are bound to it are a mixture of two releases.
+    #[getter]
+    fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// Begins to bind ranges of mappings to it, in the place of what was bound: triples of a mapping, an offset and a length.
+    fn bind(&self, ranges: Vec<(Bound<'_, View>, u64, u64)>) -> PyResult<Pending> {
+        let shapes = ranges.iter().map(|(view, offset, len)| view.get().bytes(*offset, *len)).collect::<PyResult<Vec<_>>>()?;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.tell(thread, |ending| Told::Bind(shapes, ending))
+    }
+
     /// Begins to give it back.
     fn release(&self) -> PyResult<Pending> {
-        let sender = self.give_back.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let sender = sender.ok_or_else(|| PyRuntimeError::new_err(format!("lock '{}' was given back before", self.name)))?;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.tell(thread, Told::GiveBack)
+    }
+}
+
+impl Held {
+    fn tell(&self, thread: Option<Sender<Told>>, what: impl FnOnce(Ending) -> Told) -> PyResult<Pending> {
+        let thread = thread.ok_or_else(|| PyRuntimeError::new_err(format!("lock '{}' was given back before", self.name)))?;
         let (pending, ending) = pending();
-        sender.send(ending).map_err(|_| PyRuntimeError::new_err(format!("lock '{}' has no thread any more", self.name)))?;
+        thread.send(what(ending)).map_err(|_| PyRuntimeError::new_err(format!("lock '{}' has no thread any more", self.name)))?;
         Ok(pending)
     }
 }
@@ -59,17 +87,21 @@ pub fn lock(pool: hanare::Pool, name: String, asked: Asked) -> Pending {
             Asked { is_shared: false, bound: Some(bound) } => pool.lock_within(&name, bound),
             Asked { is_shared: true, bound: Some(bound) } => pool.lock_shared_within(&name, bound),
         };
-        let guard = match taken {
+        let mut guard = match taken {
             Ok(guard) => guard,
             Err(error) => return ending.end(Err(error)),
         };
-        let (sender, told) = channel::<Ending>();
-        let held = Held { name, was_abandoned: guard.was_abandoned(), give_back: Mutex::new(Some(sender)) };
+        let (sender, told) = channel::<Told>();
+        let (was_abandoned, is_torn) = (guard.was_abandoned(), guard.is_torn());
+        let held = Held { name, was_abandoned, is_torn, thread: Mutex::new(Some(sender)) };
         ending.end(Ok(Box::new(|py| Ok(Bound::new(py, held)?.into_any()))));
-        match told.recv() {
-            Ok(unlocked) => unlocked.end(guard.unlock().map(|()| nothing())),
-            // Nobody has it any more.
-            Err(_) => drop(guard),
+        loop {
+            match told.recv() {
+                Ok(Told::Bind(shapes, bound)) => bound.end(guard.bind(&shapes).map(|()| nothing())),
+                Ok(Told::GiveBack(unlocked)) => return unlocked.end(guard.unlock().map(|()| nothing())),
+                // Nobody has it any more.
+                Err(_) => return drop(guard),
+            }
         }
     })
 }

@@ -7,7 +7,7 @@
 //! 3. No reference to the bytes exists here; others may change them at any time, as they may change any memory that programs share.
 
 use crate::errors::raise;
-use hanare::{LocalMapping, Rights, SharedMapping};
+use hanare::{BoundShape, LocalMapping, Rights, SharedMapping, Strided};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -38,6 +38,18 @@ impl View {
         match &self.mapped {
             Mapped::Local(mapping) => (mapping.ptr(), mapping.len()),
             Mapped::Shared(mapping) => (mapping.ptr(), mapping.len() as usize),
+        }
+    }
+
+    /// Bytes that can be bound to a lock.
+    ///
+    /// **Errors**: `BadUse` for a mapping that is not one of locks' data; `OutOfRange`.
+    pub fn bytes(&self, offset: u64, len: u64) -> PyResult<BoundShape> {
+        match &self.mapped {
+            Mapped::Local(_) => {
+                Err(PyRuntimeError::new_err("it is mapped as this host's own memory, and not for the data of locks"))
+            }
+            Mapped::Shared(mapping) => mapping.bytes(Strided::contiguous(offset, len)).map_err(raise),
         }
     }
 

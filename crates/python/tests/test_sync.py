@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import hanare
@@ -159,3 +161,42 @@ except KeyboardInterrupt:
     assert process.stdout.read() == "interrupted True\n"
     assert process.wait(20) == 0
     process.stdout.close()
+
+
+def deposit(name: str, lock: str, times: int) -> None:
+    accounts = hanare.connect().open(name, mapped=False).map("entry")
+    for _ in range(times):
+        with hanare.connect().lock(lock):
+            accounts[0] += 1
+
+
+def test_data_come_and_go_with_their_lock(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    pool.zeros((4, 512), name=name, place="node=1")
+    here, there = (each.open(name, mapped=False).map("entry") for each in (pool, beside))
+    with pool.lock(name) as lock:
+        assert not lock.is_torn
+        lock.bind(here[0], here[2, :10])
+        here[0, 0], here[2, 3] = 1, 7
+        assert there[0, 0] == 0, "nobody sees a store before the lock is given back"
+    with beside.lock(name):
+        assert there[0, 0] == 1 and there[2, 3] == 7
+        there[0, 0] = 2
+    with pool.lock(name):
+        assert here[0, 0] == 2
+    context = multiprocessing.get_context("spawn")
+    programs = [context.Process(target=deposit, args=(name, name, 20)) for _ in range(2)]
+    [program.start() for program in programs]
+    [program.join() for program in programs]
+    with pool.lock(name) as lock:
+        assert here[0, 0] == 42 and here[0, 511] == 40
+        with pytest.raises(ValueError):
+            lock.bind(here[:, 0])
+        with pytest.raises(ValueError):
+            lock.bind(np.zeros(3))
+        lock.bind()
+    with pytest.raises(RuntimeError):
+        lock.bind(here[0])
+    with pytest.raises(ValueError):
+        pool.open(name, mapped=False).map("none")
+    del here, there
+    pool.remove(name)

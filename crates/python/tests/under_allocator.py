@@ -10,10 +10,6 @@ from numpy._core.multiarray import get_handler_name
 
 import hanare
 
-#: What cannot hold under any allocator but NumPy's, or not of two GiB.
-EXCEPTIONS: dict[str, str] = {}
-
-
 class UnderAllocator:
     """Enters the context for the whole run, as NumPy's handler is a variable of the context that tests run in."""
 
@@ -29,12 +25,6 @@ class UnderAllocator:
                 return (yield)
             finally:
                 self.most = max(self.most, self.memory.taken)
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        for item in items:
-            reason = EXCEPTIONS.get(item.name.split("[")[0])
-            if reason is not None:
-                item.add_marker(pytest.mark.skip(reason=reason))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(f"hanare: blocks of up to {self.most >> 10} KiB were the node's")

@@ -22,7 +22,7 @@ use hanare_protocol::queue::layout::{QueueForm, READER_BELL_AT, ROOM_BELL_AT, SE
 use std::time::Duration;
 
 /// Who reads the queue learns of it from the board.
-const BOARD: u64 = 0;
+pub const BOARD: u64 = 0;
 /// The queue's reader sleeps on the bell.
 const ASLEEP: u64 = 1;
 /// The queue's reader will look by itself, and uses the heavy fence before it does so no more.
@@ -163,12 +163,18 @@ impl<W: Exchange + Clone> Array<W> {
                 return wake;
             }
             // The reader may have taken it from the board, looked and left meanwhile.
-            self.board.set(queue);
-            return match self.ring(SET_WORD) {
-                0 => Wake::Nobody,
-                who if who & AFAR_BIT == 0 => Wake::Set,
-                _ => Wake::SetAfar,
-            };
+            return self.call_set(queue);
+        }
+    }
+
+    /// Puts a queue on the board, whatever its bell says; says whom to wake. For the home of a writer that has died: it may have set the bell
+    /// and not come to this.
+    pub fn call_set(&self, queue: u64) -> Wake {
+        self.board.set(queue);
+        match self.ring(SET_WORD) {
+            0 => Wake::Nobody,
+            who if who & AFAR_BIT == 0 => Wake::Set,
+            _ => Wake::SetAfar,
         }
     }
 
@@ -230,8 +236,9 @@ impl Array<Shared> {
         }
     }
 
+    /// Wakes whom [`Array::committed`] or [`Array::call_set`] says. True: somebody waits at the array's node, which has to be rung.
     #[cold]
-    fn wake(&self, queue: u64, whom: Wake) -> bool {
+    pub fn wake(&self, queue: u64, whom: Wake) -> bool {
         match whom {
             Wake::Nobody | Wake::Afar => {}
             Wake::Reader => park::wake(&self.words, self.word(queue, READER_BELL_AT)),

@@ -14,7 +14,7 @@ use crate::code;
 use crate::group::CGroup;
 use crate::pool::CPool;
 use hanare::{Gid, Mailbox, Message, PageCache, Pool, Region};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,8 +28,8 @@ pub struct CNet {
     regions: Mutex<BTreeMap<Gid, Arc<Region>>>,
     /// The registered buffer: its first byte as a number, and its length.
     buffer: Mutex<(usize, usize)>,
-    /// A message that was too long for its room.
-    next: Mutex<Option<Message>>,
+    /// Messages that were too long for their room, which are the next: one of each thread that received meanwhile.
+    next: Mutex<VecDeque<Message>>,
 }
 
 /// How a party waits for a message.

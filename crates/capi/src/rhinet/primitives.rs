@@ -33,20 +33,30 @@ pub(super) unsafe fn with(call: &'static str, net: *const CNet, what: impl FnOnc
     code_of(call, || what(unsafe { reference(net, "net") }?))
 }
 
+/// Does something with an interface and bytes of the caller, which are checked after the handle.
+///
+/// # Safety
+/// The handle is `NULL` or valid.
+unsafe fn with_bytes<B>(
+    call: &'static str,
+    net: *const CNet,
+    bytes: impl FnOnce() -> Outcome<B>,
+    what: impl FnOnce(&CNet, B) -> Outcome<()>,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    unsafe { with(call, net, |net| what(net, bytes()?).map(|()| code::OK)) }
+}
+
 /// See `rhinet.h`.
 ///
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_push(net: *mut CNet, from: *const c_void, len: usize, gid: u64, offset: u64) -> c_int {
-    let push = |net: &CNet| {
-        // SAFETY: the caller's bytes.
-        let from = unsafe { bytes(from.cast(), len, "from") }?;
-        net.with_region(gid, |region| region.put(offset, from))?;
-        Ok(code::OK)
-    };
+    // SAFETY: the caller's bytes.
+    let from = || unsafe { bytes(from.cast(), len, "from") };
     // SAFETY: the caller's handle.
-    unsafe { with("rhinet_push", net, push) }
+    unsafe { with_bytes("rhinet_push", net, from, |net, from| net.with_region(gid, |region| region.put(offset, from))) }
 }
 
 /// See `rhinet.h`.
@@ -55,14 +65,10 @@ pub unsafe extern "C" fn rhinet_push(net: *mut CNet, from: *const c_void, len: u
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rhinet_pull(net: *mut CNet, into: *mut c_void, len: usize, gid: u64, offset: u64) -> c_int {
-    let pull = |net: &CNet| {
-        // SAFETY: the caller's bytes.
-        let into = unsafe { bytes_mut(into.cast(), len, "into") }?;
-        net.with_region(gid, |region| region.get(offset, into))?;
-        Ok(code::OK)
-    };
+    // SAFETY: the caller's bytes.
+    let into = || unsafe { bytes_mut(into.cast(), len, "into") };
     // SAFETY: the caller's handle.
-    unsafe { with("rhinet_pull", net, pull) }
+    unsafe { with_bytes("rhinet_pull", net, into, |net, into| net.with_region(gid, |region| region.get(offset, into))) }
 }
 
 /// See `rhinet.h`.

@@ -32,15 +32,16 @@ impl CNet {
         Ok(self.mailbox.send(to, CONTEXT, TAG, &[], Body::Bytes(bytes))?)
     }
 
-    /// The next message: one that found no room, or one that comes within the bound.
-    fn next_message(&self, bound: Option<Duration>) -> Outcome<Message> {
-        if let Some(message) = lock(&self.next).take() {
-            return Ok(message);
+    /// The next message: one that found no room, or one that comes within the bound. And whether it is the former.
+    fn next_message(&self, bound: Option<Duration>) -> Outcome<(Message, bool)> {
+        if let Some(message) = lock(&self.next).pop_front() {
+            return Ok((message, true));
         }
-        match self.waits_by {
-            Completing::Sleep => Ok(self.mailbox.receive(WANTED, bound)?),
-            Completing::Poll => Ok(self.poll(bound)?),
-        }
+        let fresh = match self.waits_by {
+            Completing::Sleep => self.mailbox.receive(WANTED, bound)?,
+            Completing::Poll => self.poll(bound)?,
+        };
+        Ok((fresh, false))
     }
 
     /// **Source**: [RF §3.5] completion is polled for, with sched_yield between the looks.
@@ -67,15 +68,20 @@ impl CNet {
                 other => break other,
             }
         };
-        polled.inspect_err(|_| drop(self.mailbox.cancel(receive)))
+        polled.or_else(|error| self.mailbox.take_back(receive)?.ok_or(error))
     }
 
     /// Receives the next message into `into`: who sent it, and how long it is. One that is longer stays the next.
     fn receive(&self, into: &mut [u8], bound: Option<Duration>) -> Outcome<(u32, usize)> {
-        let message = self.next_message(bound)?;
+        let (message, had_no_room) = self.next_message(bound)?;
         let (from, len) = (message.envelope().from, message.len());
         if len > into.len() as u64 {
-            *lock(&self.next) = Some(message);
+            let mut next = lock(&self.next);
+            if had_no_room {
+                next.push_front(message)
+            } else {
+                next.push_back(message)
+            }
             return Err(Failure::Argument(format!("the next message has {len} bytes, and there is room for {}", into.len())));
         }
         message.read(0, &mut into[..len as usize])?;

@@ -44,6 +44,17 @@ fn calls_in_fixed_blocks_are_answered_each_with_its_own_answer() {
     });
 }
 
+// FEATURE: VQ-F29
+#[test]
+fn a_vector_that_is_chained_through_kernels_is_what_a_plain_loop_makes_of_it() {
+    each_app("streams/chain", &[], |program| {
+        for (nodes, ranks) in NODES_AND_RANKS {
+            let line = &Stage::of(nodes).pass(program, &["500"], ranks)[0];
+            assert_eq!((value(line, "strips"), value(line, "wrong")), ("500", "0"), "{line}");
+        }
+    });
+}
+
 /// How many units wait in a queue.
 fn waiting(pool: &Pool, queue: &str) -> u64 {
     let queue = pool.open_queue(queue).unwrap();

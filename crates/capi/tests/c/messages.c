@@ -133,6 +133,7 @@ int main(void)
     }
     if (rank > 0)
         EXPECT_OK(hanare_send(box, 0, 0, 8, "short", 5, bytes, 30));
+        EXPECT_OK(hanare_mailbox_settle(box));
     else
         collect(pool, box, ranks);
     ring(pool, box, rank, ranks, bytes);

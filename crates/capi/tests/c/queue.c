@@ -100,7 +100,9 @@ static void write_blocks(hanare_queue *queue, uint64_t rank)
         block = (uint64_t *)place;
         block[0] = rank;
         block[7] = number;
-        EXPECT_OK(number % 4 == 3 ? hanare_queue_commit(writer) : hanare_queue_keep(writer));
+        EXPECT_OK(number % 8 == 3   ? hanare_queue_commit_nb(writer)
+                  : number % 4 == 3 ? hanare_queue_commit(writer)
+                                    : hanare_queue_keep(writer));
     }
     EXPECT_OK(hanare_queue_writer_close(writer));
 }

@@ -37,14 +37,23 @@ fn send_records(writer: &mut WritePort, len_max: usize) -> Result<()> {
 
 /// Each line as a record. An empty one would say that this is all, so that it goes with its end.
 fn send_lines(writer: &mut WritePort, len_max: usize) -> Result<()> {
-    for line in BufReader::new(stdin().lock()).split(b'\n') {
-        let line = line.context("reading standard input")?;
+    let (mut input, mut line) = (BufReader::new(stdin().lock()), Vec::new());
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("reading standard input")? == 0 {
+            return Ok(writer.publish()?);
+        }
+        if line.len() > 1 && line.last() == Some(&b'\n') {
+            line.pop();
+        }
         if line.len() > len_max {
             bail!("a line of {} bytes is longer than the queue's records of {len_max}", line.len());
         }
-        writer.send(if line.is_empty() { b"\n" } else { &line })?;
+        writer.claim(line.len(), None)?;
+        writer.fill(0, &line);
+        // Before more is waited for, all that came is there.
+        if input.buffer().is_empty() { writer.commit() } else { writer.commit_started() }?;
     }
-    Ok(())
 }
 
 fn send_blocks(writer: &mut WritePort, len: usize) -> Result<()> {

@@ -10,6 +10,7 @@
 //! | [`rank`] | how a rank's process becomes the user's program |
 //! | [`output`] | its output, line by line |
 //! | [`end_reporter`] | tells the pool of ranks that ended |
+//! | [`main_memory`] | programs whose large memory lies in the pool |
 //! | [`record`] | keeps what ranks do, for `hanare what-if` |
 //! | [`timeline`] | one timeline of all ranks |
 //! | [`verdict`] | the table at the end of a job that failed |
@@ -22,6 +23,7 @@ mod end_reporter;
 pub mod guard;
 pub mod hosts;
 pub mod job;
+pub mod main_memory;
 pub mod nodes;
 mod output;
 pub mod rank;
@@ -83,8 +85,8 @@ pub struct Options {
     /// Seal nothing between the hosts: whoever is on the wire reads and changes all of it.
     #[arg(long)]
     pub plain: bool,
-    /// Let large allocations of the program live in the pool, with SIZE of local memory as their cache (not in this build).
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_some)]
+    /// Let large memory of the program live on other nodes, with at most SIZE of it here at a time.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_some, conflicts_with_all = ["hosts", "hostfile"])]
     pub main_memory: Option<u64>,
     /// Keep what each rank does in this folder, for `hanare what-if --trace DIR`.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["hosts", "hostfile"])]
@@ -115,16 +117,16 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 /// Refuses, before any process is started, what cannot be done.
 pub fn check(options: &Options) -> Result<()> {
-    if options.main_memory.is_some() {
-        bail!("--main-memory is not in this build; the program can use regions (hanare.h, crate hanare) instead");
-    }
     match hosts(options)? {
         // Whether the program is there, each host finds out.
         Some(list) => {
             list.blocks(options.ranks.unwrap_or(list.slots()))?;
             hosts::words(&options.program).map(|_| ())
         }
-        None => rank::Program::find(&options.program).map(|_| ()),
+        None => {
+            let program = rank::Program::find(&options.program)?;
+            options.main_memory.map_or(Ok(()), |limit| main_memory::check(limit, &program))
+        }
     }
 }
 
@@ -152,12 +154,14 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     if let Some(folder) = &options.record {
         variables.push(record::begin(folder, &options.program, sockets.len(), ranks)?);
     }
+    let keeper = options.main_memory.map(|limit| main_memory::start(limit, &sockets[0], &mut variables)).transpose()?;
     let sharing = sharing::Sharing::before(&sockets, nodes.sockets().is_empty());
     let plan = job::Plan { program, ranks, sockets, variables, lines: None };
     let mut around = job::Surroundings { events: &events, sender: &sender, guard, nodes: &mut nodes };
     let failure = job::run(&plan, &mut around)?;
     sharing.tell(ranks);
     timeline::join(&options.variables, ranks);
+    drop(keeper);
     drop(nodes);
     Ok(failure.map_or(0, |failure| failure.end.status()))
 }

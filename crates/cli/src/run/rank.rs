@@ -37,6 +37,11 @@ impl Program {
         Ok(Program { path, arguments: arguments.to_vec() })
     }
 
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The program's name without its folder.
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).display().to_string()

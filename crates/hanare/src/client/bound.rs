@@ -98,13 +98,21 @@ impl Section {
         self.ranges = ranges_of(&*self.shapes);
         changes.check()?;
         self.take_in(shared, &changes)?;
-        match condition {
-            Condition::Whole => {}
-            Condition::Torn => self.is_torn = true,
+        let is_there = match condition {
+            Condition::Whole => true,
+            Condition::Torn => {
+                self.is_torn = true;
+                true
+            }
             Condition::Redo(stores) => {
                 stores.check()?;
-                self.redo(shared, home, &stores)?;
+                self.redo(shared, home, &stores)?
             }
+        };
+        if !is_there {
+            // A page that is fetched now is of no version.
+            shared.claims.data().remove(&self.name);
+            return Ok(());
         }
         let data = LockData { stamp, shapes: self.shapes.clone() };
         shared.claims.data().insert(self.name.clone(), data);
@@ -133,13 +141,13 @@ impl Section {
     }
 
     /// Puts at their homes what a holder that died had published and not put there. A program that has not mapped it leaves that
-    /// to the next.
-    fn redo(&self, shared: &Shared, home: &Remote, stores: &Stores) -> Result<()> {
+    /// to the next. Whether it is there.
+    fn redo(&self, shared: &Shared, home: &Remote, stores: &Stores) -> Result<bool> {
         let shapes: Vec<BoundShape> = stores.pieces().map(|(range, _)| shape_of(range)).collect();
         let ranges = ranges_of(&shapes);
         let rights = |gid: &Gid| shared.mapped.with_bound(*gid, |mapping, _| mapping.rights());
         let all: Option<Vec<Rights>> = ranges.keys().map(rights).collect();
-        let Some(all) = all else { return Ok(()) };
+        let Some(all) = all else { return Ok(false) };
         if all.iter().any(|rights| *rights < Rights::Write) {
             let reason = "a holder died in the middle of a release, and this program may not write what it left half-done: \
                           take the lock first in one that may";
@@ -147,11 +155,16 @@ impl Section {
         }
         for (range, bytes) in stores.pieces() {
             let write = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.write(range.offset, bytes);
-            shared.mapped.with_bound(range.gid, write).unwrap_or(Ok(()))?;
+            let Some(written) = shared.mapped.with_bound(range.gid, write) else { return Ok(false) };
+            written?;
         }
         send_home(shared, &ranges)?;
+        if ranges.keys().any(|gid| shared.mapped.with_bound(*gid, |_, _| ()).is_none()) {
+            // Another thread has unmapped it, perhaps before it was sent.
+            return Ok(false);
+        }
         home.ask_sync(&SyncRequest::Redone { number: self.number }, Patience::Usual)?;
-        Ok(())
+        Ok(true)
     }
 
     /// Whether the last holder left a mixture of two releases.

@@ -28,7 +28,7 @@ use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ pub(crate) struct Remote {
     refusals: Arc<AtomicU64>,
     lineage: Lineage,
     inner: Mutex<Inner>,
+    /// Whether a connection has ended.
+    has_parted: AtomicBool,
     completed: Condvar,
     /// Wakes the thread that is parked on the link's event.
     nudge: OwnedFd,
@@ -74,8 +76,14 @@ impl Remote {
     pub fn new(node: NodeId, bound: Duration, dial: Box<Dial>, refusals: Arc<AtomicU64>) -> Result<Remote> {
         let nudge =
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| system("make an event", &errno.into()))?;
-        let (inner, completed) = Default::default();
-        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, completed, nudge })
+        let (inner, has_parted, completed) = Default::default();
+        Ok(Remote { node, dial, bound, refusals, lineage: Lineage::here(), inner, has_parted, completed, nudge })
+    }
+
+    /// Whether a connection to it has ended, of which the node may have known before this process. **Cost**: a load.
+    #[inline]
+    pub fn has_parted(&self) -> bool {
+        self.has_parted.load(Ordering::Acquire)
     }
 
     /// The node.
@@ -432,6 +440,8 @@ impl Remote {
     }
 
     fn close(&self, inner: &mut Inner, error: &Error) {
+        // Before the node can see it.
+        self.has_parted.store(true, Ordering::Release);
         inner.link = None;
         inner.event = None;
         inner.name = None;

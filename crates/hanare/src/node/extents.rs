@@ -345,14 +345,16 @@ impl Extents {
         drop(entries);
         let files = held.with_own_file(|extent| extent.files(Rights::Write));
         if files.is_err() {
-            self.unshare(slot);
+            self.unshare(slot, &held);
         }
         Ok((held, files?))
     }
 
-    /// Nobody is about to share an extent any more: somebody does, or has given up.
-    pub fn cancel_share_wait(&self, slot: Slot) {
-        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+    /// Nobody is about to share an extent of a region any more: somebody does, or has given up. The slot may be another region's.
+    pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
+        let mut entries = self.write();
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| entry.held.gid() == gid) {
             entry.is_wanted = false;
         }
     }
@@ -370,9 +372,12 @@ impl Extents {
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 
-    /// One home shares an extent no more; with the last it may be reached in all ways again.
-    pub fn unshare(&self, slot: Slot) {
-        if let Some(Some(entry)) = self.write().slots.get_mut(slot.0 as usize) {
+    /// One home shares an extent no more; with the last it may be reached in all ways again. Where the region was removed, its slot may
+    /// have another extent.
+    pub fn unshare(&self, slot: Slot, held: &Arc<Held>) {
+        let mut entries = self.write();
+        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.held, held)) {
             entry.shares = entry.shares.saturating_sub(1);
         }
     }

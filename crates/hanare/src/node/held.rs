@@ -174,7 +174,7 @@ impl Held {
 
     /// As it is found again: its heap's table went with the process before, if it had one.
     pub fn restored(self, has_heap: bool) -> Held {
-        Held { lost_heap: has_heap, ..self }
+        Held { lost_heap: has_heap, queues: Mutex::new(QueueHomes::restored()), ..self }
     }
 
     /// Whether the region's heap began here.

@@ -32,6 +32,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -71,6 +72,8 @@ pub(crate) struct Keeper {
     folder: PathBuf,
     life: Incarnation,
     name: String,
+    /// Whether the pool knows of this life: of one that it never heard of it takes no bytes, and what was written before is better.
+    has_joined: AtomicBool,
     _lock: File,
 }
 
@@ -92,7 +95,7 @@ impl Keeper {
             value: folder.display().to_string(),
             reason: "another node that runs writes there; give each a folder of its own".to_owned(),
         })?;
-        Ok(Keeper { folder: folder.to_owned(), life, name: name.to_owned(), _lock: lock })
+        Ok(Keeper { folder: folder.to_owned(), life, name: name.to_owned(), has_joined: AtomicBool::new(false), _lock: lock })
     }
 
     fn path(&self) -> PathBuf {
@@ -141,8 +144,17 @@ impl Keeper {
         Ok(Some(Restored { life: head.life, held }))
     }
 
-    /// Writes all extents down, in place of what was written before. Returns how many bytes they have.
-    pub fn write(&self, extents: &Extents) -> Result<u64> {
+    /// The pool has taken this life in.
+    pub fn on_joined(&self) {
+        self.has_joined.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes all extents down, in place of what was written before. Returns how many bytes they have; `None`, and what was written before
+    /// stays, where the pool has not taken this life in.
+    pub fn write(&self, extents: &Extents) -> Result<Option<u64>> {
+        if !self.has_joined.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let (described, all): (Vec<Described>, Vec<Arc<Held>>) = extents.describe().into_iter().unzip();
         let written = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = Head { life: self.life, name: self.name.clone(), written, extents: described };
@@ -163,7 +175,8 @@ impl Keeper {
             let _ = std::fs::remove_file(&unfinished);
             failed("write", &path, &error)
         })?;
-        Ok(total)
+        tracing::info!("{} of regions are written down", Size(total));
+        Ok(Some(total))
     }
 }
 
@@ -252,9 +265,8 @@ impl Schedule {
         let (stop, stopped): (Sender<()>, Receiver<()>) = channel();
         let run = move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                match keeper.write(&extents) {
-                    Ok(bytes) => tracing::info!("{} of regions are written down", Size(bytes)),
-                    Err(error) => tracing::error!("{error}; what was written before stays"),
+                if let Err(error) = keeper.write(&extents) {
+                    tracing::error!("{error}; what was written before stays");
                 }
             }
         };
@@ -288,7 +300,9 @@ mod tests {
     }
 
     fn keeper(folder: &Path) -> Keeper {
-        Keeper::open(folder, LIFE, "n").unwrap()
+        let keeper = Keeper::open(folder, LIFE, "n").unwrap();
+        keeper.on_joined();
+        keeper
     }
 
     fn bytes_of(held: &Held) -> Vec<u8> {
@@ -317,7 +331,7 @@ mod tests {
     fn what_was_written_is_read_into_the_same_slots_and_zeros_take_no_room() {
         let folder = tempfile::tempdir().unwrap();
         let before = filled();
-        assert_eq!(keeper(folder.path()).write(&before).unwrap(), 100 + (11 << 20));
+        assert_eq!(keeper(folder.path()).write(&before).unwrap(), Some(100 + (11 << 20)));
         let len = std::fs::metadata(folder.path().join("node.kept")).unwrap().len();
         assert!(len < (3 << 20) + 4096, "{len}");
         let after = extents();
@@ -328,6 +342,20 @@ mod tests {
             assert!(bytes_of(was) == bytes_of(&is), "{}", new.gid);
         }
         assert_eq!(after.make(Gid(9), &[64]).unwrap()[0].slot, Slot(0), "the empty slot is given out again");
+    }
+
+    #[test]
+    fn a_life_that_the_pool_has_not_taken_in_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        keeper(folder.path()).write(&filled()).unwrap();
+        let next = Keeper::open(folder.path(), Incarnation(8), "n").unwrap();
+        let after = extents();
+        assert!(next.restore(&after).unwrap().is_some());
+        assert_eq!(next.write(&after).unwrap(), None);
+        assert_eq!(next.restore(&extents()).unwrap().unwrap().life, LIFE, "the life before is the one that the pool knows");
+        next.on_joined();
+        assert!(next.write(&after).unwrap().is_some());
+        assert_eq!(next.restore(&extents()).unwrap().unwrap().life, Incarnation(8));
     }
 
     #[test]

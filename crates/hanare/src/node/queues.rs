@@ -7,20 +7,26 @@ use hanare_memory::Window;
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::QUEUE_READY_COUNT_MAX;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
-use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SET_BELL_AT, SPILLED_AT, WORD_LEN};
+use hanare_protocol::queue::layout::{
+    LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, READER_BELL_AT, ROOM_BELL_AT, SET_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN,
+};
 use hanare_protocol::queue::{Appended, Home, PortId, Ring};
 use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared, Words, lane};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Arrays of queues of one extent that somebody uses, by their first byte.
 ///
 /// - No two overlap: so what is kept of them is bounded by the extent's length.
 #[derive(Default)]
-pub(crate) struct QueueHomes(BTreeMap<u64, InUse>);
+pub(crate) struct QueueHomes {
+    used: BTreeMap<u64, InUse>,
+    /// Of an extent that was read back: the arrays of which nothing is left that the life before said of its ports.
+    cleared: Option<BTreeSet<u64>>,
+}
 
 /// An array as it was when somebody began to use it. Its first line is memory of its users, and may say something else later.
 struct InUse {
@@ -31,16 +37,21 @@ struct InUse {
 }
 
 impl QueueHomes {
+    /// Of an extent that was read back from the life before.
+    pub fn restored() -> QueueHomes {
+        QueueHomes { cleared: Some(BTreeSet::new()), ..QueueHomes::default() }
+    }
+
     /// What is known of the array that the memory shows. Whoever overwrites a queue in use has lost it; what it spilled goes with it.
     fn home(&mut self, gid: Gid, at: u64, (form, count, len): (QueueForm, u64, u64)) -> &mut Home<Spill> {
         let is_same = |known: &InUse| known.home.form() == form && known.count == count;
-        if !self.0.get(&at).is_some_and(is_same) {
+        if !self.used.get(&at).is_some_and(is_same) {
             let end = at.saturating_add(len);
-            let first = self.0.range(..at).next_back().filter(|(_, before)| before.end > at).map_or(at, |(begin, _)| *begin);
-            self.0.extract_if(first..end, |_, _| true).for_each(drop);
-            self.0.insert(at, InUse { home: Home::new(format!("{gid} at {at}"), form), count, end });
+            let first = self.used.range(..at).next_back().filter(|(_, before)| before.end > at).map_or(at, |(begin, _)| *begin);
+            self.used.extract_if(first..end, |_, _| true).for_each(drop);
+            self.used.insert(at, InUse { home: Home::new(format!("{gid} at {at}"), form), count, end });
         }
-        &mut self.0.get_mut(&at).expect("it is there").home
+        &mut self.used.get_mut(&at).expect("it is there").home
     }
 }
 
@@ -50,7 +61,7 @@ pub(crate) type SpilledUnit<'a> = dyn FnMut((u64, u64, u32), (&[u8], u32)) -> st
 impl QueueHomes {
     /// Calls `with` for each spilled unit. See [`super::held::Held::each_spilled`].
     pub fn each_spilled(&self, with: &mut SpilledUnit<'_>) -> std::io::Result<()> {
-        for (at, known) in &self.0 {
+        for (at, known) in &self.used {
             for ((queue, lane), spill) in known.home.spills() {
                 spill.each(|unit, uid| with((*at, queue, lane), (unit, uid)))?;
             }
@@ -79,11 +90,15 @@ impl QueueHomes {
         if len > extent.len() as u64 - at {
             return Err(no_queue("it is longer than its region"));
         }
+        let is_stale = self.cleared.as_mut().is_some_and(|cleared| cleared.insert(at));
         let home = self.home(gid, at, (form, count, len));
         let array = Array::new(Shared::new(extent.slice(at as usize, len as usize)), form, count);
+        if is_stale {
+            clear_ports(&array, form, count);
+        }
         let outcome = with(&mut QueueHome { home, array, count, spills, gid, at });
-        if self.0.get(&at).is_some_and(|known| known.home.is_idle()) {
-            self.0.remove(&at);
+        if self.used.get(&at).is_some_and(|known| known.home.is_idle()) {
+            self.used.remove(&at);
         }
         outcome
     }
@@ -152,6 +167,7 @@ impl QueueHome<'_> {
         if self.home.break_lane(queue, lane, writer) {
             self.show_lane(queue, lane);
             self.tell_reader(queue);
+            let _ = self.array.wake(queue, self.array.call_set(queue));
         }
     }
 
@@ -296,6 +312,32 @@ impl QueueHome<'_> {
     }
 }
 
+/// Takes back what the life before said of its ports: who sleeps, who writes and reads, and how much is spilled, which is said again for each
+/// unit that was read back. Queues that have something are put on the board.
+///
+/// **Cost**: a look at each queue.
+fn clear_ports(array: &Array<Shared>, form: QueueForm, count: u64) {
+    let store = |at: u64| array.words().store((at / WORD_LEN) as usize, 0);
+    let load = |at: u64| array.words().load((at / WORD_LEN) as usize);
+    let clear = |at: u64| {
+        if load(at) != 0 {
+            store(at)
+        }
+    };
+    [SET_BELL_AT, SET_BELL_AT + WORD_LEN].into_iter().for_each(clear);
+    for queue in 0..count {
+        let first = array.queue_at(queue);
+        [READER_BELL_AT, ROOM_BELL_AT, READER_AT].into_iter().for_each(|at| clear(first + at));
+        for lane in 0..form.ports {
+            let (head, line) = (first + form.head_at(lane), first + form.lane_at(lane));
+            if load(line + TAIL_AT) != load(head) || load(line + SPILLED_AT) != 0 {
+                array.board().set(queue);
+            }
+            [LANE_STATE_AT, SPILLED_AT].into_iter().for_each(|at| clear(line + at));
+        }
+    }
+}
+
 fn corrupt(gid: Gid, at: u64, bad: Corrupt) -> Error {
     Error::NoQueue { region: gid.to_string(), offset: at, reason: bad.to_string() }
 }
@@ -318,6 +360,7 @@ mod tests {
     use hanare_memory::file::Huge;
     use hanare_memory::{Extent, Lender, LenderOptions};
     use hanare_protocol::queue::{Overflow, Unit};
+    use hanare_ring::array::Wake;
 
     const LEN: u64 = 1 << 20;
     const FORM: QueueForm = QueueForm { unit: Unit::Blocks { len: 16 }, depth: 2, ports: 2, overflow: Overflow::Wait };
@@ -386,6 +429,57 @@ mod tests {
         assert!(memory.with(0, |home| home.resume_lane(last, 0, PortId(1))).is_err());
     }
 
+    /// It put its queue on the board, the reader took it from there, looked and left, and then the writer set the bell.
+    #[test]
+    fn a_writer_that_dies_before_it_puts_its_queue_on_the_board_again_leaves_it_there() {
+        let mut memory = Memory::new();
+        memory.write(0, FORM, 100);
+        let (_, accepted) = memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
+        assert_eq!(accepted, 0);
+        let told = |home: &mut QueueHome<'_>| {
+            let (mut found, bell) = (Vec::new(), home.array.committed(70));
+            home.array.board().take(usize::MAX, &mut found);
+            Ok((found, bell))
+        };
+        assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)), "the bell says that somebody looks");
+        memory
+            .with(0, |home| {
+                home.break_lane(70, 0, PortId(1));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(memory.with(0, told), Ok((vec![70], Wake::Nobody)));
+    }
+
+    #[test]
+    fn what_the_life_before_said_of_ports_is_taken_back_when_an_array_is_used() {
+        let mut memory = Memory::new();
+        memory.homes = QueueHomes::restored();
+        memory.write(0, FORM, 100);
+        let array = Array::new(Shared::new(memory.window()), FORM, 100);
+        let words = |queue: u64| {
+            let (first, line) = (array.queue_at(queue), array.queue_at(queue) + FORM.lane_at(1));
+            [first + READER_BELL_AT, first + ROOM_BELL_AT, first + READER_AT, line + LANE_STATE_AT, line + SPILLED_AT]
+                .map(|at| (at / WORD_LEN) as usize)
+        };
+        for queue in [3, 70] {
+            words(queue).into_iter().for_each(|word| array.words().store(word, 2));
+        }
+        let mut writer = lane::Writer::new(*array.words(), array.place(5, 0)).unwrap();
+        assert!(writer.push(&[7; 16]).unwrap());
+        let (mut found, bell) = (Vec::new(), ((SET_BELL_AT + WORD_LEN) / WORD_LEN) as usize);
+        array.words().store(bell, ReaderState::Held as u64);
+        memory.with(0, |home| home.open_lane(70, PortId(1), 7)).unwrap();
+        assert_eq!(words(3).map(|word| array.words().load(word)), [0; 5]);
+        assert_eq!((words(70).map(|word| array.words().load(word)), array.words().load(bell)), ([0; 5], 0));
+        array.board().take(usize::MAX, &mut found);
+        assert_eq!(found, [3, 5, 70], "those that may have something");
+        memory.with(0, |home| home.open_reader(3, 1, PortId(2))).unwrap();
+        assert_ne!(array.words().load(words(3)[2]), 0);
+        memory.with(0, |home| home.open_lane(3, PortId(3), 7)).unwrap();
+        assert_ne!(array.words().load(words(3)[2]), 0, "what this life says stays");
+    }
+
     #[test]
     fn arrays_that_overlap_are_not_kept_beside_each_other() {
         let mut memory = Memory::new();
@@ -400,8 +494,8 @@ mod tests {
                 .unwrap();
         }
         let most = LEN / 2 / FORM.array_len(4).unwrap() + 1;
-        assert!(memory.homes.0.len() as u64 <= most, "{} of {most}", memory.homes.0.len());
-        let overlap = memory.homes.0.iter().zip(memory.homes.0.keys().skip(1)).find(|((_, one), next)| one.end > **next);
+        assert!(memory.homes.used.len() as u64 <= most, "{} of {most}", memory.homes.used.len());
+        let overlap = memory.homes.used.iter().zip(memory.homes.used.keys().skip(1)).find(|((_, one), next)| one.end > **next);
         assert!(overlap.is_none());
     }
 }

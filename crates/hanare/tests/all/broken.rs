@@ -5,8 +5,10 @@
 use crate::relay;
 use crate::support;
 
+use crate::processes::Dice;
 use hanare::node::{Node, NodeOptions};
 use hanare::{Consistency, CreateOptions, Element, Error, Happened, Modify, NodeId, Operator, Placement, Pool, Strided};
+use hanare::{Overflow, QueueForm, Unit};
 use relay::{Mode, Relay};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -206,5 +208,62 @@ fn a_put_over_several_nodes_under_which_its_region_is_removed_says_so() {
             let error = puts.join().unwrap();
             assert!(matches!(error, Error::UnknownRegion { .. }), "round {round}: {error}");
         });
+    }
+}
+
+/// Random steps of a writer that waits for few answers, over connections that break between them: the reader gets what a plain list has.
+#[test]
+fn units_that_nobody_waited_for_are_read_once_and_in_order_whatever_becomes_of_their_connections() {
+    let (first, second, relay) = pair();
+    let (pool, near) = (Pool::attach_to(first.socket(), None).unwrap(), Pool::attach_to(second.socket(), None).unwrap());
+    let on = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
+    for (seed, overflow) in [Overflow::Wait, Overflow::Spill, Overflow::Refuse, Overflow::Spill].into_iter().enumerate() {
+        let (mut dice, name) = (Dice::new(seed as u64), format!("q{seed}"));
+        let unit = if seed % 2 == 0 { Unit::Records { len_max: 100 } } else { Unit::Blocks { len: 24 } };
+        let queue = pool.create_queue(&name, &QueueForm { unit, depth: 60, ports: 2, overflow }, &on).unwrap();
+        let bytes = |number: u64| {
+            let mut bytes = vec![number as u8; if seed % 2 == 0 { 8 + number as usize * 13 % 92 } else { 24 }];
+            bytes[..8].copy_from_slice(&number.to_le_bytes());
+            bytes
+        };
+        let (mut writer, mut reader) = (queue.writer().unwrap(), near.open_queue(&name).unwrap().reader().unwrap());
+        let (mut sent, mut read, mut unit) = (0, 0, Vec::new());
+        for _ in 0..400 {
+            match dice.below(8) {
+                0 => writer.publish().unwrap(),
+                1..=3 => writer.publish_started().unwrap(),
+                4 if dice.one_in(8) => relay.set(if dice.one_in(2) { Mode::LoseRequest } else { Mode::LoseAnswer }),
+                5 if read < sent => {
+                    // A reader that finds all read and the writer's connection gone would take it for dead.
+                    writer.publish().unwrap();
+                    reader.receive(&mut unit, Some(Duration::from_secs(20))).unwrap();
+                    assert_eq!(unit, bytes(read), "{overflow:?}, unit {read} of {sent}");
+                    read += 1;
+                }
+                _ if writer.try_claim(bytes(sent).len()).unwrap() => {
+                    writer.fill(0, &bytes(sent));
+                    writer.keep();
+                    sent += 1;
+                    // What is claimed meanwhile stays claimed.
+                    if dice.one_in(4) && writer.try_claim(bytes(sent).len()).unwrap() {
+                        writer.fill(0, &bytes(sent));
+                        writer.publish_started().unwrap();
+                        writer.keep();
+                        sent += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        relay.set(Mode::Pass);
+        writer.publish().unwrap();
+        assert_eq!(writer.appended(), sent, "each counts once");
+        while read < sent {
+            reader.receive(&mut unit, Some(Duration::from_secs(20))).unwrap();
+            assert_eq!(unit, bytes(read), "{overflow:?}, unit {read} of {sent} at the end");
+            read += 1;
+        }
+        assert!(sent > 40 && reader.try_see().unwrap().is_none());
+        writer.close().unwrap();
     }
 }

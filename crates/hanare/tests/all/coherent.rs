@@ -98,6 +98,29 @@ fn commands_and_pointers_see_the_same_bytes() {
     }
 }
 
+#[test]
+fn the_end_of_a_removed_region_leaves_the_next_one_in_its_place_shared() {
+    let pool = TestPool::start(2, 16 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("removed", 64 * PAGE, &on(0)).unwrap();
+    let removed = map(&far, "removed");
+    word(&removed, 0).store(1, SeqCst);
+    near.remove("removed").unwrap();
+    // Its extent has the place in its node's table that has become free.
+    let region = near.create("next", 64 * PAGE, &on(0)).unwrap();
+    let mapping = map(&far, "next");
+    word(&mapping, 0).store(1, SeqCst);
+    removed.unmap().unwrap();
+    for round in 2..600 {
+        region.put(0, &u64::to_le_bytes(round)).unwrap();
+        assert_eq!(word(&mapping, 0).load(SeqCst), round, "what a command puts, the host that owned the page loads");
+        word(&mapping, 0).store(round + 1000, SeqCst);
+        let mut back = [0; 8];
+        region.get(0, &mut back).unwrap();
+        assert_eq!(u64::from_le_bytes(back), round + 1000);
+    }
+}
+
 fn add() -> hanare::Modify {
     hanare::Modify { operator: hanare::Operator::Add, element: hanare::Element::U64 }
 }
@@ -177,8 +200,8 @@ fn any_order_of_accesses_by_anybody_shows_one_memory() {
         let (mut dice, mut model) = (Dice::new(seed * 77), vec![0u64; words as usize]);
         for step in 0..600 {
             let (who, at) = (dice.below(4) as usize, dice.below(words));
-            let wanted = model[at as usize];
-            let seen = match dice.below(6) {
+            let (wanted, what) = (model[at as usize], dice.below(6));
+            let seen = match what {
                 0 => word(&mappings[who], at).swap(step, SeqCst),
                 1 => word(&mappings[who], at).fetch_add(step, SeqCst),
                 2 => {
@@ -201,7 +224,7 @@ fn any_order_of_accesses_by_anybody_shows_one_memory() {
                 }
             };
             assert_eq!(seen, wanted, "seed {seed}, step {step}");
-            model[at as usize] = match dice.below(6) {
+            model[at as usize] = match what {
                 1 => wanted.wrapping_add(step),
                 _ => step,
             };

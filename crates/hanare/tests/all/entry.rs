@@ -73,6 +73,26 @@ fn stores_are_seen_by_the_next_holder_and_by_nobody_before_the_release() {
     }
 }
 
+/// A part of what is bound to a lock is flushed in its section, by this thread or another: the next holder has a page of it.
+#[test]
+fn a_flush_in_a_section_hides_nothing_from_the_next_holder() {
+    let pool = TestPool::start(3, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    near.create("data", 4 * PAGE, &on_node(2)).unwrap();
+    let (here, there) = (map(&near), map(&far));
+    bind(&near, "a", &here, &[bytes(100, 50), bytes(PAGE, PAGE)]);
+    for turn in 1..4u8 {
+        assert_eq!(read(&far.lock_shared("a").unwrap(), &there, 100, 50), [turn - 1; 50], "it has the version before");
+        let mut lock = near.lock("a").unwrap();
+        lock.write(&here, 100, &[turn; 50]).unwrap();
+        here.write(50, &[turn; 50]).unwrap();
+        here.flush(0, 4 * PAGE).unwrap();
+        assert_eq!(at_home(&far, 50, 50), [turn; 50], "what is bound to nothing went home");
+        lock.unlock().unwrap();
+        assert_eq!(read(&far.lock_shared("a").unwrap(), &there, 100, 50), [turn; 50]);
+    }
+}
+
 fn bind_nothing(client: &Pool) {
     let mut lock = client.lock("a").unwrap();
     lock.bind(&[]).unwrap();

@@ -271,6 +271,7 @@ fn sends_and_dies() {
     let group = pool.group("g", 3).unwrap();
     let mailbox = group.mailbox(LANDING).unwrap();
     mailbox.send(0, 0, 1, b"last words", Body::Bytes(&pattern(50_000, 3))).unwrap();
+    mailbox.settle().unwrap();
     holder::wait_for_death();
 }
 
@@ -303,4 +304,106 @@ fn a_party_that_is_killed_is_named_and_what_it_sent_counts() {
     // The others go on.
     boxes[1].send(0, 0, 4, b"on", Body::Bytes(&[])).unwrap();
     assert_eq!(boxes[0].receive(from(1, 4), SOON).unwrap().head(), b"on");
+}
+
+fn named(pool: &TestPool, parties: u32) -> Vec<Group> {
+    (0..parties).map(|party| pool.client(party as usize % 2).group("g", parties).unwrap()).collect()
+}
+
+/// All at once.
+fn opened(groups: &[Group], landing_lens: &[u64]) -> Vec<Result<Mailbox, Error>> {
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = groups.iter().zip(landing_lens).map(|(group, len)| scope.spawn(|| group.mailbox(*len))).collect();
+        opening.into_iter().map(|opening| opening.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn a_message_that_another_thread_has_matched_goes_to_who_takes_its_receive_back() {
+    let pool = TestPool::start(2, 64 << 20);
+    let boxes: Vec<Mailbox> = opened(&named(&pool, 2), &[LANDING; 2]).into_iter().map(Result::unwrap).collect();
+    let receive = boxes[0].post(from(1, 7)).unwrap();
+    assert!(boxes[0].take_back(receive).unwrap().is_none());
+    let receive = boxes[0].post(from(1, 7)).unwrap();
+    boxes[1].send(0, 0, 7, b"for one", Body::Bytes(&[])).unwrap();
+    boxes[1].send(0, 0, 8, b"for another", Body::Bytes(&[])).unwrap();
+    // As another thread that waits for its own does.
+    assert_eq!(boxes[0].receive(from(1, 8), SOON).unwrap().head(), b"for another");
+    assert_eq!(boxes[0].take_back(receive).unwrap().unwrap().head(), b"for one");
+    assert!(matches!(boxes[0].take_back(receive), Err(Error::BadGroup { .. })));
+}
+
+#[test]
+fn who_waits_for_anybody_is_told_when_nobody_is_left() {
+    let pool = TestPool::start(2, 64 << 20);
+    let mut boxes: Vec<Mailbox> = opened(&named(&pool, 3), &[LANDING; 3]).into_iter().map(Result::unwrap).collect();
+    drop(boxes.pop());
+    let outcome = boxes[0].receive(ANY, Some(Duration::from_secs(2)));
+    assert!(matches!(outcome, Err(Error::NotInTime { .. })), "one may send still: {outcome:?}");
+    boxes[1].send(0, 0, 1, b"the last", Body::Bytes(&[])).unwrap();
+    drop(boxes.pop());
+    assert_eq!(boxes[0].receive(ANY, SOON).unwrap().head(), b"the last");
+    let outcome = boxes[0].receive(ANY, SOON);
+    assert!(matches!(outcome, Err(Error::PartyGone { .. })), "{outcome:?}");
+}
+
+/// A party that sends nothing, and is killed.
+#[test]
+#[ignore = "run by `who_waits_for_anybody_is_told_of_one_that_died_without_a_word`"]
+fn dies_without_a_word() {
+    if !holder::is_started() {
+        return;
+    }
+    let pool = Pool::attach().unwrap();
+    let group = pool.group("g", 2).unwrap();
+    let _mailbox = group.mailbox(LANDING).unwrap();
+    holder::wait_for_death();
+}
+
+#[test]
+fn who_waits_for_anybody_is_told_of_one_that_died_without_a_word() {
+    let pool = TestPool::start(2, 64 << 20);
+    let (client, socket) = (pool.client(0), pool.nodes[1].socket().to_owned());
+    let group = client.group("g", 2).unwrap();
+    let starting = std::thread::spawn(move || holder::start(concat!(module_path!(), "::dies_without_a_word"), &socket));
+    let mailbox = group.mailbox(LANDING).unwrap();
+    holder::kill(starting.join().unwrap());
+    let outcome = mailbox.receive(ANY, SOON);
+    assert!(matches!(outcome, Err(Error::PartyGone { .. })), "{outcome:?}");
+}
+
+#[test]
+fn programs_that_were_started_alone_are_groups_of_their_own() {
+    let pool = TestPool::start(1, 64 << 20);
+    let alone = [pool.client(0), pool.client(0)].map(|client| client.job_group());
+    let boxes = alone.each_ref().map(|group| group.mailbox(LANDING).unwrap());
+    for (mailbox, seed) in boxes.iter().zip([1, 2]) {
+        let bytes = pattern(50_000, seed);
+        mailbox.send(0, 0, 1, b"own", Body::Bytes(&bytes)).unwrap();
+        assert_eq!(body(&mailbox.receive(ANY, SOON).unwrap()), bytes);
+    }
+    let [first, second] = boxes;
+    drop(second);
+    first.send(0, 0, 1, b"still", Body::Bytes(&pattern(50_000, 3))).unwrap();
+    assert_eq!(first.receive(ANY, SOON).unwrap().head(), b"still");
+}
+
+#[test]
+fn where_one_party_cannot_open_its_mailbox_none_does_and_all_may_try_again() {
+    let pool = TestPool::start(2, 64 << 20);
+    let groups = named(&pool, 3);
+    for fails in 0..3 {
+        let mut lens = [LANDING; 3];
+        lens[fails] = 1 << 40;
+        for (party, outcome) in opened(&groups, &lens).into_iter().enumerate() {
+            match (outcome, party == fails) {
+                (Err(Error::BadGroup { reason, .. }), false) => assert!(reason.contains(&format!("party {fails} ")), "{reason}"),
+                (Err(_), true) => {}
+                (outcome, _) => panic!("party {party} of {fails}: {outcome:?}"),
+            }
+        }
+    }
+    let boxes: Vec<Mailbox> = opened(&groups, &[LANDING; 3]).into_iter().map(Result::unwrap).collect();
+    boxes[2].send(1, 0, 1, b"all", Body::Bytes(&[])).unwrap();
+    assert_eq!(boxes[1].receive(ANY, SOON).unwrap().head(), b"all");
 }

@@ -84,8 +84,13 @@ fn write(plan: &Plan, pool: &Pool, log: &mut Log, (slot, life): (usize, usize)) 
         }
         number += many;
         log.note(&format!("begun {}", number - 1));
-        port.publish()?;
-        log.note(&format!("done {}", number - 1));
+        // Of what is not waited for nobody is promised that it is there.
+        if number < own.units && dice.one_in(2) {
+            port.publish_started()?;
+        } else {
+            port.publish()?;
+            log.note(&format!("done {}", number - 1));
+        }
         if dice.one_in(20) {
             std::thread::sleep(Duration::from_micros(dice.below(3000)));
         }

@@ -16,6 +16,8 @@ pub enum Mode {
     LoseRequest,
     /// The next request arrives, its answer is lost, and the connection cut.
     LoseAnswer,
+    /// The next request arrives, its answer is lost, and nothing passes from then on.
+    LastRequest,
     /// Each connection is cut when its client has greeted, and says what it wants.
     CutGreeted,
     /// Nothing passes any more.
@@ -66,6 +68,10 @@ fn pass(mut from: TcpStream, mut into: TcpStream, mode: &AtomicU8, cut: Mode) {
         count += 1;
         // A hello and a proof come before.
         if now == Mode::CutGreeted as u8 && cut == Mode::LoseRequest && count == 3 {
+            break;
+        }
+        if now == Mode::LastRequest as u8 && cut == Mode::LoseAnswer {
+            mode.store(Mode::Dead as u8, Ordering::SeqCst);
             break;
         }
         if now == cut as u8 || now == Mode::Dead as u8 {

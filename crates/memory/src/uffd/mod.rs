@@ -45,6 +45,7 @@
 
 mod features;
 mod kernel;
+pub mod pager;
 
 #[cfg(test)]
 pub(crate) mod peer;

@@ -122,13 +122,13 @@ pub struct AppendFront {
 impl AppendFront {
     /// The bytes to send.
     pub fn encode(&self) -> [u8; APPEND_FRONT_LEN] {
-        encode([self.queue, self.writer.0, self.seq])
+        words([self.queue, self.writer.0, self.seq])
     }
 
     /// Reads it, and what follows.
     pub fn decode(bytes: &[u8]) -> Result<(AppendFront, &[u8]), Malformed> {
         let (front, units) = bytes.split_first_chunk::<APPEND_FRONT_LEN>().ok_or(Malformed("an append without its numbers"))?;
-        let [queue, writer, seq] = decode(front);
+        let [queue, writer, seq] = numbers(front);
         Ok((AppendFront { queue, writer: PortId(writer), seq }, units))
     }
 }
@@ -163,12 +163,12 @@ pub fn encode_appended(appended: &Appended, head: u64) -> [u8; APPENDED_LEN as u
         Some(NoSpill::OverQuota { used, limit }) => (2, used, limit),
         Some(NoSpill::NotYet) => (3, 0, 0),
     };
-    encode([appended.accepted, appended.spilled, refused, used, limit, head])
+    words([appended.accepted, appended.spilled, refused, used, limit, head])
 }
 
 /// Reads the result of an append.
 pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> (Appended, u64) {
-    let [accepted, spilled, refused, used, limit, head] = decode(bytes);
+    let [accepted, spilled, refused, used, limit, head] = numbers(bytes);
     let refused = match refused {
         0 => None,
         2 => Some(NoSpill::OverQuota { used, limit }),
@@ -178,16 +178,16 @@ pub fn decode_appended(bytes: &[u8; APPENDED_LEN as usize]) -> (Appended, u64) {
     (Appended { accepted, spilled, refused }, head)
 }
 
-fn encode<const WORDS: usize, const LEN: usize>(words: [u64; WORDS]) -> [u8; LEN] {
-    const { assert!(LEN == WORDS * WORD_LEN as usize) };
+fn words<const COUNT: usize, const LEN: usize>(words: [u64; COUNT]) -> [u8; LEN] {
+    const { assert!(COUNT * 8 == LEN) };
     let mut bytes = [0; LEN];
     bytes.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
     bytes
 }
 
-fn decode<const WORDS: usize, const LEN: usize>(bytes: &[u8; LEN]) -> [u64; WORDS] {
-    const { assert!(LEN == WORDS * WORD_LEN as usize) };
-    let mut words = [0; WORDS];
+fn numbers<const COUNT: usize, const LEN: usize>(bytes: &[u8; LEN]) -> [u64; COUNT] {
+    const { assert!(COUNT * 8 == LEN) };
+    let mut words = [0; COUNT];
     bytes.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
     words
 }

@@ -5,6 +5,7 @@ Whatever makes an array makes a `hanare.Array`; an array without elements stays 
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from typing import Any, Callable
 
@@ -38,7 +39,11 @@ def _maker(function: Callable[..., Any]) -> Callable[..., Any]:
     def make(*arguments: Any, **options: Any) -> Any:
         return _away(function(*arguments, **options))
 
-    make.__signature__ = getattr(function, "__signature__", None)  # type: ignore[attr-defined]
+    try:
+        make.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    except ValueError:
+        # NumPy does not say it of all that is written in C.
+        pass
     return make
 
 

@@ -55,6 +55,13 @@ pub(crate) enum Request {
     },
 }
 
+impl Request {
+    /// The number behind the last block of an append; 0 for what is none.
+    pub fn end(&self) -> u64 {
+        if let Request::Append { seq, numbers, .. } = self { seq + numbers.len() as u64 } else { 0 }
+    }
+}
+
 /// What the home says.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {

@@ -6,7 +6,7 @@ use super::{PROGRAM_COUNT, QueueWorld};
 use crate::check::Check;
 use hanare_protocol::queue::PortId;
 use hanare_protocol::{Error, Result as Outcome};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A program, in the life that it has.
 #[derive(Debug)]
@@ -15,21 +15,25 @@ pub(super) struct Program {
     pub life: u64,
     pub link: u64,
     role: Role,
-    /// The request that was sent and not answered; it is repeated over the next connection.
-    asked: Option<Request>,
+    /// The requests that were sent and not answered, in their order; they are repeated over the next connection.
+    asked: VecDeque<Request>,
 }
+
+/// Appends of a writer that are under way at most.
+const BEGUN_COUNT: usize = 3;
 
 #[derive(Debug)]
 enum Role {
     Writer {
         lane: Option<u32>,
-        /// Blocks that were answered for.
+        /// Blocks that were answered for, and those that were sent.
         known: u64,
+        sent: u64,
         /// Blocks that it is going to write.
         goal: u64,
         /// It says that it leaves.
         is_leaving: bool,
-        /// Its lane is resumed before the append is repeated.
+        /// Its lane is resumed before its appends are repeated.
         is_resuming: bool,
     },
     Reader {
@@ -38,6 +42,14 @@ enum Role {
         /// What it has read of each lane.
         freed: BTreeMap<u32, u64>,
     },
+}
+
+impl Program {
+    /// Whether it waits for nothing: a writer goes on while some of its appends are under way.
+    fn may_ask(&self) -> bool {
+        let is_append = |request: &Request| matches!(request, Request::Append { .. });
+        self.asked.is_empty() || self.asked.len() < BEGUN_COUNT && self.asked.iter().all(is_append)
+    }
 }
 
 impl QueueWorld {
@@ -50,10 +62,10 @@ impl QueueWorld {
             0 => Role::Reader { is_open: false, is_reopening: false, freed: BTreeMap::new() },
             _ => {
                 let goal = self.dice.between(1, 40);
-                Role::Writer { lane: None, known: 0, goal, is_leaving: false, is_resuming: false }
+                Role::Writer { lane: None, known: 0, sent: 0, goal, is_leaving: false, is_resuming: false }
             }
         };
-        self.programs.insert(program, Program { port: PortId(life), life, link, role, asked: None });
+        self.programs.insert(program, Program { port: PortId(life), life, link, role, asked: VecDeque::new() });
         let pause_ms = self.dice.between(0, 200);
         self.at(pause_ms, super::Event::Next { program, life });
     }
@@ -62,20 +74,25 @@ impl QueueWorld {
     pub(super) fn on_next(&mut self, at: u64, life: u64) -> Check {
         let is_rough = self.is_rough;
         let take = self.dice.between(1, 5);
-        let Some(program) = self.programs.get_mut(&at).filter(|program| program.life == life && program.asked.is_none()) else {
+        let Some(program) = self.programs.get_mut(&at).filter(|program| program.life == life && program.may_ask()) else {
             return Ok(());
         };
         let port = program.port;
         let request = match &mut program.role {
             Role::Writer { lane: None, .. } if !is_rough => return Ok(()),
             Role::Writer { lane: None, .. } => Request::OpenLane { writer: port },
-            Role::Writer { lane: Some(lane), known, goal, is_leaving, .. } if *known >= *goal || !is_rough => {
+            Role::Writer { lane: Some(lane), sent, goal, is_leaving, .. } if *sent >= *goal || !is_rough => {
+                // It leaves when all that it sent was answered.
+                if !program.asked.is_empty() {
+                    return Ok(());
+                }
                 *is_leaving = true;
                 Request::CloseLane { lane: *lane, writer: port }
             }
-            Role::Writer { lane: Some(lane), known, .. } => {
-                let numbers = (*known + 1..).take(take as usize).collect();
-                Request::Append { lane: *lane, writer: port, seq: *known, numbers }
+            Role::Writer { lane: Some(lane), sent, .. } => {
+                let numbers = (*sent + 1..).take(take as usize).collect();
+                let seq = std::mem::replace(sent, *sent + take);
+                Request::Append { lane: *lane, writer: port, seq, numbers }
             }
             Role::Reader { is_open: false, .. } => Request::OpenReader { reader: port },
             // Now and then a reader leaves in good order.
@@ -85,13 +102,20 @@ impl QueueWorld {
             }
             Role::Reader { freed, .. } => Request::Next { reader: port, freed: freed.clone() },
         };
+        let is_append = matches!(request, Request::Append { .. });
         self.ask(at, request);
+        if is_append && self.dice.chance(400) {
+            // It does not wait for the answer.
+            self.count("appends that were not waited for");
+            let pause_ms = self.dice.between(0, 20);
+            self.at(pause_ms, super::Event::Next { program: at, life });
+        }
         Ok(())
     }
 
     fn ask(&mut self, at: u64, request: Request) {
         let program = self.programs.get_mut(&at).expect("it asks");
-        program.asked = Some(request.clone());
+        program.asked.push_back(request.clone());
         let link = program.link;
         self.send(link, request);
     }
@@ -105,9 +129,8 @@ impl QueueWorld {
         let fresh = self.connect(at, life);
         let program = self.programs.get_mut(&at).expect("it was there");
         program.link = fresh;
-        if let Some(request) = program.asked.clone() {
-            self.send(fresh, request);
-        }
+        let asked = program.asked.clone();
+        asked.into_iter().for_each(|request| self.send(fresh, request));
         Ok(())
     }
 
@@ -121,9 +144,9 @@ impl QueueWorld {
         else {
             return Ok(());
         };
-        let asked = program.asked.take();
+        let asked = program.asked.pop_front();
         let pause_ms = match program.role {
-            Role::Writer { .. } => self.on_answer_to_writer(at, answer)?,
+            Role::Writer { .. } => self.on_answer_to_writer(at, asked, answer)?,
             Role::Reader { .. } => self.on_answer_to_reader(at, asked.as_ref(), answer)?,
         };
         if let Some(pause_ms) = pause_ms {
@@ -134,44 +157,66 @@ impl QueueWorld {
     }
 
     /// How long the writer waits before its next thing; `None` where it has asked again, or another has begun in its place.
-    fn on_answer_to_writer(&mut self, at: u64, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
+    fn on_answer_to_writer(&mut self, at: u64, asked: Option<Request>, answer: Outcome<Answer>) -> Result<Option<u64>, String> {
         let program = self.programs.get_mut(&at).expect("it was there");
-        let port = program.port;
-        let Role::Writer { lane, known, is_leaving, is_resuming, .. } = &mut program.role else { return Ok(None) };
+        let (port, is_idle) = (program.port, program.asked.is_empty());
+        let Role::Writer { lane, known, sent, is_leaving, is_resuming, .. } = &mut program.role else { return Ok(None) };
         match answer {
             Ok(Answer::Lane { lane: given, accepted }) => {
                 Judge::on_told(*known, accepted)?;
                 (*lane, *known, *is_resuming) = (Some(given), accepted, false);
+                *sent = (*sent).max(accepted);
                 Ok(Some(0))
             }
             Ok(Answer::Appended { appended, is_reader_dead }) => {
                 Judge::on_told(*known, appended.accepted)?;
-                if appended.accepted == *known {
-                    self.count(if is_reader_dead { "writers told of a dead reader" } else { "appends without room" });
-                    return Ok(Some(20));
-                }
                 *known = appended.accepted;
+                let is_whole = asked.is_some_and(|asked| asked.end() <= appended.accepted);
+                if !is_whole {
+                    // What was sent behind it is refused.
+                    self.count(if is_reader_dead { "writers told of a dead reader" } else { "appends without room" });
+                    return Ok(self.begin_anew(at, 20));
+                }
                 self.count("appends");
-                Ok(Some(0))
+                Ok(is_idle.then_some(0))
+            }
+            Err(Error::Garbage { .. }) if matches!(asked, Some(Request::Append { .. })) => {
+                self.count("appends behind a refused one");
+                Ok(self.begin_anew(at, 0))
             }
             Ok(Answer::Done) if *is_leaving => {
                 self.begin(at);
                 Ok(None)
             }
-            Err(Error::NotAWriter { .. }) if *is_resuming => {
+            Err(Error::NotAWriter { .. }) if matches!(asked, Some(Request::ResumeLane { .. })) => {
                 // It was taken for dead.
                 self.count("lanes lost");
                 self.begin(at);
                 Ok(None)
             }
             Err(Error::NotAWriter { lane, .. }) => {
-                *is_resuming = true;
-                self.ask(at, Request::ResumeLane { lane, writer: port });
+                // The first of several resumes the lane; they follow in their order.
+                if !std::mem::replace(is_resuming, true) {
+                    self.ask(at, Request::ResumeLane { lane, writer: port });
+                }
+                if let Some(append @ Request::Append { .. }) = asked {
+                    self.ask(at, append);
+                }
                 Ok(None)
             }
             Err(Error::LimitReached { .. }) => Ok(Some(100)),
             other => Err(format!("{other:?} in answer to a writer")),
         }
+    }
+
+    /// When a writer whose append was refused goes on, once all that followed it are: with the first block that does not count.
+    fn begin_anew(&mut self, at: u64, pause_ms: u64) -> Option<u64> {
+        let program = self.programs.get_mut(&at).expect("it was there");
+        let is_idle = program.asked.is_empty();
+        if let (Role::Writer { known, sent, .. }, true) = (&mut program.role, is_idle) {
+            *sent = *known;
+        }
+        is_idle.then_some(pause_ms)
     }
 
     /// As [`QueueWorld::on_answer_to_writer`], for a reader.

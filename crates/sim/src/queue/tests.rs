@@ -13,6 +13,8 @@ fn short_runs_hold_every_check() {
 fn a_long_run_holds_every_check_and_meets_every_fault() {
     let whats = [
         "appends",
+        "appends behind a refused one",
+        "appends that were not waited for",
         "appends without room",
         "blocks seen",
         "connections broken",

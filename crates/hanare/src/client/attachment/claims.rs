@@ -2,8 +2,10 @@
 
 use crate::client::remote::Remote;
 use hanare_protocol::entry::{BoundShape, Stamp};
+use hanare_protocol::id::Gid;
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,6 +53,17 @@ impl Claims {
     /// What it holds, by number.
     pub fn held(&self) -> MutexGuard<'_, BTreeMap<u64, HeldLock>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of a region that are bound to locks which this program holds, ascending.
+    pub fn held_bytes(&self, gid: Gid) -> Vec<Range<u64>> {
+        let names: BTreeSet<String> = self.held().values().map(|held| held.name.clone()).collect();
+        let data = self.data();
+        let shapes = names.iter().filter_map(|name| data.get(name)).flat_map(|data| data.shapes.iter());
+        let blocks = shapes.filter(|bound| bound.gid == gid).flat_map(|bound| bound.shape.blocks());
+        let mut ranges: Vec<Range<u64>> = blocks.map(|(offset, len)| offset..offset.saturating_add(len)).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges
     }
 
     /// Tells this thread once of each lock that it lost because it was held by another connection than that of today.

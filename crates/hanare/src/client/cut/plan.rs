@@ -107,18 +107,8 @@ impl Iterator for Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Extent, Layout, Span};
+    use crate::client::cut::routes;
     use proptest::prelude::*;
-
-    fn routes(spans: &[(u64, u32)]) -> Routes {
-        let span = |&(len, nodes): &(u64, u32)| {
-            let extents =
-                Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
-            Span { len, chunk: 4096, extents }
-        };
-        Layout { spans: spans.iter().map(span).collect() }.into()
-    }
 
     /// Every byte of the shape as (buffer position, extent, offset), byte by byte.
     fn slowly(routes: &Routes, shape: Strided) -> Vec<(u64, usize, u64)> {

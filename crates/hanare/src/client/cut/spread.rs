@@ -148,19 +148,9 @@ pub(crate) fn joined_shares<'a>(routes: &Routes, shape: Checked<'a>) -> Vec<Shar
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hanare_protocol::id::{NodeId, Slot};
-    use hanare_protocol::place::{Layout, Span};
+    use crate::client::cut::routes;
     use hanare_protocol::shape::Dim;
     use proptest::prelude::*;
-
-    fn routes(spans: &[(u64, u32)]) -> Routes {
-        let span = |&(len, nodes): &(u64, u32)| {
-            let extents =
-                Span::shares(len, 4096, u64::from(nodes)).map(|len| Extent { node: NodeId(0), slot: Slot(0), len }).collect();
-            Span { len, chunk: 4096, extents }
-        };
-        Layout { spans: spans.iter().map(span).collect() }.into()
-    }
 
     fn shapes(limit: u64) -> impl Strategy<Value = Checked<'static>> {
         let dims = proptest::collection::vec((0u64..9, -9000i64..9000).prop_map(|(count, stride)| Dim { count, stride }), 0..3);

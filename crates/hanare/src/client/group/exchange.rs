@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The exchange of a group, made by its first operation.
 #[derive(Default)]
-pub(crate) struct ExchangeOf(Mutex<Option<Exchange>>);
+pub(crate) struct ExchangeOf(Mutex<Option<Result<Exchange>>>);
 
 /// An operation and its vectors.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +67,8 @@ impl ExchangeOf {
     /// Does an operation with all parties.
     pub fn run(&self, group: &Group, work: &GroupWork, buffers: Buffers<'_>) -> Result<()> {
         let mut exchange = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if exchange.is_none() {
-            *exchange = Some(Exchange::open(group)?);
-        }
-        let exchange = exchange.as_mut().expect("it was just made");
+        // A party that could not open its own would meet the others out of step if it tried again.
+        let exchange = exchange.get_or_insert_with(|| Exchange::open(group)).as_mut().map_err(|error| error.clone())?;
         if let Some(failed) = &exchange.failed {
             return Err(failed.clone());
         }
@@ -94,7 +92,7 @@ impl Exchange {
         let parties = group.parties;
         let unit = Unit::Records { len_max: part_len_max(parties) + NOTE_LEN as u32 };
         let form = QueueForm { unit, depth: 3, ports: parties, overflow: Overflow::Wait };
-        let peers = Parties::open(group, "parts", form)?;
+        let (peers, ()) = Parties::open(group, "parts", form, Ok(()))?;
         Ok(Exchange {
             hosts: PartyHosts::new(&peers.nodes),
             peers,
@@ -283,7 +281,7 @@ impl Exchange {
                 Ok(())
             }
             // These are never freed: nothing is done after them.
-            NoteKind::Gone => Err(Failure::Gone { party: note.part, reason: words(), is_told: true }),
+            NoteKind::Gone => Err(Failure::Gone { party: note.part, reason: words(), has_left: false, is_told: true }),
             NoteKind::Unlike => Err(Failure::Unlike { reason: words(), is_told: true }),
         }
     }

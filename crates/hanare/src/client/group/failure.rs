@@ -10,6 +10,8 @@ pub(super) enum Failure {
     Gone {
         party: u32,
         reason: String,
+        /// It left in good order.
+        has_left: bool,
         /// Another party has told all.
         is_told: bool,
     },
@@ -22,7 +24,7 @@ pub(super) enum Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
-            Error::RankGone { rank, reason } => Failure::Gone { party: rank.0, reason, is_told: false },
+            Error::RankGone { rank, reason } => Failure::Gone { party: rank.0, reason, has_left: false, is_told: false },
             other => Failure::Own(other),
         }
     }
@@ -33,7 +35,11 @@ pub(super) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
     pub fn gone(party: u32, reason: &str) -> Failure {
-        Failure::Gone { party, reason: reason.to_owned(), is_told: false }
+        Failure::Gone { party, reason: reason.to_owned(), has_left: false, is_told: false }
+    }
+
+    pub fn left(party: u32) -> Failure {
+        Failure::Gone { party, reason: "it left".to_owned(), has_left: true, is_told: false }
     }
 
     pub fn unlike(reason: String) -> Failure {
@@ -44,7 +50,7 @@ impl Failure {
     pub fn on_the_way(party: u32, error: Error) -> Failure {
         match error {
             Error::ReaderGone { .. } => Failure::gone(party, "its process or its connection ended"),
-            Error::UnknownRegion { .. } => Failure::gone(party, "it left"),
+            Error::UnknownRegion { .. } => Failure::left(party),
             error @ (Error::NodeLost { .. } | Error::RegionLost { .. }) => Failure::gone(party, &error.to_string()),
             other => Failure::from(other),
         }
@@ -53,7 +59,7 @@ impl Failure {
     /// What others are told: the kind, the party that is gone, and words. `None` where they know.
     pub fn news(&self) -> Option<(NoteKind, u32, String)> {
         match self {
-            Failure::Gone { party, reason, is_told: false } => Some((NoteKind::Gone, *party, reason.clone())),
+            Failure::Gone { party, reason, is_told: false, .. } => Some((NoteKind::Gone, *party, reason.clone())),
             Failure::Unlike { reason, is_told: false } => Some((NoteKind::Unlike, 0, reason.clone())),
             Failure::Own(error) => Some((NoteKind::Unlike, 0, error.to_string())),
             Failure::Gone { .. } | Failure::Unlike { .. } => None,

@@ -59,6 +59,8 @@ struct MailboxState {
     /// Who writes each lane, of those that wrote.
     writers: Vec<Option<u32>>,
     gone: BTreeSet<u32>,
+    /// Who left in good order: nothing comes from them any more.
+    left: BTreeSet<u32>,
     /// Who is looked at next by those who wait for anybody.
     turn: u32,
     /// When senders were last looked at.
@@ -76,7 +78,8 @@ impl Group {
     /// and stay until they are dropped.
     ///
     /// **Cost**: three barriers; a region of `landing_len` and one of 64 KiB for each party, on this host. **Errors**: those of
-    /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties.
+    /// [`crate::Pool::create`] and [`Group::barrier`]; [`Error::LimitReached`] for more than 256 parties. Where one party cannot open its
+    /// own, none does: the others have [`Error::BadGroup`], and all may open theirs again.
     pub fn mailbox(&self, landing_len: u64) -> Result<Mailbox> {
         self.mailbox_for("", landing_len)
     }
@@ -86,8 +89,8 @@ impl Group {
         let unit = Unit::Records { len_max: LONGEST_LEN as u32 };
         let form = QueueForm { unit, depth: MESSAGE_DEPTH, ports: self.parties, overflow: Overflow::Spill };
         let stem = self.stem(&format!("{purpose}bodies"));
-        let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1))?;
-        let peers = Parties::open(self, &format!("{purpose}heads"), form)?;
+        let landing = OwnRegion::new(&self.pool, &format!("{stem}{}", self.me), landing_len.max(1));
+        let (peers, landing) = Parties::open(self, &format!("{purpose}heads"), form, landing)?;
         let inner = MailboxState {
             outbox: Outbox::new(self.parties, stem),
             landing,
@@ -98,6 +101,7 @@ impl Group {
             next: 0,
             writers: vec![None; self.parties as usize],
             gone: BTreeSet::new(),
+            left: BTreeSet::new(),
             turn: 0,
             senders_seen: Instant::now(),
         };
@@ -239,7 +243,7 @@ impl Mailbox {
     ///
     /// **Errors**: [`Error::BadGroup`] for a receive that is over; [`Error::LimitReached`] where 65,536 messages have come that nobody
     /// receives; and where the message has not come, [`Error::RankGone`] or [`Error::PartyGone`] for a sender that is gone, or for
-    /// any party that is where it may come from anybody: the receive stays posted.
+    /// any party that is, or where all others have left, where it may come from anybody: the receive stays posted.
     pub fn test(&self, receive: ReceiveId) -> Result<Option<Message>> {
         self.wait_any_within(&[receive], Some(Duration::ZERO)).map(|found| found.map(|(_, message)| message))
     }
@@ -292,7 +296,18 @@ impl Mailbox {
     /// **Errors**: those of [`Mailbox::wait`].
     pub fn receive(&self, want: Wanted, bound: Option<Duration>) -> Result<Message> {
         let receive = self.post(want)?;
-        self.wait(receive, bound).inspect_err(|_| drop(self.cancel(receive)))
+        self.wait(receive, bound).or_else(|error| self.take_back(receive)?.ok_or(error))
+    }
+
+    /// Takes a receive back; gives its message where that has come. Another thread of the party may have matched it after this one's last look.
+    ///
+    /// **Errors**: [`Error::BadGroup`] for a receive that is over.
+    pub fn take_back(&self, receive: ReceiveId) -> Result<Option<Message>> {
+        let mut inner = self.inner();
+        match inner.done.remove(&receive) {
+            Some(message) => Ok(Some(message)),
+            None => inner.cancel(receive).map(|_| None),
+        }
     }
 
     /// The envelope, and the lengths of head and body, of the message that such a receive would get now. Takes nothing.
@@ -307,13 +322,7 @@ impl Mailbox {
     /// Takes a receive back. False where its message has come: it is received still. **Errors**: [`Error::BadGroup`] for one that is over.
     pub fn cancel(&self, receive: ReceiveId) -> Result<bool> {
         let mut inner = self.inner();
-        if inner.done.contains_key(&receive) {
-            return Ok(false);
-        }
-        match inner.waiting.remove(&receive) {
-            Some(post) => Ok(inner.matching.cancel(post)),
-            None => Err(inner.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
-        }
+        if inner.done.contains_key(&receive) { Ok(false) } else { inner.cancel(receive) }
     }
 }
 
@@ -347,6 +356,13 @@ impl ArrivedBody {
 }
 
 impl MailboxState {
+    fn cancel(&mut self, receive: ReceiveId) -> Result<bool> {
+        match self.waiting.remove(&receive) {
+            Some(post) => Ok(self.matching.cancel(post)),
+            None => Err(self.peers.bad("that receive is over: it had its message, or was taken back".to_owned())),
+        }
+    }
+
     /// Matches what has come, and sends on what was begun.
     fn take_in(&mut self) -> Outcome<()> {
         self.outbox.send_on_all(&mut self.peers, false);
@@ -419,12 +435,18 @@ impl MailboxState {
             let is_matched = receives.iter().any(|receive| self.done.contains_key(receive));
             match seen {
                 // From anybody means from those who are there.
-                Err(Failure::Gone { reason, .. }) if sender.is_none() && reason != ENDED => {}
+                Err(Failure::Gone { has_left: true, .. }) if sender.is_none() && self.any_may_send(party) => {}
                 Err(failure) if !is_matched => return Err(failure),
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// A party has left. Whether another is there that may send.
+    fn any_may_send(&mut self, left: u32) -> bool {
+        self.left.insert(left);
+        self.left.len() + 1 < self.peers.count() as usize
     }
 
     fn sort(&mut self, unread: Unread) -> Outcome<()> {

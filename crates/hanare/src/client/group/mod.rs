@@ -177,7 +177,9 @@ impl Group {
                 let name: String = self.name.chars().take(32).collect();
                 format!(".group-{sitting}-{name}.{purpose}.")
             }
-            (GroupKind::Job, who) => format!(".job-{:032x}.{purpose}.", who.map_or(0, |who| who.job.0)),
+            (GroupKind::Job, Some(who)) => format!(".job-{:032x}.{purpose}.", who.job.0),
+            // Each program that was started alone is a group of its own.
+            (GroupKind::Job, None) => format!(".client-{:016x}.{purpose}.", self.pool.client().0),
         }
     }
 

@@ -58,8 +58,11 @@ pub(super) struct Parties {
 
 impl Parties {
     /// Meets the others three times: all have a queue of this form; all are in the roster; all have read it. `purpose` tells the regions
-    /// from the group's other ones.
-    pub fn open(group: &Group, purpose: &str, form: QueueForm) -> Result<Parties> {
+    /// from the group's other ones. `other` is what this party has made besides.
+    ///
+    /// A party that could make nothing, or not find the roster, meets the others all the same, and is not in the roster: then all fail,
+    /// and none waits for another.
+    pub fn open<T>(group: &Group, purpose: &str, form: QueueForm, other: Result<T>) -> Result<(Parties, T)> {
         let (pool, parties, me) = (&group.pool, group.parties, group.me);
         if parties > COLLECTIVE_PARTY_COUNT_MAX {
             let what = format!("{parties} parties of a group that exchanges");
@@ -67,17 +70,37 @@ impl Parties {
         }
         let stem = group.stem(purpose);
         let queue_at = roster_len(parties);
-        let own = OwnRegion::new(pool, &format!("{stem}{me}"), queue_at + form.array_len(1)?)?;
-        own.region.make_queues(queue_at, 1, &form)?;
-        let reader = pool.open_queues(own.region.name(), queue_at)?.queue(0)?.reader()?;
+        let make = |other: T| {
+            let own = OwnRegion::new(pool, &format!("{stem}{me}"), queue_at + form.array_len(1)?)?;
+            own.region.make_queues(queue_at, 1, &form)?;
+            let reader = pool.open_queues(own.region.name(), queue_at)?.queue(0)?.reader()?;
+            Ok((other, own, reader))
+        };
+        let made = other.and_then(make);
         group.barrier()?;
-        let first = pool.open(&format!("{stem}0"))?;
-        first.put_values(u64::from(me) * ENTRY_LEN, &[u64::from(pool.node().0), pool.client().0])?;
+        let missing = |party: usize| {
+            let reason = format!("party {party} could not open its part; its own error says why");
+            Error::BadGroup { name: group.name.clone(), asked: parties, parties, reason }
+        };
+        let enter = |made| {
+            let first = pool.open(&format!("{stem}0")).map_err(|error| match error {
+                Error::UnknownRegion { .. } => missing(0),
+                other => other,
+            })?;
+            first.put_values(u64::from(me) * ENTRY_LEN, &[u64::from(pool.node().0), pool.client().0])?;
+            Ok((made, first))
+        };
+        let entered = made.and_then(enter);
         group.barrier()?;
         let mut roster = vec![[0u64; 2]; parties as usize];
-        first.get_values(0, roster.as_flattened_mut())?;
+        let read = entered.and_then(|(made, first)| first.get_values(0, roster.as_flattened_mut()).map(|()| made));
         group.barrier()?;
-        Ok(Parties {
+        let (other, own, reader) = read?;
+        // No client has the number 0.
+        if let Some(party) = roster.iter().position(|entry| entry[1] == 0) {
+            return Err(missing(party));
+        }
+        let peers = Parties {
             peers: (0..parties).map(|_| None).collect(),
             inbox: PartyInbox { reader, seen: (0..parties).map(|_| VecDeque::new()).collect() },
             own,
@@ -88,7 +111,8 @@ impl Parties {
             form,
             clients: roster.iter().map(|entry| ClientId(entry[1])).collect(),
             nodes: roster.iter().map(|entry| entry[0]).collect(),
-        })
+        };
+        Ok((peers, other))
     }
 
     pub fn count(&self) -> u32 {
@@ -115,7 +139,7 @@ impl Parties {
         match (seen, state) {
             (Ok(()), [READS]) => Ok(()),
             (Ok(()), [BROKEN]) => Err(Failure::gone(party, ENDED)),
-            (Ok(()), _) => Err(Failure::gone(party, "it left")),
+            (Ok(()), _) => Err(Failure::left(party)),
             (Err(error), _) => Err(Failure::on_the_way(party, error)),
         }
     }

@@ -12,6 +12,7 @@ use super::peers::{LOOK, Parties};
 use crate::client::command::Completion;
 use crate::client::queue::WritePort;
 use crate::client::region::Region;
+use hanare_protocol::error::Happened;
 use hanare_protocol::limits::{MESSAGE_BEGUN_COUNT_MAX, MESSAGE_INLINE_LEN_MAX};
 use hanare_protocol::message::note::{FRONT_LEN, Front};
 use hanare_protocol::shape::Shape;
@@ -165,8 +166,7 @@ impl Outbox {
             }
             body => {
                 let front = Front { landed: Some(self.land(peers, to, body, front.body_len)?), ..front };
-                let sent = self.send_note(peers, to, (&front, head, &[]), start);
-                sent.inspect_err(|_| self.give_back(peers, to, front.landed))
+                self.send_note(peers, to, (&front, head, &[]), start)
             }
         }
     }
@@ -217,12 +217,9 @@ impl Outbox {
 
     fn send_on(&mut self, peers: &mut Parties, to: u32, waits: bool) {
         while let Some(Sending { id, front, head, short, moves }) = self.take_ready(to, waits) {
-            let moved = moves.map_or(Ok(()), |moves| moves.wait(to));
+            let moved = moves.map_or(Ok(()), |moves| moves.wait(to)).inspect_err(|_| self.give_back(peers, to, front.landed));
             // Who asks is told when it is there.
             let sent = moved.and_then(|()| self.send_note(peers, to, (&front, &head, &short), WritePort::commit));
-            if sent.is_err() {
-                self.give_back(peers, to, front.landed);
-            }
             self.over.insert(id, sent);
         }
     }
@@ -238,26 +235,43 @@ impl Outbox {
         ready
     }
 
+    /// Sends what goes to the receiver's queue. Where that did not happen, the body's block is given back; where nobody knows, the receiver may
+    /// have it.
     fn send_note(
         &mut self,
         peers: &mut Parties,
         to: u32,
-        (front, head, body): (&Front, &[u8], &[u8]),
+        note: (&Front, &[u8], &[u8]),
         commit: impl FnOnce(&mut WritePort) -> Result<()>,
     ) -> Outcome<()> {
+        let (failure, happened) = match self.fill_note(peers, to, note).map(commit) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => (Failure::on_the_way(to, error.clone()), error.happened()),
+            Err(failure) => (failure, Happened::No),
+        };
+        if happened == Happened::No {
+            self.give_back(peers, to, note.0.landed);
+        }
+        Err(failure)
+    }
+
+    fn fill_note<'p>(
+        &mut self,
+        peers: &'p mut Parties,
+        to: u32,
+        (front, head, body): (&Front, &[u8], &[u8]),
+    ) -> Outcome<&'p mut WritePort> {
         // Nobody would tell that nobody receives it.
         if self.looked[to as usize].is_none_or(|looked| looked.elapsed() > LOOK) {
             peers.look_at(to)?;
             self.looked[to as usize] = Some(Instant::now());
         }
         let writer = peers.writer(to)?;
-        let sent = writer.claim(front.note_len(), None).and_then(|()| {
-            writer.fill(0, &front.encode());
-            writer.fill(FRONT_LEN, head);
-            writer.fill(FRONT_LEN + head.len(), body);
-            commit(writer)
-        });
-        sent.map_err(|error| Failure::on_the_way(to, error))
+        writer.claim(front.note_len(), None).map_err(|error| Failure::on_the_way(to, error))?;
+        writer.fill(0, &front.encode());
+        writer.fill(FRONT_LEN, head);
+        writer.fill(FRONT_LEN + head.len(), body);
+        Ok(writer)
     }
 
     fn landing(&mut self, peers: &Parties, to: u32) -> Outcome<&Region> {

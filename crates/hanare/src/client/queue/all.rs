@@ -3,11 +3,10 @@
 use super::lanes::{QueueLanes, Reads, Unread, may_have};
 use super::reach::QueueReach;
 use hanare_protocol::Result;
-use hanare_protocol::queue::layout::HEADS_AT;
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::wire::sync::SyncAnswer;
-use hanare_ring::array::ALL_ASLEEP;
+use hanare_ring::array::{ALL_ASLEEP, BOARD};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -19,9 +18,6 @@ const TURN_COUNT: usize = 32;
 
 /// Bytes of one look at the heads and tails of many queues.
 const LOOK_LEN: u64 = 1 << 20;
-
-/// In a queue's bell: its reader learns of units from the board.
-const BOARD: u64 = 0;
 
 /// The reader of all queues of an array.
 pub(super) struct ArrayPort {
@@ -35,6 +31,8 @@ pub(super) struct ArrayPort {
     at_hand: BTreeMap<u64, QueueLanes>,
     /// Units that the first of them may still give before the next.
     turn: usize,
+    /// Whether queues may have something, or a bell of another, that the board does not tell of.
+    is_unsure: bool,
     is_open: bool,
 }
 
@@ -47,24 +45,36 @@ impl ArrayPort {
         let has_died = reach.reader_of_all()? != ABSENT;
         reach.ask(0, reads.open())?;
         let (ready, is_ready, at_hand) = Default::default();
-        let mut port = ArrayPort { reach, reads, ready, is_ready, at_hand, turn: TURN_COUNT, is_open: true };
-        if has_died {
-            // The dead one had taken some from the board.
-            port.look_at_all()?;
-        }
+        // A dead one had taken some from the board.
+        let (is_unsure, is_open) = (has_died, true);
+        let mut port = ArrayPort { reach, reads, ready, is_ready, at_hand, turn: TURN_COUNT, is_unsure, is_open };
+        port.be_sure()?;
         Ok(port)
     }
 
-    /// Finds the queues that have something without the board. **Cost**: reads the heads and tails of all.
+    /// Looks at all queues, where the board may not tell of all that have something.
+    fn be_sure(&mut self) -> Result<()> {
+        for lanes in self.at_hand.values_mut() {
+            self.is_unsure |= lanes.take_reopened();
+        }
+        if self.is_unsure {
+            self.look_at_all()?;
+            self.is_unsure = false;
+        }
+        Ok(())
+    }
+
+    /// Finds the queues that have something without the board, and those whose bell was left by another. **Cost**: reads bells, heads and
+    /// tails of all.
     fn look_at_all(&mut self) -> Result<()> {
         let (form, count) = (*self.reach.form(), self.reach.count());
-        let block = form.bytes_at(0) - HEADS_AT;
+        let block = form.bytes_at(0);
         let step = (LOOK_LEN / block).max(1);
         let mut bytes = vec![0; (step.min(count) * block) as usize];
         let mut first = 0;
         while first < count {
             let many = step.min(count - first);
-            let shape = Strided { offset: self.reach.offset(first) + HEADS_AT, block, count: many, stride: form.queue_len() };
+            let shape = Strided { offset: self.reach.offset(first), block, count: many, stride: form.queue_len() };
             let bytes = &mut bytes[..(many * block) as usize];
             self.reach.region().get_strided(shape, bytes)?;
             let looks = (first..).zip(bytes.chunks_exact(block as usize));
@@ -122,16 +132,22 @@ impl ArrayPort {
         Ok(!self.ready.is_empty())
     }
 
-    fn ask_ready(&self) -> Result<Vec<u64>> {
+    fn ask_ready(&mut self) -> Result<Vec<u64>> {
+        self.be_sure()?;
         let take = QueueRequest::TakeReady { reader: self.reads.id.0 };
+        // Without an answer, nobody else knows what was taken.
+        self.is_unsure = true;
         let answer = match self.reach.ask(0, take) {
             Err(hanare_protocol::Error::SecondReader { .. }) => {
-                // The connection broke meanwhile.
+                // The connection broke meanwhile, and another may have been here.
                 self.reach.ask(0, self.reads.open())?;
+                self.be_sure()?;
+                self.is_unsure = true;
                 self.reach.ask(0, take)?
             }
             other => other?,
         };
+        self.is_unsure = false;
         let SyncAnswer::Ready { count, queues } = answer else { return Ok(Vec::new()) };
         Ok(queues.into_iter().take(count.into()).collect())
     }
@@ -170,7 +186,7 @@ impl ArrayPort {
         self.turn = TURN_COUNT;
         if self.at_hand.len() > KEPT_COUNT && !self.lanes(queue)?.has_given() {
             self.lanes(queue)?.end()?;
-            self.at_hand.remove(&queue);
+            self.is_unsure |= self.at_hand.remove(&queue).is_some_and(|mut lanes| lanes.take_reopened());
         }
         Ok(())
     }

@@ -14,7 +14,7 @@
 use super::afar::Afar;
 use super::reach::QueueReach;
 use crate::client::drafts::Tickets;
-use hanare_protocol::limits::{ANSWER_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_SPILL_LEN, SPILL_NAP_MS};
+use hanare_protocol::limits::{ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_SPILL_LEN};
 use hanare_protocol::queue::{Appended, NoSpill, PortId};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, APPENDED_LEN, AppendFront, QueueRequest, decode_appended};
 use hanare_protocol::wire::sync::SyncAnswer;
@@ -69,12 +69,14 @@ pub(super) struct UnderWay {
     end: u64,
 }
 
-impl UnderWay {
-    fn new() -> UnderWay {
-        let (tickets, refused, operand, len, end) = Default::default();
-        UnderWay { tickets, refused, operand, answer: Box::new([0; APPENDED_LEN as usize]), len, end }
+impl Default for UnderWay {
+    fn default() -> UnderWay {
+        let answer = Box::new([0; APPENDED_LEN as usize]);
+        UnderWay { tickets: Tickets::default(), refused: None, operand: Vec::new(), answer, len: 0, end: 0 }
     }
+}
 
+impl UnderWay {
     /// Waits for the answer. **Errors**: as for an append that is waited for, without a second try.
     fn finish(&mut self) -> Result<(Appended, u64)> {
         match self.refused.take() {
@@ -187,7 +189,7 @@ impl Appends {
             return Ok(0);
         }
         self.make_way()?;
-        let mut next = self.spare.pop().unwrap_or_else(UnderWay::new);
+        let mut next = self.spare.pop().unwrap_or_default();
         let (from, to) = (self.batch.kept_len, self.batch.len);
         let mut fresh = Batch::new(std::mem::take(&mut next.operand));
         let claimed = fresh.claim(to - from);
@@ -230,8 +232,8 @@ impl Appends {
 
     /// Waits until all that was sent counts.
     ///
-    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none,
-    /// [`Error::NoCoordinator`] where nobody says whether it has; [`Error::NotAWriter`] where the lane was given up;
+    /// **Errors**: [`Error::QueueFull`] where the pool has no room for what is spilled, [`Error::QuotaExceeded`] where its user has none;
+    /// [`Error::NotAWriter`] where the lane was given up;
     /// [`Error::NodeLost`]. What was sent or kept behind those units is given up, and what was claimed.
     pub fn settle(&mut self) -> Result<()> {
         while self.any_under_way() {
@@ -250,7 +252,7 @@ impl Appends {
             Err(error) => self.reach.refresh_after(self.queue, &error).and_then(|()| self.repeat(&first.operand[..first.len])),
         };
         let end = first.end;
-        let outcome = outcome.and_then(|answer| self.when_allowed(answer, &first.operand[..first.len], end));
+        let outcome = outcome.and_then(|answer| self.ask_until_allowed(answer, &first));
         if self.spare.len() < SPARE_COUNT {
             self.spare.push(first);
         }
@@ -263,6 +265,31 @@ impl Appends {
         })
     }
 
+    /// Appends again, as long as the node has to ask first how much the user may have spilled.
+    fn ask_until_allowed(&self, mut answer: (Appended, u64), first: &UnderWay) -> Result<(Appended, u64)> {
+        let begun = Instant::now();
+        while answer.0.accepted < first.end
+            && answer.0.refused == Some(NoSpill::NotYet)
+            && begun.elapsed() < Duration::from_millis(ANSWER_MS)
+        {
+            std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
+            answer = self.repeat(&first.operand[..first.len])?;
+        }
+        Ok(answer)
+    }
+
+    #[cold]
+    fn not_spilled(&self, refused: Option<NoSpill>) -> Error {
+        let name = self.reach.name(self.queue);
+        match refused {
+            Some(NoSpill::OverQuota { used, limit }) => {
+                Error::QuotaExceeded { uid: self.reach.region().shared.attached.user.uid, asked: QUEUE_SPILL_LEN, used, limit }
+            }
+            Some(NoSpill::NotYet) => Error::NoCoordinator { reason: format!("it does not say how much queue {name} may spill") },
+            Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: name },
+        }
+    }
+
     fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
         (self.counted, self.spilled) = (appended.accepted, appended.spilled);
         if let Some(afar) = &self.afar {
@@ -270,32 +297,6 @@ impl Appends {
         }
         // One that was sent again finds those counted that followed it.
         if appended.accepted >= end { Ok(()) } else { Err(self.not_spilled(appended.refused)) }
-    }
-
-    /// Appends again, where the node asks first how much the user may have spilled.
-    fn when_allowed(&self, mut answer: (Appended, u64), operand: &[u8], end: u64) -> Result<(Appended, u64)> {
-        let begun = Instant::now();
-        let waits = |(appended, _): &(Appended, u64)| appended.refused == Some(NoSpill::NotYet) && appended.accepted < end;
-        while waits(&answer) && begun.elapsed() < Duration::from_millis(ANSWER_MS) {
-            std::thread::sleep(Duration::from_millis(SPILL_NAP_MS));
-            answer = self.repeat(operand)?;
-        }
-        Ok(answer)
-    }
-
-    #[cold]
-    fn not_spilled(&self, refused: Option<NoSpill>) -> Error {
-        match refused {
-            Some(NoSpill::OverQuota { used, limit }) => {
-                let uid = self.reach.region().shared.attached.user.uid;
-                Error::QuotaExceeded { uid, asked: QUEUE_SPILL_LEN, used, limit }
-            }
-            Some(NoSpill::NotYet) => {
-                let reason = format!("it does not say how much queue {} may spill", self.reach.name(self.queue));
-                Error::NoCoordinator { reason }
-            }
-            Some(NoSpill::PoolFull) | None => Error::QueueFull { queue: self.reach.name(self.queue) },
-        }
     }
 
     /// Appends, and waits; where the connection broke meanwhile the lane is resumed, and units that counted before count once.

@@ -3,12 +3,13 @@
 use super::afar::{Afar, LaneWords};
 use super::reach::QueueReach;
 use hanare_memory::Window;
-use hanare_protocol::queue::PortId;
-use hanare_protocol::queue::layout::{HEADS_AT, LANE_STATE_AT, LINE_LEN, QueueForm, SPILLED_AT, TAIL_AT, WORD_LEN};
+use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_BELL_AT, SPILLED_AT, TAIL_AT, WORD_LEN};
+use hanare_protocol::queue::{Overflow, PortId};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::{Error, Result};
 use hanare_ring::Words;
+use hanare_ring::array::BOARD;
 use hanare_ring::lane::{Place, Reader, Seen};
 use std::sync::Arc;
 
@@ -98,23 +99,28 @@ pub(super) struct QueueLanes {
     untold: u64,
     /// So many are told at once.
     told_at: u64,
+    /// Whether the reader took its place again: another may have had it meanwhile.
+    has_reopened: bool,
 }
 
 struct QueueLane {
     reader: Reader<LaneWords>,
     /// Of a lane elsewhere.
     afar: Option<Arc<Afar>>,
-    /// The head that the queue's node knows, of a lane elsewhere.
+    /// The head that the queue's node knows, of a lane elsewhere; on this host, the one at which it was asked for what is spilled.
     told_head: u64,
 }
 
-/// Whether a queue has something, or a writer of it has died: by the bytes of its heads and its lanes' lines, as they were got.
+/// Whether a queue has something, or a writer of it has died, or the board would not tell of what comes: by its bytes up to those of its
+/// lanes, as they were got.
 pub(super) fn may_have(form: &QueueForm, bytes: &[u8]) -> bool {
     let word = |at: u64| bytes.get(at as usize..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word));
-    (0..form.ports).any(|lane| {
-        let (head, line) = (form.head_at(lane) - HEADS_AT, form.lane_at(lane) - HEADS_AT);
-        word(line + TAIL_AT) != word(head) || word(line + SPILLED_AT) > 0 || word(line + LANE_STATE_AT) == BROKEN
-    })
+    // A reader that died, or whose answer was lost, left the bell as it was.
+    word(READER_BELL_AT) != BOARD
+        || (0..form.ports).any(|lane| {
+            let (head, line) = (form.head_at(lane), form.lane_at(lane));
+            word(line + TAIL_AT) != word(head) || word(line + SPILLED_AT) > 0 || word(line + LANE_STATE_AT) == BROKEN
+        })
 }
 
 /// The words of a lane's line that others write.
@@ -152,7 +158,7 @@ impl QueueLanes {
         };
         let lanes = (0..ports).map(lane).collect::<Result<_>>()?;
         let told_at = reach.form().lane_len() / 4;
-        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0, is_left: false, untold: 0, told_at })
+        Ok(QueueLanes { reach, queue, reads, lanes, turn: 0, is_left: false, untold: 0, told_at, has_reopened: false })
     }
 
     pub fn queue(&self) -> u64 {
@@ -195,8 +201,9 @@ impl QueueLanes {
         let mut may_have = false;
         for (lane, line) in lines.iter().enumerate() {
             may_have |= self.fetch(lane, line.tail)?;
-            if line.spilled > 0 && self.lanes[lane].reader.held() == 0 {
-                let head = self.lanes[lane].reader.head();
+            let (head, held) = (self.lanes[lane].reader.head(), self.lanes[lane].reader.held());
+            if line.spilled > 0 && (held == 0 || head != self.lanes[lane].told_head) {
+                self.lanes[lane].told_head = head;
                 self.ask(lane, |queue, lane, reader| QueueRequest::Free { queue, lane, reader, head })?;
                 may_have = true;
             }
@@ -230,10 +237,11 @@ impl QueueLanes {
     }
 
     /// Asks the node; where the connection broke meanwhile, the reader takes its place again before.
-    fn ask(&self, lane: usize, request: impl FnOnce(u64, u32, u64) -> QueueRequest) -> Result<()> {
+    fn ask(&mut self, lane: usize, request: impl FnOnce(u64, u32, u64) -> QueueRequest) -> Result<()> {
         let request = request(self.queue, lane as u32, self.reads.id.0);
         match self.reach.ask(self.queue, request) {
             Err(Error::SecondReader { .. }) => {
+                self.has_reopened = true;
                 self.reach.ask(self.queue, self.reads.open())?;
                 self.reach.ask(self.queue, request).map(drop)
             }
@@ -320,6 +328,10 @@ impl QueueLanes {
     #[inline]
     pub fn free(&mut self, unread: &Unread) -> Result<()> {
         let lane = &mut self.lanes[unread.lane as usize];
+        if lane.afar.is_none() {
+            // Nothing is freed for a successor.
+            self.reach.here()?;
+        }
         let before = lane.reader.head();
         lane.reader.free(&unread.seen);
         if lane.afar.is_some() {
@@ -353,10 +365,12 @@ impl QueueLanes {
         self.is_left = self.has_given();
     }
 
-    /// Whether the queue has to be looked at again, because the last given unit of a lane was freed after the queue was left.
+    /// Whether the queue has to be looked at again, because a unit was freed after the queue was left: the last given one of its lane, or one
+    /// that makes room for what is spilled.
     #[inline]
     pub fn is_due(&mut self, freed: &Unread) -> bool {
-        let is_due = self.is_left && self.lanes[freed.lane as usize].reader.held() == 0;
+        let spills = self.reach.form().overflow == Overflow::Spill;
+        let is_due = self.is_left && (spills || self.lanes[freed.lane as usize].reader.held() == 0);
         self.is_left &= !is_due;
         is_due
     }
@@ -375,6 +389,11 @@ impl QueueLanes {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the reader took its place again since this was asked.
+    pub fn take_reopened(&mut self) -> bool {
+        std::mem::take(&mut self.has_reopened)
     }
 
     /// Tells what was freed of a queue elsewhere; what was given is there again for the next reader.

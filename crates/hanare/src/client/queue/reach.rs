@@ -8,6 +8,7 @@ use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
+use crate::client::remote::Remote;
 use crate::client::request::Patience;
 use hanare_memory::Window;
 use hanare_protocol::queue::layout::{LINE_LEN, QueueForm, READER_BELL_AT, SET_BELL_AT, WORD_LEN};
@@ -19,15 +20,23 @@ use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use hanare_ring::array::Array;
 use hanare_ring::{Corrupt, Shared};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 pub(super) struct QueueReach {
     region: Region,
     at: u64,
     form: QueueForm,
     count: u64,
-    /// Once a port was opened, where the region lies on this host. The mapping goes after what is in it.
-    here: OnceLock<(Array<Shared>, LocalMapping)>,
+    /// Once a port was opened, where the region lies on this host.
+    here: OnceLock<Here>,
+}
+
+/// An array in memory of this host. The mapping goes after what is in it.
+struct Here {
+    array: Array<Shared>,
+    _mapping: LocalMapping,
+    /// This host's node, which gives the ports' places to others when the connection to it ends.
+    node: Arc<Remote>,
 }
 
 impl QueueReach {
@@ -79,23 +88,25 @@ impl QueueReach {
         Err(Error::NoQueue { region: self.region.name().to_owned(), offset: self.at, reason })
     }
 
-    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; two looks
-    /// at this program's own memory for each unit from then on.
+    /// The array's memory, where it is on this host, for a program that may write it. **Cost**: maps the region the first time; three looks
+    /// at this program's own memory for each unit from then on. **Errors**: [`Error::NodeLost`] once the connection to this host's node has
+    /// ended, which is not made again: others may have the ports' places.
     #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
         self.region.check_rights(Op::Put)?;
         // What was mapped lies here for good: extents stay on their nodes.
-        if let Some((array, _)) = self.here.get() {
-            return Ok(Some(array));
+        if let Some(Here { array, node, .. }) = self.here.get() {
+            return if node.has_parted() { Err(parted(node)) } else { Ok(Some(array)) };
         }
         if !self.region.is_local() {
             return Ok(None);
         }
-        let mapping = self.region.map_local()?;
+        let (mapping, node) = (self.region.map_local()?, self.region.door(0).remote);
         let len = self.form.array_len(self.count)?;
         // SAFETY: the mapping is kept beside the array, and ports keep both.
         let window: Window = unsafe { mapping.window() }.slice(self.at as usize, len as usize);
-        Ok(Some(&self.here.get_or_init(|| (Array::new(Shared::new(window), self.form, self.count), mapping)).0))
+        let here = || Here { array: Array::new(Shared::new(window), self.form, self.count), _mapping: mapping, node };
+        Ok(Some(&self.here.get_or_init(here).array))
     }
 
     /// A fresh number for a port, not zero.
@@ -241,4 +252,9 @@ impl QueueReach {
     pub fn reader_bell(&self, queue: u64) -> u64 {
         self.offset(queue) + READER_BELL_AT
     }
+}
+
+#[cold]
+fn parted(node: &Remote) -> Error {
+    Error::NodeLost { node: node.node(), reason: "the connection to it has ended".to_owned() }
 }

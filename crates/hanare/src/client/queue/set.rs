@@ -80,17 +80,11 @@ impl Source {
             return Ok(false);
         }
         let is_ready = self.doze()?;
-        let watch = match &mut self.watch {
-            Some(watch) => watch,
-            none => {
-                let (reach, queue) = match &self.port {
-                    SetPort::All(port) => (port.reach().clone(), None),
-                    SetPort::One(port) => port.bell(),
-                };
-                none.insert(BellWatch::start(reach, queue, event.clone())?)
-            }
-        };
-        if !is_ready {
+        if self.watch.is_none() {
+            let (reach, queue) = self.bell();
+            self.watch = Some(BellWatch::start(reach, queue, event.clone())?);
+        }
+        if let Some(watch) = self.watch.as_mut().filter(|_| !is_ready) {
             watch.arm()?;
         }
         Ok(is_ready)

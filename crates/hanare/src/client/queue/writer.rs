@@ -74,7 +74,9 @@ impl WritePort {
         let writer = Writer::new(words, Place::new(reach.form(), at, lane)).map_err(|bad| reach.corrupt(bad))?;
         let appends = Appends::new(reach.clone(), (queue, lane), id, afar.clone());
         let name = reach.name(queue);
-        let mut port = WritePort {
+        // What an earlier writer spilled may come back between two looks: the first claim looks whether it has, and at the tail after that.
+        let is_behind = afar.is_none();
+        Ok(WritePort {
             reach,
             queue,
             lane,
@@ -82,13 +84,11 @@ impl WritePort {
             writer,
             afar,
             appends,
-            is_behind: false,
+            is_behind,
             claimed: Filling::Nothing,
             life: PortLife::begin("write port", || name),
             is_open: true,
-        };
-        port.is_behind = port.spilled()? > 0;
-        Ok(port)
+        })
     }
 
     /// The number of its lane.
@@ -119,7 +119,7 @@ impl WritePort {
         self.abandon();
         self.reach.form().check_unit("", len as u64).map_err(|_| self.bad_block(len))?;
         self.find_place()?;
-        if self.afar.is_none() && !self.goes_by_message()? {
+        if self.here()?.is_some() && !self.goes_by_message()? {
             if self.writer.claim(len).map_err(|bad| self.reach.corrupt(bad))? {
                 self.claimed = Filling::Lane;
                 return Ok(true);
@@ -370,11 +370,9 @@ impl WritePort {
 
     #[inline]
     fn publish_here(&mut self) -> Result<()> {
-        if self.afar.is_none() {
+        if let Some(array) = if self.afar.is_none() { self.reach.here()? } else { None } {
             self.writer.publish();
-            if let Some(array) = self.reach.here()? {
-                self.reach.tell_reader(array, self.queue);
-            }
+            self.reach.tell_reader(array, self.queue);
         }
         Ok(())
     }

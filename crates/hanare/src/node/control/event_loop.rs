@@ -313,6 +313,9 @@ impl ControlLoop {
     /// The node is a member: clients may come.
     fn joined(&mut self, node: NodeId, epoch: Epoch) {
         tracing::info!("this is {node} in {epoch}");
+        if let Some(keeper) = &self.keeper {
+            keeper.on_joined();
+        }
         if self.listener.is_some() {
             return;
         }

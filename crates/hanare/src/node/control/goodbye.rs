@@ -36,6 +36,6 @@ impl ControlLoop {
     fn keep(&mut self) -> Result<()> {
         self.schedule = None;
         let Some(keeper) = &self.keeper else { return Ok(()) };
-        keeper.write(&self.extents).map(|bytes| tracing::info!("{} of regions are written down", Size(bytes)))
+        keeper.write(&self.extents).map(drop)
     }
 }

@@ -63,7 +63,7 @@ enum Taking {
         /// Bytes of the operand in the staging buffer, and how many of them were taken in.
         staged_len: usize,
         settled_len: usize,
-        /// Bytes of the extent's own window that the link has, where it has one.
+        /// Bytes of a window of the extent, or of what is held, that the link has, where it has one.
         direct_len: usize,
         /// Whether the others wait for pages.
         wait: StageWait,
@@ -195,7 +195,7 @@ impl Inbox {
         }
         let work = self.work.get_mut(*current).ok_or_else(|| refusal("more bytes than the commands say"))?;
         let left = left(work);
-        if let Some(window) = direct_place(work, left) {
+        if let Some(window) = direct_place(work, left).or_else(|| work.held_place()) {
             work.taken += window.len() as u64;
             *direct_len = window.len();
             return Ok(window);

@@ -204,6 +204,12 @@ impl Work {
         std::str::from_utf8(self.exec.held()).ok()
     }
 
+    /// Where an append's operand is received without passing a stage, which it need not, because it is held until it is whole.
+    pub fn held_place(&mut self) -> Option<Window> {
+        let is_fresh = matches!(self.op, Op::Append { .. }) && self.taken == 0;
+        is_fresh.then(|| self.exec.hold_place(self.operand_len() as usize))
+    }
+
     /// Takes in the next bytes of the operand.
     pub fn take(&mut self, bytes: Window) -> Result<(), Lost> {
         let factor = self.op.operand_factor();

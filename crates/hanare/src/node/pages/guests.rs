@@ -175,7 +175,7 @@ fn joiner(join: &Join, life: Life) -> Joiner {
 pub(super) fn cancel_share_wait(extents: &Extents, me: Option<(NodeId, Epoch)>, join: &Join) {
     let me = me.map(|(me, _)| me);
     let own = join.layout.extents().filter(|extent| Some(extent.node) == me);
-    own.for_each(|extent| extents.cancel_share_wait(extent.slot));
+    own.for_each(|extent| extents.cancel_share_wait(join.gid, extent.slot));
 }
 
 /// Refuses a layout that is none, or whose grants are not one for each extent.

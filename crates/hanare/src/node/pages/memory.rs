@@ -29,7 +29,7 @@ pub(crate) struct HomeMemory {
     /// By extent of the layout; those of other nodes are none.
     extents: Vec<Option<HomeExtent>>,
     /// Those that are reached through their pages alone as long as this lives.
-    shared: Vec<Slot>,
+    shared: Vec<(Slot, Arc<Held>)>,
     table: Arc<Extents>,
 }
 
@@ -70,7 +70,7 @@ impl HomeMemory {
                 continue;
             }
             let (held, files) = table.share(join.gid, extent.slot, *grant)?;
-            memory.shared.push(extent.slot);
+            memory.shared.push((extent.slot, held.clone()));
             check_files(&files, &join.name)?;
             memory.extents.push(Some(HomeExtent { held, files }));
         }
@@ -84,7 +84,7 @@ impl HomeMemory {
 
     /// Whether the region is there: it was not removed meanwhile.
     pub fn is_held(&self) -> bool {
-        self.shared.iter().any(|slot| self.table.has(self.gid, *slot))
+        self.shared.iter().any(|(slot, _)| self.table.has(self.gid, *slot))
     }
 
     /// How the region's bytes lie.
@@ -201,7 +201,7 @@ impl HomeMemory {
 
 impl Drop for HomeMemory {
     fn drop(&mut self) {
-        self.shared.iter().for_each(|slot| self.table.unshare(*slot));
+        self.shared.iter().for_each(|(slot, held)| self.table.unshare(*slot, held));
     }
 }
 

@@ -13,7 +13,8 @@
 //! | `host` | a region's page words and frames where it is mapped |
 //! | `wires` | numbered messages over connections that break and are made anew |
 //! | `delivery` | messages of homes and hosts: what each comes to, and how they leave |
-//! | `joins` | clients that will map: their host joins homes and leaves them |
+//! | `joins` | clients that will map: their host joins homes |
+//! | `leaves` | clients that unmap, or are gone: their host leaves homes |
 //! | `guests` | hosts that join homes of this node and leave them |
 //! | `recall` | pages that are brought home for commands |
 //! | `looks` | what programs are told of pages |
@@ -26,6 +27,7 @@ mod guests;
 mod home;
 mod host;
 mod joins;
+mod leaves;
 mod looks;
 mod memory;
 mod outgoing;

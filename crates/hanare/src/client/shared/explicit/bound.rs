@@ -34,6 +34,18 @@ fn parts_of(ranges: &[Range<u64>], page: u64) -> impl Iterator<Item = Range<usiz
     those.map(move |range| (range.start.max(start) - start) as usize..(range.end.min(end) - start) as usize)
 }
 
+/// What of a range lies in none of `others`, which ascend.
+pub(super) fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let (mut left, mut at) = (Vec::new(), range.start);
+    for other in others {
+        left.push(at..other.start.min(range.end));
+        at = at.max(other.end);
+    }
+    left.push(at..range.end);
+    left.retain(|range| range.start < range.end);
+    left
+}
+
 /// The pages of ascending ranges, as few runs as there are.
 fn page_runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
@@ -194,6 +206,14 @@ impl BoundMemory for Explicit {
 #[allow(clippy::single_range_in_vec_init, reason = "one range is what is expected")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_of_a_range_lies_in_no_other() {
+        assert_eq!(without(10..20, &[]), [10..20]);
+        assert_eq!(without(10..20, &[0..5, 8..11, 9..12, 15..16, 19..30, 40..41]), [12..15, 16..19]);
+        assert_eq!(without(10..20, &[0..15, 12..13, 30..40]), [15..20]);
+        assert_eq!(without(10..20, &[0..40, 15..16]), []);
+    }
 
     #[test]
     fn parts_of_a_page_are_what_the_ranges_have_of_it() {

@@ -260,7 +260,8 @@ impl Explicit {
     }
 
     /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update`
-    /// there. Whole pages are looked at: stores beside the range, in the same pages, go too, but for an `Entry` mapping.
+    /// there. Whole pages are looked at: stores beside the range, in the same pages, go too, but for an `Entry` mapping. Of that, bytes
+    /// that are bound to a lock which this program holds stay until it is given back.
     ///
     /// **Cost**: a look at a word of 4 bytes for each page; for each 64 dirty pages about one message each way for each home,
     /// with the changed bytes and no others. The next store to a flushed page faults once.
@@ -273,8 +274,10 @@ impl Explicit {
         fence(Ordering::SeqCst);
         trace::slice_on("flush", &self.name, (offset, len), || {
             let range = offset..offset.saturating_add(len);
-            let range = std::slice::from_ref(&range);
-            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, pager.keeps_dirty.then_some(range)))
+            let keeps_dirty = self.pages.as_deref().is_some_and(|pager| pager.keeps_dirty);
+            // What goes home before its release would not be among the changes that this tells of.
+            let within = keeps_dirty.then(|| bound::without(range, &self.shared.claims.held_bytes(self.gid)));
+            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, within.as_deref()))
         })
     }
 

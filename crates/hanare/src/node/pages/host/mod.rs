@@ -214,8 +214,10 @@ impl Host {
         self.clients.iter().any(|known| known.id == client)
     }
 
-    /// Lets a client in, for whom the homes have agreed.
-    pub fn admit(&mut self, id: ClientId) -> Result<Admission> {
+    /// Lets a client in, for whom the homes have agreed. It says what the region is called: one that was refused may have said something
+    /// else.
+    pub fn admit(&mut self, id: ClientId, name: String) -> Result<Admission> {
+        self.name = name;
         self.begin()?;
         if let Some((rules, here)) = self.parts() {
             rules.settle_dead_seats(&here);

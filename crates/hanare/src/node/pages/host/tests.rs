@@ -70,7 +70,7 @@ fn a_page_that_was_let_go_of_is_not_owned_again_by_the_same_grant() {
 /// A thread of a program has claimed the page, was given it, and puts it into the frame.
 fn filling(host: &mut Host, access: Access, version: u32) -> (ClientId, Ticket) {
     let client = ClientId(1);
-    let seat = host.admit(client).unwrap().seat_first;
+    let seat = host.admit(client, "r".to_owned()).unwrap().seat_first;
     let words = &host.pages.as_ref().unwrap().words;
     assert!(matches!(words.fault(0, seat, access), Ok(Fault::Fetch { .. })));
     assert_eq!(words.fill(0, seat, Version(version), access), Ok(Fill::Go));

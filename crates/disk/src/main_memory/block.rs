@@ -1,0 +1,158 @@
+//! Which pages of a block are here and which are in the pool; which to fetch together. No I/O.
+//!
+//! ```text
+//!            touched                 written
+//! zero ------------------> here ----------------> here, dirty
+//!   ^  freed                ^ |  evicted              | evicted
+//!   +----- any              | v                       |
+//!                           kept (in the pool) <------+
+//! ```
+
+use super::store::Slot;
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::wire::main_memory::BLOCK_LEN;
+use std::ops::Range;
+
+/// Pages of a block: as many as a word has bits.
+pub const PAGES: u32 = (BLOCK_LEN / PAGE_LEN) as u32;
+
+/// So many pages in a row, just before a touched one, are a stream: less may be chance, where half of the memory is here.
+const STREAM_MIN: u32 = 4;
+
+/// A block of a program's memory. Pages that are neither here nor kept are zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Pages that the program has.
+    pub here: u64,
+    /// Those of them that it may write: the pool's bytes are older.
+    pub dirty: u64,
+    /// Pages whose bytes the pool has.
+    pub kept: u64,
+    /// Where, if any.
+    pub slot: Option<Slot>,
+    /// How often it is passed over when its turn to be evicted comes: it came back soon after the last times.
+    pub passes: u8,
+    /// Number of the eviction that took its pages out the last time.
+    pub left_at: u64,
+}
+
+impl Block {
+    /// The pages to bring for a touch of absent `page`, all of them kept, or all zero. `before` is how many pages in a row are here
+    /// at the end of the block before.
+    pub fn to_bring(&self, page: u32, before: u32) -> Range<u32> {
+        let run = self.run_before(page, before);
+        let wanted = if run >= STREAM_MIN { run.saturating_mul(2) } else { 1 };
+        let last = page.saturating_add(wanted).min(PAGES);
+        let is_like = |other: &u32| has(self.kept, *other) == has(self.kept, page) && !has(self.here, *other);
+        let count = (page..last).take_while(is_like).count() as u32;
+        page..page + count.max(1)
+    }
+
+    /// The pages to let be written for a write to protected `page`.
+    pub fn to_unprotect(&self, page: u32) -> Range<u32> {
+        let run = (self.dirty << (PAGES - 1 - page) << 1).leading_ones();
+        let wanted = if run >= STREAM_MIN { run * 2 } else { 1 };
+        let last = (page + wanted).min(PAGES);
+        page..page + (page..last).take_while(|other| has(self.here, *other)).count().max(1) as u32
+    }
+
+    /// How many pages in a row are here just before `page`.
+    pub fn run_before(&self, page: u32, before: u32) -> u32 {
+        // Shifted in two steps: a shift by 64 is none.
+        let run = (self.here << (PAGES - 1 - page) << 1).leading_ones().min(page);
+        if run == page { run + before } else { run }
+    }
+
+    /// Takes note of an eviction, the `count`th of its program.
+    pub fn on_evicted(&mut self, count: u64) {
+        self.kept |= self.dirty;
+        (self.here, self.dirty, self.left_at) = (0, 0, count);
+    }
+
+    /// Takes note of a return of pages after `count` evictions, where `queued` blocks are here.
+    pub fn on_return(&mut self, count: u64, queued: u64) {
+        /// More would keep a block that has gone cold for as many turns.
+        const PASSES_MAX: u8 = 2;
+        let is_soon = self.left_at > 0 && count.saturating_sub(self.left_at) < queued / 4;
+        self.passes = if is_soon { (self.passes + 1).min(PASSES_MAX) } else { 0 };
+    }
+
+    /// Takes note that pages became zero.
+    pub fn on_freed(&mut self, pages: Range<u32>) {
+        let left = !bits(pages);
+        self.here &= left;
+        self.dirty &= left;
+        self.kept &= left;
+    }
+}
+
+/// Whether a page's bit is set.
+pub fn has(word: u64, page: u32) -> bool {
+    word >> page & 1 == 1
+}
+
+/// The bits of some pages.
+pub fn bits(pages: Range<u32>) -> u64 {
+    match pages.end - pages.start {
+        0 => 0,
+        count => (u64::MAX >> (PAGES - count)) << pages.start,
+    }
+}
+
+/// The runs of pages whose bits are set.
+pub fn runs(mut word: u64) -> impl Iterator<Item = Range<u32>> {
+    std::iter::from_fn(move || {
+        let first = word.trailing_zeros();
+        (first < PAGES).then(|| {
+            let last = first + (word >> first).trailing_ones();
+            word &= !bits(first..last);
+            first..last
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_the_bits() {
+        for word in [0, 1, u64::MAX, 1 << 63, 0xf0f0, !1, u64::MAX >> 1] {
+            assert_eq!(runs(word).map(bits).fold(0, |all, run| all | run), word);
+            assert!(runs(word).all(|run| run.start < run.end && run.end <= PAGES));
+        }
+    }
+
+    #[test]
+    fn a_stream_brings_twice_what_it_has_and_chance_brings_one() {
+        let block = Block { here: 0b1111, kept: u64::MAX, ..Block::default() };
+        assert_eq!(block.to_bring(4, 0), 4..12);
+        assert_eq!(block.to_bring(6, 0), 6..7);
+        assert_eq!(Block { here: 0b11, ..block }.to_bring(2, 0), 2..3);
+        assert_eq!(Block { here: 0, ..block }.to_bring(0, 64), 0..64);
+        assert_eq!(Block { here: 0b1111 | 1 << 7, ..block }.to_bring(4, 0), 4..7, "up to what is here");
+        assert_eq!(Block { kept: 0b11_0000, ..block }.to_bring(4, 0), 4..6, "kept ones alone");
+        assert_eq!(Block { here: u64::MAX >> 1, ..block }.to_bring(63, 64), 63..64);
+    }
+
+    #[test]
+    fn writes_in_a_row_unprotect_ahead() {
+        let block = Block { here: u64::MAX, dirty: 0b1111, ..Block::default() };
+        assert_eq!((block.to_unprotect(4), block.to_unprotect(9)), (4..12, 9..10));
+        assert_eq!(Block { dirty: u64::MAX >> 1, ..block }.to_unprotect(63), 63..64);
+        assert_eq!(Block { here: 0b1_1111, ..block }.to_unprotect(4), 4..5);
+    }
+
+    #[test]
+    fn a_page_goes_and_comes() {
+        let mut block = Block { here: 0b111, dirty: 0b010, ..Block::default() };
+        block.on_evicted(7);
+        assert_eq!((block.here, block.dirty, block.kept), (0, 0, 0b010), "what was never written is zero again");
+        block.on_return(8, 100);
+        assert_eq!(block.passes, 1);
+        block.on_return(80, 100);
+        assert_eq!(block.passes, 0);
+        block.on_freed(0..2);
+        assert_eq!(block.kept, 0);
+    }
+}

@@ -1,0 +1,499 @@
+//! The memory of one program: its blocks, and what moves their pages. Whoever changes a block holds it; one thread holds one block,
+//! but for a Free, which takes blocks in rising order.
+
+use super::block::{Block, PAGES, bits, has, runs};
+use super::{Counts, Shared};
+use hanare::{Error, Result};
+use hanare_memory::uffd::pager::{Pager, Touch};
+use hanare_memory::uffd::{Refused, Span};
+use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::wire::main_memory::{ANSWER_LEN, BLOCK_LEN, Call};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Deref, DerefMut, Range};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A block's number in its program's arena.
+pub type Number = u64;
+
+/// A buffer of a block.
+pub type Buffer = Box<[u8; BLOCK_LEN as usize]>;
+
+/// An empty one.
+pub fn buffer() -> Buffer {
+    vec![0; BLOCK_LEN as usize].into_boxed_slice().try_into().expect("it is as long")
+}
+
+/// How a program is reached.
+pub struct Reach {
+    /// Its memory.
+    pub pager: Pager,
+    /// The thread in it that takes pages out.
+    pub hand: OwnedFd,
+    /// Its arena.
+    pub arena: Span,
+    /// Its process.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    block: Block,
+    is_held: bool,
+    is_queued: bool,
+}
+
+#[derive(Default)]
+struct Table {
+    blocks: HashMap<Number, Entry>,
+    /// Blocks with pages here, those that came first in front.
+    queue: VecDeque<Number>,
+    held: usize,
+    /// A fork is going on: nobody takes a block.
+    is_frozen: bool,
+    is_over: bool,
+    evictions: u64,
+}
+
+/// One program's memory.
+pub struct Space {
+    own: Weak<Space>,
+    shared: Arc<Shared>,
+    reach: Reach,
+    table: Mutex<Table>,
+    changed: Condvar,
+    /// Pages here.
+    here: AtomicU64,
+    /// The program's user was told that bytes are gone.
+    has_told: AtomicBool,
+}
+
+/// A table as it was at a fork, until the child says hello.
+pub struct Snapshot {
+    shared: Arc<Shared>,
+    blocks: HashMap<Number, Entry>,
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
+    }
+}
+
+impl Space {
+    /// That of a program which begins, or of a child that has its parent's pages.
+    pub fn new(shared: &Arc<Shared>, reach: Reach, mut inherited: Option<Snapshot>) -> Arc<Space> {
+        let blocks = inherited.as_mut().map(|snapshot| std::mem::take(&mut snapshot.blocks)).unwrap_or_default();
+        let mut queue: VecDeque<Number> =
+            blocks.iter().filter(|(_, entry)| entry.block.here != 0).map(|(number, _)| *number).collect();
+        queue.make_contiguous().sort_unstable();
+        let here: u64 = blocks.values().map(|entry| u64::from(entry.block.here.count_ones())).sum();
+        let blocks = blocks.into_iter().map(|(number, entry)| {
+            // What the kernel copied is not protected.
+            let block = Block { dirty: entry.block.here, ..entry.block };
+            (number, Entry { block, is_held: false, is_queued: entry.block.here != 0 })
+        });
+        let table = Table { blocks: blocks.collect(), queue, ..Table::default() };
+        shared.here.fetch_add(here, Ordering::Relaxed);
+        Arc::new_cyclic(|own| Space {
+            own: own.clone(),
+            shared: shared.clone(),
+            reach,
+            table: Mutex::new(table),
+            changed: Condvar::new(),
+            here: here.into(),
+            has_told: AtomicBool::new(false),
+        })
+    }
+
+    /// How the program is reached.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Pages of it that are on this host.
+    pub fn here(&self) -> u64 {
+        self.here.load(Ordering::Relaxed)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a block when nobody has it. `None` when the program is over.
+    fn hold(&self, number: Number) -> Option<Held<'_>> {
+        let mut table = self.table();
+        loop {
+            if table.is_over {
+                return None;
+            }
+            let is_frozen = table.is_frozen;
+            let entry = table.blocks.entry(number).or_default();
+            if !entry.is_held && !is_frozen {
+                entry.is_held = true;
+                let block = entry.block;
+                table.held += 1;
+                return Some(Held { space: self, number, block });
+            }
+            table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.shared.counts
+    }
+
+    /// Where a block's pages are in the program.
+    fn span(&self, number: Number, pages: Range<u32>) -> Span {
+        let start = self.reach.arena.start + number * BLOCK_LEN + u64::from(pages.start) * PAGE_LEN;
+        Span { start, len: u64::from(pages.end - pages.start) * PAGE_LEN }
+    }
+
+    /// The block and page of an address.
+    fn find(&self, at: u64) -> Option<(Number, u32)> {
+        let offset = at.checked_sub(self.reach.arena.start).filter(|offset| *offset < self.reach.arena.len)?;
+        Some((offset / BLOCK_LEN, (offset % BLOCK_LEN / PAGE_LEN) as u32))
+    }
+
+    /// Resolves a touch.
+    pub fn on_touch(&self, touch: Touch, buffer: &mut Buffer) {
+        let (Touch::Absent { at, .. } | Touch::Protected { at }) = touch;
+        let Some((number, page)) = self.find(at) else { return };
+        self.counts().faults.fetch_add(1, Ordering::Relaxed);
+        self.shared.make_room();
+        let Some(mut held) = self.hold(number) else { return };
+        match touch {
+            Touch::Protected { .. } => held.unprotect(page),
+            Touch::Absent { is_write, .. } => {
+                if let Err(error) = held.bring(page, is_write, buffer) {
+                    drop(held);
+                    self.on_lost(&error, self.span(number, page..page + 1));
+                }
+            }
+        }
+    }
+
+    /// Brings a block before it is touched, without waiting for anything; `skips_first` leaves its first page absent, whose touch then
+    /// tells how far the program has come.
+    pub fn prefetch(&self, number: Number, skips_first: bool, is_write: bool, buffer: &mut Buffer) {
+        let is_there = (number + 1) * BLOCK_LEN <= self.reach.arena.len;
+        if !is_there || self.shared.is_full() || !self.table().blocks.get(&number).is_some_and(|entry| !entry.is_held) {
+            return;
+        }
+        let Some(mut held) = self.hold(number) else { return };
+        let mut pages = held.block.kept & !held.block.here;
+        if skips_first {
+            pages &= !1;
+        }
+        for run in runs(pages).collect::<Vec<_>>() {
+            // The touch itself reports what fails.
+            if held.fetch(run, is_write, buffer).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How many pages in a row are here at the end of a block.
+    fn tail(&self, number: Number) -> u32 {
+        self.table().blocks.get(&number).map_or(0, |entry| entry.block.here.leading_ones())
+    }
+
+    /// Evicts one block. `false` where there is none that can be.
+    pub fn evict(&self, buffer: &mut Buffer) -> bool {
+        let Some(mut held) = self.next_to_evict() else { return false };
+        match held.evict(buffer) {
+            Ok(()) => true,
+            Err(error) => {
+                let span = self.span(held.number, 0..PAGES);
+                drop(held);
+                if let Some(error) = error {
+                    self.on_lost(&error, span);
+                }
+                false
+            }
+        }
+    }
+
+    fn next_to_evict(&self) -> Option<Held<'_>> {
+        let mut table = self.table();
+        if table.is_frozen || table.is_over {
+            return None;
+        }
+        for _ in 0..3 * table.queue.len() {
+            let number = table.queue.pop_front()?;
+            let entry = table.blocks.get_mut(&number)?;
+            if entry.block.here == 0 && !entry.is_held {
+                entry.is_queued = false;
+                continue;
+            }
+            if !entry.is_held && entry.block.passes == 0 {
+                (entry.is_held, entry.is_queued) = (true, false);
+                let block = entry.block;
+                table.held += 1;
+                return Some(Held { space: self, number, block });
+            }
+            entry.block.passes = entry.block.passes.saturating_sub(u8::from(!entry.is_held));
+            table.queue.push_back(number);
+        }
+        None
+    }
+
+    /// Holds the blocks of a range and calls `then`; afterwards the pages are zero.
+    pub fn free(&self, start: u64, len: u64, then: impl FnOnce() -> Option<()>) -> Option<()> {
+        let end = start.checked_add(len).filter(|end| *end <= self.reach.arena.start + self.reach.arena.len)?;
+        let (first, _) = self.find(start)?;
+        let mut held = Vec::new();
+        for number in first..(end - self.reach.arena.start).div_ceil(BLOCK_LEN) {
+            held.push(self.hold(number)?);
+        }
+        then()?;
+        for mut held in held {
+            let base = self.reach.arena.start + held.number * BLOCK_LEN;
+            let page = |at: u64| (at.saturating_sub(base) / PAGE_LEN).min(PAGES.into()) as u32;
+            let before = held.block.here.count_ones();
+            held.block.on_freed(page(start)..page(end));
+            held.count(before);
+            if held.block.kept == 0
+                && let Some(slot) = held.block.slot.take()
+            {
+                self.shared.store.release(slot);
+            }
+        }
+        Some(())
+    }
+
+    /// Stops all movement for a fork, and returns what the child will have.
+    pub fn freeze(&self) -> Option<Snapshot> {
+        let wait = |table| self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table();
+        while table.is_frozen && !table.is_over {
+            table = wait(table);
+        }
+        table.is_frozen = true;
+        while table.held > 0 && !table.is_over {
+            table = wait(table);
+        }
+        if table.is_over {
+            return None;
+        }
+        let blocks = table.blocks.clone();
+        blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.share(slot));
+        Some(Snapshot { shared: self.shared.clone(), blocks })
+    }
+
+    /// The fork is done.
+    pub fn thaw(&self) {
+        self.table().is_frozen = false;
+        self.changed.notify_all();
+    }
+
+    /// The program is over: its pages and slots are nobody's.
+    pub fn end(&self) {
+        let mut table = self.table();
+        table.is_over = true;
+        self.changed.notify_all();
+        while table.held > 0 {
+            table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+        }
+        let blocks = std::mem::take(&mut table.blocks);
+        table.queue.clear();
+        drop(table);
+        blocks.values().filter_map(|entry| entry.block.slot).for_each(|slot| self.shared.store.release(slot));
+        self.shared.here.fetch_sub(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.shared.room.notify_all();
+    }
+
+    /// Bytes that the program needs are gone: whoever touches them gets SIGBUS.
+    fn on_lost(&self, error: &Error, span: Span) {
+        let Reach { name, process, pager, .. } = &self.reach;
+        if !self.has_told.swap(true, Ordering::Relaxed) {
+            eprintln!("hanare: {name} (process {process}) has memory that is gone and gets SIGBUS: {error}");
+        }
+        if pager.poison(span).is_err()
+            && let Some(process) = rustix::process::Pid::from_raw(*process as i32)
+        {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::BUS);
+        }
+    }
+}
+
+/// A block that this thread alone changes, until it is dropped.
+struct Held<'a> {
+    space: &'a Space,
+    number: Number,
+    block: Block,
+}
+
+impl Deref for Held<'_> {
+    type Target = Block;
+
+    fn deref(&self) -> &Block {
+        &self.block
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Block {
+        &mut self.block
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut table = self.space.table();
+        table.held -= 1;
+        if let Some(entry) = table.blocks.get_mut(&self.number) {
+            let is_new = self.block.here != 0 && !entry.is_queued;
+            entry.is_queued |= is_new;
+            (entry.block, entry.is_held) = (self.block, false);
+            if is_new {
+                table.queue.push_back(self.number);
+            }
+        }
+        drop(table);
+        self.space.changed.notify_all();
+    }
+}
+
+impl Held<'_> {
+    /// Takes note that so many pages were here before.
+    fn count(&self, before: u32) {
+        let (now, before) = (u64::from(self.block.here.count_ones()), u64::from(before));
+        for here in [&self.space.here, &self.space.shared.here] {
+            here.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        }
+        if now < before {
+            self.space.shared.room.notify_all();
+        }
+    }
+
+    /// Lets a write go on.
+    fn unprotect(&mut self, page: u32) {
+        let span = self.space.span(self.number, page..page + 1);
+        if !has(self.block.here, page) {
+            return self.space.reach.pager.wake(span);
+        }
+        let pages = self.block.to_unprotect(page);
+        self.block.dirty |= bits(pages.clone());
+        if self.space.reach.pager.unprotect(self.space.span(self.number, pages)).is_err() {
+            self.space.reach.pager.wake(span);
+        }
+    }
+
+    /// Brings an absent page, and others with it.
+    fn bring(&mut self, page: u32, is_write: bool, buffer: &mut Buffer) -> Result<()> {
+        if has(self.block.here, page) {
+            // Another thread's touch brought it meanwhile, or the program gave it back behind our back: then it is zero.
+            self.install(page..page + 1, true, &[0; PAGE_LEN as usize]);
+            return Ok(());
+        }
+        let before =
+            if page == self.block.here.trailing_ones() && self.number > 0 { self.space.tail(self.number - 1) } else { 0 };
+        let pages = self.block.to_bring(page, before);
+        if self.block.here == 0 && self.block.kept != 0 {
+            let (evictions, queued) = {
+                let table = self.space.table();
+                (table.evictions, table.queue.len() as u64)
+            };
+            self.block.on_return(evictions, queued);
+        }
+        let is_stream = self.block.run_before(page, before) >= PAGES / 2;
+        if has(self.block.kept, page) {
+            self.fetch(pages.clone(), is_write, buffer)?;
+        } else {
+            let zeros = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
+            zeros.fill(0);
+            self.install(pages.clone(), is_write, zeros);
+        }
+        if is_stream && (pages.end == PAGES || page == 0) {
+            self.space.shared.prefetch(&self.space.own, self.number + 1, is_write);
+        }
+        Ok(())
+    }
+
+    /// Brings kept pages.
+    fn fetch(&mut self, pages: Range<u32>, is_write: bool, buffer: &mut Buffer) -> Result<()> {
+        let Some(slot) = self.block.slot else { return Ok(()) };
+        let bytes = &mut buffer[..(pages.end - pages.start) as usize * PAGE_LEN as usize];
+        self.space.shared.store.read(slot, pages.start, bytes)?;
+        self.space.counts().fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.install(pages, is_write, bytes);
+        Ok(())
+    }
+
+    /// Puts pages into the program.
+    fn install(&mut self, pages: Range<u32>, is_write: bool, bytes: &[u8]) {
+        let (mut page, before) = (pages.start, self.block.here.count_ones());
+        while page < pages.end {
+            let at = self.space.span(self.number, page..pages.end).start;
+            let rest = &bytes[(page - pages.start) as usize * PAGE_LEN as usize..];
+            let copy = |bytes| self.space.reach.pager.copy(at, bytes, !is_write);
+            // Pages of different protection are different mappings to the kernel, which refuses a copy to several: then one by one.
+            let copied = copy(rest).or_else(|refused| match refused {
+                Refused::System(Errno::EXIST) => Err(refused),
+                _ => copy(&rest[..PAGE_LEN as usize]),
+            });
+            let done = match copied {
+                Ok(done) => (done / PAGE_LEN) as u32,
+                // A page that is there although nobody brought it: the program's own thread did, with zeros.
+                Err(Refused::System(Errno::EXIST)) => 1,
+                Err(_) => break,
+            };
+            self.block.here |= bits(page..page + done);
+            if is_write {
+                self.block.dirty |= bits(page..page + done);
+            }
+            page += done.max(1);
+        }
+        self.count(before);
+        self.space.reach.pager.wake(self.space.span(self.number, pages));
+    }
+
+    /// Takes all pages out of the program. **Errors**: the pool's, which keeps them here; `None` where the program is over, or has put
+    /// other memory there.
+    fn evict(&mut self, buffer: &mut Buffer) -> Result<(), Option<Error>> {
+        let Reach { pager, hand, .. } = &self.space.reach;
+        let dirty = self.block.dirty;
+        if dirty != 0 {
+            let written = dirty.trailing_zeros()..PAGES - dirty.leading_zeros();
+            pager.protect(self.space.span(self.number, written)).map_err(|_| None)?;
+            for run in runs(dirty) {
+                let range = run.start as usize * PAGE_LEN as usize..run.end as usize * PAGE_LEN as usize;
+                pager.read(self.space.span(self.number, run).start, &mut buffer[range]).map_err(|_| None)?;
+            }
+            let slot = self.space.shared.store.write(self.block.slot, self.block.kept & !dirty, dirty, &mut buffer[..])?;
+            self.block.slot = Some(slot);
+            self.space.counts().written.fetch_add(u64::from(dirty.count_ones()) * PAGE_LEN, Ordering::Relaxed);
+        }
+        let here = self.block.here;
+        let span = self.space.span(self.number, here.trailing_zeros()..PAGES - here.leading_zeros());
+        zap(hand, span).ok_or(None)?;
+        let evictions = {
+            let mut table = self.space.table();
+            table.evictions += 1;
+            table.evictions
+        };
+        self.block.on_evicted(evictions);
+        self.count(here.count_ones());
+        Ok(())
+    }
+}
+
+/// Has the program's hand take pages out.
+fn zap(hand: &OwnedFd, span: Span) -> Option<()> {
+    let call = Call::Zap { start: span.start, len: span.len }.encode();
+    rustix::net::send(hand, &call, SendFlags::NOSIGNAL).ok()?;
+    let mut answer = [0; ANSWER_LEN];
+    loop {
+        match rustix::net::recv(hand, &mut answer[..], RecvFlags::empty()) {
+            Ok((ANSWER_LEN, _)) if answer == [0; ANSWER_LEN] => return Some(()),
+            Err(Errno::INTR) => continue,
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! How clients end to share a region: their host leaves its homes when the last client has gone and all that only this host had is home,
+//! or will not come.
+
+use super::SharedRegions;
+use super::guests::{PendingJoin, cancel_share_wait};
+use super::request::HostKey;
+use hanare_protocol::Error;
+use hanare_protocol::id::{ClientId, Gid, NodeId};
+use hanare_protocol::page::share::{self, Over};
+use hanare_protocol::wire::control::Answer;
+
+impl SharedRegions {
+    /// The node ends in good order: what only this host had goes home, as if all clients had unmapped.
+    pub fn stop(&mut self) {
+        let (all, now_ms): (Vec<HostKey>, u64) = (self.hosts.keys().copied().collect(), self.now_ms());
+        for key in all {
+            self.with_host(key, |host, outputs| {
+                host.part_all(outputs);
+                host.sharing.give_up(now_ms);
+            });
+        }
+        self.settle();
+        self.go_on_leaving();
+        self.settle();
+    }
+
+    /// Whether this host shares nothing.
+    pub fn is_left(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    pub(super) fn unshare(&mut self, client: ClientId, gid: Gid, has_asked: bool) {
+        let Some(place) = self.place_of(client, gid) else {
+            if has_asked {
+                self.reply(client, Ok(Answer::Ok), Vec::new());
+            }
+            return;
+        };
+        let now_ms = self.now_ms();
+        self.with_host(place, |host, outputs| {
+            host.part(client, outputs);
+            if has_asked {
+                host.sharing.unmap(client, host.is_unused(), now_ms);
+            }
+        });
+        self.act(place);
+    }
+
+    /// No home knows this host any more; who wants the region meanwhile asks again.
+    pub(super) fn end(&mut self, place: HostKey) {
+        let Some(mut host) = self.hosts.remove(&place) else { return };
+        for door in &host.homes {
+            self.keys.remove(&door.key);
+        }
+        while let Some(action) = host.sharing.poll() {
+            match action {
+                share::Action::Unmapped(client, failed) => self.reply(client, failed.map_or(Ok(Answer::Ok), Err), Vec::new()),
+                share::Action::Again(wanted) => self.share(wanted),
+                other => tracing::error!("{} has ended, and its rules want {other:?}", place.gid),
+            }
+        }
+    }
+
+    /// Regions that are being left: when all pages are home, the homes are told.
+    pub(super) fn go_on_leaving(&mut self) {
+        let emptying = self.hosts.iter().filter(|(_, host)| host.sharing.may_empty());
+        let (emptying, now_ms): (Vec<HostKey>, u64) = (emptying.map(|(place, _)| *place).collect(), self.now_ms());
+        for place in emptying {
+            self.note_unsaved(place, &[]);
+            let mut is_empty = true;
+            self.with_host(place, |host, outputs| is_empty = host.is_lost() || host.empty(None, outputs));
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
+            let node = host.homes.first().map_or(NodeId(0), |door| door.node);
+            let name = &host.name;
+            host.sharing.on_emptied(is_empty, now_ms, || {
+                let reason = format!("a program that stands still keeps pages of region '{name}' from it, and they are lost");
+                tracing::error!("{reason}");
+                Error::NodeLost { node, reason }
+            });
+            self.note_unsaved(place, &[]);
+            self.act(place);
+        }
+    }
+
+    /// A home has all that this host had.
+    pub(super) fn on_left(&mut self, key: u64) {
+        let Some((place, at)) = self.keys.get(&key).copied() else { return };
+        self.note_unsaved(place, &[]);
+        if let Some(host) = self.hosts.get_mut(&place) {
+            host.sharing.on_left(at);
+        }
+        self.act(place);
+    }
+
+    /// A home that is lost, or is one of these, has not got all that was stored here: who unmaps is told.
+    fn note_unsaved(&mut self, place: HostKey, lost: &[usize]) {
+        let Some(host) = self.hosts.get_mut(&place) else { return };
+        let Some(node) = host.unsaved(lost) else { return };
+        let reason = format!("it has not got all that programs of this host stored to region '{}', and they unmap it", host.name);
+        host.sharing.fail(Error::NodeLost { node, reason });
+    }
+
+    /// Homes of this node's regions are lost: they are not waited for.
+    pub(super) fn lose_homes(&mut self, node: NodeId, over: Over) {
+        let places: Vec<HostKey> = self.hosts.keys().copied().collect();
+        for place in places {
+            let Some(host) = self.hosts.get_mut(&place) else { continue };
+            let is_over = |at: &usize| host.homes[*at].node == node && host.sharing.is_over(*at, over);
+            let over: Vec<usize> = (0..host.homes.len()).filter(is_over).collect();
+            if over.is_empty() {
+                continue;
+            }
+            self.note_unsaved(place, &over);
+            if let Some(host) = self.hosts.get_mut(&place) {
+                over.iter().for_each(|at| host.on_home_lost(*at));
+            }
+            self.act(place);
+        }
+        // One that cannot be reached may live, and waits for its answer.
+        let has_ended = |pending: &PendingJoin| pending.from == node && pending.life.is_over(over) && over != Over::All;
+        for gone in self.lobby.drop_those(has_ended) {
+            cancel_share_wait(&self.extents, self.me, &gone.join);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The thread that takes pages out of this program when the keeper says so: only a program itself can.
+//!
+//! The C library does not know it, so that a program with one thread stays one for its locks. It makes system calls alone, without
+//! `errno`, which it would share with the thread that made it. It ends with the keeper's end of its socket, or with the program.
+
+use hanare_protocol::wire::main_memory::{CALL_LEN, Call};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::ffi::{c_int, c_void};
+use std::os::fd::BorrowedFd;
+
+/// It calls a few functions deep.
+const STACK_LEN: usize = 64 << 10;
+
+/// Starts it, with its end of the socket, which it keeps for ever. `None` where the kernel has no thread.
+pub fn start(socket: c_int) -> Option<()> {
+    // SAFETY: new memory.
+    let stack = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), STACK_LEN, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::STACK)
+    };
+    let top = stack.ok()?.wrapping_byte_add(STACK_LEN);
+    let flags =
+        libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
+    // SAFETY: signal sets are plain values; the thread gets a stack of its own and no other memory.
+    let started = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        // The thread inherits the mask: no signal of the program is its business.
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = libc::clone(work, top, flags, socket as usize as *mut c_void);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    };
+    (started > 0).then_some(())
+}
+
+extern "C" fn work(socket: *mut c_void) -> c_int {
+    // SAFETY: the descriptor is this thread's alone. A program that closes all of its descriptors closes it, too: calls fail then.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket as usize as c_int) };
+    let mut bytes = [0; CALL_LEN];
+    loop {
+        match recv(socket, &mut bytes[..], RecvFlags::empty()) {
+            Ok((CALL_LEN, _)) => {}
+            Err(Errno::INTR) => continue,
+            _ => return 0,
+        }
+        let Ok(Call::Zap { start, len }) = Call::decode(&bytes) else { return 0 };
+        let done = zap(start as usize, len as usize);
+        if send(socket, &u64::from(!done).to_le_bytes(), SendFlags::NOSIGNAL).is_err() {
+            return 0;
+        }
+    }
+}
+
+/// Takes pages out, also such as the program has locked in memory. `false` where the kernel refuses.
+pub fn zap(start: usize, len: usize) -> bool {
+    // SAFETY: pages of the arena whose blocks the keeper holds: their bytes are kept, or given back.
+    unsafe {
+        madvise(start as *mut _, len, Advice::LinuxDontNeed).is_ok()
+            || libc::syscall(libc::SYS_madvise, start, len, MADV_DONTNEED_LOCKED) == 0
+    }
+}
+
+/// Since Linux 5.18.
+const MADV_DONTNEED_LOCKED: c_int = 24;
