@@ -125,8 +125,9 @@ fn believed(folder: &Path) -> Option<Believed> {
         let _ = DirBuilder::new().mode(0o700).create(folder);
         std::fs::symlink_metadata(folder).ok().filter(Metadata::is_dir)
     };
-    let (above, about) = (about(folder.parent()?)?, about(folder)?);
     let is_alone = |about: &Metadata, uid| about.uid() == uid && about.mode() & 0o022 == 0;
+    let above = about(folder.parent()?).filter(|above| is_alone(above, uid) || is_alone(above, 0))?;
+    let about = about(folder)?;
     if is_alone(&above, uid) && is_alone(&about, uid) {
         return Some(Believed::Own(uid));
     }
