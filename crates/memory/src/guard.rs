@@ -17,7 +17,13 @@
 //! 4. Pages of watched mappings are replaced only while they are in the table: nobody has references to them.
 //! 5. Ranges given to the kernels here lie inside windows, so what windows promise holds for them.
 
+mod lost_pages;
+
+pub use lost_pages::forget;
+pub(crate) use lost_pages::is_any_lost;
+
 use crate::window::Window;
+use lost_pages::{first_lost, lost_runs, note_lost};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -25,7 +31,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, compiler_fence, fence};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, compiler_fence};
 use std::sync::{Once, OnceLock};
 use thiserror::Error;
 
@@ -109,8 +115,8 @@ pub(crate) fn check_side(side: Side, window: Window, base: u64) -> Result<(), Lo
 #[cold]
 fn withdraw(range: Range<usize>) {
     let Some(nothing) = nothing() else { return };
-    for run in &LOST {
-        let (start, end) = run.bounds();
+    for run in lost_runs() {
+        let (start, end) = (run.start, run.end);
         let (from, to) = (start.max(range.start & !(PAGE_LENS[0] - 1)), end.min(range.end.next_multiple_of(PAGE_LENS[0])));
         for page in (from..to).step_by(PAGE_LENS[0]).filter(|page| crate::fault::is_watched(*page)) {
             let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
@@ -297,98 +303,6 @@ fn pass_on(signal: libc::c_int, about: *mut libc::siginfo_t, machine: *mut libc:
     }
 }
 
-/// A run of lost pages; free when `start` is 0.
-struct LostRun {
-    start: AtomicUsize,
-    end: AtomicUsize,
-    /// Runs that were put here; counted after their start is there, and before their end.
-    runs: AtomicUsize,
-}
-
-impl LostRun {
-    /// Both ends of one run: between two loads the place could be given up, and taken for a run elsewhere.
-    fn bounds(&self) -> (usize, usize) {
-        loop {
-            let runs = self.runs.load(SeqCst);
-            let bounds = (self.start.load(SeqCst), self.end.load(SeqCst));
-            if self.runs.load(SeqCst) == runs {
-                return bounds;
-            }
-        }
-    }
-}
-
-/// Most runs of lost pages at one time; one truncated file is one run. Beyond it a fault is fatal, as without a guard.
-const LOST_RUN_COUNT_MAX: usize = 256;
-
-static LOST: [LostRun; LOST_RUN_COUNT_MAX] =
-    [const { LostRun { start: AtomicUsize::new(0), end: AtomicUsize::new(0), runs: AtomicUsize::new(0) } }; LOST_RUN_COUNT_MAX];
-static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether any page of this process is lost; asked after each access.
-#[inline]
-pub(crate) fn is_any_lost() -> bool {
-    // ORDERING: pairs with the fetch_add in `note_lost`: whoever read zeros from a replaced page finds it counted.
-    fence(std::sync::atomic::Ordering::Acquire);
-    LOST_COUNT.load(Relaxed) != 0
-}
-
-/// Puts pages in the table, at the end or start of a run that they continue, or as a run of their own.
-fn note_lost(pages: Range<usize>) -> bool {
-    for run in &LOST {
-        let (start, end) = run.bounds();
-        let continues = start != 0
-            && (end == pages.start && run.end.compare_exchange(end, pages.end, SeqCst, SeqCst).is_ok()
-                || start == pages.end && run.start.compare_exchange(start, pages.start, SeqCst, SeqCst).is_ok());
-        if continues || start == 0 && run.start.compare_exchange(0, pages.start, SeqCst, SeqCst).is_ok() {
-            if !continues {
-                run.runs.fetch_add(1, SeqCst);
-                run.end.store(pages.end, SeqCst);
-                LOST_COUNT.fetch_add(1, SeqCst);
-            }
-            return true;
-        }
-    }
-    false
-}
-
-/// The first lost byte of a range, counted from its start.
-fn first_lost(range: Range<usize>) -> Option<usize> {
-    let overlap = |run: &LostRun| {
-        let (start, end) = run.bounds();
-        let (start, end) = (start.max(range.start), end.min(range.end));
-        (start < end).then(|| start - range.start)
-    };
-    LOST.iter().filter_map(overlap).min()
-}
-
-/// Forgets what was lost in an address range that is unmapped or mapped anew; [`crate::Mapping`] does so by itself.
-pub fn forget(range: Range<usize>) {
-    if LOST_COUNT.load(SeqCst) == 0 {
-        return;
-    }
-    for run in &LOST {
-        let (start, end) = run.bounds();
-        if start == 0 || end <= range.start || range.end <= start {
-            continue;
-        }
-        match (start < range.start, range.end < end) {
-            (false, false) => {
-                LOST_COUNT.fetch_sub(1, SeqCst);
-                run.end.store(0, SeqCst);
-                run.start.store(0, SeqCst);
-            }
-            (false, true) => run.start.store(range.end, SeqCst),
-            (true, is_more_behind) => {
-                run.end.store(range.start, SeqCst);
-                if is_more_behind {
-                    note_lost(range.end..end);
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,25 +368,6 @@ mod tests {
         forget(range.start + 4096..range.end);
         assert_eq!(first_lost(range.clone()), Some(0));
         assert_eq!(first_lost(range.start + 4096..range.end), None);
-    }
-
-    #[test]
-    fn what_lies_between_a_run_and_the_next_in_its_place_is_not_lost() {
-        // Addresses that nothing of this process is at.
-        let (low, between, high) = (1 << 20..(1 << 20) + 4096, 2 << 20..(2 << 20) + 4096, 3 << 20..(3 << 20) + 4096);
-        std::thread::scope(|scope| {
-            let changing = scope.spawn(|| {
-                for _ in 0..300_000 {
-                    for run in [&low, &high] {
-                        assert!(note_lost(run.clone()));
-                        forget(run.clone());
-                    }
-                }
-            });
-            while !changing.is_finished() {
-                assert_eq!(first_lost(between.clone()), None);
-            }
-        });
     }
 
     #[test]

@@ -370,6 +370,16 @@ pub const ASK_MS: u64 = 2_000;
 /// How long a node is a member without renewing. A killed node must be reported within 5 s: lease and one tick stay below.
 pub const LEASE_MS: u64 = 3_000;
 
+/// How long a node whose connection broke is dialed again before it counts as gone: with the time to notice, a killed node is known within
+/// 5 s. A page that is under way from such a node is waited for no longer.
+pub const REACH_MS: u64 = 3_500;
+
+/// How long after a failed try to reach a node the next begins: often enough to be back within a lease, and no load.
+pub const DIAL_AGAIN_MS: u64 = 100;
+
+/// Shares at homes that took their pages back which a node remembers: such a home may ask again, and pages of it may still be passed on.
+pub const HANDED_COUNT_MAX: usize = 256;
+
 /// How soon a member renews again when it was answered: often enough for its lease to survive an outage of [`OUTAGE_MS`].
 pub const RENEW_MS: u64 = LEASE_MS / 12;
 
@@ -420,6 +430,8 @@ const _: () = {
     assert!(REPEAT_MS * 3 <= LEASE_MS, "a lease must survive two lost renewals");
     assert!(RENEW_MS + OUTAGE_MS + AGAIN_MS <= LEASE_MS, "a lease survives an outage that begins just before a renewal");
     assert!(LEASE_MS + RENEW_MS < 5_000, "a killed node is reported within 5 s");
+    assert!(REACH_MS >= LEASE_MS, "who is a member still is dialed");
+    assert!(DIAL_AGAIN_MS * 10 < REACH_MS, "a node is tried several times before it is given up");
     assert!(
         2 * LEASE_MS + RENEW_MS < ANSWER_MS,
         "after a restart the coordinator has heard of every node before an asker gives up"

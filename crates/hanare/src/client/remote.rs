@@ -17,10 +17,9 @@ use hanare_fabric::Traffic;
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::Window;
 use hanare_memory::fork::{Lineage, Withheld};
-use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
-use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
+use hanare_protocol::wire::exchange::{Query, Reply, name_head};
 use hanare_protocol::wire::head::{HEAD_LEN, Kind};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -258,56 +257,6 @@ impl Remote {
         if let Ok(seq) = unsafe { self.post_on(&mut inner, request) } {
             inner.pending.forsake(seq);
         }
-    }
-
-    /// Has a connection of this client end at the node too, where it broke here: what was taken on it goes to others. A node that cannot
-    /// be asked within `patience` finds out by itself.
-    pub fn end(&self, connection: u128, patience: Duration) {
-        let _ = self.ask(Question { connection, seq: 0 }, patience.min(ASK));
-    }
-
-    /// What is told of a request; where the connection broke and the request must not be repeated, the node is asked.
-    fn explain(&self, outcome: Result<()>, connection: Option<u128>, seq: u64, what: &str, patience: Duration) -> Result<()> {
-        if matches!(outcome, Err(Error::GrantRefused { .. })) {
-            self.refusals.fetch_add(1, Ordering::Relaxed);
-        }
-        match (outcome, connection) {
-            (Err(broke @ (Error::NodeLost { .. } | Error::Timeout { .. } | Error::Garbage { .. })), Some(connection)) => {
-                let happened = self.ask(Question { connection, seq }, patience);
-                let reason = match broke {
-                    Error::NodeLost { reason, .. } => reason,
-                    other => other.to_string(),
-                };
-                Err(Error::Broken { node: self.node, what: what.to_owned(), reason, happened })
-            }
-            (other, _) => other,
-        }
-    }
-
-    /// Asks what became of a request. A node that cannot be asked leaves it unknown.
-    fn ask(&self, question: Question, patience: Duration) -> Happened {
-        if self.lock().mute == Some(question.connection) {
-            return Happened::Unknown;
-        }
-        self.ask_now(question, self.bound.min(patience)).unwrap_or_else(|_| {
-            self.lock().mute = Some(question.connection);
-            Happened::Unknown
-        })
-    }
-
-    fn ask_now(&self, question: Question, patience: Duration) -> Result<Happened> {
-        let until = Instant::now() + patience;
-        let mut request = self.draft();
-        request.set_query(&Query::Ask(question), Patience::Usual);
-        // SAFETY: a question has no memory but its own.
-        let seq = unsafe { self.post_within(request, patience) }?;
-        let mut told = None;
-        let left = until.saturating_duration_since(Instant::now());
-        self.settle(seq, left, |request| told = request.take_reply())?;
-        Ok(match told {
-            Some(Reply::Told(happened)) => happened,
-            _ => Happened::Unknown,
-        })
     }
 
     /// Waits for a request to have an outcome, at most `patience` since the last byte moved, and lets `look` see it before it is put aside.

@@ -27,12 +27,13 @@ pub struct Courier<M> {
     unconfirmed: BTreeMap<u64, M>,
     heard: Receipt,
     beyond: BTreeSet<u64>,
-    owes: bool,
+    /// Messages that arrived since the last receipt.
+    owes: u32,
 }
 
 impl<M> Default for Courier<M> {
     fn default() -> Courier<M> {
-        Courier { sent: 0, unconfirmed: BTreeMap::new(), heard: Receipt::default(), beyond: BTreeSet::new(), owes: false }
+        Courier { sent: 0, unconfirmed: BTreeMap::new(), heard: Receipt::default(), beyond: BTreeSet::new(), owes: 0 }
     }
 }
 
@@ -57,7 +58,7 @@ impl<M> Courier<M> {
 
     /// A message of the other end arrives. Says whether it is heard for the first time; a repetition is dropped.
     pub fn hear(&mut self, number: u64) -> bool {
-        self.owes = true;
+        self.owes = self.owes.saturating_add(1);
         if number <= self.heard.up_to {
             return false;
         }
@@ -75,8 +76,14 @@ impl<M> Courier<M> {
     /// What to tell the other end, if something arrived since the last time: with the next message to it, or by itself after
     /// a while.
     pub fn receipt(&mut self) -> Option<Receipt> {
-        let owed = std::mem::take(&mut self.owes);
-        owed.then(|| Receipt { up_to: self.heard.up_to, beyond: self.beyond.iter().copied().collect() })
+        self.receipt_after(1)
+    }
+
+    /// As [`Courier::receipt`], if so many messages arrived since.
+    pub fn receipt_after(&mut self, count: u32) -> Option<Receipt> {
+        let is_due = self.owes >= count.max(1);
+        self.owes = if is_due { 0 } else { self.owes };
+        is_due.then(|| Receipt { up_to: self.heard.up_to, beyond: self.beyond.iter().copied().collect() })
     }
 
     /// The other end says what it has heard. Receipts may be lost, repeated and overtaken.

@@ -17,6 +17,7 @@
 //! | `recalls` | stages of commands at the home, which wait for pages, and for how long |
 //! | `share/` | how a host comes to share a region with its homes, and how that ends |
 //! | `courier` | each message once, over connections that lose and repeat |
+//! | `dialing` | when a connection to another node is made, made anew, and given up with the node |
 //! | `consistency` | what a mapping promises |
 //!
 //! # Life of a fault
@@ -94,6 +95,7 @@
 pub mod bypass;
 pub mod consistency;
 pub mod courier;
+pub mod dialing;
 pub mod direct;
 pub mod directory;
 mod entries;
@@ -113,6 +115,7 @@ mod tests;
 
 pub use consistency::Consistency;
 pub use courier::{Answering, Courier, Receipt};
+pub use dialing::Dialing;
 pub use direct::{Again, Directs};
 pub use directory::{Directory, Face, Heard, Returning};
 pub use host::{Host, HostOutput, Place, Plain};

@@ -39,6 +39,7 @@ impl PageWorld {
         self.let_leavers_go(life)?;
         self.go_on_leaving(life)?;
         self.ask_again(life);
+        self.end_return(life)?;
         let process = self.processes.get_mut(&life).expect("just seen");
         let peers: Vec<Life> = process.couriers.keys().copied().collect();
         for to in peers {
@@ -100,7 +101,7 @@ impl PageWorld {
             What::ToHost(message) => {
                 // The extent was handed over: a page that was passed on goes straight back to its home.
                 let Some(version) = returns::passed_on(&message) else { return Ok(()) };
-                let Some((share, back)) = process.handed.get(&by).copied() else { return Ok(()) };
+                let Some((share, back)) = process.handed.home_of(by).map(|(share, at)| (share, *at)) else { return Ok(()) };
                 let what = What::ToHome(ToHome::WriteBack { version, keeps: false });
                 self.send(to, back, Parcel { home, page, what, value, by: share, peer: None });
                 Ok(())

@@ -24,7 +24,7 @@ use crate::harness::{Course, World, defects, on_course};
 use guests::{Joining, Peer};
 use hanare_protocol::id::Incarnation;
 use hanare_protocol::page::directory::{Output, Phase};
-use hanare_protocol::page::share::{Guests, Lobby};
+use hanare_protocol::page::share::{Guests, HandedShares, Lobby};
 use hanare_protocol::page::word::{Fault, Fill, State};
 use hanare_protocol::page::{
     Access, Answering, Courier, Directory, Face, Heard, Host, HostId, Page, Place, Plain, Recalls, Receipt,
@@ -197,8 +197,8 @@ struct Process {
     recalls: Recalls<(), (), Undone>,
     /// Lives of homes that are to be told that there is no more of an extent, by which share.
     leaves: BTreeSet<(Life, Extent, u64)>,
-    /// Shares at homes that are back and have got all, and in which life they are, by what this host was called.
-    handed: BTreeMap<u64, (u64, Life)>,
+    /// Shares at homes that are back and have got all, and in which life those are.
+    handed: HandedShares<Life, Parcel>,
     /// What this home waits for, after it was taken for lost.
     returning: Option<Returning>,
 }
@@ -353,7 +353,7 @@ impl PageWorld {
             stages: BTreeMap::new(),
             recalls: Recalls::new(STAGE_PATIENCE_MS),
             leaves: BTreeSet::new(),
-            handed: BTreeMap::new(),
+            handed: HandedShares::default(),
             returning: None,
         };
         self.processes.insert(life, process);

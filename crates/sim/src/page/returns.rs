@@ -129,8 +129,9 @@ impl PageWorld {
         }
         let process = self.processes.get_mut(&life).expect("it lives");
         let Some(its) = process.shares.get_mut(&home).filter(|its| its.key == key) else {
-            if process.handed.get(&key).is_some_and(|(known, _)| *known == share) {
+            if let Some(unsent) = process.handed.asked((key, share)) {
                 process.leaves.insert((from, home, share));
+                unsent.into_iter().for_each(|parcel| self.send(life, from, parcel));
             } else {
                 self.send(life, from, Parcel { home, page: Page(0), what: What::Forgot, value: None, by: share, peer: None });
                 self.forgive(life, home);
@@ -208,8 +209,9 @@ impl PageWorld {
 
     /// When all have answered the home begins anew: nobody else has a page of it, and what is lost went with somebody.
     pub(super) fn end_return(&mut self, life: Life) -> Check {
+        let now_ms = self.now_ms;
         let process = self.processes.get_mut(&life).expect("it lives");
-        let Some(rules) = process.returning.take_if(|rules| rules.is_over()) else { return Ok(()) };
+        let Some(rules) = process.returning.take_if(|rules| rules.ends(now_ms)) else { return Ok(()) };
         let home = process.extent;
         let lost: BTreeSet<Page> = rules.lost().collect();
         process.directory = Directory::after_return(PAGE_COUNT, OWN, lost.iter().copied());

@@ -66,8 +66,9 @@ impl Process {
     pub(super) fn keep_unsent(&mut self, unheard: impl IntoIterator<Item = Parcel>) {
         for parcel in unheard.into_iter().filter(is_page) {
             let known = self.shares.get_mut(&parcel.home).filter(|share| share.sharing.share(0) == Some(parcel.by));
-            if let Some(share) = known {
-                share.unsent.push(parcel);
+            match known {
+                Some(share) => share.unsent.push(parcel),
+                None => drop(self.handed.keep_unsent(parcel.by, parcel)),
             }
         }
     }
@@ -263,7 +264,7 @@ impl PageWorld {
         let process = self.processes.get_mut(&life).expect("it lives");
         process.leaves.insert((at, home, by));
         if !is_told {
-            process.handed.insert(key, (by, at));
+            process.handed.keep((key, by), at);
         }
     }
 

@@ -162,6 +162,7 @@ impl SharedRegions {
         if self.me.is_some_and(|(me, _)| me == node) {
             return self.local.push_back(outgoing);
         }
-        self.wires.send(outgoing, &mut self.actions);
+        let now_ms = self.now_ms();
+        self.wires.send(outgoing, now_ms, &mut self.actions);
     }
 }

@@ -11,12 +11,11 @@ use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::share::{Guest, Guests, Joiner, Over};
 use hanare_protocol::page::{
-    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Ticket, ToHome, ToHost,
+    Access, Again, Consistency, Directory, Directs, Face, Heard, HostId, Moves, Page, Refusal, Returning, Ticket, ToHome, ToHost,
 };
 use hanare_protocol::wire::control::PageStat;
 use hanare_protocol::wire::page::{Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled};
 use hanare_protocol::{Error, Result};
-use returning::Return;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,7 +37,7 @@ pub(crate) struct Home {
     /// Grants given to threads themselves that the home waits for, and the session they went to.
     direct: Directs<u64>,
     /// While this node, which was taken for lost, gets the newest bytes from the hosts that have them.
-    returning: Option<Return>,
+    returning: Option<Returning>,
     /// What the directory says to stages of commands.
     news: VecDeque<(Page, Face, Option<Refusal>)>,
 }

@@ -42,8 +42,8 @@ mod wires;
 use crate::node::extents::Extents;
 use guests::PendingJoin;
 use hanare_protocol::id::{ClientId, Epoch, Gid, Incarnation, NodeId};
-use hanare_protocol::page::share::Lobby;
 pub(crate) use hanare_protocol::page::share::Over;
+use hanare_protocol::page::share::{HandedShares, Lobby};
 use hanare_protocol::page::{Face, HostId, Recalls};
 use hanare_protocol::wire::control::Answer;
 use hanare_protocol::wire::page::{PageRequest, Settled, decode_frame};
@@ -58,7 +58,7 @@ pub(crate) use reply::SealedReply;
 use reply::{FinishedReply, PageReply, PendingReply};
 use request::HostKey;
 pub(crate) use request::RegionRequest;
-use returns::{Dismissed, Handed};
+use returns::Dismissed;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub(crate) struct SharedRegions {
     /// Hosts that wait to be let in at homes here.
     lobby: Lobby<PendingJoin>,
     /// Homes that are back, and have got what was here.
-    handed: VecDeque<Handed>,
+    handed: HandedShares<(NodeId, String), Arc<Outgoing>>,
     /// Hosts that could not be reached, and are members of the pool as far as is known: they are told that homes here do without them.
     dismissed: Vec<Dismissed>,
     /// Messages of this node to itself.
@@ -142,7 +142,7 @@ impl SharedRegions {
             hosts: HashMap::new(),
             keys: HashMap::new(),
             lobby: Lobby::new(bound.as_millis() as u64 / 2),
-            handed: VecDeque::new(),
+            handed: HandedShares::default(),
             dismissed: Vec::new(),
             local: VecDeque::new(),
             actions: VecDeque::new(),
@@ -301,7 +301,8 @@ impl SharedRegions {
 
     /// Time passes.
     pub fn tick(&mut self) {
-        self.wires.tick(&mut self.actions);
+        let now_ms = self.now_ms();
+        self.wires.tick(now_ms, &mut self.actions);
         self.try_pending_joins();
         self.let_leavers_go();
         self.go_on_leaving();
@@ -314,7 +315,8 @@ impl SharedRegions {
 
     /// A connection to a node was made, and has that place; or it was not.
     pub fn dialed(&mut self, node: NodeId, place: Option<u64>) {
-        let lost = self.wires.dialed(node, place, &mut self.actions);
+        let now_ms = self.now_ms();
+        let lost = self.wires.dialed(node, place, now_ms, &mut self.actions);
         if let Some(node) = lost {
             self.on_node_lost(node, Over::All);
         }
@@ -323,7 +325,8 @@ impl SharedRegions {
 
     /// A connection between nodes has ended.
     pub fn wire_ended(&mut self, place: u64) {
-        self.wires.ended(place, &mut self.actions);
+        let now_ms = self.now_ms();
+        self.wires.ended(place, now_ms, &mut self.actions);
     }
 
     /// Frames of another node; what they want taken is taken together.

@@ -5,8 +5,9 @@
 //!          └── asked of the directory ── hosts send pages, drop copies ──────> Action::Recalled ── done ── release
 //! ```
 //!
-//! Which stage waits for what, and for how long, [`Recalls`](hanare_protocol::page::Recalls) decides. A stage that writes holds its pages from there on until it is done. A stage that reads holds nothing: what lies at home since its
-//! pages came is as new as anything that was stored before the stage began.
+//! [`Recalls`](hanare_protocol::page::Recalls) decides which stage waits for what, and for how long. A stage that writes holds its pages from
+//! there on until it is done. A stage that reads holds nothing: what lies at home since its pages came is as new as anything that was stored
+//! before the stage began.
 //!
 //! # Why no two stages wait for each other
 //!

@@ -29,14 +29,6 @@ use hanare_protocol::page::{Access, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::NodeMessage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a page that is under way between two hosts is waited for when all hosts have answered: as long as a node that cannot be
-/// reached counts as there.
-const UNDER_WAY: Duration = Duration::from_millis(3500);
-
-/// Shares at homes that were left at their return, and may still be spoken of.
-const HANDED_COUNT_MAX: usize = 256;
 
 /// A host that could not be reached, and is to be told.
 pub(super) struct Dismissed {
@@ -57,16 +49,6 @@ impl Dismissed {
     pub fn is_of(&self, share: u64) -> bool {
         matches!(self.notice.message, NodeMessage::Returned { share: own, .. } if own == share)
     }
-}
-
-/// A share at a home that has got what was here.
-pub(super) struct Handed {
-    key: u64,
-    share: u64,
-    node: NodeId,
-    address: String,
-    /// What the home may not have heard before it was lost again.
-    unsent: Vec<Arc<Outgoing>>,
 }
 
 impl SharedRegions {
@@ -126,8 +108,8 @@ impl SharedRegions {
             let its = |host: &Host| (0..host.homes.len()).find(|at| host.sharing.share(*at) == Some(share));
             if let Some((host, at)) = self.hosts.values_mut().find_map(|host| its(host).map(|at| (host, at))) {
                 host.homes[at].unsent.push(outgoing);
-            } else if let Some(handed) = self.handed.iter_mut().find(|handed| handed.share == share) {
-                handed.unsent.push(outgoing);
+            } else {
+                self.handed.keep_unsent(share, outgoing);
             }
         }
     }
@@ -135,8 +117,7 @@ impl SharedRegions {
     /// A home that was taken for lost is back, and takes what is here; or it took this host for lost.
     pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
         let Some((place, at)) = self.keys.get(&key).copied() else {
-            let handed = self.handed.iter_mut().find(|handed| (handed.key, handed.share) == (key, share));
-            let unsent = handed.map(|handed| std::mem::take(&mut handed.unsent));
+            let unsent = self.handed.asked((key, share));
             return self.say_farewell((from, address), share, unsent.as_deref());
         };
         let now_ms = self.now_ms();
@@ -162,13 +143,9 @@ impl SharedRegions {
         let door = &mut host.homes[at];
         let (key, node, address, unsent) = (door.key, door.node, door.address.clone(), std::mem::take(&mut door.unsent));
         self.say_farewell((node, &address), share, has_all.then_some(&*unsent));
-        if !has_all || is_told {
-            return;
+        if has_all && !is_told {
+            self.handed.keep((key, share), (node, address));
         }
-        if self.handed.len() == HANDED_COUNT_MAX {
-            self.handed.pop_front();
-        }
-        self.handed.push_back(Handed { key, share, node, address, unsent: Vec::new() });
     }
 
     /// Sends what a home may not have heard, and that there is nothing more; or that this host does not know what it had.
@@ -217,10 +194,9 @@ impl SharedRegions {
     /// A page that another host passed on to this one, after that left the home: it goes home.
     pub(super) fn give_straight_back(&mut self, key: u64, page: Page, message: &ToHost, bytes: Option<PageBytes>) {
         let ToHost::Grant { version, access: Access::Write, has_bytes: true, .. } = message else { return };
-        let Some(handed) = self.handed.iter().find(|handed| handed.key == key) else { return };
-        let message = ToHome::WriteBack { version: *version, keeps: false };
-        let message = NodeMessage::ToHome { share: handed.share, page, message };
-        self.send(Outgoing { node: handed.node, address: handed.address.clone(), message, bytes });
+        let Some((share, (node, address))) = self.handed.home_of(key) else { return };
+        let (node, address, message) = (*node, address.clone(), ToHome::WriteBack { version: *version, keeps: false });
+        self.send(Outgoing { node, address, message: NodeMessage::ToHome { share, page, message }, bytes });
     }
 
     /// Hosts that have not answered to a home that is back, or that could not be reached, are told again.
@@ -239,8 +215,9 @@ impl SharedRegions {
 
     /// Homes of this node that have got all that there is begin anew.
     pub(super) fn end_returns(&mut self) {
+        let now_ms = self.now_ms();
         for home in self.homes.values_mut().filter(|home| home.is_returning()) {
-            for share in home.end_return(UNDER_WAY) {
+            for share in home.end_return(now_ms) {
                 self.shares.remove(&share);
             }
         }

@@ -1,22 +1,16 @@
 //! Messages about pages to other nodes: each arrives once, over connections that break and are made anew.
 //!
-//! Every node makes the connections that its own messages leave by; what comes back on one are receipts. A node that cannot be
-//! reached for [`GIVE_UP`], or whose process is another one, is lost.
+//! Every node makes the connections that its own messages leave by ([`Dialing`] says when); what comes back on one are receipts. A node that
+//! cannot be reached, or whose process is another one, is lost.
 
 use super::Action;
 use super::outgoing::Outgoing;
 use hanare_protocol::id::{Incarnation, NodeId};
-use hanare_protocol::page::{Answering, Courier};
+use hanare_protocol::page::dialing::{Dialed, Phase};
+use hanare_protocol::page::{Answering, Courier, Dialing};
 use hanare_protocol::wire::page::{Frame, NodeMessage, encode_frame};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long a node that was reached before is dialed again before it is lost: with the time to notice, below 5 s.
-const GIVE_UP: Duration = Duration::from_millis(3500);
-
-/// How long after a failure the next try begins.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// Messages heard before a receipt is sent.
 const RECEIPT_COUNT: u32 = 32;
@@ -38,12 +32,8 @@ struct Channel {
     number: u64,
     courier: Courier<Arc<Outgoing>>,
     answering: Answering,
-    /// The connection's place in the service.
-    place: Option<u64>,
-    is_dialing: bool,
-    /// When the connection broke, or was first wanted.
-    since: Instant,
-    again: Option<Instant>,
+    /// The connection, by its place in the service.
+    dialing: Dialing<u64>,
 }
 
 /// All channels, and the messages heard of other nodes' channels.
@@ -53,7 +43,7 @@ pub(super) struct Wires {
     /// Number of channels that were ever begun.
     begun: u64,
     channels: HashMap<NodeId, Channel>,
-    heard: HashMap<Speaker, (Courier<()>, u32)>,
+    heard: HashMap<Speaker, Courier<()>>,
     /// Connections of others, and who made them.
     from: HashMap<u64, Speaker>,
 }
@@ -77,7 +67,7 @@ impl Wires {
     }
 
     /// Sends a message, now or when there is a connection.
-    pub fn send(&mut self, outgoing: Outgoing, actions: &mut VecDeque<Action>) {
+    pub fn send(&mut self, outgoing: Outgoing, now_ms: u64, actions: &mut VecDeque<Action>) {
         let node = outgoing.node;
         let channel = self.channels.entry(node).or_insert_with(|| {
             self.begun += 1;
@@ -86,44 +76,34 @@ impl Wires {
                 number: self.begun,
                 courier: Courier::default(),
                 answering: Answering::default(),
-                place: None,
-                is_dialing: false,
-                since: Instant::now(),
-                again: None,
+                dialing: Dialing::default(),
             }
         });
         let outgoing = Arc::new(outgoing);
         let number = channel.courier.send(outgoing.clone());
-        match channel.place {
-            Some(place) => actions.push_back(Action::Send { place, bytes: frame(number, &outgoing) }),
-            None if !channel.is_dialing && channel.again.is_none() => {
-                channel.is_dialing = true;
-                actions.push_back(Action::Dial { node, address: channel.address.clone() });
-            }
-            None => {}
+        if let Some(place) = channel.dialing.place() {
+            actions.push_back(Action::Send { place, bytes: frame(number, &outgoing) });
+        } else if channel.dialing.want(now_ms) {
+            actions.push_back(Action::Dial { node, address: channel.address.clone() });
         }
     }
 
     /// A connection was made, or not. Returns the node if it is lost.
-    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, actions: &mut VecDeque<Action>) -> Option<NodeId> {
+    pub fn dialed(&mut self, node: NodeId, made: Option<u64>, now_ms: u64, actions: &mut VecDeque<Action>) -> Option<NodeId> {
         let (Some(me), Some(channel)) = (self.me, self.channels.get_mut(&node)) else {
-            actions.extend(place.map(|place| Action::Close { place }));
+            actions.extend(made.map(|place| Action::Close { place }));
             return None;
         };
-        if channel.place.is_some() {
-            // The connection was made for a channel that has ended since.
-            actions.extend(place.map(|place| Action::Close { place }));
-            return None;
-        }
-        channel.is_dialing = false;
-        let Some(place) = place else {
-            if channel.since.elapsed() >= GIVE_UP {
-                return Some(node);
+        let place = match (channel.dialing.tried(made, now_ms), made) {
+            (Dialed::Up, Some(place)) => place,
+            (Dialed::Lost, _) => return Some(node),
+            // The connection may have been made for a channel that has ended since.
+            (Dialed::Spare, made) => {
+                actions.extend(made.map(|place| Action::Close { place }));
+                return None;
             }
-            channel.again = Some(Instant::now() + AGAIN);
-            return None;
+            (Dialed::Up | Dialed::Again, _) => return None,
         };
-        channel.place = Some(place);
         actions.push_back(Action::Send {
             place,
             bytes: encode_frame(&Frame::Hail { node: me, life: self.life, channel: channel.number }, None),
@@ -135,25 +115,23 @@ impl Wires {
     }
 
     /// A connection has ended.
-    pub fn ended(&mut self, place: u64, actions: &mut VecDeque<Action>) {
+    pub fn ended(&mut self, place: u64, now_ms: u64, actions: &mut VecDeque<Action>) {
         self.from.remove(&place);
-        let channel = self.channels.iter_mut().find(|(_, channel)| channel.place == Some(place));
-        if let Some((node, channel)) = channel {
-            (channel.place, channel.is_dialing, channel.since) = (None, true, Instant::now());
-            actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
+        for (node, channel) in &mut self.channels {
+            if channel.dialing.ended(place, now_ms) {
+                actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
+            }
         }
     }
 
     /// Whether somebody is to be dialed again; then [`Wires::tick`] is called soon.
     pub fn waits(&self) -> bool {
-        self.channels.values().any(|channel| channel.again.is_some())
+        self.channels.values().any(|channel| channel.dialing.phase() == Phase::Waiting)
     }
 
-    pub fn tick(&mut self, actions: &mut VecDeque<Action>) {
-        let now = Instant::now();
+    pub fn tick(&mut self, now_ms: u64, actions: &mut VecDeque<Action>) {
         for (node, channel) in &mut self.channels {
-            if channel.again.is_some_and(|again| again <= now) {
-                (channel.again, channel.is_dialing) = (None, true);
+            if channel.dialing.is_due(now_ms) {
                 actions.push_back(Action::Dial { node: *node, address: channel.address.clone() });
             }
         }
@@ -173,25 +151,21 @@ impl Wires {
                 Brought::Nothing
             }
             Frame::Answers(life) => {
-                let channel = self.channels.iter_mut().find(|(_, channel)| channel.place == Some(place));
+                let channel = self.channels.iter_mut().find(|(_, channel)| channel.dialing.place() == Some(place));
                 let another = channel.and_then(|(node, channel)| channel.answering.hear(life).then_some(*node));
                 another.map_or(Brought::Nothing, |node| Brought::Another(node, life))
             }
             Frame::Heard(receipt) => {
-                if let Some(channel) = self.channels.values_mut().find(|channel| channel.place == Some(place)) {
+                if let Some(channel) = self.channels.values_mut().find(|channel| channel.dialing.place() == Some(place)) {
                     channel.courier.confirm(&receipt);
                 }
                 Brought::Nothing
             }
             Frame::Message(number, message) => {
                 let Some(from) = self.from.get(&place).copied() else { return Brought::Nothing };
-                let (courier, owed) = self.heard.entry(from).or_default();
+                let courier = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
-                *owed += 1;
-                if *owed >= RECEIPT_COUNT
-                    && let Some(receipt) = courier.receipt()
-                {
-                    *owed = 0;
+                if let Some(receipt) = courier.receipt_after(RECEIPT_COUNT) {
                     actions.push_back(Action::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) });
                 }
                 if is_new { Brought::Message(from.0, from.1, message) } else { Brought::Nothing }
@@ -203,7 +177,7 @@ impl Wires {
     pub fn begin_anew(&mut self, actions: &mut VecDeque<Action>) -> Vec<Arc<Outgoing>> {
         let mut void = Vec::new();
         for (_, channel) in self.channels.drain() {
-            actions.extend(channel.place.map(|place| Action::Close { place }));
+            actions.extend(channel.dialing.place().map(|place| Action::Close { place }));
             void.extend(channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()));
         }
         void
@@ -218,7 +192,7 @@ impl Wires {
             actions.push_back(Action::Close { place });
         }
         let Some(channel) = channel else { return Vec::new() };
-        actions.extend(channel.place.map(|place| Action::Close { place }));
+        actions.extend(channel.dialing.place().map(|place| Action::Close { place }));
         channel.courier.unconfirmed().map(|(_, outgoing)| outgoing.clone()).collect()
     }
 }

@@ -13,9 +13,10 @@
 //! | under way from one owner to the next | either sends it | one is lost and the other leaves without it, or is lost too |
 //! | lost | never | always |
 //!
-//! A page on its way between two hosts that live comes home from the one that it reaches; [`Returning::give_up`] bounds the wait.
+//! A page on its way between two hosts that live comes home from the one that it reaches; [`Returning::ends`] bounds the wait.
 
 use super::*;
+use crate::limits::REACH_MS;
 use std::collections::BTreeSet;
 
 /// What a home that is back waits for.
@@ -27,6 +28,8 @@ pub struct Returning {
     /// Those who have not left, and are not lost.
     hosts: BTreeSet<HostId>,
     lost: BTreeSet<Page>,
+    /// When the last host had answered.
+    heard_all_ms: Option<u64>,
 }
 
 /// A page whose newest bytes may be elsewhere.
@@ -43,7 +46,8 @@ struct Awaited {
 impl Returning {
     /// What `directory` says is elsewhere, with `guests`: all hosts that it knows, the home's own among them.
     pub fn new(directory: &Directory, guests: impl IntoIterator<Item = HostId>) -> Returning {
-        let mut returning = Returning { awaited: BTreeMap::new(), hosts: guests.into_iter().collect(), lost: BTreeSet::new() };
+        let hosts = guests.into_iter().collect();
+        let mut returning = Returning { awaited: BTreeMap::new(), hosts, lost: BTreeSet::new(), heard_all_ms: None };
         for page in directory.entries.used() {
             returning.take_over(directory, page);
         }
@@ -125,15 +129,16 @@ impl Returning {
         });
     }
 
-    /// Nobody is waited for any longer: what has not come is lost.
-    pub fn give_up(&mut self) {
-        self.hosts.clear();
-        self.lost.extend(std::mem::take(&mut self.awaited).into_keys());
-    }
-
-    /// Whether all have answered.
-    pub fn has_heard_all(&self) -> bool {
-        self.hosts.is_empty()
+    /// Whether every page is good, or lost. When all have answered a page that is under way between two of them is waited for as long as a
+    /// node that cannot be reached counts as there; then it is lost.
+    pub fn ends(&mut self, now_ms: u64) -> bool {
+        if !self.hosts.is_empty() {
+            return false;
+        }
+        if now_ms.saturating_sub(*self.heard_all_ms.get_or_insert(now_ms)) > REACH_MS {
+            self.lost.extend(std::mem::take(&mut self.awaited).into_keys());
+        }
+        self.is_over()
     }
 
     /// Whether every page is good, or lost.
@@ -222,9 +227,6 @@ mod tests {
             let refused = ToHost::Refused { ticket, reason: Refusal::Lost };
             assert_eq!(after.poll(), Some(Output::Send(A, PAGE, refused)));
         }
-        let mut returning = Returning::new(&owned_by(B), [A, B]);
-        returning.give_up();
-        assert_eq!(lost(&returning), [PAGE]);
     }
 
     #[test]
@@ -261,8 +263,10 @@ mod tests {
         for (from, version) in [(A, Version(2)), (B, Version(3))] {
             let mut returning = moving();
             returning.on_left(B);
+            assert!(!returning.ends(u64::MAX), "a host has not answered");
             returning.on_left(A);
-            assert!(returning.has_heard_all() && !returning.is_over(), "it is on its way");
+            assert!(!returning.ends(1_000) && !returning.ends(1_000 + REACH_MS), "it is on its way");
+            assert!(returning.clone().ends(1_001 + REACH_MS), "it was");
             assert_eq!(returning.on_write_back(from, PAGE, version), Heard::Acted);
             assert_eq!(lost(&returning), []);
         }

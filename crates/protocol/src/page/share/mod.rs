@@ -21,6 +21,7 @@
 //! | `sharing` | at the host: whose turn it is to ask the homes, when a region is left, what each home has to be told |
 //! | `guests` | at the home: who is who, which lives are over, when who leaves may go |
 //! | `lobby` | at the home: who waits to be let in, for what, and for how long |
+//! | `handed` | at the host: homes that came back and have all, and may ask once more |
 //! | `life` | which lives of a node are over |
 //! | `table` | every transition of a region on a host, of a home as the host knows it, and of a guest |
 //!
@@ -29,6 +30,7 @@
 #[cfg(test)]
 mod explore;
 pub mod guests;
+pub mod handed;
 pub mod life;
 pub mod lobby;
 pub mod sharing;
@@ -37,6 +39,7 @@ pub mod table;
 mod tests;
 
 pub use guests::{Guest, Guests, Joiner};
+pub use handed::HandedShares;
 pub use life::{Life, Over};
 pub use lobby::{Lobby, Tried, Waiting};
 pub use sharing::{Action, Handed, MapRequest, Refused, Sharing};

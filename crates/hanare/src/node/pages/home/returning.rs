@@ -5,14 +5,6 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::page::{Directory, Heard, HostId, Page, Returning, ToHome};
 use hanare_protocol::wire::page::NodeMessage;
 use hanare_protocol::{Error, Result};
-use std::time::{Duration, Instant};
-
-/// A return that is not over.
-pub(super) struct Return {
-    rules: Returning,
-    /// When the last host answered.
-    heard_all: Option<Instant>,
-}
 
 impl Home {
     /// This node was taken for lost, and is back: all hosts are asked for what they have ([`Home::ask_again`]). Nobody gets a page
@@ -22,7 +14,7 @@ impl Home {
         self.guests.begin_return(was, is);
         if self.returning.is_none() {
             let guests: Vec<HostId> = self.guests.iter().map(|(host, _)| host).collect();
-            self.returning = Some(Return { rules: Returning::new(&self.directory, guests), heard_all: None });
+            self.returning = Some(Returning::new(&self.directory, guests));
         }
     }
 
@@ -40,7 +32,7 @@ impl Home {
 
     /// A host has sent home all that it had, or is lost with it. Returns what it is told if it lives.
     pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Outgoing> {
-        let Return { rules, .. } = self.returning.as_mut()?;
+        let rules = self.returning.as_mut()?;
         if is_lost {
             rules.on_host_lost(host)
         } else {
@@ -51,22 +43,14 @@ impl Home {
         Some(outgoing_to(guest, NodeMessage::Left { key: guest.who.key }, None))
     }
 
-    /// Ends the return if all is here, or is given up: pages under way between two hosts are waited for so long. Returns the shares
-    /// that end with it.
-    pub fn end_return(&mut self, patience: Duration) -> Vec<u64> {
-        let Some(Return { rules, heard_all }) = &mut self.returning else { return Vec::new() };
-        if rules.has_heard_all() && heard_all.get_or_insert_with(Instant::now).elapsed() > patience {
-            rules.give_up();
-        }
-        if !rules.is_over() {
-            return Vec::new();
-        }
+    /// Ends the return if all is here, or is given up. Returns the shares that end with it.
+    pub fn end_return(&mut self, now_ms: u64) -> Vec<u64> {
+        let Some(rules) = self.returning.take_if(|rules| rules.ends(now_ms)) else { return Vec::new() };
         let lost: Vec<Page> = rules.lost().collect();
         if !lost.is_empty() {
             tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
         }
         let shares = self.guests.end_return();
-        self.returning = None;
         self.news.clear();
         self.directory = Directory::after_return(self.memory.page_count(), OWN, lost);
         shares
@@ -84,7 +68,7 @@ impl Home {
 
     /// A message of a host that may not know yet that this home was away: the pages among them count.
     pub(super) fn on_message_in_return(&mut self, host: HostId, page: Page, message: ToHome, bytes: Option<&[u8]>) -> Result<()> {
-        let (Some(Return { rules, .. }), ToHome::WriteBack { version, .. }) = (&mut self.returning, message) else {
+        let (Some(rules), ToHome::WriteBack { version, .. }) = (&mut self.returning, message) else {
             return Ok(());
         };
         match (rules.on_write_back(host, page, version), bytes) {
