@@ -295,7 +295,11 @@ mod tests {
     const LIFE: Incarnation = Incarnation(7);
 
     fn extents() -> Extents {
-        let options = LenderOptions { bytes: 64 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+        extents_in(64 << 20)
+    }
+
+    fn extents_in(bytes: u64) -> Extents {
+        let options = LenderOptions { bytes, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
         Extents::new(Arc::new(Lender::new(&options).unwrap()))
     }
 
@@ -427,10 +431,8 @@ mod tests {
         drop(first);
         let other = Keeper::open(folder.path(), LIFE, "m").unwrap();
         assert!(matches!(other.restore(&extents()), Err(Error::BadSetting { .. })));
-        let small =
-            Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None }).unwrap();
         drop(other);
-        assert!(matches!(keeper(folder.path()).restore(&Extents::new(Arc::new(small))), Err(Error::PoolFull { .. })));
+        assert!(matches!(keeper(folder.path()).restore(&extents_in(1 << 20)), Err(Error::PoolFull { .. })));
     }
 
     #[test]
@@ -440,8 +442,7 @@ mod tests {
         let units: Vec<Vec<u8>> = (0..7_usize).map(|k| vec![k as u8 + 1; [(1 << 20), 3, 0, 700_000][k % 4]]).collect();
         let folder = tempfile::tempdir().unwrap();
         let before = extents();
-        let len = form.array_len(1).unwrap();
-        before.make(Gid(1), &[len]).unwrap();
+        before.make(Gid(1), &[form.array_len(1).unwrap()]).unwrap();
         let held = before.describe()[0].1.clone();
         held.reach().window().slice(0, 64).write_from(&form.encode(1)).unwrap();
         let (writer, reader) = (PortId(5), PortId(6));
@@ -468,8 +469,7 @@ mod tests {
         let after = extents();
         keeper(folder.path()).restore(&after).unwrap();
         let held = after.describe()[0].1.clone();
-        assert!(spilled(&held) == were);
-        assert!(after.spills.len() > 700_000, "they count as their user's: {}", after.spills.len());
+        assert!(spilled(&held) == were && after.spills.len() > 700_000, "they count as their user's");
         // They come back when the reader makes room, and the next writer's units go behind them.
         held.with_queues(0, |home| home.open_reader(0, 1, reader)).unwrap();
         held.with_queues(0, |home| home.open_lane(0, PortId(7), 1002)).unwrap();
@@ -480,9 +480,7 @@ mod tests {
         };
         held.with_queues(0, |home| home.free((0, 0), reader, tail)).unwrap();
         assert!(spilled(&held).len() < were.len());
-        let small = LenderOptions { bytes: 5 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
-        let small = Extents::new(Arc::new(Lender::new(&small).unwrap()));
-        let error = keeper(folder.path()).restore(&small).map(drop).unwrap_err();
+        let error = keeper(folder.path()).restore(&extents_in(5 << 20)).map(drop).unwrap_err();
         assert!(matches!(error, Error::PoolFull { .. }), "{error}");
     }
 
